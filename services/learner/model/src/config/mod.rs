@@ -1,0 +1,195 @@
+//! The architecture of a dense Qwen2 or Qwen3 model, read from and written to a Hugging Face `config.json`.
+//!
+//! [`Config::from_json`] takes what this crate computes exactly and refuses everything else by name
+//! (`unsupported.rs`): a model that is almost right trains silently wrong.
+
+mod read;
+mod unsupported;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::error::{ModelError, Result};
+
+/// The two families of dense decoders that this crate computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Qwen2 and Qwen2.5: biases on the query, key and value projections.
+    Qwen2,
+    /// Qwen3: an RMSNorm on each head's queries and keys, biases only where `attention_bias` asks for them.
+    Qwen3,
+}
+
+impl Family {
+    /// The value of `architectures` in `config.json`.
+    pub fn architecture(self) -> &'static str {
+        match self {
+            Self::Qwen2 => "Qwen2ForCausalLM",
+            Self::Qwen3 => "Qwen3ForCausalLM",
+        }
+    }
+
+    /// The value of `model_type` in `config.json`.
+    pub fn model_type(self) -> &'static str {
+        match self {
+            Self::Qwen2 => "qwen2",
+            Self::Qwen3 => "qwen3",
+        }
+    }
+}
+
+/// The shape of a model. Every field has passed [`Config::validate`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Which family's layer this is.
+    pub family: Family,
+    /// Rows of the embedding and of the head.
+    pub vocab_size: usize,
+    /// Width of the residual stream.
+    pub hidden_size: usize,
+    /// Width of the feed-forward block.
+    pub intermediate_size: usize,
+    /// Decoder layers.
+    pub num_layers: usize,
+    /// Query heads.
+    pub num_heads: usize,
+    /// Key and value heads; divides `num_heads`.
+    pub num_kv_heads: usize,
+    /// Width of one head, even.
+    pub head_dim: usize,
+    /// Longest sequence, prompt and response together, in tokens.
+    pub max_position_embeddings: usize,
+    /// Added to the mean square in every RMSNorm.
+    pub rms_norm_eps: f64,
+    /// Base of the rotary frequencies.
+    pub rope_theta: f64,
+    /// Whether query, key and value projections have biases.
+    pub qkv_bias: bool,
+    /// Whether the output projection has a bias (Qwen3 with `attention_bias`).
+    pub output_bias: bool,
+    /// Whether the head is the embedding.
+    pub tie_word_embeddings: bool,
+    /// Ids that end a response, as `eos_token_id` lists them (one, several or none).
+    pub eos_token_ids: Vec<u32>,
+}
+
+impl Config {
+    /// Reads `config.json` in `folder`, with its text as it stood (to be written again beside new weights).
+    pub fn load(folder: &Path) -> Result<(Self, Value)> {
+        let path = folder.join("config.json");
+        let text = std::fs::read_to_string(&path).map_err(ModelError::file(&path))?;
+        let json: Value = serde_json::from_str(&text)
+            .map_err(|e| ModelError::Corrupt { path: path.clone(), reason: format!("is not JSON: {e}") })?;
+        Ok((Self::from_json(&json)?, json))
+    }
+
+    /// Reads a parsed `config.json`.
+    ///
+    /// # Errors
+    /// [`ModelError::Unsupported`] for a feature that this crate lacks, [`ModelError::Config`] for a missing or
+    /// senseless value.
+    pub fn from_json(json: &Value) -> Result<Self> {
+        unsupported::refuse(json)?;
+        let config = read::config(json)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Whether the numbers fit together.
+    pub fn validate(&self) -> Result<()> {
+        let positive = [
+            ("vocab_size", self.vocab_size),
+            ("hidden_size", self.hidden_size),
+            ("intermediate_size", self.intermediate_size),
+            ("num_hidden_layers", self.num_layers),
+            ("num_attention_heads", self.num_heads),
+            ("num_key_value_heads", self.num_kv_heads),
+            ("head_dim", self.head_dim),
+            ("max_position_embeddings", self.max_position_embeddings),
+        ];
+        for (field, value) in positive {
+            if value == 0 || value > u32::MAX as usize {
+                return Err(refused(field, value, format!("1 to {}", u32::MAX)));
+            }
+        }
+        if !self.num_heads.is_multiple_of(self.num_kv_heads) {
+            let allowed = format!("a divisor of num_attention_heads = {}", self.num_heads);
+            return Err(refused("num_key_value_heads", self.num_kv_heads, allowed));
+        }
+        if !self.head_dim.is_multiple_of(2) {
+            return Err(refused("head_dim", self.head_dim, "an even number (rotary pairs)"));
+        }
+        if !(self.rms_norm_eps.is_finite() && self.rms_norm_eps > 0.0) {
+            return Err(refused("rms_norm_eps", self.rms_norm_eps, "a number above 0"));
+        }
+        if !(self.rope_theta.is_finite() && self.rope_theta > 0.0) {
+            return Err(refused("rope_theta", self.rope_theta, "a number above 0"));
+        }
+        if let Some(id) = self.eos_token_ids.iter().find(|&&id| id as usize >= self.vocab_size) {
+            return Err(refused("eos_token_id", id, format!("0 to vocab_size - 1 = {}", self.vocab_size - 1)));
+        }
+        Ok(())
+    }
+
+    /// Query heads that share one key and value head.
+    pub fn heads_per_kv(&self) -> usize {
+        self.num_heads / self.num_kv_heads
+    }
+
+    /// Width of all query heads together.
+    pub fn query_width(&self) -> usize {
+        self.num_heads * self.head_dim
+    }
+
+    /// Width of all key (or value) heads together.
+    pub fn kv_width(&self) -> usize {
+        self.num_kv_heads * self.head_dim
+    }
+
+    /// A `config.json` for a model that was never one (`dtype` float32), as current transformers write it.
+    pub fn to_json(&self) -> Value {
+        let eos = match self.eos_token_ids.as_slice() {
+            [] => Value::Null,
+            [one] => json!(one),
+            several => json!(several),
+        };
+        let mut json = json!({
+            "architectures": [self.family.architecture()],
+            "model_type": self.family.model_type(),
+            "vocab_size": self.vocab_size,
+            "hidden_size": self.hidden_size,
+            "intermediate_size": self.intermediate_size,
+            "num_hidden_layers": self.num_layers,
+            "num_attention_heads": self.num_heads,
+            "num_key_value_heads": self.num_kv_heads,
+            "head_dim": self.head_dim,
+            "max_position_embeddings": self.max_position_embeddings,
+            "rms_norm_eps": self.rms_norm_eps,
+            // Both spellings: transformers 5 reads rope_parameters, 4 and most engines read rope_theta.
+            "rope_theta": self.rope_theta,
+            "rope_parameters": {"rope_type": "default", "rope_theta": self.rope_theta},
+            "tie_word_embeddings": self.tie_word_embeddings,
+            "hidden_act": "silu",
+            "attention_dropout": 0.0,
+            "use_sliding_window": false,
+            "sliding_window": null,
+            "use_cache": true,
+            "initializer_range": 0.02,
+            "bos_token_id": null,
+            "eos_token_id": eos,
+            "dtype": "float32",
+        });
+        if self.family == Family::Qwen3 {
+            json["attention_bias"] = json!(self.qkv_bias);
+        }
+        json
+    }
+}
+
+pub(crate) fn refused(field: &str, value: impl ToString, allowed: impl Into<String>) -> ModelError {
+    ModelError::Config { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! What a `config.json` can ask and this crate does not compute, refused by name.
+
+use serde_json::Value;
+
+use crate::error::{ModelError, Result};
+
+/// Keys that change nothing about the arithmetic, or that `read.rs` takes.
+const KNOWN: &[&str] = &[
+    "_name_or_path",
+    "architectures",
+    "attention_bias",
+    "attention_dropout",
+    "attn_implementation",
+    "bos_token_id",
+    "dtype",
+    "eos_token_id",
+    "head_dim",
+    "hidden_act",
+    "hidden_size",
+    "initializer_range",
+    "intermediate_size",
+    "layer_types",
+    "max_position_embeddings",
+    "max_window_layers",
+    "model_type",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "num_key_value_heads",
+    "pad_token_id",
+    "rms_norm_eps",
+    "rope_parameters",
+    "rope_scaling",
+    "rope_theta",
+    "sliding_window",
+    "tie_word_embeddings",
+    "torch_dtype",
+    "transformers_version",
+    "use_cache",
+    "use_mrope",
+    "use_sliding_window",
+    "vocab_size",
+];
+
+/// Refuses every feature that would change the arithmetic; a key that nobody here knows is only warned of, since
+/// newer exporters add descriptive ones.
+pub(super) fn refuse(json: &Value) -> Result<()> {
+    let Some(object) = json.as_object() else {
+        return Err(super::refused("config.json", "no object", "a JSON object"));
+    };
+    let unsupported = |field: &str, value: &Value, reason: &str| {
+        Err(ModelError::Unsupported { field: field.into(), value: value.to_string(), reason: reason.into() })
+    };
+    for (key, value) in object {
+        let reason = match key.as_str() {
+            "num_experts" | "num_local_experts" | "n_routed_experts" | "moe_intermediate_size"
+                if !is_off(value) =>
+            {
+                "mixture-of-experts layers are not computed"
+            }
+            "quantization_config" if !is_off(value) => "quantised weights cannot be trained",
+            "use_sliding_window" if value == &Value::Bool(true) => "sliding-window attention is not computed",
+            "layer_types" if has_other(value, "full_attention") => "only full_attention layers are computed",
+            "rope_scaling" if rope_kind(value) != "default" => "scaled rotary positions are not computed",
+            "rope_parameters" if rope_kind(value) != "default" => "scaled rotary positions are not computed",
+            "partial_rotary_factor" if value.as_f64() != Some(1.0) => "rotary over a part of the head is not computed",
+            "use_mrope" if value == &Value::Bool(true) => "multimodal rotary positions are not computed",
+            "hidden_act" if value != "silu" => "only silu is computed",
+            "attention_dropout" | "hidden_dropout" | "resid_pdrop" | "embd_pdrop" if value.as_f64() != Some(0.0) => {
+                "dropout is not computed: a policy gradient needs the policy that sampled"
+            }
+            "mlp_bias" if value == &Value::Bool(true) => "biases in the feed-forward block are not computed",
+            "vision_config" | "audio_config" | "text_config" => "only text decoders are computed",
+            _ => {
+                if !KNOWN.contains(&key.as_str()) && !is_off(value) {
+                    tracing::warn!(key, %value, "config.json has a key that is not known here and is ignored");
+                }
+                continue;
+            }
+        };
+        return unsupported(key, value, reason);
+    }
+    Ok(())
+}
+
+fn is_off(value: &Value) -> bool {
+    value.is_null() || value == &Value::Bool(false) || value.as_u64() == Some(0)
+}
+
+fn has_other(value: &Value, allowed: &str) -> bool {
+    !value.is_null() && !value.as_array().is_some_and(|kinds| kinds.iter().all(|kind| kind == allowed))
+}
+
+fn rope_kind(value: &Value) -> String {
+    if value.is_null() {
+        return "default".into();
+    }
+    let kind = value.get("rope_type").or_else(|| value.get("type"));
+    match kind {
+        Some(kind) => kind.as_str().unwrap_or("unreadable").to_owned(),
+        // An object without a kind is plain where it scales nothing.
+        None if value.get("factor").is_none() && value.is_object() => "default".into(),
+        None => "unnamed".into(),
+    }
+}

@@ -1,0 +1,220 @@
+//! Decoding over a KV cache: many sequences at once, each with as many new tokens as the caller has for it (a whole
+//! prompt, a piece of one, or the token sampled last).
+//!
+//! With the CPU kernels a sequence's logits are the same to the bit whether it runs alone or in any batch, in any
+//! order, with any split of its prompt, on one thread or several: every kernel computes a row from that row's
+//! sequence alone, in an order that depends on nothing else.
+
+use candle_core::Tensor;
+
+use crate::config::Config;
+use crate::error::{ModelError, Result};
+use crate::kernels::cpu::Cpu;
+use crate::kernels::{CachedAttention, HeadShape, Kernels, Rows};
+use crate::network::layer::Pass;
+use crate::pack::check_ids;
+use crate::parameters::{ModelIds, Parameters};
+
+/// The keys and values of one sequence, and how many tokens they are of.
+pub struct SequenceCache<K: CachedAttention = Cpu> {
+    layers: Vec<K::Cache>,
+    length: usize,
+}
+
+impl<K: CachedAttention> SequenceCache<K> {
+    /// Tokens in the cache.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
+
+/// New tokens of one sequence.
+pub struct Step<'a, K: CachedAttention = Cpu> {
+    /// The sequence's cache, to which they are appended.
+    pub cache: &'a mut SequenceCache<K>,
+    /// Their ids, one or more.
+    pub ids: &'a [u32],
+}
+
+/// A model laid out for decoding.
+pub struct Decoder<K: Kernels = Cpu> {
+    config: Config,
+    ids: ModelIds,
+    /// By parameter id; matrices of linear layers are stored (in, out), so that one new token reads them in order.
+    weights: Vec<Tensor>,
+    kernels: K,
+    table: K::Table,
+    pool: Option<rayon::ThreadPool>,
+    threads: usize,
+}
+
+impl<K: Kernels> Decoder<K> {
+    /// A decoder of these parameters' values as they are now: it holds a copy of its own.
+    pub fn new(config: Config, parameters: &Parameters, kernels: K, threads: usize) -> Result<Self> {
+        config.validate()?;
+        if threads == 0 {
+            return Err(ModelError::input("threads", threads, "1 or more"));
+        }
+        let ids = parameters.ids().clone();
+        let transposed = |value: &Tensor| -> Result<Tensor> { Ok(value.t()?.contiguous()?.t()?) };
+        let weights = parameters.values().iter().enumerate().map(|(id, value)| match value.rank() {
+            2 if id != ids.embedding => transposed(value),
+            _ => Ok(value.copy()?),
+        });
+        let mut weights = weights.collect::<Result<Vec<_>>>()?;
+        let mut ids = ids;
+        if ids.head == ids.embedding {
+            // Rows for the embedding, columns for the head.
+            ids.head = weights.len();
+            weights.push(transposed(&weights[ids.embedding])?);
+        }
+        let table = kernels.rotary_table(&config)?;
+        let pool = (threads > 1).then(|| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("decode-{i}"));
+            pool.build().map_err(|e| ModelError::input("threads", threads, format!("what the system can start ({e})")))
+        });
+        Ok(Self { config, ids, weights, kernels, table, pool: pool.transpose()?, threads })
+    }
+
+    /// The model's shape.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// An empty cache.
+    pub fn sequence(&self) -> Result<SequenceCache<K>> {
+        let shape = HeadShape::of(&self.config);
+        let layers = (0..self.config.num_layers).map(|_| self.kernels.new_cache(shape)).collect::<Result<_>>()?;
+        Ok(SequenceCache { layers, length: 0 })
+    }
+
+    /// Appends each step's tokens and returns the logits behind its last one, (steps, vocabulary).
+    ///
+    /// # Errors
+    /// An id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; nothing is
+    /// appended then.
+    pub fn step(&self, steps: &mut [Step<'_, K>]) -> Result<Vec<f32>> {
+        self.run(steps, false)
+    }
+
+    /// The same with the logits behind every new token, (new tokens, vocabulary), in the order of the steps.
+    pub fn step_all(&self, steps: &mut [Step<'_, K>]) -> Result<Vec<f32>> {
+        self.run(steps, true)
+    }
+
+    fn run(&self, steps: &mut [Step<'_, K>], every_token: bool) -> Result<Vec<f32>> {
+        self.check(steps)?;
+        let Some(pool) = self.pool.as_ref().filter(|_| steps.len() > 1) else {
+            return self.share(steps, every_token);
+        };
+        let shares = split(steps, self.threads);
+        let mut done: Vec<Result<Vec<f32>>> = shares.iter().map(|_| Ok(Vec::new())).collect();
+        pool.scope(|scope| {
+            for (share, done) in shares.into_iter().zip(&mut done) {
+                scope.spawn(move |_| *done = self.share(share, every_token));
+            }
+        });
+        Ok(done.into_iter().collect::<Result<Vec<_>>>()?.concat())
+    }
+
+    fn check(&self, steps: &[Step<'_, K>]) -> Result<()> {
+        for (number, step) in steps.iter().enumerate() {
+            if step.ids.is_empty() {
+                return Err(ModelError::input(format!("new tokens of step {number}"), 0, "1 or more"));
+            }
+            check_ids(&self.config, step.ids)?;
+            let (length, longest) = (step.cache.length + step.ids.len(), self.config.max_position_embeddings);
+            if length > longest {
+                let allowed = format!("at most max_position_embeddings = {longest}");
+                return Err(ModelError::input(format!("sequence length of step {number}"), length, allowed));
+            }
+        }
+        Ok(())
+    }
+
+    /// One thread's steps through the whole model.
+    fn share(&self, steps: &mut [Step<'_, K>], every_token: bool) -> Result<Vec<f32>> {
+        if steps.is_empty() {
+            return Ok(Vec::new());
+        }
+        let counts: Vec<usize> = steps.iter().map(|step| step.ids.len()).collect();
+        let ids: Vec<u32> = steps.iter().flat_map(|step| step.ids.iter().copied()).collect();
+        let places = steps.iter().flat_map(|step| (step.cache.length..).take(step.ids.len()));
+        let positions: Vec<u32> = places.map(|position| position as u32).collect();
+        let pass = Pass {
+            kernels: &self.kernels,
+            config: &self.config,
+            weights: &self.weights,
+            table: &self.table,
+            positions: &positions,
+        };
+        let mut x = self.kernels.embed(&self.weights[self.ids.embedding], &ids)?;
+        for number in 0..self.config.num_layers {
+            let mut caches: Vec<_> = steps.iter_mut().map(|step| &mut step.cache.layers[number]).collect();
+            x = self.layer(&pass, &x, number, &counts, &mut caches)?;
+        }
+        for (step, count) in steps.iter_mut().zip(&counts) {
+            step.cache.length += count;
+        }
+        if !every_token {
+            x = select_last(&self.kernels, &x, &counts)?;
+        }
+        let hidden = pass.norm(&x, self.ids.norm)?;
+        self.kernels.to_host(&self.kernels.linear(&hidden, &self.weights[self.ids.head], None, None)?)
+    }
+
+    fn layer(
+        &self,
+        pass: &Pass<'_, K>,
+        x: &K::Matrix,
+        number: usize,
+        counts: &[usize],
+        caches: &mut [&mut K::Cache],
+    ) -> Result<K::Matrix> {
+        let (ids, shape) = (&self.ids.layers[number], HeadShape::of(&self.config));
+        let normed = pass.norm(x, ids.input_norm)?;
+        let (q, _) = pass.turned(pass.linear(&normed, ids.query, None)?, ids.query_norm)?;
+        let (k, _) = pass.turned(pass.linear(&normed, ids.key, None)?, ids.key_norm)?;
+        let v = pass.linear(&normed, ids.value, None)?;
+        let attended = self.kernels.attend(&q, &k, &v, shape, counts, caches)?;
+        let middle = pass.linear(&attended, ids.output, Some(x))?;
+        let post_normed = pass.norm(&middle, ids.post_norm)?;
+        let gated = self.kernels.swiglu(
+            &pass.linear(&post_normed, ids.gate, None)?,
+            &pass.linear(&post_normed, ids.up, None)?,
+        )?;
+        pass.linear(&gated, ids.down, Some(&middle))
+    }
+}
+
+fn select_last<K: Rows>(kernels: &K, x: &K::Matrix, counts: &[usize]) -> Result<K::Matrix> {
+    let ends = counts.iter().scan(0, |end, count| {
+        *end += count;
+        Some(*end as u32 - 1)
+    });
+    kernels.select_rows(x, &ends.collect::<Vec<_>>())
+}
+
+/// Neighbouring steps in at most `parts` shares of about the same number of new tokens.
+fn split<'s, 'a, K: CachedAttention>(mut steps: &'s mut [Step<'a, K>], parts: usize) -> Vec<&'s mut [Step<'a, K>]> {
+    let total: usize = steps.iter().map(|step| step.ids.len()).sum();
+    let mut shares = Vec::with_capacity(parts);
+    for part in (1..=parts).rev() {
+        let left: usize = steps.iter().map(|step| step.ids.len()).sum();
+        debug_assert!(left <= total);
+        let (mut tokens, mut count) = (0, 0);
+        while count < steps.len() && (part == 1 || tokens < left.div_ceil(part)) {
+            tokens += steps[count].ids.len();
+            count += 1;
+        }
+        let (share, rest) = steps.split_at_mut(count);
+        shares.push(share);
+        steps = rest;
+    }
+    shares
+}

@@ -1,0 +1,96 @@
+//! What can be wrong with a model's configuration, its files, or what it is given to compute.
+
+use std::path::PathBuf;
+
+/// An error of this crate. Its text names the field, the value and what is allowed.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// A setting of `config.json` that is missing, out of range or of the wrong type.
+    #[error("config.json: `{field}` is {value}, allowed is {allowed}")]
+    Config {
+        /// The key in `config.json`.
+        field: String,
+        /// The value found, as JSON.
+        value: String,
+        /// What would have been accepted.
+        allowed: String,
+    },
+
+    /// A feature that the configuration asks for and this crate does not have.
+    #[error("config.json: `{field}` = {value} is not supported: {reason}")]
+    Unsupported {
+        /// The key in `config.json`.
+        field: String,
+        /// The value found, as JSON.
+        value: String,
+        /// What it would take, in one clause.
+        reason: String,
+    },
+
+    /// A file that is not there or cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+
+    /// A file that is there and is not what it should be.
+    #[error("{path}: {reason}")]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// A tensor that is missing, superfluous, or of another shape or type.
+    #[error("{path}: tensor `{tensor}`: {reason}")]
+    Tensor {
+        /// The file or folder.
+        path: PathBuf,
+        /// The tensor's name.
+        tensor: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// Something that the caller passed and the model cannot take.
+    #[error("{field} is {value}, allowed is {allowed}")]
+    Input {
+        /// Which input, with its index.
+        field: String,
+        /// The value found.
+        value: String,
+        /// What would have been accepted.
+        allowed: String,
+    },
+
+    /// A trainable parameter that no backward pass reached: the step must not be taken.
+    #[error("parameter `{0}` received no gradient in this step: refusing to update")]
+    NoGradient(String),
+
+    /// A failure of the tensor library (out of memory, a kernel that is not there).
+    #[error(transparent)]
+    Candle(#[from] candle_core::Error),
+
+    /// What a caller's loss answered instead of coefficients.
+    #[error("{0}")]
+    Loss(String),
+}
+
+/// The crate's result.
+pub type Result<T, E = ModelError> = std::result::Result<T, E>;
+
+impl ModelError {
+    /// An [`ModelError::Input`] from anything that can be shown.
+    pub fn input(field: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
+        Self::Input { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+    }
+
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}

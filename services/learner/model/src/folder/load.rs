@@ -1,0 +1,109 @@
+//! Reading weights: every tensor that the architecture has, of its shape, and no other.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use candle_core::{DType, Device, Tensor, safetensors::MmapedSafetensors};
+use serde::Deserialize;
+
+use super::{INDEX, SINGLE};
+use crate::config::Config;
+use crate::error::{ModelError, Result};
+use crate::parameters::{ParameterSpec, Parameters, parameter_specs};
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+/// Reads the weights in `folder` as fp32 tensors on `device`.
+///
+/// # Errors
+/// A file that is missing, truncated or no safetensors; a tensor that is missing, of another shape, of a type other
+/// than F32, F16 or BF16, or that the architecture does not have: each by name.
+pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
+    let (specs, _) = parameter_specs(config);
+    let shards = Shards::open(folder)?;
+    shards.refuse_superfluous(&specs, config.tie_word_embeddings)?;
+    let values = specs.iter().map(|spec| shards.read(spec, device)).collect::<Result<Vec<_>>>()?;
+    Parameters::new(config, values, device)
+}
+
+/// The open files of a folder, and which of them holds each tensor.
+struct Shards {
+    files: Vec<(PathBuf, MmapedSafetensors)>,
+    file_of: HashMap<String, usize>,
+}
+
+impl Shards {
+    fn open(folder: &Path) -> Result<Self> {
+        let index_path = folder.join(INDEX);
+        if !index_path.exists() {
+            let path = folder.join(SINGLE);
+            let file = map(&path)?;
+            let file_of = file.tensors().into_iter().map(|(name, _)| (name, 0)).collect();
+            return Ok(Self { files: vec![(path, file)], file_of });
+        }
+        let text = std::fs::read_to_string(&index_path).map_err(ModelError::file(&index_path))?;
+        let index: Index = serde_json::from_str(&text)
+            .map_err(|e| ModelError::Corrupt { path: index_path.clone(), reason: format!("is no weight map: {e}") })?;
+        let mut shards = Self { files: Vec::new(), file_of: HashMap::new() };
+        let mut opened: HashMap<&str, usize> = HashMap::new();
+        for (tensor, file) in &index.weight_map {
+            // A shard lies in the folder itself: an index may not lead elsewhere.
+            if Path::new(file).components().count() != 1 || file.contains("..") {
+                let reason = format!("names the file `{file}` outside the folder");
+                return Err(ModelError::Tensor { path: index_path, tensor: tensor.clone(), reason });
+            }
+            let at = match opened.get(file.as_str()) {
+                Some(&at) => at,
+                None => {
+                    let path = folder.join(file);
+                    shards.files.push((path.clone(), map(&path)?));
+                    opened.insert(file, shards.files.len() - 1);
+                    shards.files.len() - 1
+                }
+            };
+            shards.file_of.insert(tensor.clone(), at);
+        }
+        Ok(shards)
+    }
+
+    fn refuse_superfluous(&self, specs: &[ParameterSpec], tied: bool) -> Result<()> {
+        for (name, &at) in &self.file_of {
+            // Some exporters write a tied head out once more, and old ones a buffer of rotary frequencies.
+            let harmless = (tied && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
+            if !harmless && !specs.iter().any(|spec| &spec.name == name) {
+                let reason = "is no parameter of this architecture: config.json and weights disagree".into();
+                return Err(ModelError::Tensor { path: self.files[at].0.clone(), tensor: name.clone(), reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, spec: &ParameterSpec, device: &Device) -> Result<Tensor> {
+        let at = self.file_of.get(&spec.name).copied();
+        let path = self.files[at.unwrap_or(0)].0.clone();
+        let wrong = |reason: String| ModelError::Tensor { path: path.clone(), tensor: spec.name.clone(), reason };
+        let at = at.ok_or_else(|| wrong("is missing".into()))?;
+        let view = self.files[at].1.get(&spec.name).map_err(|e| wrong(format!("cannot be read: {e}")))?;
+        if view.shape() != spec.shape {
+            return Err(wrong(format!("has shape {:?}, config.json asks for {:?}", view.shape(), spec.shape)));
+        }
+        let dtype = DType::try_from(view.dtype()).ok();
+        if !matches!(dtype, Some(DType::F32 | DType::F16 | DType::BF16)) {
+            return Err(wrong(format!("has type {:?}, allowed are F32, F16 and BF16", view.dtype())));
+        }
+        Ok(self.files[at].1.load(&spec.name, device)?.to_dtype(DType::F32)?)
+    }
+}
+
+fn map(path: &Path) -> Result<MmapedSafetensors> {
+    // Opened first for an error with the operating system's words.
+    drop(std::fs::File::open(path).map_err(ModelError::file(path))?);
+    // SAFETY: the map is read during loading only. A writer that changes the file meanwhile would change values,
+    // not lengths; published folders are never written twice (each version has a folder of its own).
+    #[expect(unsafe_code, reason = "a mapped file, so that a model of many GiB is not read twice")]
+    let mapped = unsafe { MmapedSafetensors::new(path) };
+    mapped.map_err(|e| ModelError::Corrupt { path: path.into(), reason: format!("is no whole safetensors file: {e}") })
+}

@@ -1,0 +1,15 @@
+//! Hugging Face model folders: `config.json` and safetensors, whole or in shards with an index.
+
+mod load;
+mod save;
+
+pub use load::load_parameters;
+pub use save::{SaveOptions, save_config, save_parameters};
+
+/// The single file of an unsharded model.
+pub(crate) const SINGLE: &str = "model.safetensors";
+/// The index of a sharded model.
+pub(crate) const INDEX: &str = "model.safetensors.index.json";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor};
+
+use super::{SaveOptions, load_parameters, save_config, save_parameters};
+use crate::config::{Config, Family};
+use crate::parameters::Parameters;
+
+fn config() -> Config {
+    Config {
+        family: Family::Qwen3,
+        vocab_size: 16,
+        hidden_size: 8,
+        intermediate_size: 12,
+        num_layers: 2,
+        num_heads: 2,
+        num_kv_heads: 1,
+        head_dim: 4,
+        max_position_embeddings: 32,
+        rms_norm_eps: 1e-6,
+        rope_theta: 1e4,
+        qkv_bias: false,
+        output_bias: false,
+        tie_word_embeddings: false,
+        eos_token_ids: vec![1],
+    }
+}
+
+fn written(folder: &Path, max_shard_bytes: usize) -> Parameters {
+    let parameters = Parameters::random(&config(), 3, 0.1, &Device::Cpu).unwrap();
+    let options = SaveOptions { dtype: DType::F32, max_shard_bytes };
+    save_parameters(folder, &parameters, options).unwrap();
+    save_config(folder, &config().to_json(), DType::F32).unwrap();
+    parameters
+}
+
+fn bits(parameters: &Parameters) -> Vec<u32> {
+    let flat = |t: &Tensor| t.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    parameters.values().iter().flat_map(flat).map(f32::to_bits).collect()
+}
+
+#[test]
+fn a_folder_holds_what_was_written_to_the_bit_whole_and_in_shards() {
+    for max_shard_bytes in [usize::MAX, 700, 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let parameters = written(folder.path(), max_shard_bytes);
+        let (config, _) = Config::load(folder.path()).unwrap();
+        let read = load_parameters(folder.path(), &config, &Device::Cpu).unwrap();
+        assert_eq!(bits(&read), bits(&parameters), "shards of {max_shard_bytes} bytes");
+    }
+}
+
+#[test]
+fn a_truncated_file_is_named_at_every_length() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), usize::MAX);
+    let path = folder.path().join("model.safetensors");
+    let whole = std::fs::read(&path).unwrap();
+    for length in [0, 4, 8, 100, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let error = load_parameters(folder.path(), &config(), &Device::Cpu).unwrap_err().to_string();
+        assert!(error.contains("model.safetensors"), "{length} bytes: {error}");
+    }
+}
+
+#[test]
+fn a_missing_shard_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), 700);
+    let mut names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let shard = names.find(|name| name.starts_with("model-00002-of-")).unwrap();
+    std::fs::remove_file(folder.path().join(&shard)).unwrap();
+    let error = load_parameters(folder.path(), &config(), &Device::Cpu).unwrap_err().to_string();
+    assert!(error.contains(&shard), "{error}");
+}
+
+#[test]
+fn a_tensor_of_another_shape_or_name_or_missing_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), usize::MAX);
+    let cases = [
+        (Config { intermediate_size: 13, ..config() }, "mlp.gate_proj.weight"),
+        (Config { num_layers: 1, ..config() }, "model.layers.1."),
+        (Config { num_layers: 3, ..config() }, "model.layers.2.input_layernorm.weight"),
+        (Config { qkv_bias: true, ..config() }, "q_proj.bias"),
+    ];
+    for (config, name) in cases {
+        let error = load_parameters(folder.path(), &config, &Device::Cpu).unwrap_err().to_string();
+        assert!(error.contains(name), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_tensor_of_integers_is_refused_with_its_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let parameters = written(folder.path(), usize::MAX);
+    let tensors = parameters.specs().iter().zip(parameters.values()).map(|(spec, value)| {
+        let value = if spec.name == "model.norm.weight" { value.to_dtype(DType::U32).unwrap() } else { value.clone() };
+        (spec.name.clone(), value)
+    });
+    safetensors::serialize_to_file(tensors.collect::<Vec<_>>(), None, &folder.path().join("model.safetensors")).unwrap();
+    let error = load_parameters(folder.path(), &config(), &Device::Cpu).unwrap_err().to_string();
+    assert!(error.contains("model.norm.weight") && error.contains("U32"), "{error}");
+}

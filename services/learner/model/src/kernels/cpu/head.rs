@@ -1,0 +1,126 @@
+//! Log-probabilities and entropies over the vocabulary, and their gradients, a chunk of rows at a time.
+
+use multiversion::multiversion;
+
+use super::matmul::{Into, View, matmul};
+use super::simd::{exp, lane_sum, max};
+use super::{Cpu, Matrix, with_values};
+use crate::error::Result;
+use crate::kernels::{Coefficients, Head, HeadInput, Scores};
+
+impl Head for Cpu {
+    fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<Scores> {
+        let mut scores = Scores { logp: vec![0.0; hidden.rows()], entropy: vec![0.0; hidden.rows()] };
+        let (vocabulary, width) = input.weight.dims2()?;
+        with_values(input.weight, |weight| {
+            for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
+                let logits = logits(hidden, weight, first, rows, vocabulary, width, input.temperature);
+                let range = first..first + rows;
+                let (logp, entropy) = (&mut scores.logp[range.clone()], &mut scores.entropy[range.clone()]);
+                score(&logits, vocabulary, &input.targets[range], logp, entropy);
+            }
+        })?;
+        Ok(scores)
+    }
+
+    fn head_backward(
+        &self,
+        hidden: &Matrix,
+        input: HeadInput<'_>,
+        scores: &Scores,
+        coefficients: &Coefficients,
+        grad: &mut Vec<f32>,
+    ) -> Result<Matrix> {
+        let (vocabulary, width) = input.weight.dims2()?;
+        let mut dhidden = Matrix::stale(hidden.rows(), width);
+        with_values(input.weight, |weight| {
+            let weight_view = View::rows_of(weight, vocabulary, width, width);
+            for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
+                let mut logits = logits(hidden, weight, first, rows, vocabulary, width, input.temperature);
+                let range = first..first + rows;
+                let rows_of = RowGradients {
+                    targets: &input.targets[range.clone()],
+                    entropy: &scores.entropy[range.clone()],
+                    dlogp: &coefficients.logp[range.clone()],
+                    dentropy: &coefficients.entropy[range],
+                    temperature: input.temperature,
+                };
+                gradients(&mut logits, vocabulary, rows_of);
+                let dlogits = View::rows_of(&logits, rows, vocabulary, vocabulary);
+                let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
+                matmul(grad, width, dlogits.t(), hidden, 1.0, Into::Add);
+                matmul(&mut dhidden[first * width..], width, dlogits, weight_view, 1.0, Into::Set);
+            }
+        })?;
+        Ok(dhidden)
+    }
+}
+
+/// (first row, number of rows) of each chunk.
+fn chunks(rows: usize, chunk: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..rows).step_by(chunk).map(move |first| (first, chunk.min(rows - first)))
+}
+
+fn logits(
+    hidden: &Matrix,
+    weight: &[f32],
+    first: usize,
+    rows: usize,
+    vocabulary: usize,
+    width: usize,
+    temperature: f32,
+) -> Matrix {
+    let mut logits = Matrix::stale(rows, vocabulary);
+    let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
+    let weight = View::rows_of(weight, vocabulary, width, width);
+    matmul(&mut logits, vocabulary, hidden, weight.t(), 1.0 / temperature, Into::Set);
+    logits
+}
+
+/// With m the largest logit and S the sum of e^(z - m): ln p = z - m - ln S and H = ln S - sum e^(z - m) (z - m) / S.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
+fn score(logits: &[f32], vocabulary: usize, targets: &[u32], logp: &mut [f32], entropy: &mut [f32]) {
+    for (i, row) in logits.chunks_exact(vocabulary).enumerate() {
+        let largest = max(row);
+        let sum = lane_sum(vocabulary, |j| exp(row[j] - largest));
+        let weighted = lane_sum(vocabulary, |j| exp(row[j] - largest) * (row[j] - largest));
+        let log_sum = sum.ln();
+        logp[i] = row[targets[i] as usize] - largest - log_sum;
+        entropy[i] = log_sum - weighted / sum;
+    }
+}
+
+struct RowGradients<'a> {
+    targets: &'a [u32],
+    entropy: &'a [f32],
+    dlogp: &'a [f32],
+    dentropy: &'a [f32],
+    temperature: f32,
+}
+
+/// Logits become d loss / d (undivided) logits.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
+fn gradients(logits: &mut [f32], vocabulary: usize, rows: RowGradients<'_>) {
+    let inverse_temperature = 1.0 / rows.temperature;
+    for (i, row) in logits.chunks_exact_mut(vocabulary).enumerate() {
+        let (a, b) = (rows.dlogp[i] * inverse_temperature, rows.dentropy[i] * inverse_temperature);
+        let largest = max(row);
+        if b == 0.0 {
+            // The common case, without the entropy's logarithms.
+            for x in row.iter_mut() {
+                *x = exp(*x - largest);
+            }
+            let factor = -a / lane_sum(vocabulary, |j| row[j]);
+            for x in row.iter_mut() {
+                *x *= factor;
+            }
+        } else {
+            let log_sum = largest + lane_sum(vocabulary, |j| exp(row[j] - largest)).ln();
+            for x in row.iter_mut() {
+                let log_p = *x - log_sum;
+                *x = -exp(log_p) * (a + b * (log_p + rows.entropy[i]));
+            }
+        }
+        row[rows.targets[i] as usize] += a;
+    }
+}

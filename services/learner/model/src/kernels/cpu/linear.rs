@@ -1,0 +1,72 @@
+//! Linear layers: three matrix products and a column sum.
+
+use candle_core::Tensor;
+
+use super::matmul::{Into, View, matmul};
+use super::{Cpu, Matrix, simd, with_values};
+use crate::error::Result;
+use crate::kernels::Linear;
+
+impl Linear for Cpu {
+    fn linear(&self, x: &Matrix, weight: &Tensor, bias: Option<&Tensor>, add: Option<&Matrix>) -> Result<Matrix> {
+        let (out, input) = weight.dims2()?;
+        let rows = x.rows();
+        let mut y = match add {
+            Some(add) => add.clone(),
+            None => Matrix::stale(rows, out),
+        };
+        let into = if add.is_some() { Into::Add } else { Into::Set };
+        let strides = weight.stride().to_vec();
+        with_values(weight, |values| {
+            let weight =
+                View { data: values, rows: out, columns: input, row_stride: strides[0], column_stride: strides[1] };
+            let least = least_rows(out);
+            if rows >= least {
+                return matmul(&mut y, out, View::rows_of(x, rows, input, input), weight.t(), 1.0, into);
+            }
+            // Rows of zeros below, computed and dropped.
+            let mut padded_x = Matrix::zeros(least, input);
+            padded_x[..x.len()].copy_from_slice(x);
+            let mut padded_y = Matrix::zeros(least, out);
+            padded_y[..y.len()].copy_from_slice(&y);
+            matmul(&mut padded_y, out, View::rows_of(&padded_x, least, input, input), weight.t(), 1.0, into);
+            let kept = y.len();
+            y.copy_from_slice(&padded_y[..kept]);
+        })?;
+        if let Some(bias) = bias {
+            with_values(bias, |bias| y.chunks_exact_mut(out).for_each(|row| simd::add(row, &bias[..out])))?;
+        }
+        Ok(y)
+    }
+
+    fn linear_input(&self, dy: &Matrix, weight: &Tensor, into: Option<Matrix>) -> Result<Matrix> {
+        let (out, input) = weight.dims2()?;
+        let how = if into.is_some() { Into::Add } else { Into::Set };
+        let mut dx = into.unwrap_or_else(|| Matrix::stale(dy.rows(), input));
+        let strides = weight.stride().to_vec();
+        with_values(weight, |values| {
+            let weight =
+                View { data: values, rows: out, columns: input, row_stride: strides[0], column_stride: strides[1] };
+            matmul(&mut dx, input, View::rows_of(dy, dy.rows(), out, out), weight, 1.0, how);
+        })?;
+        Ok(dx)
+    }
+
+    fn linear_weight(&self, dy: &Matrix, x: &Matrix, weight: &mut Vec<f32>) -> Result<()> {
+        let (rows, out, input) = (x.rows(), dy.width(), x.width());
+        let dy = View::rows_of(dy, rows, out, out);
+        matmul(weight, input, dy.t(), View::rows_of(x, rows, input, input), 1.0, Into::Add);
+        Ok(())
+    }
+
+    fn linear_bias(&self, dy: &Matrix, bias: &mut Vec<f32>) -> Result<()> {
+        dy.chunks_exact(dy.width()).for_each(|row| simd::add(bias, row));
+        Ok(())
+    }
+}
+
+/// `gemm` computes a single row, and results of up to 256 elements, with kernels that add in another order. With at
+/// least this many rows it never takes them, and a row's bits do not depend on how many others there are.
+fn least_rows(out: usize) -> usize {
+    (256 / out.max(1) + 1).max(2)
+}

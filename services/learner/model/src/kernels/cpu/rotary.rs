@@ -1,0 +1,48 @@
+//! Rotary position embedding in place.
+
+use multiversion::multiversion;
+
+use super::{Cpu, Matrix};
+use crate::config::Config;
+use crate::error::Result;
+use crate::kernels::{Rotary, Turn, rotary_angles};
+
+/// Cosines and sines, (positions, head_dim / 2) each.
+#[derive(Clone, Debug)]
+pub struct Table {
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+    half: usize,
+}
+
+impl Rotary for Cpu {
+    type Table = Table;
+
+    fn rotary_table(&self, config: &Config) -> Result<Table> {
+        let (cos, sin) = rotary_angles(config);
+        Ok(Table { cos, sin, half: config.head_dim / 2 })
+    }
+
+    fn rotary(&self, mut x: Matrix, table: &Table, positions: &[u32], turn: Turn) -> Result<Matrix> {
+        let width = x.width();
+        rotate(&mut x, width, table, positions, if turn == Turn::Forward { 1.0 } else { -1.0 });
+        Ok(x)
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
+fn rotate(x: &mut [f32], width: usize, table: &Table, positions: &[u32], sign: f32) {
+    let half = table.half;
+    for (row, &position) in x.chunks_exact_mut(width).zip(positions) {
+        let at = position as usize * half;
+        let (cos, sin) = (&table.cos[at..][..half], &table.sin[at..][..half]);
+        for head in row.chunks_exact_mut(2 * half) {
+            let (a, b) = head.split_at_mut(half);
+            for i in 0..half {
+                let (u, v, s) = (a[i], b[i], sin[i] * sign);
+                a[i] = u * cos[i] - v * s;
+                b[i] = v * cos[i] + u * s;
+            }
+        }
+    }
+}

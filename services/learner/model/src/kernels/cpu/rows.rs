@@ -1,0 +1,44 @@
+//! Rows picked and put back.
+
+use candle_core::Tensor;
+
+use super::{Cpu, Matrix, simd, with_values};
+use crate::error::Result;
+use crate::kernels::Rows;
+
+impl Rows for Cpu {
+    fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Matrix> {
+        let (_, width) = table.dims2()?;
+        let mut x = Matrix::stale(ids.len(), width);
+        with_values(table, |table| {
+            for (row, &id) in ids.iter().enumerate() {
+                x.row_mut(row).copy_from_slice(&table[id as usize * width..][..width]);
+            }
+        })?;
+        Ok(x)
+    }
+
+    fn embed_backward(&self, dy: &Matrix, ids: &[u32], table: &mut Vec<f32>) -> Result<()> {
+        let width = dy.width();
+        for (row, &id) in ids.iter().enumerate() {
+            simd::add(&mut table[id as usize * width..][..width], dy.row(row));
+        }
+        Ok(())
+    }
+
+    fn select_rows(&self, x: &Matrix, rows: &[u32]) -> Result<Matrix> {
+        let mut y = Matrix::stale(rows.len(), x.width());
+        for (to, &from) in rows.iter().enumerate() {
+            y.row_mut(to).copy_from_slice(x.row(from as usize));
+        }
+        Ok(y)
+    }
+
+    fn scatter_rows(&self, dy: &Matrix, rows: &[u32], total: usize) -> Result<Matrix> {
+        let mut dx = Matrix::zeros(total, dy.width());
+        for (from, &to) in rows.iter().enumerate() {
+            dx.row_mut(to as usize).copy_from_slice(dy.row(from));
+        }
+        Ok(dx)
+    }
+}

@@ -1,0 +1,264 @@
+//! The handful of operations that a Qwen layer is made of, forward and backward, each behind a trait.
+//!
+//! The network (`../network`) is written once over these traits. Two sets of kernels implement them:
+//!
+//! - [`cpu::Cpu`]: fused loops over f32 slices, with matrix products by the `gemm` crate. Fast on CPUs.
+//! - [`portable::Portable`]: the same formulas as candle tensor operations, on any device and in any compute type.
+//!   CUDA runs on these; a fused CUDA kernel replaces them one trait at a time.
+//!
+//! Nothing here uses automatic differentiation: candle's fused operators cut gradients without a word
+//! (`rms_norm`, `softmax_last_dim`, `rope`), so each backward is written out and compared with candle's
+//! autograd over its safe operators in the tests.
+
+pub mod cpu;
+pub mod portable;
+
+use candle_core::Tensor;
+
+use crate::config::Config;
+use crate::error::Result;
+
+/// The arrays that a set of kernels computes with.
+pub trait Arrays: Send + Sync {
+    /// Activations: a row-major matrix in the compute type, (rows, width).
+    type Matrix: Send;
+    /// The sum of a parameter's gradient in fp32.
+    type Gradient: Send + Sync;
+
+    /// A gradient of zeros for a parameter.
+    fn zero_gradient(&self, parameter: &Tensor) -> Result<Self::Gradient>;
+    /// Adds one gradient to another, element by element.
+    fn add_gradient(&self, into: &mut Self::Gradient, other: &Self::Gradient) -> Result<()>;
+    /// The gradient as an fp32 tensor of the parameter's shape, on its device.
+    fn gradient_tensor(&self, gradient: Self::Gradient, parameter: &Tensor) -> Result<Tensor>;
+    /// The values on the host, row by row.
+    fn to_host(&self, matrix: &Self::Matrix) -> Result<Vec<f32>>;
+}
+
+/// Picking rows: the embedding, and the rows that the head needs.
+pub trait Rows: Arrays {
+    /// Rows `ids` of an fp32 table (vocabulary, width), in the compute type: (ids, width).
+    fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Self::Matrix>;
+    /// Adds each row of `dy` to the row of the table's gradient that it came from.
+    fn embed_backward(&self, dy: &Self::Matrix, ids: &[u32], table: &mut Self::Gradient) -> Result<()>;
+    /// Rows `rows` of `x`.
+    fn select_rows(&self, x: &Self::Matrix, rows: &[u32]) -> Result<Self::Matrix>;
+    /// The transpose of [`Rows::select_rows`]: a matrix of `total` rows that is 0 but at the distinct rows `rows`.
+    fn scatter_rows(&self, dy: &Self::Matrix, rows: &[u32], total: usize) -> Result<Self::Matrix>;
+}
+
+/// y = x Wᵀ + b.
+pub trait Linear: Arrays {
+    /// x (n, in), weight (out, in) in any strides, bias (out), `add` (n, out) is added to the result.
+    ///
+    /// A row of the result does not depend, to the bit, on which other rows are computed with it.
+    fn linear(
+        &self,
+        x: &Self::Matrix,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+        add: Option<&Self::Matrix>,
+    ) -> Result<Self::Matrix>;
+    /// dx = dy W, added to `into` where it is given.
+    fn linear_input(&self, dy: &Self::Matrix, weight: &Tensor, into: Option<Self::Matrix>) -> Result<Self::Matrix>;
+    /// Adds dyᵀ x to the weight's gradient.
+    fn linear_weight(&self, dy: &Self::Matrix, x: &Self::Matrix, weight: &mut Self::Gradient) -> Result<()>;
+    /// Adds the column sums of dy to the bias's gradient.
+    fn linear_bias(&self, dy: &Self::Matrix, bias: &mut Self::Gradient) -> Result<()>;
+}
+
+/// y = x / sqrt(mean(x²) + epsilon) * weight, over each run of `weight.len()` values of a row.
+pub trait RmsNorm: Arrays {
+    /// x (n, groups * d), weight (d).
+    fn rms_norm(&self, x: &Self::Matrix, weight: &Tensor, epsilon: f64) -> Result<Self::Matrix>;
+    /// The gradient of x, added to `into` where it is given; the weight's gradient is added to `grad`.
+    fn rms_norm_backward(
+        &self,
+        dy: &Self::Matrix,
+        x: &Self::Matrix,
+        weight: &Tensor,
+        epsilon: f64,
+        grad: &mut Self::Gradient,
+        into: Option<Self::Matrix>,
+    ) -> Result<Self::Matrix>;
+}
+
+/// Which way [`Rotary::rotary`] turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// By the position's angle.
+    Forward,
+    /// Back by it: the backward pass of a rotation is its inverse.
+    Backward,
+}
+
+/// Rotary position embedding in the halves layout of Hugging Face (`rotate_half`).
+pub trait Rotary: Arrays {
+    /// Cosines and sines of every position and pair.
+    type Table: Send + Sync;
+    /// The table for a model, up to its longest context.
+    fn rotary_table(&self, config: &Config) -> Result<Self::Table>;
+    /// Turns every head of x (n, heads * head_dim); row i stands at `positions[i]`.
+    fn rotary(&self, x: Self::Matrix, table: &Self::Table, positions: &[u32], turn: Turn) -> Result<Self::Matrix>;
+}
+
+/// How query heads share key and value heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadShape {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads, a divisor of `heads`; query head h reads head h / (heads / kv_heads).
+    pub kv_heads: usize,
+    /// Width of each.
+    pub dim: usize,
+}
+
+impl HeadShape {
+    /// Of a model.
+    pub fn of(config: &Config) -> Self {
+        Self { heads: config.num_heads, kv_heads: config.num_kv_heads, dim: config.head_dim }
+    }
+
+    /// The factor on the scores, 1 / sqrt(dim).
+    pub fn scale(&self) -> f32 {
+        1.0 / (self.dim as f32).sqrt()
+    }
+}
+
+/// Causal attention within each of the packed sequences, softmax(q kᵀ / sqrt(d)) v.
+pub trait Attention: Arrays {
+    /// q (n, heads * d), k and v (n, kv_heads * d), `starts` as [`crate::Packed::starts`]. Returns the output
+    /// (n, heads * d) and the logarithm of each softmax's denominator, (n, heads), which the backward needs.
+    fn attention(
+        &self,
+        q: &Self::Matrix,
+        k: &Self::Matrix,
+        v: &Self::Matrix,
+        shape: HeadShape,
+        starts: &[usize],
+    ) -> Result<(Self::Matrix, Self::Matrix)>;
+    /// The gradients of q, k and v; the probabilities are computed again, so that memory stays linear in length.
+    fn attention_backward(
+        &self,
+        dout: &Self::Matrix,
+        forward: AttentionForward<'_, Self::Matrix>,
+        shape: HeadShape,
+        starts: &[usize],
+    ) -> Result<[Self::Matrix; 3]>;
+}
+
+/// What [`Attention::attention`] was given and returned.
+pub struct AttentionForward<'a, M> {
+    /// Queries.
+    pub q: &'a M,
+    /// Keys.
+    pub k: &'a M,
+    /// Values.
+    pub v: &'a M,
+    /// The output.
+    pub out: &'a M,
+    /// The logarithms of the denominators.
+    pub log_sum: &'a M,
+}
+
+/// silu(gate) * up.
+pub trait SwiGlu: Arrays {
+    /// gate and up (n, inner).
+    fn swiglu(&self, gate: &Self::Matrix, up: &Self::Matrix) -> Result<Self::Matrix>;
+    /// The gradients of gate and up.
+    fn swiglu_backward(
+        &self,
+        dy: &Self::Matrix,
+        gate: &Self::Matrix,
+        up: &Self::Matrix,
+    ) -> Result<[Self::Matrix; 2]>;
+}
+
+/// What the head computes with, besides the hidden states.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadInput<'a> {
+    /// (vocabulary, hidden).
+    pub weight: &'a Tensor,
+    /// The id to score in each row, (n).
+    pub targets: &'a [u32],
+    /// Logits are divided by this.
+    pub temperature: f32,
+    /// Rows whose logits exist at one time.
+    pub chunk_rows: usize,
+}
+
+/// Log-probability and entropy of each scored token.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scores {
+    /// ln p(target), (n), nats.
+    pub logp: Vec<f32>,
+    /// Entropy of the whole distribution, (n), nats.
+    pub entropy: Vec<f32>,
+}
+
+/// d loss / d of each scored token's quantities.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Coefficients {
+    /// d loss / d logp, (n).
+    pub logp: Vec<f32>,
+    /// d loss / d entropy, (n).
+    pub entropy: Vec<f32>,
+}
+
+/// log-softmax over the vocabulary, in chunks of rows and two passes, so that no (tokens, vocabulary) matrix of a
+/// batch ever exists.
+pub trait Head: Arrays {
+    /// First pass: scores of hidden states (n, hidden).
+    fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<Scores>;
+    /// Second pass: the logits again, the gradient of the hidden states, and the weight's added to `grad`. With
+    /// p = softmax(z / τ) and H its entropy,
+    /// d loss / d z_j = (a (1\[j = target\] - p_j) - b p_j (ln p_j + H)) / τ for a = d loss / d logp, b = d loss / d H.
+    fn head_backward(
+        &self,
+        hidden: &Self::Matrix,
+        input: HeadInput<'_>,
+        scores: &Scores,
+        coefficients: &Coefficients,
+        grad: &mut Self::Gradient,
+    ) -> Result<Self::Matrix>;
+}
+
+/// Attention of new tokens over a sequence's cached keys and values.
+pub trait CachedAttention: Arrays {
+    /// The keys and values of one sequence in one layer.
+    type Cache: Send;
+    /// An empty cache.
+    fn new_cache(&self, shape: HeadShape) -> Result<Self::Cache>;
+    /// Appends the rows of k and v to the caches and attends: `rows[i]` new rows belong to `caches[i]`, in order.
+    /// A row sees its sequence up to itself. Returns (n, heads * d); a row's bits depend on its sequence alone.
+    fn attend(
+        &self,
+        q: &Self::Matrix,
+        k: &Self::Matrix,
+        v: &Self::Matrix,
+        shape: HeadShape,
+        rows: &[usize],
+        caches: &mut [&mut Self::Cache],
+    ) -> Result<Self::Matrix>;
+    /// Forgets the tokens from `length` on.
+    fn truncate(&self, cache: &mut Self::Cache, length: usize) -> Result<()>;
+}
+
+/// All of them: what the network is written over.
+pub trait Kernels: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head + CachedAttention {}
+
+impl<K: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head + CachedAttention> Kernels for K {}
+
+/// cos and sin of position * theta^(-2i / d), (positions, d / 2) each: angles in f32 as transformers and vLLM have
+/// them (the rounding of a large angle is part of the model).
+pub(crate) fn rotary_angles(config: &Config) -> (Vec<f32>, Vec<f32>) {
+    let half = config.head_dim / 2;
+    let frequency = |i: usize| {
+        let exponent = (2 * i) as f32 / config.head_dim as f32;
+        1.0 / config.rope_theta.powf(f64::from(exponent)) as f32
+    };
+    let frequencies: Vec<f32> = (0..half).map(frequency).collect();
+    let angle = |position: usize, i: usize| f64::from(position as f32 * frequencies[i]);
+    let angles = (0..config.max_position_embeddings).flat_map(|p| (0..half).map(move |i| (p, i)));
+    angles.map(|(p, i)| (angle(p, i).cos() as f32, angle(p, i).sin() as f32)).unzip()
+}

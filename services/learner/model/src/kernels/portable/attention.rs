@@ -1,0 +1,132 @@
+//! Causal attention as batched products over heads, a sequence and a block of queries at a time.
+
+use candle_core::{D, DType, Device, Tensor};
+
+use super::Portable;
+use crate::error::Result;
+use crate::kernels::{Attention, AttentionForward, HeadShape};
+
+/// Queries in a block: bounds the scores of one product to heads * 512 * keys.
+const BLOCK: usize = 512;
+
+impl Attention for Portable {
+    fn attention(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        shape: HeadShape,
+        starts: &[usize],
+    ) -> Result<(Tensor, Tensor)> {
+        let (mut outs, mut log_sums) = (Vec::new(), Vec::new());
+        for (first, length) in sequences(starts) {
+            let (k, v) = (shared_heads(k, first, length, shape)?, shared_heads(v, first, length, shape)?);
+            for (offset, queries) in blocks(length) {
+                let keys = offset + queries;
+                let q = heads(q, first + offset, queries, shape)?;
+                let scores = scores(&q, &k.narrow(1, 0, keys)?, shape, offset)?;
+                let largest = scores.max_keepdim(D::Minus1)?;
+                let weights = scores.broadcast_sub(&largest)?.exp()?;
+                let sum = weights.sum_keepdim(D::Minus1)?;
+                let weights = weights.broadcast_div(&sum)?.to_dtype(self.dtype)?;
+                outs.push(join(&weights.matmul(&v.narrow(1, 0, keys)?.contiguous()?)?)?);
+                log_sums.push((largest + sum.log()?)?.squeeze(D::Minus1)?.t()?.contiguous()?);
+            }
+        }
+        Ok((Tensor::cat(&outs, 0)?, Tensor::cat(&log_sums, 0)?))
+    }
+
+    fn attention_backward(
+        &self,
+        dout: &Tensor,
+        forward: AttentionForward<'_, Tensor>,
+        shape: HeadShape,
+        starts: &[usize],
+    ) -> Result<[Tensor; 3]> {
+        let AttentionForward { q, k, v, out, log_sum } = forward;
+        let (mut dqs, mut dks, mut dvs) = (Vec::new(), Vec::new(), Vec::new());
+        for (first, length) in sequences(starts) {
+            let (k, v) = (shared_heads(k, first, length, shape)?, shared_heads(v, first, length, shape)?);
+            let mut dk = Tensor::zeros(k.shape(), DType::F32, &self.device)?;
+            let mut dv = dk.clone();
+            for (offset, queries) in blocks(length) {
+                let (row, keys) = (first + offset, offset + queries);
+                let (q, dout) = (heads(q, row, queries, shape)?, heads(dout, row, queries, shape)?);
+                let out = heads(out, row, queries, shape)?;
+                let (k, v) = (k.narrow(1, 0, keys)?.contiguous()?, v.narrow(1, 0, keys)?.contiguous()?);
+                let log_sum = log_sum.narrow(0, row, queries)?.t()?.unsqueeze(D::Minus1)?;
+                let p = scores(&q, &k, shape, offset)?.broadcast_sub(&log_sum)?.exp()?;
+                let along = (dout.to_dtype(DType::F32)? * out.to_dtype(DType::F32)?)?.sum_keepdim(D::Minus1)?;
+                let dp = dout.matmul(&v.transpose(1, 2)?)?.to_dtype(DType::F32)?;
+                let ds = ((&p * dp.broadcast_sub(&along)?)? * f64::from(shape.scale()))?.to_dtype(self.dtype)?;
+                let p = p.to_dtype(self.dtype)?;
+                dqs.push(join(&ds.matmul(&k)?)?);
+                let rest = length - keys;
+                let widen = |part: Tensor| -> Result<Tensor> {
+                    Ok(part.to_dtype(DType::F32)?.pad_with_zeros(1, 0, rest)?)
+                };
+                dk = (dk + widen(ds.transpose(1, 2)?.matmul(&q)?)?)?;
+                dv = (dv + widen(p.transpose(1, 2)?.matmul(&dout)?)?)?;
+            }
+            dks.push(self.sum_shared(&dk, shape)?);
+            dvs.push(self.sum_shared(&dv, shape)?);
+        }
+        Ok([Tensor::cat(&dqs, 0)?, Tensor::cat(&dks, 0)?, Tensor::cat(&dvs, 0)?])
+    }
+}
+
+impl Portable {
+    /// (heads, n, d) to (n, kv_heads * d): query heads that share a key head add up.
+    fn sum_shared(&self, x: &Tensor, shape: HeadShape) -> Result<Tensor> {
+        let (_, length, dim) = x.dims3()?;
+        let grouped = x.reshape((shape.kv_heads, shape.heads / shape.kv_heads, length, dim))?.sum(1)?;
+        join(&grouped.to_dtype(self.dtype)?)
+    }
+}
+
+/// (first row, length) of each sequence.
+fn sequences(starts: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+    starts.windows(2).map(|ends| (ends[0], ends[1] - ends[0]))
+}
+
+fn blocks(length: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..length).step_by(BLOCK).map(move |offset| (offset, BLOCK.min(length - offset)))
+}
+
+/// Rows of (n, heads * d) as (heads, rows, d).
+pub(super) fn heads(x: &Tensor, first: usize, rows: usize, shape: HeadShape) -> Result<Tensor> {
+    Ok(x.narrow(0, first, rows)?.reshape((rows, (), shape.dim))?.transpose(0, 1)?.contiguous()?)
+}
+
+/// Rows of (n, kv_heads * d) as (heads, rows, d), each key head repeated for the query heads that share it.
+fn shared_heads(x: &Tensor, first: usize, rows: usize, shape: HeadShape) -> Result<Tensor> {
+    repeat(&heads(x, first, rows, shape)?, shape)
+}
+
+/// (kv_heads, n, d) to (heads, n, d).
+pub(super) fn repeat(x: &Tensor, shape: HeadShape) -> Result<Tensor> {
+    let (kv_heads, rows, dim) = x.dims3()?;
+    let each = shape.heads / shape.kv_heads;
+    Ok(x.unsqueeze(1)?.expand((kv_heads, each, rows, dim))?.reshape((shape.heads, rows, dim))?)
+}
+
+/// (heads, n, d) to (n, heads * d).
+pub(super) fn join(x: &Tensor) -> Result<Tensor> {
+    let (heads, rows, dim) = x.dims3()?;
+    Ok(x.transpose(0, 1)?.reshape((rows, heads * dim))?)
+}
+
+/// q kᵀ / sqrt(d) in fp32, (heads, queries, keys), minus infinity where a key lies behind its query. The first query
+/// sees offset + 1 keys.
+pub(super) fn scores(q: &Tensor, k: &Tensor, shape: HeadShape, offset: usize) -> Result<Tensor> {
+    let scores = (q.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)? * f64::from(shape.scale()))?;
+    let (_, queries, keys) = scores.dims3()?;
+    let future = future(queries, keys, offset, q.device())?;
+    Ok(scores.broadcast_add(&future)?)
+}
+
+fn future(queries: usize, keys: usize, offset: usize, device: &Device) -> Result<Tensor> {
+    let masked = |i: usize, j: usize| if j <= offset + i { 0.0 } else { f32::NEG_INFINITY };
+    let mask: Vec<f32> = (0..queries).flat_map(|i| (0..keys).map(move |j| masked(i, j))).collect();
+    Ok(Tensor::from_vec(mask, (1, queries, keys), device)?)
+}

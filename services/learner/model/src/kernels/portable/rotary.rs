@@ -1,0 +1,44 @@
+//! Rotary position embedding in fp32.
+
+use candle_core::{D, DType, Tensor};
+
+use super::Portable;
+use crate::config::Config;
+use crate::error::Result;
+use crate::kernels::{Rotary, Turn, rotary_angles};
+
+/// Cosines and sines, (positions, head_dim / 2) each, fp32.
+#[derive(Clone, Debug)]
+pub struct Table {
+    cos: Tensor,
+    sin: Tensor,
+    half: usize,
+}
+
+impl Rotary for Portable {
+    type Table = Table;
+
+    fn rotary_table(&self, config: &Config) -> Result<Table> {
+        let (cos, sin) = rotary_angles(config);
+        let half = config.head_dim / 2;
+        let shape = (config.max_position_embeddings, half);
+        Ok(Table {
+            cos: Tensor::from_vec(cos, shape, &self.device)?,
+            sin: Tensor::from_vec(sin, shape, &self.device)?,
+            half,
+        })
+    }
+
+    fn rotary(&self, x: Tensor, table: &Table, positions: &[u32], turn: Turn) -> Result<Tensor> {
+        let rows = self.indices(positions)?;
+        let cos = table.cos.index_select(&rows, 0)?.unsqueeze(1)?;
+        let sin = table.sin.index_select(&rows, 0)?.unsqueeze(1)?;
+        let sin = if turn == Turn::Forward { sin } else { sin.neg()? };
+        let heads = x.to_dtype(DType::F32)?.reshape((positions.len(), (), 2 * table.half))?;
+        let a = heads.narrow(D::Minus1, 0, table.half)?;
+        let b = heads.narrow(D::Minus1, table.half, table.half)?;
+        let turned_a = (a.broadcast_mul(&cos)? - b.broadcast_mul(&sin)?)?;
+        let turned_b = (b.broadcast_mul(&cos)? + a.broadcast_mul(&sin)?)?;
+        Ok(Tensor::cat(&[turned_a, turned_b], D::Minus1)?.reshape(x.shape())?.to_dtype(self.dtype)?)
+    }
+}

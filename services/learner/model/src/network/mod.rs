@@ -1,0 +1,185 @@
+//! The training network: packed micro-batches in, scores out, gradients summed.
+
+mod gradients;
+mod lanes;
+pub(crate) mod layer;
+mod pass;
+
+use candle_core::{DType, Device, Tensor};
+
+use crate::config::Config;
+use crate::error::{ModelError, Result};
+use crate::kernels::cpu::Cpu;
+use crate::kernels::portable::Portable;
+use crate::kernels::{Coefficients, Kernels, Scores};
+use crate::pack::Packed;
+use crate::parameters::Parameters;
+use gradients::GradientSet;
+use lanes::Lanes;
+
+/// How the network computes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NetworkOptions {
+    /// Threads that work on micro-batches of their own (the CPU kernels only). Each sums gradients of its own and
+    /// the sums are added in a fixed order: the same number gives the same bits, whatever the timing.
+    pub threads: usize,
+    /// Keep only each layer's input and compute the rest again in the backward: a third more work, and memory that
+    /// does not grow with the activations. Gradients are the same to the bit.
+    pub recompute: bool,
+    /// Rows whose logits over the vocabulary exist at one time.
+    pub head_chunk_rows: usize,
+}
+
+impl Default for NetworkOptions {
+    fn default() -> Self {
+        Self { threads: 1, recompute: false, head_chunk_rows: 1024 }
+    }
+}
+
+/// What a loss makes of a micro-batch's scores.
+pub trait TokenLoss: Sync {
+    /// d loss / d logp and d loss / d entropy of each scored token of micro-batch number `index`. Called once for
+    /// each, from several threads.
+    ///
+    /// # Errors
+    /// A text, which ends the pass as [`ModelError::Loss`].
+    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, String>;
+}
+
+/// A model that can be trained, whatever kernels it computes with.
+pub trait Train: Send {
+    /// Its shape.
+    fn config(&self) -> &Config;
+    /// Its fp32 master parameters.
+    fn parameters(&self) -> &Parameters;
+    /// The same, for an optimizer.
+    fn parameters_mut(&mut self) -> &mut Parameters;
+    /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
+    fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;
+    /// Forward and backward over the micro-batches; gradients are added to those already there.
+    fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()>;
+    /// The summed gradients as fp32 tensors in the order of the parameters; the next sum begins at zero.
+    ///
+    /// # Errors
+    /// [`ModelError::NoGradient`] where some parameter was reached by no backward pass since the last call.
+    fn take_gradients(&mut self) -> Result<Vec<Tensor>>;
+    /// Forgets the gradients summed so far.
+    fn discard_gradients(&mut self);
+    /// Logits of every token of one sequence, row by row, as the training forward computes them.
+    fn logits(&self, ids: &[u32]) -> Result<Vec<f32>>;
+}
+
+/// A network for these parameters' device: the fused kernels for fp32 on a CPU, tensor operations elsewhere.
+pub fn network(
+    config: Config,
+    parameters: Parameters,
+    compute: DType,
+    options: NetworkOptions,
+) -> Result<Box<dyn Train>> {
+    let device = parameters.get(0).device().clone();
+    match (&device, compute) {
+        (Device::Cpu, DType::F32) => Ok(Box::new(Network::new(config, parameters, Cpu, options)?)),
+        _ => {
+            let kernels = Portable::new(device, compute)?;
+            // One stream feeds a GPU; more threads would only interleave on it.
+            let options = NetworkOptions { threads: 1, ..options };
+            Ok(Box::new(Network::new(config, parameters, kernels, options)?))
+        }
+    }
+}
+
+/// A model over one set of kernels.
+pub struct Network<K: Kernels> {
+    config: Config,
+    parameters: Parameters,
+    kernels: K,
+    table: K::Table,
+    options: NetworkOptions,
+    lanes: Lanes,
+    /// One set for each thread, from the first [`Train::accumulate`] until [`Train::take_gradients`].
+    gradients: Vec<GradientSet<K::Gradient>>,
+}
+
+impl<K: Kernels> Network<K> {
+    /// A network over `parameters`, which lie on the kernels' device.
+    pub fn new(config: Config, parameters: Parameters, kernels: K, options: NetworkOptions) -> Result<Self> {
+        config.validate()?;
+        if options.threads == 0 || options.head_chunk_rows == 0 {
+            let value = format!("threads {}, head_chunk_rows {}", options.threads, options.head_chunk_rows);
+            return Err(ModelError::input("network options", value, "1 or more each"));
+        }
+        let table = kernels.rotary_table(&config)?;
+        let lanes = Lanes::new(options.threads)?;
+        Ok(Self { config, parameters, kernels, table, options, lanes, gradients: Vec::new() })
+    }
+}
+
+impl<K: Kernels> Train for Network<K> {
+    fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        &mut self.parameters
+    }
+
+    fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>> {
+        check_temperature(temperature)?;
+        let costs: Vec<_> = batches.iter().map(cost).collect();
+        let mut unused = vec![(); self.options.threads];
+        let done = self.lanes.run(&costs, &mut unused, |index, ()| self.score_batch(&batches[index], temperature))?;
+        Ok(done)
+    }
+
+    fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
+        check_temperature(temperature)?;
+        let mut gradients = std::mem::take(&mut self.gradients);
+        while gradients.len() < self.options.threads {
+            gradients.push(GradientSet::zeros(&self.kernels, &self.parameters)?);
+        }
+        let costs: Vec<_> = batches.iter().map(cost).collect();
+        // After an error the sums are half of something: they stay taken and are dropped.
+        self.lanes.run(&costs, &mut gradients, |index, gradients| {
+            self.train_batch(&batches[index], temperature, index, loss, gradients)
+        })?;
+        self.gradients = gradients;
+        Ok(())
+    }
+
+    fn take_gradients(&mut self) -> Result<Vec<Tensor>> {
+        let mut sets = std::mem::take(&mut self.gradients).into_iter();
+        let mut sum = match sets.next() {
+            Some(first) => first,
+            None => GradientSet::zeros(&self.kernels, &self.parameters)?,
+        };
+        for set in sets {
+            sum.add(&self.kernels, &set)?;
+        }
+        sum.into_tensors(&self.kernels, &self.parameters)
+    }
+
+    fn discard_gradients(&mut self) {
+        self.gradients.clear();
+    }
+
+    fn logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
+        self.all_logits(ids)
+    }
+}
+
+fn check_temperature(temperature: f32) -> Result<()> {
+    match temperature.is_finite() && temperature > 0.0 {
+        true => Ok(()),
+        false => Err(ModelError::input("temperature", temperature, "a finite number above 0")),
+    }
+}
+
+/// What a micro-batch costs a thread: its tokens, and its scores, in about the same unit.
+fn cost(batch: &Packed) -> u64 {
+    let squares: usize = batch.starts().windows(2).map(|ends| (ends[1] - ends[0]).pow(2)).sum();
+    (256 * batch.ids().len() + squares) as u64
+}

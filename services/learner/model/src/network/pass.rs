@@ -1,0 +1,114 @@
+//! One micro-batch through the network: forward to scores, and back.
+
+use super::gradients::GradientSet;
+use super::layer::{Pass, Saved};
+use super::{Network, TokenLoss};
+use crate::error::{ModelError, Result};
+use crate::kernels::{HeadInput, Kernels, Scores};
+use crate::pack::{Packed, check_ids};
+
+/// What the forward leaves for the backward.
+struct Forward<M> {
+    /// The input of each layer, and the output of the last.
+    inputs: Vec<M>,
+    /// Each layer's activations; empty where they are computed again.
+    saved: Vec<Saved<M>>,
+}
+
+impl<K: Kernels> Network<K> {
+    pub(super) fn score_batch(&self, batch: &Packed, temperature: f32) -> Result<Scores> {
+        let pass = self.pass(batch.positions());
+        let mut x = self.kernels.embed(self.parameters.get(self.parameters.ids().embedding), batch.ids())?;
+        for ids in &self.parameters.ids().layers {
+            x = pass.forward(&x, ids, batch.starts())?.0;
+        }
+        let scored = self.kernels.select_rows(&x, batch.rows())?;
+        let hidden = pass.norm(&scored, self.parameters.ids().norm)?;
+        self.kernels.head(&hidden, self.head_input(batch, temperature))
+    }
+
+    pub(super) fn train_batch(
+        &self,
+        batch: &Packed,
+        temperature: f32,
+        index: usize,
+        loss: &dyn TokenLoss,
+        gradients: &mut GradientSet<K::Gradient>,
+    ) -> Result<()> {
+        let pass = self.pass(batch.positions());
+        let ids = self.parameters.ids();
+        let Forward { mut inputs, mut saved } = self.forward(&pass, batch)?;
+
+        let last = inputs.pop().expect("the embedding is always there");
+        let scored = self.kernels.select_rows(&last, batch.rows())?;
+        drop(last);
+        let hidden = pass.norm(&scored, ids.norm)?;
+        let input = self.head_input(batch, temperature);
+        let scores = self.kernels.head(&hidden, input)?;
+        let coefficients = loss.coefficients(index, batch, &scores).map_err(ModelError::Loss)?;
+        let wanted = batch.targets().len();
+        if coefficients.logp.len() != wanted || coefficients.entropy.len() != wanted {
+            let found = format!("{} and {}", coefficients.logp.len(), coefficients.entropy.len());
+            return Err(ModelError::input("numbers of coefficients", found, format!("{wanted} each")));
+        }
+
+        let dhidden = self.kernels.head_backward(&hidden, input, &scores, &coefficients, gradients.reach(ids.head))?;
+        let dscored = pass.norm_backward(&dhidden, &scored, ids.norm, None, gradients)?;
+        let mut dx = self.kernels.scatter_rows(&dscored, batch.rows(), batch.ids().len())?;
+        for layer in ids.layers.iter().rev() {
+            let x = inputs.pop().expect("one input for each layer");
+            let saved = match saved.pop() {
+                Some(saved) => saved,
+                None => pass.forward(&x, layer, batch.starts())?.1,
+            };
+            dx = pass.backward(dx, &x, saved, layer, batch.starts(), gradients)?;
+        }
+        self.kernels.embed_backward(&dx, batch.ids(), gradients.reach(ids.embedding))
+    }
+
+    pub(super) fn all_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
+        check_ids(&self.config, ids)?;
+        let positions: Vec<u32> = (0..ids.len() as u32).collect();
+        let pass = self.pass(&positions);
+        let model = self.parameters.ids();
+        let mut x = self.kernels.embed(self.parameters.get(model.embedding), ids)?;
+        for layer in &model.layers {
+            x = pass.forward(&x, layer, &[0, ids.len()])?.0;
+        }
+        let hidden = pass.norm(&x, model.norm)?;
+        self.kernels.to_host(&self.kernels.linear(&hidden, self.parameters.get(model.head), None, None)?)
+    }
+
+    fn forward(&self, pass: &Pass<'_, K>, batch: &Packed) -> Result<Forward<K::Matrix>> {
+        let ids = self.parameters.ids();
+        let mut inputs = vec![self.kernels.embed(self.parameters.get(ids.embedding), batch.ids())?];
+        let mut saved = Vec::new();
+        for layer in &ids.layers {
+            let (y, activations) = pass.forward(&inputs[inputs.len() - 1], layer, batch.starts())?;
+            inputs.push(y);
+            if !self.options.recompute {
+                saved.push(activations);
+            }
+        }
+        Ok(Forward { inputs, saved })
+    }
+
+    fn pass<'a>(&'a self, positions: &'a [u32]) -> Pass<'a, K> {
+        Pass {
+            kernels: &self.kernels,
+            config: &self.config,
+            weights: self.parameters.values(),
+            table: &self.table,
+            positions,
+        }
+    }
+
+    fn head_input<'a>(&'a self, batch: &'a Packed, temperature: f32) -> HeadInput<'a> {
+        HeadInput {
+            weight: self.parameters.get(self.parameters.ids().head),
+            targets: batch.targets(),
+            temperature,
+            chunk_rows: self.options.head_chunk_rows,
+        }
+    }
+}

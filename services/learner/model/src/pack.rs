@@ -1,0 +1,120 @@
+//! Sequences one after another without padding, and which of their tokens are scored.
+
+use std::ops::Range;
+
+use crate::config::Config;
+use crate::error::{ModelError, Result};
+
+/// A micro-batch: the input tokens of several sequences in one row of tokens. Attention never crosses a sequence.
+///
+/// A *scored* token is one whose log-probability is wanted. The hidden state that predicts it is that of the token
+/// before; tokens behind a sequence's last scored one influence nothing and are not computed.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    ids: Vec<u32>,
+    positions: Vec<u32>,
+    starts: Vec<usize>,
+    rows: Vec<u32>,
+    targets: Vec<u32>,
+    scored: Vec<usize>,
+}
+
+impl Default for Packed {
+    fn default() -> Self {
+        Self {
+            ids: Vec::new(),
+            positions: Vec::new(),
+            starts: vec![0],
+            rows: Vec::new(),
+            targets: Vec::new(),
+            scored: vec![0],
+        }
+    }
+}
+
+impl Packed {
+    /// Appends a sequence, of which the tokens at the ascending indices `scored` (each 1 or above) are scored.
+    ///
+    /// # Errors
+    /// An id outside the vocabulary, a sequence longer than the context, no scored token, or an index out of range
+    /// or order; nothing is appended then.
+    pub fn push(&mut self, config: &Config, ids: &[u32], scored: impl IntoIterator<Item = usize>) -> Result<()> {
+        check_ids(config, ids)?;
+        let (first_row, first_scored) = (self.ids.len(), self.rows.len());
+        let mut last = 0;
+        for index in scored {
+            if index <= last || index >= ids.len() {
+                self.rows.truncate(first_scored);
+                self.targets.truncate(first_scored);
+                let allowed = format!("ascending indices from {} to {}", last + 1, ids.len().saturating_sub(1));
+                return Err(ModelError::input("scored token", index, allowed));
+            }
+            self.rows.push((first_row + index - 1) as u32);
+            self.targets.push(ids[index]);
+            last = index;
+        }
+        if last == 0 {
+            return Err(ModelError::input("number of scored tokens", 0, "1 or more in each sequence"));
+        }
+        self.ids.extend_from_slice(&ids[..last]);
+        self.positions.extend(0..last as u32);
+        self.starts.push(self.ids.len());
+        self.scored.push(self.rows.len());
+        Ok(())
+    }
+
+    /// Input tokens of all sequences, (tokens).
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Each input token's place in its sequence, (tokens).
+    pub fn positions(&self) -> &[u32] {
+        &self.positions
+    }
+
+    /// Where each sequence's input tokens begin, and the end of the last: (sequences + 1).
+    pub fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// The input row that predicts each scored token, (scored).
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// The ids of the scored tokens, (scored).
+    pub fn targets(&self) -> &[u32] {
+        &self.targets
+    }
+
+    /// Which scored tokens belong to a sequence.
+    pub fn scored(&self, sequence: usize) -> Range<usize> {
+        self.scored[sequence]..self.scored[sequence + 1]
+    }
+
+    /// Number of sequences.
+    pub fn sequences(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Whether there is no sequence.
+    pub fn is_empty(&self) -> bool {
+        self.sequences() == 0
+    }
+}
+
+/// Whether the model can read these ids at all.
+pub fn check_ids(config: &Config, ids: &[u32]) -> Result<()> {
+    if ids.len() > config.max_position_embeddings {
+        let allowed = format!("at most max_position_embeddings = {}", config.max_position_embeddings);
+        return Err(ModelError::input("sequence length", ids.len(), allowed));
+    }
+    match ids.iter().position(|&id| id as usize >= config.vocab_size) {
+        Some(at) => {
+            let allowed = format!("0 to vocab_size - 1 = {}", config.vocab_size - 1);
+            Err(ModelError::input(format!("token id at index {at}"), ids[at], allowed))
+        }
+        None => Ok(()),
+    }
+}

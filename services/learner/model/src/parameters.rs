@@ -1,0 +1,214 @@
+//! The parameters of a model: their names and shapes as Hugging Face has them, and the fp32 master tensors.
+
+use candle_core::{DType, Device, Tensor};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Normal};
+
+use crate::config::{Config, Family};
+use crate::error::{ModelError, Result};
+
+/// Index of a parameter in [`Parameters`].
+pub type ParameterId = usize;
+
+/// What is known of a parameter before it has values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParameterSpec {
+    /// The name in a Hugging Face checkpoint.
+    pub name: String,
+    /// Row-major shape; linear weights are (out, in).
+    pub shape: Vec<usize>,
+    /// Whether decoupled weight decay applies: matrices yes, norms and biases no.
+    pub decay: bool,
+}
+
+/// A linear layer's weight and, where the architecture has one, its bias.
+#[derive(Clone, Copy, Debug)]
+pub struct LinearIds {
+    /// (out, in).
+    pub weight: ParameterId,
+    /// (out).
+    pub bias: Option<ParameterId>,
+}
+
+/// The parameters of one decoder layer.
+#[derive(Clone, Debug)]
+pub struct LayerIds {
+    /// RMSNorm before attention.
+    pub input_norm: ParameterId,
+    /// Query projection.
+    pub query: LinearIds,
+    /// Key projection.
+    pub key: LinearIds,
+    /// Value projection.
+    pub value: LinearIds,
+    /// RMSNorm of each head's query (Qwen3).
+    pub query_norm: Option<ParameterId>,
+    /// RMSNorm of each head's key (Qwen3).
+    pub key_norm: Option<ParameterId>,
+    /// Projection of the attention's output.
+    pub output: LinearIds,
+    /// RMSNorm before the feed-forward block.
+    pub post_norm: ParameterId,
+    /// Gate of the feed-forward block.
+    pub gate: LinearIds,
+    /// Value of the feed-forward block.
+    pub up: LinearIds,
+    /// Projection back to the residual stream.
+    pub down: LinearIds,
+}
+
+/// Where each part of a model finds its parameters.
+#[derive(Clone, Debug)]
+pub struct ModelIds {
+    /// Token embedding, (vocabulary, hidden).
+    pub embedding: ParameterId,
+    /// One entry for each decoder layer.
+    pub layers: Vec<LayerIds>,
+    /// RMSNorm before the head.
+    pub norm: ParameterId,
+    /// The head, (vocabulary, hidden); the embedding where they are tied.
+    pub head: ParameterId,
+}
+
+/// Lists a model's parameters, in the order in which every reduction and every file has them.
+pub fn parameter_specs(config: &Config) -> (Vec<ParameterSpec>, ModelIds) {
+    let mut list = SpecList(Vec::new());
+    let (hidden, inner) = (config.hidden_size, config.intermediate_size);
+    let (query, kv) = (config.query_width(), config.kv_width());
+    let embedding = list.matrix("model.embed_tokens.weight".into(), config.vocab_size, hidden);
+    let layers = (0..config.num_layers).map(|layer| {
+        let name = |part: &str| format!("model.layers.{layer}.{part}");
+        let head_norm = config.family == Family::Qwen3;
+        LayerIds {
+            input_norm: list.vector(name("input_layernorm.weight"), hidden),
+            query: list.linear(name("self_attn.q_proj"), query, hidden, config.qkv_bias),
+            key: list.linear(name("self_attn.k_proj"), kv, hidden, config.qkv_bias),
+            value: list.linear(name("self_attn.v_proj"), kv, hidden, config.qkv_bias),
+            query_norm: head_norm.then(|| list.vector(name("self_attn.q_norm.weight"), config.head_dim)),
+            key_norm: head_norm.then(|| list.vector(name("self_attn.k_norm.weight"), config.head_dim)),
+            output: list.linear(name("self_attn.o_proj"), hidden, query, config.output_bias),
+            post_norm: list.vector(name("post_attention_layernorm.weight"), hidden),
+            gate: list.linear(name("mlp.gate_proj"), inner, hidden, false),
+            up: list.linear(name("mlp.up_proj"), inner, hidden, false),
+            down: list.linear(name("mlp.down_proj"), hidden, inner, false),
+        }
+    });
+    let layers = layers.collect();
+    let norm = list.vector("model.norm.weight".into(), hidden);
+    let head = match config.tie_word_embeddings {
+        true => embedding,
+        false => list.matrix("lm_head.weight".into(), config.vocab_size, hidden),
+    };
+    (list.0, ModelIds { embedding, layers, norm, head })
+}
+
+struct SpecList(Vec<ParameterSpec>);
+
+impl SpecList {
+    fn push(&mut self, name: String, shape: Vec<usize>) -> ParameterId {
+        let decay = shape.len() > 1;
+        self.0.push(ParameterSpec { name, shape, decay });
+        self.0.len() - 1
+    }
+
+    fn matrix(&mut self, name: String, rows: usize, columns: usize) -> ParameterId {
+        self.push(name, vec![rows, columns])
+    }
+
+    fn vector(&mut self, name: String, length: usize) -> ParameterId {
+        self.push(name, vec![length])
+    }
+
+    fn linear(&mut self, name: String, out: usize, input: usize, bias: bool) -> LinearIds {
+        let weight = self.matrix(format!("{name}.weight"), out, input);
+        LinearIds { weight, bias: bias.then(|| self.vector(format!("{name}.bias"), out)) }
+    }
+}
+
+/// The fp32 master values of all parameters on one device: the only copy of the weights. A compute type below fp32
+/// is cast from them, a layer at a time, when it is used.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    specs: Vec<ParameterSpec>,
+    ids: ModelIds,
+    values: Vec<Tensor>,
+}
+
+impl Parameters {
+    /// Takes values in the order of [`parameter_specs`]; each is made fp32 and contiguous on `device`.
+    pub fn new(config: &Config, values: Vec<Tensor>, device: &Device) -> Result<Self> {
+        let (specs, ids) = parameter_specs(config);
+        if values.len() != specs.len() {
+            return Err(ModelError::input("number of parameters", values.len(), format!("{}", specs.len())));
+        }
+        let values = specs.iter().zip(values).map(|(spec, value)| {
+            if value.dims() != spec.shape {
+                let field = format!("shape of `{}`", spec.name);
+                return Err(ModelError::input(field, format!("{:?}", value.dims()), format!("{:?}", spec.shape)));
+            }
+            Ok(value.to_device(device)?.to_dtype(DType::F32)?.contiguous()?.detach())
+        });
+        let values = values.collect::<Result<_>>()?;
+        Ok(Self { specs, ids, values })
+    }
+
+    /// Random values as transformers initialises a new model: matrices N(0, `deviation`²), norms 1, biases 0. Each
+    /// parameter has a stream of its own, so that the same seed gives the same values whatever the machine.
+    pub fn random(config: &Config, seed: u64, deviation: f32, device: &Device) -> Result<Self> {
+        let normal = Normal::new(0.0f32, deviation)
+            .map_err(|_| ModelError::input("deviation", deviation, "a finite number, 0 or above"))?;
+        let (specs, _) = parameter_specs(config);
+        let values = specs.iter().enumerate().map(|(id, spec)| {
+            let count = spec.shape.iter().product();
+            let values: Vec<f32> = if spec.decay {
+                let mut random = ChaCha8Rng::seed_from_u64(seed);
+                random.set_stream(id as u64);
+                normal.sample_iter(random).take(count).collect()
+            } else if spec.name.ends_with("bias") {
+                vec![0.0; count]
+            } else {
+                vec![1.0; count]
+            };
+            Ok(Tensor::from_vec(values, spec.shape.as_slice(), device)?)
+        });
+        let values = values.collect::<Result<Vec<_>>>()?;
+        Self::new(config, values, device)
+    }
+
+    /// Names and shapes, in order.
+    pub fn specs(&self) -> &[ParameterSpec] {
+        &self.specs
+    }
+
+    /// Where each part of the model finds its parameters.
+    pub fn ids(&self) -> &ModelIds {
+        &self.ids
+    }
+
+    /// The fp32 value of a parameter, contiguous.
+    pub fn get(&self, id: ParameterId) -> &Tensor {
+        &self.values[id]
+    }
+
+    /// All values, in order.
+    pub fn values(&self) -> &[Tensor] {
+        &self.values
+    }
+
+    /// All values, to be replaced or changed in place by an optimizer; shape, type and layout stay.
+    pub fn values_mut(&mut self) -> &mut [Tensor] {
+        &mut self.values
+    }
+
+    /// Number of scalars.
+    pub fn count(&self) -> usize {
+        self.specs.iter().map(|spec| spec.shape.iter().product::<usize>()).sum()
+    }
+
+    /// Values that share no storage with these, so that an in-place update of one does not reach the other.
+    pub fn deep_copy(&self) -> Result<Self> {
+        let values = self.values.iter().map(Tensor::copy).collect::<Result<_, _>>()?;
+        Ok(Self { specs: self.specs.clone(), ids: self.ids.clone(), values })
+    }
+}

@@ -1,0 +1,165 @@
+//! The hand-written backward, against candle's autograd and against itself.
+
+mod support;
+
+use evenkeel_model::{Config, NetworkOptions, Packed, Train};
+use support::reference::Reference;
+use support::{Wavy, bits, cpu, gradients, host, largest_difference, packed, parameters, portable, relative, variants};
+
+const LENGTHS: [usize; 5] = [9, 2, 70, 23, 130];
+
+fn options() -> NetworkOptions {
+    NetworkOptions { head_chunk_rows: 50, ..NetworkOptions::default() }
+}
+
+fn agrees_with_autograd(network: impl Fn(&Config) -> Box<dyn Train>) {
+    for (seed, config) in variants().into_iter().enumerate() {
+        let parameters = parameters(&config, seed as u64);
+        let batch = packed(&config, seed as u64, &LENGTHS);
+        for (temperature, entropy) in [(1.0, 0.0), (0.6, 0.3)] {
+            let loss = Wavy { entropy };
+            let (scores, wanted) = Reference::new(&config, &parameters).gradients(&batch, temperature, &loss);
+            let mut network = network(&config);
+            let found = network.score(std::slice::from_ref(&batch), temperature).unwrap().remove(0);
+            assert!(largest_difference(&found.logp, &scores.logp) < 1e-5);
+            assert!(largest_difference(&found.entropy, &scores.entropy) < 1e-5);
+            let found = gradients(network.as_mut(), std::slice::from_ref(&batch), temperature, &loss);
+            for ((spec, found), wanted) in parameters.specs().iter().zip(&found).zip(&wanted) {
+                let error = relative(&host(found), &host(wanted));
+                assert!(error < 1e-5, "{:?} {} at {temperature}: {error:e}", config.family, spec.name);
+            }
+        }
+    }
+}
+
+fn seed_of(config: &Config) -> u64 {
+    variants().iter().position(|variant| variant == config).expect("a variant") as u64
+}
+
+#[test]
+fn fused_gradients_are_those_of_autograd() {
+    agrees_with_autograd(|config| Box::new(cpu(config, &parameters(config, seed_of(config)), options())));
+}
+
+#[test]
+fn portable_gradients_are_those_of_autograd() {
+    agrees_with_autograd(|config| Box::new(portable(config, &parameters(config, seed_of(config)), options())));
+}
+
+#[test]
+fn recomputed_layers_give_the_same_gradients_to_the_bit() {
+    for config in variants() {
+        let parameters = parameters(&config, 5);
+        let batch = [packed(&config, 6, &LENGTHS)];
+        let kept = gradients(&mut cpu(&config, &parameters, options()), &batch, 0.8, &Wavy { entropy: 0.1 });
+        let again = NetworkOptions { recompute: true, ..options() };
+        let again = gradients(&mut cpu(&config, &parameters, again), &batch, 0.8, &Wavy { entropy: 0.1 });
+        assert_eq!(bits(&kept), bits(&again));
+    }
+}
+
+/// Each sequence's coefficients depend on its own scores alone, so that any packing must agree.
+fn one_by_one(config: &Config) -> (Packed, Vec<Packed>) {
+    let singles: Vec<Packed> = LENGTHS.iter().enumerate().map(|(i, &n)| packed(config, i as u64, &[n])).collect();
+    let mut all = Packed::default();
+    for single in &singles {
+        let mut ids = single.ids().to_vec();
+        ids.push(*single.targets().last().unwrap());
+        all.push(config, &ids, single.rows().iter().map(|&row| row as usize + 1)).unwrap();
+    }
+    (all, singles)
+}
+
+#[test]
+fn attention_never_crosses_a_sequence() {
+    for config in variants() {
+        let network = cpu(&config, &parameters(&config, 7), options());
+        let (all, singles) = one_by_one(&config);
+        let together = network.score(&[all], 1.0).unwrap().remove(0);
+        let alone: Vec<f32> = network.score(&singles, 1.0).unwrap().into_iter().flat_map(|s| s.logp).collect();
+        assert!(largest_difference(&together.logp, &alone) < 1e-5);
+    }
+}
+
+#[test]
+fn the_same_number_of_threads_gives_the_same_bits() {
+    let config = &variants()[4];
+    let parameters = parameters(config, 8);
+    let batches: Vec<Packed> = (0..20).map(|seed| packed(config, seed, &[5 + seed as usize, 11])).collect();
+    let run = |threads| {
+        let options = NetworkOptions { threads, ..options() };
+        gradients(&mut cpu(config, &parameters, options), &batches, 1.0, &Wavy { entropy: 0.0 })
+    };
+    assert_eq!(bits(&run(2)), bits(&run(2)));
+    let (one, three) = (run(1), run(3));
+    for (one, three) in one.iter().zip(&three) {
+        assert!(relative(&host(three), &host(one)) < 1e-5);
+    }
+}
+
+#[test]
+fn accumulating_in_parts_adds_up() {
+    let config = &variants()[3];
+    let parameters = parameters(config, 9);
+    let batches: Vec<Packed> = (0..6).map(|seed| packed(config, seed, &[12, 7])).collect();
+    let loss = Wavy { entropy: 0.0 };
+    let whole = gradients(&mut cpu(config, &parameters, options()), &batches, 1.0, &loss);
+    let mut network = cpu(config, &parameters, options());
+    for batch in &batches {
+        network.accumulate(std::slice::from_ref(batch), 1.0, &loss).unwrap();
+    }
+    for (parts, whole) in network.take_gradients().unwrap().iter().zip(&whole) {
+        assert!(relative(&host(parts), &host(whole)) < 1e-5);
+    }
+}
+
+#[test]
+fn gradients_that_nothing_was_added_to_are_refused() {
+    let config = &variants()[4];
+    let mut network = cpu(config, &parameters(config, 1), options());
+    let error = network.take_gradients().unwrap_err().to_string();
+    assert!(error.contains("model.embed_tokens.weight") && error.contains("no gradient"), "{error}");
+}
+
+#[test]
+fn a_loss_that_fails_ends_the_pass_with_its_words() {
+    struct Failing;
+    impl evenkeel_model::TokenLoss for Failing {
+        fn coefficients(
+            &self,
+            index: usize,
+            _: &Packed,
+            _: &evenkeel_model::Scores,
+        ) -> Result<evenkeel_model::Coefficients, String> {
+            Err(format!("micro-batch {index} is out of luck"))
+        }
+    }
+    let config = &variants()[4];
+    let mut network = cpu(config, &parameters(config, 1), options());
+    let error = network.accumulate(&[packed(config, 0, &[4])], 1.0, &Failing).unwrap_err().to_string();
+    assert_eq!(error, "micro-batch 0 is out of luck");
+}
+
+#[test]
+fn bad_input_is_refused_with_field_value_and_what_is_allowed() {
+    let config = &variants()[4];
+    let mut batch = Packed::default();
+    let cases: [(Vec<u32>, Vec<usize>, [&str; 3]); 6] = [
+        (vec![1, 37], vec![1], ["token id at index 1", "37", "36"]),
+        (vec![0; 161], vec![1], ["sequence length", "161", "160"]),
+        (vec![1, 2], vec![], ["scored tokens", "0", "1 or more"]),
+        (vec![1, 2], vec![2], ["scored token", "2", "from 1 to 1"]),
+        (vec![1, 2, 3], vec![0], ["scored token", "0", "from 1"]),
+        (vec![1, 2, 3, 4], vec![2, 1], ["scored token", "1", "from 3"]),
+    ];
+    for (ids, scored, words) in cases {
+        let error = batch.push(config, &ids, scored).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        assert!(batch.is_empty() && batch.rows().is_empty());
+    }
+    let network = cpu(config, &parameters(config, 1), options());
+    for temperature in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        let error = network.score(&[packed(config, 0, &[4])], temperature).unwrap_err().to_string();
+        assert!(error.contains("temperature") && error.contains("above 0"), "{error}");
+    }
+}

@@ -1,0 +1,159 @@
+//! Decoding: the same bits alone and in company, and the same numbers as training.
+
+mod support;
+
+use evenkeel_model::decode::Step;
+use evenkeel_model::kernels::cpu::Cpu;
+use evenkeel_model::{Config, Decoder, Family, NetworkOptions, Packed, SequenceCache, Train};
+use proptest::prelude::*;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use support::{config, cpu, ids, largest_difference, parameters, portable, variants};
+
+/// Widths on both sides of every block of the matrix product: the inner dimension is cut at 512.
+fn wide() -> Config {
+    Config { hidden_size: 40, intermediate_size: 1100, num_layers: 1, ..config(Family::Qwen3) }
+}
+
+fn decoder(config: &Config, threads: usize) -> Decoder {
+    Decoder::new(config.clone(), &parameters(config, 3), Cpu, threads).unwrap()
+}
+
+fn bits(logits: &[f32]) -> Vec<u32> {
+    logits.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Logits behind every token of one sequence, one token at a time.
+fn alone(decoder: &Decoder, ids: &[u32]) -> Vec<u32> {
+    let mut cache = decoder.sequence().unwrap();
+    ids.iter().flat_map(|&id| bits(&decoder.step(&mut [Step { cache: &mut cache, ids: &[id] }]).unwrap())).collect()
+}
+
+/// Logits behind every token of all sequences, where `take` says how many tokens each sequence feeds in each call
+/// (0: it sits this one out) until all are done.
+fn together(decoder: &Decoder, sequences: &[Vec<u32>], mut take: impl FnMut(usize) -> usize) -> Vec<Vec<u32>> {
+    let mut caches: Vec<SequenceCache> = sequences.iter().map(|_| decoder.sequence().unwrap()).collect();
+    let mut found = vec![Vec::new(); sequences.len()];
+    while caches.iter().zip(sequences).any(|(cache, ids)| cache.len() < ids.len()) {
+        let (mut steps, mut numbers) = (Vec::new(), Vec::new());
+        for (number, (cache, ids)) in caches.iter_mut().zip(sequences).enumerate() {
+            let count = take(number).min(ids.len() - cache.len());
+            if count > 0 {
+                let ids = &ids[cache.len()..][..count];
+                numbers.extend(std::iter::repeat_n(number, count));
+                steps.push(Step { cache, ids });
+            }
+        }
+        let logits = decoder.step_all(&mut steps).unwrap();
+        for (number, row) in numbers.into_iter().zip(logits.chunks(decoder.config().vocab_size)) {
+            found[number].extend(bits(row));
+        }
+    }
+    found
+}
+
+#[test]
+fn logits_are_bit_equal_alone_and_in_every_batch_of_1_to_64_rows() {
+    for config in [config(Family::Qwen3), config(Family::Qwen2), wide()] {
+        let mut random = ChaCha8Rng::seed_from_u64(4);
+        let sequences: Vec<_> = (0..64).map(|i| ids(&config, &mut random, 3 + i % 5)).collect();
+        let (one, two) = (decoder(&config, 1), decoder(&config, 2));
+        let wanted: Vec<_> = sequences.iter().map(|ids| alone(&one, ids)).collect();
+        for rows in 1..=64 {
+            assert_eq!(together(&one, &sequences[..rows], |_| 1), wanted[..rows], "{rows} rows");
+            assert_eq!(together(&two, &sequences[..rows], |_| 1), wanted[..rows], "{rows} rows on two threads");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn logits_are_bit_equal_in_any_order_with_any_split_of_the_prefill(
+        lengths in prop::collection::vec(1usize..40, 1..12),
+        takes in prop::collection::vec(0usize..9, 1..50),
+        threads in 1usize..4,
+        seed in 0u64..1000,
+    ) {
+        let config = wide();
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let sequences: Vec<_> = lengths.iter().map(|&n| ids(&config, &mut random, n)).collect();
+        let decoder = decoder(&config, threads);
+        let mut draws = takes.iter().cycle();
+        let mut silent = 0;
+        // A draw of nothing but zeros would never end.
+        let take = |_| match draws.next().copied().unwrap_or(1) {
+            0 if silent < 20 => { silent += 1; 0 }
+            0 => 1,
+            n => n,
+        };
+        let found = together(&decoder, &sequences, take);
+        for (ids, found) in sequences.iter().zip(&found) {
+            prop_assert_eq!(&alone(&decoder, ids), found);
+        }
+    }
+}
+
+#[test]
+fn decoding_and_training_agree_on_log_probabilities() {
+    for config in variants() {
+        let parameters = parameters(&config, 3);
+        let ids = ids(&config, &mut ChaCha8Rng::seed_from_u64(1), 150);
+        let mut batch = Packed::default();
+        batch.push(&config, &ids, 1..150).unwrap();
+        let decoder = Decoder::new(config.clone(), &parameters, Cpu, 1).unwrap();
+        let mut cache = decoder.sequence().unwrap();
+        let logits = decoder.step_all(&mut [Step { cache: &mut cache, ids: &ids }]).unwrap();
+        let logp = |(row, target): (&[f32], &u32)| {
+            let sum: f64 = row.iter().map(|&z| f64::from(z).exp()).sum();
+            (f64::from(row[*target as usize]) - sum.ln()) as f32
+        };
+        let decoded: Vec<f32> = logits.chunks(config.vocab_size).zip(&ids[1..]).map(logp).collect();
+        let options = NetworkOptions::default();
+        for scores in [
+            cpu(&config, &parameters, options).score(std::slice::from_ref(&batch), 1.0),
+            portable(&config, &parameters, options).score(std::slice::from_ref(&batch), 1.0),
+        ] {
+            assert!(largest_difference(&scores.unwrap().remove(0).logp, &decoded) < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn tensor_operations_decode_the_same_logits() {
+    use evenkeel_model::kernels::portable::Portable;
+    for config in variants() {
+        let parameters = parameters(&config, 3);
+        let kernels = Portable::new(candle_core::Device::Cpu, candle_core::DType::F32).unwrap();
+        let other = Decoder::new(config.clone(), &parameters, kernels, 1).unwrap();
+        let ids = ids(&config, &mut ChaCha8Rng::seed_from_u64(1), 20);
+        let mut cache = other.sequence().unwrap();
+        let mut found = Vec::new();
+        for part in [&ids[..7], &ids[7..8], &ids[8..]] {
+            found.extend(other.step_all(&mut [Step { cache: &mut cache, ids: part }]).unwrap());
+        }
+        let decoder = Decoder::new(config.clone(), &parameters, Cpu, 1).unwrap();
+        let mut cache = decoder.sequence().unwrap();
+        let wanted = decoder.step_all(&mut [Step { cache: &mut cache, ids: &ids }]).unwrap();
+        assert!(largest_difference(&found, &wanted) < 1e-5);
+    }
+}
+
+#[test]
+fn bad_steps_are_refused_and_append_nothing() {
+    let config = config(Family::Qwen3);
+    let decoder = decoder(&config, 1);
+    let (mut good, mut bad) = (decoder.sequence().unwrap(), decoder.sequence().unwrap());
+    let long = vec![1; 161];
+    for (ids, words) in [
+        (&[][..], ["new tokens of step 1", "1 or more"]),
+        (&[37], ["token id at index 0 is 37", "36"]),
+        (&long, ["161", "at most max_position_embeddings = 160"]),
+    ] {
+        let mut steps = [Step { cache: &mut good, ids: &[1] }, Step { cache: &mut bad, ids }];
+        let error = decoder.step(&mut steps).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        assert_eq!((good.len(), bad.len()), (0, 0));
+    }
+}

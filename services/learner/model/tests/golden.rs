@@ -1,0 +1,93 @@
+//! Logits, log-probabilities and gradients of transformers and PyTorch (GOLDEN_DIR, default ../shared/golden).
+
+mod support;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor};
+use evenkeel_model::folder::load_parameters;
+use evenkeel_model::kernels::cpu::Cpu;
+use evenkeel_model::kernels::portable::Portable;
+use evenkeel_model::{Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, Train};
+use support::{golden, gradients, host, largest_difference, relative};
+
+struct Weighted(Vec<f32>);
+
+impl TokenLoss for Weighted {
+    fn coefficients(&self, _: usize, _: &Packed, scores: &Scores) -> Result<Coefficients, String> {
+        Ok(Coefficients { logp: self.0.clone(), entropy: vec![0.0; scores.logp.len()] })
+    }
+}
+
+struct Golden {
+    config: Config,
+    tensors: HashMap<String, Tensor>,
+    ids: Vec<u32>,
+    batch: Packed,
+}
+
+fn read(folder: &Path) -> Golden {
+    let (config, _) = Config::load(folder).unwrap();
+    let tensors = candle_core::safetensors::load(folder.join("forward.safetensors"), &Device::Cpu).unwrap();
+    let ids: Vec<u32> = tensors["tokens"].to_dtype(DType::U32).unwrap().to_vec1().unwrap();
+    let mut batch = Packed::default();
+    batch.push(&config, &ids, 1..ids.len()).unwrap();
+    Golden { config, tensors, ids, batch }
+}
+
+fn reproduces(folder: &Path, golden: &Golden, network: &mut dyn Train) {
+    let tensors = &golden.tensors;
+    assert!(largest_difference(&network.logits(&golden.ids).unwrap(), &host(&tensors["logits"])) < 1e-5);
+    for (temperature, name) in [(1.0, "logp"), (0.6, "logp_t06")] {
+        let found = network.score(std::slice::from_ref(&golden.batch), temperature).unwrap().remove(0);
+        assert!(largest_difference(&found.logp, &host(&tensors[name])) < 1e-5, "{name}");
+    }
+    let loss = Weighted(host(&tensors["weight"]));
+    let found = gradients(network, std::slice::from_ref(&golden.batch), 1.0, &loss);
+    for (spec, found) in network.parameters().specs().iter().zip(&found) {
+        let error = relative(&host(found), &host(&tensors[&format!("grad.{}", spec.name)]));
+        assert!(error < 1e-5, "{}: {}: {error:e} of its norm", folder.display(), spec.name);
+    }
+}
+
+#[test]
+fn golden_forward_and_gradients_by_the_fused_kernels() {
+    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
+        let golden = read(&folder);
+        let parameters = load_parameters(&folder, &golden.config, &Device::Cpu).unwrap();
+        let options = NetworkOptions { head_chunk_rows: 16, ..NetworkOptions::default() };
+        let mut network = Network::new(golden.config.clone(), parameters, Cpu, options).unwrap();
+        reproduces(&folder, &golden, &mut network);
+    }
+}
+
+#[test]
+fn golden_forward_and_gradients_by_tensor_operations() {
+    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
+        let golden = read(&folder);
+        let device = device();
+        let parameters = load_parameters(&folder, &golden.config, &device).unwrap();
+        let kernels = Portable::new(device, DType::F32).unwrap();
+        let mut network = Network::new(golden.config.clone(), parameters, kernels, NetworkOptions::default()).unwrap();
+        reproduces(&folder, &golden, &mut network);
+    }
+}
+
+#[test]
+fn golden_logits_by_decoding() {
+    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
+        let golden = read(&folder);
+        let parameters = load_parameters(&folder, &golden.config, &Device::Cpu).unwrap();
+        let decoder = Decoder::new(golden.config.clone(), &parameters, Cpu, 1).unwrap();
+        let mut cache = decoder.sequence().unwrap();
+        let mut step = [evenkeel_model::decode::Step { cache: &mut cache, ids: &golden.ids }];
+        let logits = decoder.step_all(&mut step).unwrap();
+        assert!(largest_difference(&logits, &host(&golden.tensors["logits"])) < 1e-5);
+    }
+}
+
+/// The tensor operations run wherever the build can: on the first GPU with `--features cuda`.
+fn device() -> Device {
+    if cfg!(feature = "cuda") { Device::new_cuda(0).unwrap() } else { Device::Cpu }
+}
