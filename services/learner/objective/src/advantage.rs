@@ -1,0 +1,120 @@
+//! Sequence-level advantages of a group: how much better a response is than its group.
+
+use crate::error::{Error, Place, same_length};
+use crate::names::{Refused, named};
+
+/// Added to the variance (`grpo`) or to the standard deviation (`grpo-sample`).
+const EPSILON: f64 = 1e-6;
+
+/// The largest reward in size. Anything beyond it is a mistake, and squares and sums stay finite below it.
+pub const MAX_REWARD: f64 = 1e18;
+
+const REFUSED: &[Refused] = &[
+    (&["gae", "remax"], "it needs a value model or a baseline rollout", "grpo, grpo-sample, mean or rloo"),
+    (
+        &["reinforce-plus-plus", "reinforce-plus-plus-baseline", "reinforce++", "reinforce++-baseline"],
+        "it whitens over the batch and not within the group",
+        "grpo, or mean for the group's baseline alone",
+    ),
+    (&["grpo-passk"], "it rewards the best response of a group alone", "grpo, with the reward shaped before"),
+    (&["gdpo", "opo", "gpg"], "an estimator of verl that is not one of these", "grpo, grpo-sample, mean or rloo"),
+];
+
+named! {
+    /// How rewards of a group become advantages; `mean` and the deviations are over the valid responses.
+    Advantage, field "advantage", refused REFUSED, {
+        /// `(r - mean) / sqrt(population variance + 1e-6)`, as in the paper of balanced aggregation (arXiv 2605.04077).
+        Grpo = "grpo",
+        /// `(r - mean) / (sample standard deviation + 1e-6)`, verl's `grpo`; a lone response has `r / (1 + 1e-6)`.
+        GrpoSample = "grpo-sample" ["grpo-vectorized"],
+        /// `r - mean`, without the division (Dr.GRPO, arXiv 2503.20783).
+        Mean = "mean" ["dr-grpo", "drgrpo"],
+        /// `r` minus the mean of the others (RLOO, arXiv 2402.14740); a lone response has 0.
+        Rloo = "rloo" ["rloo-vectorized"],
+    }
+}
+
+impl Advantage {
+    /// The formula as one line of text.
+    #[must_use]
+    pub const fn formula(self) -> &'static str {
+        match self {
+            Self::Grpo => "(r - mean) / sqrt(population variance + 1e-6)",
+            Self::GrpoSample => "(r - mean) / (sample deviation + 1e-6)",
+            Self::Mean => "r - mean",
+            Self::Rloo => "r - mean of the others",
+        }
+    }
+
+    /// The smallest group of which the estimator makes anything: 2 where it divides by the spread of the group and
+    /// says nothing about a lone response (`grpo`), 1 elsewhere.
+    #[must_use]
+    pub const fn smallest_group(self) -> usize {
+        match self {
+            Self::Grpo => 2,
+            Self::GrpoSample | Self::Mean | Self::Rloo => 1,
+        }
+    }
+}
+
+/// Writes the advantage of each response of one group.
+///
+/// `rewards`, `valid` and `out` have one element for each response. An invalid response (its verification failed for a
+/// reason that is not its own) is in no statistic and gets 0; its reward is not looked at. If all valid rewards of two
+/// or more are equal, every advantage is exactly 0. A reward that differs from the mean by no more than the rounding
+/// of the mean counts as equal to it, so that rounding gives no response a side.
+///
+/// # Errors
+/// Lengths that differ; a valid reward that is not finite or is larger than [`MAX_REWARD`] in size.
+pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f64]) -> Result<(), Error> {
+    same_length("valid", valid.len(), "rewards", rewards.len())?;
+    same_length("advantages", out.len(), "rewards", rewards.len())?;
+    let (mut count, mut sum, mut largest) = (0_usize, 0.0_f64, 0.0_f64);
+    let mut range: Option<(f64, f64)> = None;
+    for (i, (&reward, _)) in rewards.iter().zip(valid).enumerate().filter(|(_, (_, valid))| **valid) {
+        check_reward(reward).map_err(|value| Error::input("reward", Place::response(i), value, REWARDS))?;
+        (count, sum, largest) = (count + 1, sum + reward, largest.max(reward.abs()));
+        range = Some(range.map_or((reward, reward), |(low, high)| (low.min(reward), high.max(reward))));
+    }
+    out.fill(0.0);
+    let Some((low, high)) = range else { return Ok(()) };
+    if count == 1 {
+        if mode == Advantage::GrpoSample {
+            set_valid(out, rewards, valid, |reward| reward / (1.0 + EPSILON));
+        }
+        return Ok(());
+    }
+    if low == high {
+        return Ok(());
+    }
+
+    let n = count as f64;
+    let mean = sum / n;
+    let rounding = n * f64::EPSILON * largest;
+    let deviation = |reward: f64| if (reward - mean).abs() <= rounding { 0.0 } else { reward - mean };
+    let squares: f64 = rewards.iter().zip(valid).filter(|(_, v)| **v).map(|(&r, _)| deviation(r).powi(2)).sum();
+    let scale = match mode {
+        Advantage::Grpo => 1.0 / (squares / n + EPSILON).sqrt(),
+        Advantage::GrpoSample => 1.0 / ((squares / (n - 1.0)).sqrt() + EPSILON),
+        Advantage::Mean => 1.0,
+        // r - (sum - r) / (n - 1), written so that it shares the rounding of the mean.
+        Advantage::Rloo => n / (n - 1.0),
+    };
+    set_valid(out, rewards, valid, |reward| deviation(reward) * scale);
+    Ok(())
+}
+
+/// What a reward may be.
+pub(crate) const REWARDS: &str = "a finite number of at most 1e18 in size";
+
+/// The reward itself as an error where it is not allowed.
+pub(crate) fn check_reward(reward: f64) -> Result<(), f64> {
+    // NaN fails the comparison as well.
+    if reward.abs() <= MAX_REWARD { Ok(()) } else { Err(reward) }
+}
+
+fn set_valid(out: &mut [f64], rewards: &[f64], valid: &[bool], advantage: impl Fn(f64) -> f64) {
+    for ((out, &reward), _) in out.iter_mut().zip(rewards).zip(valid).filter(|(_, valid)| **valid) {
+        *out = advantage(reward);
+    }
+}

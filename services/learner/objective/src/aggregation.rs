@@ -1,0 +1,217 @@
+//! Aggregation is weights: one weight for each trainable token, the same for all tokens of a response.
+//!
+//! A weight is a part that the group knows alone times a scalar of the step. The part comes from [`group_weights`] as
+//! soon as a group is complete; the scalar (1/P or 1/N) from [`StepCounts::scale`] when all groups have come. A learner
+//! sums gradients with the parts and multiplies once at the end.
+
+use crate::error::{Error, Place, same_length};
+use crate::names::{Refused, named};
+
+/// verl's name for a sum over tokens and a mean over responses: `sequence-sum` with `max_tokens` = 1.
+pub(crate) const TOKEN_SUM_ALIAS: &str = "seq-mean-token-sum";
+
+const REFUSED: &[Refused] = &[
+    (
+        &[TOKEN_SUM_ALIAS],
+        "verl sums the tokens of a response and divides by the number of responses alone",
+        "aggregation = sequence-sum with max_tokens = 1 (whole settings accept the alias and set both)",
+    ),
+    (
+        &["bnpo", "token-mean-legacy"],
+        "the trainable tokens of each micro-batch divide, so that the loss depends on how a step is split",
+        "batch-token, which is the same where one micro-batch holds the step",
+    ),
+    (&["token-sum"], "nothing divides, so that the learning rate depends on the size of a step", "batch-token"),
+    (
+        &["luspo"],
+        "TRL multiplies each response's mean by its length and takes the ratio of the sequence",
+        "policy = gspo with aggregation = sequence-sum and max_tokens = 1",
+    ),
+    (
+        &["cispo", "gspo", "gmpo"],
+        "the name of a policy term and not of an aggregation",
+        "it as the policy, with aggregation = batch-token (cispo) or sequence (gspo, gmpo)",
+    ),
+    (&["sapo", "vespo"], "a policy term of TRL that is not one of ours", "aggregation = sequence or batch-token"),
+];
+
+named! {
+    /// How token terms are summed. P groups with a trainable token in the step, N trainable tokens in the step; in a
+    /// group, G responses with a trainable token, T_i of them in response i, N_g in all; s the side of A_i's sign.
+    Aggregation, field "aggregation", refused REFUSED, {
+        /// `1 / (P N_g)`: the mean over the tokens of a group, J_token of arXiv 2605.04077 (DAPO as it was written
+        /// down, arXiv 2503.14476; SkyRL's `prompt_mean`).
+        Token = "token" ["prompt-mean"],
+        /// `1 / N`: the mean over the tokens of the step, verl's `token-mean`, TRL's `dapo`.
+        BatchToken = "batch-token" ["token-mean", "dapo"],
+        /// `1 / (P G T_i)`: the mean over responses of the mean over tokens, J_seq (GRPO, arXiv 2402.03300).
+        Sequence = "sequence" ["seq-mean-token-mean", "sequence-mean", "grpo"],
+        /// `1 / (P G max_tokens)`: a constant in the place of the length (Dr.GRPO, arXiv 2503.20783).
+        SequenceSum = "sequence-sum" ["seq-mean-token-sum-norm", "dr-grpo"],
+        /// `M_s / (P G Z_s)`, M_s the sum of abs(A) over the side and Z_s that of abs(A) T: balanced aggregation for any
+        /// rewards (arXiv 2605.04077, appendix B).
+        Balanced = "balanced" ["balanced-aggregation", "ba"],
+        /// `k_s / (P G N_s)`, k_s responses and N_s tokens on the side: J_BA as in the main text of arXiv 2605.04077;
+        /// equal to `balanced` when rewards are binary.
+        BalancedCount = "balanced-count",
+    }
+}
+
+impl Aggregation {
+    /// The weight of a token as one line of text.
+    #[must_use]
+    pub const fn formula(self) -> &'static str {
+        match self {
+            Self::Token => "1 / (P N_g)",
+            Self::BatchToken => "1 / N",
+            Self::Sequence => "1 / (P G T_i)",
+            Self::SequenceSum => "1 / (P G max_tokens)",
+            Self::Balanced => "M_s / (P G Z_s), M_s = sum of abs(A), Z_s = sum of abs(A) T over the side of A's sign",
+            Self::BalancedCount => "k_s / (P G N_s), k_s responses with N_s tokens on the side of A's sign",
+        }
+    }
+}
+
+/// The largest advantage in size, far beyond what any allowed reward leads to.
+const MAX_ADVANTAGE: f64 = 1e30;
+
+/// What a group adds to the counts of its step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GroupCounts {
+    /// Whether any token of the group is trainable; a group without one is not in P.
+    pub live: bool,
+    /// Responses with at least one trainable token, the G of the formulas.
+    pub responses: usize,
+    /// Trainable tokens of the group, N_g.
+    pub tokens: usize,
+}
+
+impl GroupCounts {
+    /// Counts a group. `trainable_tokens`: one number for each response, 0 for an invalid one.
+    #[must_use]
+    pub fn of(trainable_tokens: &[usize]) -> Self {
+        let tokens = trainable_tokens.iter().sum();
+        Self { live: tokens > 0, responses: trainable_tokens.iter().filter(|t| **t > 0).count(), tokens }
+    }
+}
+
+/// The counts of a step, from which the scalar of every weight follows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StepCounts {
+    /// Groups with a trainable token, P.
+    pub groups: usize,
+    /// Responses with a trainable token.
+    pub responses: usize,
+    /// Trainable tokens, N.
+    pub tokens: usize,
+}
+
+impl StepCounts {
+    /// Adds a group.
+    pub fn add(&mut self, group: GroupCounts) {
+        self.groups += usize::from(group.live);
+        self.responses += group.responses;
+        self.tokens += group.tokens;
+    }
+
+    /// The scalar of the step: 1/N for `batch-token`, 1/P for every other rule; 0 where nothing is trainable.
+    ///
+    /// Terms with [`regularizer_weights`] take the scalar of [`Aggregation::Token`], whatever rule trains.
+    #[must_use]
+    pub fn scale(&self, aggregation: Aggregation) -> f64 {
+        let count = if aggregation == Aggregation::BatchToken { self.tokens } else { self.groups };
+        if count == 0 { 0.0 } else { 1.0 / count as f64 }
+    }
+}
+
+impl Extend<GroupCounts> for StepCounts {
+    fn extend<I: IntoIterator<Item = GroupCounts>>(&mut self, groups: I) {
+        groups.into_iter().for_each(|group| self.add(group));
+    }
+}
+
+impl FromIterator<GroupCounts> for StepCounts {
+    fn from_iter<I: IntoIterator<Item = GroupCounts>>(groups: I) -> Self {
+        let mut counts = Self::default();
+        counts.extend(groups);
+        counts
+    }
+}
+
+/// Sums over one side of a group.
+#[derive(Clone, Copy, Default)]
+struct Side {
+    responses: f64,
+    tokens: f64,
+    advantage: f64,
+    pull: f64,
+}
+
+/// Writes the group's part of the weight of each response's tokens, and returns what the group adds to the step.
+///
+/// `advantages`, `trainable_tokens` and `out` have one element for each response; `trainable_tokens` is 0 for an
+/// invalid one. `max_tokens` is used by `sequence-sum` alone. A response without a trainable token has weight 0, and so
+/// has one with advantage 0 under the balanced rules, since it is on no side.
+///
+/// # Errors
+/// Lengths that differ; an advantage that is not finite or beyond 1e30; `max_tokens` 0 under `sequence-sum`.
+pub fn group_weights(
+    aggregation: Aggregation,
+    advantages: &[f64],
+    trainable_tokens: &[usize],
+    max_tokens: usize,
+    out: &mut [f64],
+) -> Result<GroupCounts, Error> {
+    same_length("advantages", advantages.len(), "trainable_tokens", trainable_tokens.len())?;
+    same_length("weights", out.len(), "trainable_tokens", trainable_tokens.len())?;
+    if aggregation == Aggregation::SequenceSum && max_tokens == 0 {
+        return Err(Error::setting("max_tokens", 0, "at least 1 with sequence-sum"));
+    }
+    let (mut positive, mut negative) = (Side::default(), Side::default());
+    for (i, (&advantage, &tokens)) in advantages.iter().zip(trainable_tokens).enumerate() {
+        // Below the limit no sum overflows.
+        if advantage.is_nan() || advantage.abs() > MAX_ADVANTAGE {
+            return Err(Error::input("advantage", Place::response(i), advantage, "a finite number up to 1e30 in size"));
+        }
+        if tokens > 0 && advantage != 0.0 {
+            let side = if advantage > 0.0 { &mut positive } else { &mut negative };
+            side.responses += 1.0;
+            side.tokens += tokens as f64;
+            side.advantage += advantage.abs();
+            side.pull += advantage.abs() * tokens as f64;
+        }
+    }
+
+    let counts = GroupCounts::of(trainable_tokens);
+    let (responses, group_tokens) = (counts.responses as f64, counts.tokens as f64);
+    for ((out, &advantage), &tokens) in out.iter_mut().zip(advantages).zip(trainable_tokens) {
+        let side = if advantage > 0.0 { &positive } else { &negative };
+        *out = match aggregation {
+            _ if tokens == 0 => 0.0,
+            Aggregation::Token => 1.0 / group_tokens,
+            Aggregation::BatchToken => 1.0,
+            Aggregation::Sequence => 1.0 / (responses * tokens as f64),
+            Aggregation::SequenceSum => 1.0 / (responses * max_tokens as f64),
+            Aggregation::Balanced | Aggregation::BalancedCount if advantage == 0.0 => 0.0,
+            Aggregation::Balanced => side.advantage / (responses * side.pull),
+            Aggregation::BalancedCount => side.responses / (responses * side.tokens),
+        };
+    }
+    Ok(counts)
+}
+
+/// Writes the group's part of the weights of KL and entropy terms: those of `token`, over all valid responses, whatever
+/// the aggregation is. Their scalar is [`StepCounts::scale`] of [`Aggregation::Token`].
+///
+/// `trainable_tokens` and `out` have one element for each response; `trainable_tokens` is 0 for an invalid one.
+///
+/// # Errors
+/// Lengths that differ.
+pub fn regularizer_weights(trainable_tokens: &[usize], out: &mut [f64]) -> Result<GroupCounts, Error> {
+    same_length("weights", out.len(), "trainable_tokens", trainable_tokens.len())?;
+    let counts = GroupCounts::of(trainable_tokens);
+    for (out, &tokens) in out.iter_mut().zip(trainable_tokens) {
+        *out = if tokens == 0 { 0.0 } else { 1.0 / counts.tokens as f64 };
+    }
+    Ok(counts)
+}

@@ -1,0 +1,128 @@
+//! The whole objective of a step at once, for those who have all groups in memory; a learner that takes groups as they
+//! come calls the parts itself.
+
+use crate::error::{Error, Place};
+use crate::{
+    Aggregation, KlStats, PolicyStats, Real, ResponseTokens, Settings, StepCounts, advantages, group_weights,
+    regularizer_weights, response_kl, response_loss,
+};
+
+/// A response of a group.
+#[derive(Debug, Clone, Copy)]
+pub struct Response<'a, T> {
+    /// The reward; not looked at where the response is invalid.
+    pub reward: f64,
+    /// False where verification failed for a reason that is not the response's own: it is then left out of everything.
+    pub valid: bool,
+    /// Its tokens.
+    pub tokens: ResponseTokens<'a, T>,
+    /// Natural log-probabilities under the reference policy, one for each token; needed where `kl_coefficient` is set.
+    pub reference_logp: Option<&'a [T]>,
+}
+
+/// The objective of a step. The outer index of each list is the group, the next one the response.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchLoss<T> {
+    /// The policy loss plus the KL term.
+    pub loss: f64,
+    /// Advantages; 0 for an invalid response.
+    pub advantages: Vec<Vec<f64>>,
+    /// The weight of each trainable token of a response, 0 where there is none.
+    pub weights: Vec<Vec<f64>>,
+    /// The weight of KL and entropy terms of each trainable token of a response, 0 where there is none.
+    pub regularizer_weights: Vec<Vec<f64>>,
+    /// d loss / d logp, one for each token, 0 where it is not trainable.
+    pub gradients: Vec<Vec<Vec<T>>>,
+    /// Sums over the valid responses; its loss is the policy loss.
+    pub policy: PolicyStats,
+    /// Sums of the KL term over the valid responses that have `reference_logp`.
+    pub kl: KlStats,
+    /// P and N.
+    pub counts: StepCounts,
+}
+
+/// Computes advantages, weights, loss and gradient of a whole step.
+///
+/// Any settings that pass [`Settings::validate`] will do, with one exception: the entropy of a token does not follow
+/// from its log-probability, so an `entropy_coefficient` is refused here. Input from outside is checked first with
+/// [`validate_batch`](crate::validate_batch).
+///
+/// # Errors
+/// Settings out of range; an entropy coefficient; slices of different lengths; a reward that is not finite; a missing
+/// `behaviour_logp` or `reference_logp`.
+pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>]) -> Result<BatchLoss<T>, Error> {
+    settings.validate()?;
+    if settings.entropy_coefficient != 0.0 {
+        let allowed = "0 for batch_loss, which has no entropies; add the term with entropy_slope";
+        return Err(Error::setting("entropy_coefficient", settings.entropy_coefficient, allowed));
+    }
+    let mut out = BatchLoss {
+        loss: 0.0,
+        advantages: Vec::with_capacity(groups.len()),
+        weights: Vec::with_capacity(groups.len()),
+        regularizer_weights: Vec::with_capacity(groups.len()),
+        gradients: Vec::with_capacity(groups.len()),
+        policy: PolicyStats::default(),
+        kl: KlStats::default(),
+        counts: StepCounts::default(),
+    };
+    for (g, group) in groups.iter().enumerate() {
+        weigh(settings, group, &mut out).map_err(|error| error.at(g, None))?;
+    }
+    let scale = out.counts.scale(settings.aggregation);
+    let regularizer_scale = out.counts.scale(Aggregation::Token);
+    out.weights.iter_mut().flatten().for_each(|w| *w *= scale);
+    out.regularizer_weights.iter_mut().flatten().for_each(|w| *w *= regularizer_scale);
+
+    for (g, group) in groups.iter().enumerate() {
+        let mut gradients = Vec::with_capacity(group.len());
+        for (i, response) in group.iter().enumerate() {
+            let mut grad = vec![T::default(); response.tokens.mask.len()];
+            if response.valid {
+                let (advantage, weight) = (out.advantages[g][i], out.weights[g][i]);
+                let policy = response_loss(settings, advantage, weight, &response.tokens, &mut grad);
+                out.policy.add(&policy.map_err(|error| error.at(g, Some(i)))?);
+                let kl = kl_term(settings, out.regularizer_weights[g][i], response, &mut grad);
+                out.kl.add(&kl.map_err(|error| error.at(g, Some(i)))?);
+            }
+            gradients.push(grad);
+        }
+        out.gradients.push(gradients);
+    }
+    out.loss = out.policy.loss + out.kl.loss;
+    Ok(out)
+}
+
+/// Advantages and the group's parts of the weights of one group.
+fn weigh<T: Real>(settings: &Settings, group: &[Response<'_, T>], out: &mut BatchLoss<T>) -> Result<(), Error> {
+    let rewards: Vec<f64> = group.iter().map(|response| response.reward).collect();
+    let valid: Vec<bool> = group.iter().map(|response| response.valid).collect();
+    let trainable: Vec<usize> = group.iter().map(|r| if r.valid { r.tokens.trainable() } else { 0 }).collect();
+    let mut a = vec![0.0; group.len()];
+    let mut w = vec![0.0; group.len()];
+    let mut regularizer = vec![0.0; group.len()];
+    advantages(settings.advantage, &rewards, &valid, &mut a)?;
+    out.counts.add(group_weights(settings.aggregation, &a, &trainable, settings.max_tokens, &mut w)?);
+    regularizer_weights(&trainable, &mut regularizer)?;
+    out.advantages.push(a);
+    out.weights.push(w);
+    out.regularizer_weights.push(regularizer);
+    Ok(())
+}
+
+fn kl_term<T: Real>(
+    settings: &Settings,
+    weight: f64,
+    response: &Response<'_, T>,
+    grad: &mut [T],
+) -> Result<KlStats, Error> {
+    let tokens = &response.tokens;
+    match response.reference_logp {
+        Some(reference) => response_kl(settings, weight, tokens.mask, tokens.logp, reference, grad),
+        None if settings.kl_coefficient == 0.0 => Ok(KlStats::default()),
+        None => {
+            let value = format!("absent with kl_coefficient = {}", settings.kl_coefficient);
+            Err(Error::input("reference_logp", Place::default(), value, "one log-probability for each token"))
+        }
+    }
+}

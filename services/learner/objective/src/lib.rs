@@ -1,0 +1,73 @@
+//! Objectives of reinforcement learning from verifiable rewards in the manner of GRPO: from whole groups of responses to
+//! one weight for each trainable token, to the policy loss and to its gradient with respect to each log-probability, in
+//! closed form. It works on plain slices of f32 or f64 with all arithmetic in f64; it knows no tensor library, reads no
+//! clock and allocates nothing for a token.
+//!
+//! How the token terms of a loss are summed decides what a model learns about length. "Balanced Aggregation:
+//! Understanding and Fixing Aggregation Bias in GRPO" (arXiv 2605.04077) shows it and mends it; this crate has its rules
+//! beside those of other systems, and its measures of the bias.
+//!
+//! - [`Settings`] say what is computed: names with aliases, ranges, and [`Settings::formula`] for the log.
+//! - [`advantages`], [`group_weights`], [`regularizer_weights`] take one group; [`StepCounts`] gives the scalar of the
+//!   step that turns the group's parts into weights, so that a learner can begin before the step is complete.
+//! - [`response_loss`] and [`response_kl`] take one response; any split into micro-batches gives the same sums.
+//! - [`batch_loss`] does all of it for a step in memory, [`Quantities`] measure it.
+//! - [`validate_batch`] and its parts check input from outside. The arithmetic itself never panics.
+//!
+//! ```
+//! use evenkeel_objective::{Response, ResponseTokens, Settings, batch_loss, validate_batch};
+//!
+//! let settings = Settings::default().with_aggregation("balanced")?;
+//! // A short wrong answer and a long right one, before the first update: the old weights are the weights.
+//! const SHORT: &[f32] = &[-0.7, -0.1];
+//! const LONG: &[f32] = &[-0.2, -1.3, -0.4, -0.9, -0.1, -0.3];
+//! let response = |reward, logp, mask| Response {
+//!     reward,
+//!     valid: true,
+//!     tokens: ResponseTokens { mask, logp, old_logp: logp, behaviour_logp: None },
+//!     reference_logp: None,
+//! };
+//! let groups = vec![vec![response(0.0, SHORT, &[true; 2]), response(1.0, LONG, &[true; 6])]];
+//!
+//! validate_batch(&settings, &groups)?;
+//! let balanced = batch_loss(&settings, &groups)?;
+//! assert!(balanced.loss.abs() < 1e-12, "both sides pull alike, whatever their lengths");
+//! assert!(balanced.gradients[0][1].iter().all(|&g| g < 0.0), "the right answer becomes likelier");
+//!
+//! let token = batch_loss(&settings.with_aggregation("token")?, &groups)?;
+//! assert!(token.loss < -0.4, "the longer side pulls three times as hard");
+//! # Ok::<(), evenkeel_objective::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod advantage;
+mod aggregation;
+mod batch;
+mod check;
+mod correction;
+mod error;
+mod exp;
+mod formula;
+mod kl;
+mod lanes;
+mod loss;
+mod names;
+mod policy;
+mod quantities;
+mod real;
+mod settings;
+mod written;
+
+pub use advantage::{Advantage, MAX_REWARD, advantages};
+pub use aggregation::{Aggregation, GroupCounts, StepCounts, group_weights, regularizer_weights};
+pub use batch::{BatchLoss, Response, batch_loss};
+pub use check::{LOGP_TOLERANCE, validate_batch, validate_group, validate_logp};
+pub use correction::Correction;
+pub use error::{Error, Place};
+pub use kl::{KlEstimator, KlStats, response_kl};
+pub use lanes::trainable_tokens;
+pub use loss::{PolicyStats, ResponseTokens, response_loss};
+pub use policy::{MAX_LOG_RATIO, Policy};
+pub use quantities::{GroupView, Pull, Quantities};
+pub use real::Real;
+pub use settings::Settings;

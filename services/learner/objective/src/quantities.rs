@@ -1,0 +1,155 @@
+//! The quantities in which the paper (arXiv 2605.04077) measures aggregation bias on a step: how much response lengths
+//! vary, how length goes with the sign of the advantage, and how hard each side pulls under every rule.
+//!
+//! A response counts if it is valid and has a trainable token; its length is the number of its trainable tokens.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, same_length};
+use crate::{Aggregation, StepCounts, group_weights};
+
+/// A group as the quantities see it. Each slice has one element for each response.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupView<'a> {
+    /// Advantages.
+    pub advantages: &'a [f64],
+    /// Trainable tokens; 0 for an invalid response.
+    pub trainable_tokens: &'a [usize],
+    /// Whether the answer was verified as correct, before any shaping of the reward.
+    pub correct: &'a [bool],
+}
+
+impl GroupView<'_> {
+    fn counted(&self) -> impl Iterator<Item = (f64, f64, bool)> + Clone {
+        let lengths = self.trainable_tokens.iter().map(|&t| t as f64);
+        let all = self.advantages.iter().copied().zip(lengths).zip(self.correct.iter().copied());
+        all.map(|((advantage, length), correct)| (advantage, length, correct)).filter(|(_, length, _)| *length > 0.0)
+    }
+}
+
+/// How hard each side pulls: the sum of w abs(A) T over its responses, w with the scalar of the step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pull {
+    /// Over responses with A > 0.
+    pub positive: f64,
+    /// Over responses with A < 0.
+    pub negative: f64,
+}
+
+impl Pull {
+    /// The bias that the paper is about, `positive / negative`: where advantages sum to 0 in each group it is 1 under
+    /// `sequence` and `balanced`, and under `token` it is above 1 where the better responses are the longer ones.
+    /// Absent where nothing pulls down.
+    #[must_use]
+    pub fn bias(&self) -> Option<f64> {
+        (self.negative > 0.0).then(|| self.positive / self.negative)
+    }
+}
+
+/// The quantities of one step. What does not exist in a step is absent, never NaN.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quantities {
+    /// Coefficient of variation of lengths within a group, population deviation / mean, averaged over the groups with
+    /// at least two counted responses; absent where there is no such group.
+    pub length_variation: Option<f64>,
+    /// The same over all counted responses of the step together; absent where fewer than two count.
+    pub length_variation_pooled: Option<f64>,
+    /// Mean length of the counted responses with A < 0 minus that of those with A > 0, averaged over the groups that
+    /// have both; absent where no group has.
+    pub length_gap: Option<f64>,
+    /// The number of groups that have both, over which `length_gap` is the average.
+    pub length_gap_groups: usize,
+    /// Mean length of wrong counted responses minus that of right ones over the whole step; absent where either is
+    /// missing.
+    pub length_gap_pooled: Option<f64>,
+    /// The pull of each side under every rule, whichever one trains; `sequence-sum` is absent where `max_tokens` is 0.
+    pub pulls: BTreeMap<Aggregation, Pull>,
+}
+
+impl Quantities {
+    /// Measures a step. `max_tokens` is that of the settings.
+    ///
+    /// # Errors
+    /// Lengths that differ within a group; an advantage that is not finite.
+    pub fn of(groups: &[GroupView<'_>], max_tokens: usize) -> Result<Self, Error> {
+        for (g, group) in groups.iter().enumerate() {
+            let expected = group.trainable_tokens.len();
+            same_length("advantages", group.advantages.len(), "trainable_tokens", expected)
+                .and_then(|()| same_length("correct", group.correct.len(), "trainable_tokens", expected))
+                .map_err(|error| error.at(g, None))?;
+        }
+        let within: Mean = groups.iter().filter_map(|group| variation(group.counted().map(|(_, t, _)| t))).collect();
+        let gaps: Mean = groups.iter().filter_map(|group| gap(group.counted().map(|(a, t, _)| (a, t)))).collect();
+        let everyone = || groups.iter().flat_map(GroupView::counted);
+        let by_correctness = everyone().map(|(_, t, correct)| (if correct { 1.0 } else { -1.0 }, t));
+        Ok(Self {
+            length_variation: within.value(),
+            length_variation_pooled: variation(everyone().map(|(_, t, _)| t)),
+            length_gap: gaps.value(),
+            length_gap_groups: gaps.count,
+            length_gap_pooled: gap(by_correctness),
+            pulls: pulls(groups, max_tokens)?,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Mean {
+    sum: f64,
+    count: usize,
+}
+
+impl Mean {
+    fn value(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum / self.count as f64)
+    }
+}
+
+impl FromIterator<f64> for Mean {
+    fn from_iter<I: IntoIterator<Item = f64>>(values: I) -> Self {
+        values.into_iter().fold(Self::default(), |m, x| Self { sum: m.sum + x, count: m.count + 1 })
+    }
+}
+
+/// Population deviation / mean of at least two positive lengths.
+fn variation(lengths: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+    let all: Mean = lengths.clone().collect();
+    let mean = all.value().filter(|_| all.count >= 2)?;
+    let variance: Mean = lengths.map(|t| (t - mean).powi(2)).collect();
+    variance.value().map(|variance| variance.sqrt() / mean)
+}
+
+/// Mean length of the negative ones minus that of the positive ones.
+fn gap(signed_lengths: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> {
+    let negative: Mean = signed_lengths.clone().filter(|(sign, _)| *sign < 0.0).map(|(_, t)| t).collect();
+    let positive: Mean = signed_lengths.filter(|(sign, _)| *sign > 0.0).map(|(_, t)| t).collect();
+    Some(negative.value()? - positive.value()?)
+}
+
+fn pulls(groups: &[GroupView<'_>], max_tokens: usize) -> Result<BTreeMap<Aggregation, Pull>, Error> {
+    let mut pulls = BTreeMap::new();
+    let mut weights = Vec::new();
+    for &aggregation in Aggregation::ALL {
+        if aggregation == Aggregation::SequenceSum && max_tokens == 0 {
+            continue;
+        }
+        let (mut pull, mut counts) = (Pull::default(), StepCounts::default());
+        for (g, group) in groups.iter().enumerate() {
+            weights.clear();
+            weights.resize(group.trainable_tokens.len(), 0.0);
+            let (a, t) = (group.advantages, group.trainable_tokens);
+            let added =
+                group_weights(aggregation, a, t, max_tokens, &mut weights).map_err(|error| error.at(g, None))?;
+            counts.add(added);
+            for ((&a, &t), &w) in a.iter().zip(t).zip(&weights) {
+                let side = if a > 0.0 { &mut pull.positive } else { &mut pull.negative };
+                *side += w * a.abs() * t as f64;
+            }
+        }
+        let scale = counts.scale(aggregation);
+        pulls.insert(aggregation, Pull { positive: pull.positive * scale, negative: pull.negative * scale });
+    }
+    Ok(pulls)
+}

@@ -1,0 +1,322 @@
+//! What must hold of the objective whatever the numbers are, one law in each test.
+
+use evenkeel_objective::{
+    Advantage, Aggregation, Policy, PolicyStats, Settings, StepCounts, advantages, group_weights, regularizer_weights,
+    response_kl, response_loss,
+};
+use proptest::prelude::*;
+
+use crate::support::{Holes, Owned, Rewards, Step, all_close, any_settings, close, compute, flat, on_policy, steps};
+
+fn with(aggregation: Aggregation, policy: Policy) -> Settings {
+    Settings { aggregation, policy, max_tokens: 128, ..Settings::default() }
+}
+
+/// Sum of w over the trainable tokens of each group that passes the filter, times P.
+fn weight_sums(step: &Step, aggregation: Aggregation, keep: impl Fn(&[f64]) -> bool) -> Vec<f64> {
+    let batch = compute(&with(aggregation, Policy::Ppo), step);
+    let groups = step.iter().zip(&batch.weights).zip(&batch.advantages);
+    let kept = groups.filter(|((group, _), a)| keep(a) && group.iter().any(|r| r.trainable() > 0));
+    kept.map(|((group, w), _)| group.iter().zip(w).map(|(r, w)| w * r.trainable() as f64).sum::<f64>())
+        .map(|sum| sum * batch.counts.groups as f64)
+        .collect()
+}
+
+/// Rewards that are drawn in any order, then set so that both sides are in every group.
+fn with_both_sides(mut step: Step) -> Step {
+    for group in &mut step {
+        group[0].reward = 0.0;
+        group[1].reward = 1.0;
+    }
+    step
+}
+
+fn with_equal_lengths(mut step: Step) -> Step {
+    for response in step.iter_mut().flatten() {
+        *response = Owned { reward: response.reward, ..repeated(response, 40) };
+    }
+    step
+}
+
+fn repeated(response: &Owned, length: usize) -> Owned {
+    let repeat = |x: &[f64]| x.iter().copied().cycle().take(length).collect::<Vec<f64>>();
+    Owned {
+        mask: vec![true; length],
+        logp: repeat(&response.logp),
+        old_logp: repeat(&response.old_logp),
+        behaviour_logp: repeat(&response.behaviour_logp),
+        reference_logp: repeat(&response.reference_logp),
+        ..response.clone()
+    }
+}
+
+fn mean_length(group: &[Owned], reward: f64) -> f64 {
+    let lengths: Vec<f64> = group.iter().filter(|r| r.reward == reward).map(|r| r.trainable() as f64).collect();
+    lengths.iter().sum::<f64>() / lengths.len() as f64
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn the_weights_of_a_group_sum_to_one_over_p_under_token_and_sequence(step in steps(Rewards::Any, Holes::Some)) {
+        for aggregation in [Aggregation::Token, Aggregation::Sequence] {
+            for sum in weight_sums(&step, aggregation, |_| true) {
+                prop_assert!(close(sum, 1.0), "{aggregation}: {sum}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_weights_of_a_group_with_both_sides_sum_to_one_over_p_under_the_balanced_rules(
+        step in steps(Rewards::Binary, Holes::None).prop_map(with_both_sides),
+    ) {
+        for aggregation in [Aggregation::Balanced, Aggregation::BalancedCount] {
+            for sum in weight_sums(&step, aggregation, |_| true) {
+                prop_assert!(close(sum, 1.0), "{aggregation}: {sum}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_balanced_rules_agree_where_rewards_are_binary(step in steps(Rewards::Binary, Holes::Some)) {
+        let balanced = compute(&with(Aggregation::Balanced, Policy::Ppo), &step);
+        let count = compute(&with(Aggregation::BalancedCount, Policy::Ppo), &step);
+        prop_assert!(all_close(&balanced.weights.concat(), &count.weights.concat()));
+    }
+
+    #[test]
+    fn each_side_pulls_as_under_sequence_where_it_is_balanced_whatever_the_rewards(
+        step in steps(Rewards::Any, Holes::Some),
+    ) {
+        let balanced = compute(&with(Aggregation::Balanced, Policy::Ppo), &step);
+        let sequence = compute(&with(Aggregation::Sequence, Policy::Ppo), &step);
+        for (g, group) in step.iter().enumerate() {
+            let counted = group.iter().filter(|r| r.trainable() > 0).count() as f64;
+            for sign in [1.0, -1.0] {
+                let members: Vec<usize> = (0..group.len())
+                    .filter(|&i| group[i].trainable() > 0 && balanced.advantages[g][i] * sign > 0.0)
+                    .collect();
+                let pull = |w: &[f64]| -> f64 {
+                    members.iter().map(|&i| w[i] * balanced.advantages[g][i].abs() * group[i].trainable() as f64).sum()
+                };
+                let side: f64 = members.iter().map(|&i| balanced.advantages[g][i].abs()).sum();
+                prop_assert!(close(pull(&balanced.weights[g]), pull(&sequence.weights[g])));
+                if !members.is_empty() {
+                    prop_assert!(close(pull(&balanced.weights[g]), side / (balanced.counts.groups as f64 * counted)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_lengths_give_token_sequence_and_balanced_the_same_loss_and_gradient(
+        step in steps(Rewards::Any, Holes::None).prop_map(with_equal_lengths),
+        policy in prop::sample::select(Policy::ALL),
+    ) {
+        let token = compute(&with(Aggregation::Token, policy), &step);
+        for aggregation in [Aggregation::Sequence, Aggregation::Balanced] {
+            let other = compute(&with(aggregation, policy), &step);
+            prop_assert!(close(token.loss, other.loss), "{aggregation}: {} and not {}", other.loss, token.loss);
+            prop_assert!(all_close(&flat(&token), &flat(&other)), "{aggregation}");
+        }
+    }
+
+    #[test]
+    fn the_loss_before_the_first_update_is_zero_under_sequence_and_balanced(
+        step in steps(Rewards::Any, Holes::None).prop_map(on_policy),
+        advantage in prop::sample::select(Advantage::ALL),
+    ) {
+        for aggregation in [Aggregation::Sequence, Aggregation::Balanced] {
+            for policy in [Policy::Ppo, Policy::DualClip, Policy::Gspo] {
+                let loss = compute(&Settings { advantage, ..with(aggregation, policy) }, &step).loss;
+                prop_assert!(loss.abs() < 1e-12, "{aggregation}, {policy}: {loss:e}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_loss_of_a_binary_group_before_the_first_update_couples_sign_and_length_under_token(
+        step in steps(Rewards::Binary, Holes::None).prop_map(with_both_sides).prop_map(on_policy),
+    ) {
+        let terms: Vec<f64> = step.iter().map(|group| {
+            let size = group.len() as f64;
+            let right = group.iter().filter(|r| r.reward == 1.0).count() as f64;
+            let tokens: usize = group.iter().map(Owned::trainable).sum();
+            let gap = mean_length(group, 0.0) - mean_length(group, 1.0);
+            (right * (size - right)).sqrt() / tokens as f64 * gap / step.len() as f64
+        }).collect();
+        let expected: f64 = terms.iter().sum();
+        // The epsilon is 1e-6 beside a variance of at least 5/36, and terms of several groups may cancel.
+        let tolerance = 1e-5 * terms.iter().map(|term| term.abs()).sum::<f64>() + 1e-12;
+        let loss = compute(&with(Aggregation::Token, Policy::Ppo), &step).loss;
+        prop_assert!((loss - expected).abs() <= tolerance, "{loss} and not {expected}");
+    }
+
+    #[test]
+    fn scaling_every_advantage_scales_the_loss_and_the_gradient(
+        step in steps(Rewards::Any, Holes::Some),
+        settings in any_settings(),
+        factor in 0.01..100.0,
+    ) {
+        let settings = Settings { advantage: Advantage::Mean, kl_coefficient: 0.0, ..settings };
+        let mut scaled = step.clone();
+        scaled.iter_mut().flatten().for_each(|r| r.reward *= factor);
+        let (once, scaled) = (compute(&settings, &step), compute(&settings, &scaled));
+        prop_assert!(close(once.loss * factor, scaled.loss));
+        let expected: Vec<f64> = flat(&once).iter().map(|g| g * factor).collect();
+        prop_assert!(all_close(&expected, &flat(&scaled)));
+    }
+
+    #[test]
+    fn any_split_into_micro_batches_gives_the_same_loss_and_gradient(
+        step in steps(Rewards::Any, Holes::Some),
+        settings in any_settings(),
+        size in 1_usize..7,
+    ) {
+        let whole = compute(&settings, &step);
+        // As a learner does it: the group's part now, the scalar when the step is complete.
+        let mut queue = Vec::new();
+        let mut counts = StepCounts::default();
+        for group in &step {
+            let rewards: Vec<f64> = group.iter().map(|r| r.reward).collect();
+            let valid: Vec<bool> = group.iter().map(|r| r.valid).collect();
+            let trainable: Vec<usize> = group.iter().map(Owned::trainable).collect();
+            let (mut a, mut w) = (vec![0.0; group.len()], vec![0.0; group.len()]);
+            let mut regularizer = w.clone();
+            advantages(settings.advantage, &rewards, &valid, &mut a).unwrap();
+            counts.add(group_weights(settings.aggregation, &a, &trainable, settings.max_tokens, &mut w).unwrap());
+            regularizer_weights(&trainable, &mut regularizer).unwrap();
+            queue.extend(group.iter().zip(a).zip(w).zip(regularizer).map(|(((r, a), w), k)| (r, a, w, k)));
+        }
+        let (mut policy_loss, mut kl_loss, mut gradient) = (0.0, 0.0, Vec::new());
+        for micro_batch in queue.chunks(size) {
+            let (mut policy_sum, mut kl_sum) = (0.0, 0.0);
+            for (response, a, w, k) in micro_batch {
+                let mut policy = vec![0.0; response.mask.len()];
+                let mut kl = policy.clone();
+                if response.valid {
+                    let tokens = response.tokens();
+                    policy_sum += response_loss(&settings, *a, *w, &tokens, &mut policy).unwrap().loss;
+                    let reference = &response.reference_logp;
+                    kl_sum += response_kl(&settings, *k, &response.mask, &response.logp, reference, &mut kl).unwrap().loss;
+                }
+                let (scale, kl_scale) = (counts.scale(settings.aggregation), counts.scale(Aggregation::Token));
+                gradient.extend(policy.iter().zip(&kl).map(|(p, k)| p * scale + k * kl_scale));
+            }
+            policy_loss += policy_sum;
+            kl_loss += kl_sum;
+        }
+        let loss = policy_loss * counts.scale(settings.aggregation) + kl_loss * counts.scale(Aggregation::Token);
+        prop_assert!(close(loss, whole.loss), "{loss} and not {}", whole.loss);
+        prop_assert!(all_close(&gradient, &flat(&whole)));
+    }
+
+    #[test]
+    fn the_order_of_groups_and_of_responses_changes_nothing(
+        step in steps(Rewards::Any, Holes::Some),
+        settings in any_settings(),
+        turn in 0_usize..7,
+    ) {
+        let mut turned = step.clone();
+        let (groups, mut places) = (step.len(), Vec::new());
+        turned.rotate_left(turn % groups);
+        for (g, group) in turned.iter_mut().enumerate() {
+            let size = group.len();
+            group.rotate_left(turn % size);
+            places.push((0..size).map(|i| ((g + turn) % groups, (i + turn) % size)).collect::<Vec<_>>());
+        }
+        let (straight, turned) = (compute(&settings, &step), compute(&settings, &turned));
+        prop_assert!(close(straight.loss, turned.loss));
+        for (gradients, places) in turned.gradients.iter().zip(&places) {
+            for (gradient, &(g, i)) in gradients.iter().zip(places) {
+                prop_assert!(all_close(gradient, &straight.gradients[g][i]));
+            }
+        }
+    }
+
+    #[test]
+    fn padding_changes_nothing(
+        step in steps(Rewards::Any, Holes::Some),
+        settings in any_settings(),
+        left in 0_usize..80,
+        right in 0_usize..80,
+    ) {
+        let pad = |x: &[f64]| [&vec![f64::NAN; left][..], x, &vec![1e300; right]].concat();
+        let mut padded = step.clone();
+        for r in padded.iter_mut().flatten() {
+            r.mask = [&vec![false; left][..], &r.mask, &vec![false; right]].concat();
+            for logp in [&mut r.logp, &mut r.old_logp, &mut r.behaviour_logp, &mut r.reference_logp] {
+                *logp = pad(logp);
+            }
+        }
+        let (packed, padded) = (compute(&settings, &step), compute(&settings, &padded));
+        prop_assert!(close(packed.loss, padded.loss));
+        for (packed, padded) in packed.gradients.iter().flatten().zip(padded.gradients.iter().flatten()) {
+            prop_assert!(all_close(packed, &padded[left..padded.len() - right]));
+            prop_assert!(padded[..left].iter().chain(&padded[padded.len() - right..]).all(|g| *g == 0.0));
+        }
+    }
+
+    #[test]
+    fn nan_in_a_masked_position_reaches_nothing(
+        step in steps(Rewards::Any, Holes::Some),
+        settings in any_settings(),
+        garbage in prop::sample::select(&[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e308][..]),
+    ) {
+        let mut dirty = step.clone();
+        for r in dirty.iter_mut().flatten() {
+            for (t, _) in r.mask.iter().enumerate().filter(|(_, m)| !**m) {
+                r.logp[t] = garbage;
+                r.old_logp[t] = -garbage;
+                r.behaviour_logp[t] = garbage;
+                r.reference_logp[t] = garbage;
+            }
+        }
+        prop_assert_eq!(compute(&settings, &step), compute(&settings, &dirty));
+    }
+
+    #[test]
+    fn regularizer_weights_are_those_of_token_whatever_the_aggregation_is(
+        step in steps(Rewards::Any, Holes::Some),
+        settings in any_settings(),
+    ) {
+        let token = compute(&Settings { aggregation: Aggregation::Token, ..settings.clone() }, &step);
+        prop_assert_eq!(compute(&settings, &step).regularizer_weights, token.weights);
+    }
+
+    #[test]
+    fn statistics_of_parts_add_up_to_those_of_the_whole(
+        step in steps(Rewards::Any, Holes::Some),
+        settings in any_settings(),
+    ) {
+        let whole = compute(&settings, &step);
+        let mut sum = PolicyStats::default();
+        for (g, group) in step.iter().enumerate() {
+            for (i, response) in group.iter().enumerate().filter(|(_, r)| r.valid) {
+                let mut grad = vec![0.0; response.mask.len()];
+                let (a, w) = (whole.advantages[g][i], whole.weights[g][i]);
+                sum.add(&response_loss(&settings, a, w, &response.tokens(), &mut grad).unwrap());
+            }
+        }
+        prop_assert_eq!(sum, whole.policy);
+    }
+}
+
+#[test]
+fn the_paper_s_rules_differ_where_lengths_do() {
+    // Lengths 2, 4, 6 with advantages 1.5, 0.5, -2 before the first update; worked out by hand.
+    let (a, t) = ([1.5, 0.5, -2.0], [2, 4, 6]);
+    let loss = |aggregation| {
+        let mut w = [0.0; 3];
+        let counts = group_weights(aggregation, &a, &t, 12, &mut w).unwrap();
+        let scale = StepCounts::from_iter([counts]).scale(aggregation);
+        -(0..3).map(|i| w[i] * scale * a[i] * t[i] as f64).sum::<f64>()
+    };
+    assert!(close(loss(Aggregation::Token), 7.0 / 12.0));
+    assert!(close(loss(Aggregation::BatchToken), 7.0 / 12.0));
+    assert!(close(loss(Aggregation::Sequence), 0.0));
+    assert!(close(loss(Aggregation::SequenceSum), 7.0 / 36.0));
+    assert!(close(loss(Aggregation::Balanced), 0.0));
+    assert!(close(loss(Aggregation::BalancedCount), 1.0 / 9.0));
+}

@@ -1,0 +1,15 @@
+//! The crate from outside, as a specification: golden vectors, the laws that must hold, gradients against differences of
+//! the loss, names and ranges of settings, refusal of bad input, and the paper's quantities.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests stand outside of #[test] functions")]
+
+mod golden;
+mod gradients;
+mod input;
+mod kl;
+mod laws;
+mod overflow;
+mod quantities;
+mod settings;
+mod support;
+mod who_counts;

@@ -1,0 +1,112 @@
+//! The paper's quantities of a step.
+
+use evenkeel_objective::{Aggregation, GroupView, Pull, Quantities, Settings};
+use proptest::prelude::*;
+
+use crate::support::{Holes, Owned, Rewards, Step, close, compute, steps};
+
+fn group<'a>(advantages: &'a [f64], trainable_tokens: &'a [usize], correct: &'a [bool]) -> GroupView<'a> {
+    GroupView { advantages, trainable_tokens, correct }
+}
+
+fn measure(settings: &Settings, step: &Step) -> Quantities {
+    let advantages = compute(settings, step).advantages;
+    let trainable: Vec<Vec<usize>> = step.iter().map(|g| g.iter().map(Owned::trainable).collect()).collect();
+    let correct: Vec<Vec<bool>> = step.iter().map(|g| g.iter().map(|r| r.reward == 1.0).collect()).collect();
+    let views: Vec<GroupView<'_>> =
+        (0..step.len()).map(|g| group(&advantages[g], &trainable[g], &correct[g])).collect();
+    Quantities::of(&views, settings.max_tokens).unwrap()
+}
+
+#[test]
+fn length_variation_is_the_population_deviation_over_the_mean() {
+    let q = Quantities::of(
+        &[group(&[1.0, -1.0], &[1, 3], &[true, false]), group(&[1.0, -1.0], &[4, 4], &[true, false])],
+        0,
+    );
+    let q = q.unwrap();
+    assert!(close(q.length_variation.unwrap(), (0.5 + 0.0) / 2.0));
+    assert!(close(q.length_variation_pooled.unwrap(), 1.5_f64.sqrt() / 3.0));
+}
+
+#[test]
+fn length_gap_averages_over_groups_with_both_signs() {
+    let mixed = group(&[1.0, -0.5, -0.5], &[2, 4, 8], &[true, false, false]);
+    let level = group(&[0.0, 0.0], &[5, 50], &[true, true]);
+    let q = Quantities::of(&[mixed, level], 0).unwrap();
+    assert_eq!(q.length_gap, Some(4.0));
+    assert_eq!(q.length_gap_groups, 1);
+    assert!(close(q.length_gap_pooled.unwrap(), 6.0 - 57.0 / 3.0));
+}
+
+#[test]
+fn responses_without_a_trainable_token_count_nowhere() {
+    let with = group(&[1.0, -1.0, 0.0], &[3, 5, 0], &[true, false, false]);
+    let without = group(&[1.0, -1.0], &[3, 5], &[true, false]);
+    assert_eq!(Quantities::of(&[with], 8), Quantities::of(&[without], 8));
+}
+
+#[test]
+fn what_does_not_exist_is_absent() {
+    let q = Quantities::of(&[group(&[0.0], &[7], &[true])], 0).unwrap();
+    assert_eq!((q.length_variation, q.length_variation_pooled), (None, None));
+    assert_eq!((q.length_gap, q.length_gap_pooled), (None, None));
+    assert_eq!(q.pulls[&Aggregation::Token].bias(), None);
+    assert!(!q.pulls.contains_key(&Aggregation::SequenceSum));
+    let nothing = Quantities::of(&[], 1).unwrap();
+    assert_eq!(nothing.pulls[&Aggregation::BatchToken], Pull { positive: 0.0, negative: 0.0 });
+}
+
+#[test]
+fn quantities_are_written_under_the_names_of_the_rules() {
+    let q = Quantities::of(&[group(&[1.0, -1.0], &[6, 2], &[true, false])], 8).unwrap();
+    let written = serde_json::to_value(&q).unwrap();
+    assert!(close(written["pulls"]["token"]["positive"].as_f64().unwrap(), 0.75));
+    assert!(close(written["pulls"]["balanced"]["negative"].as_f64().unwrap(), 0.5));
+    assert_eq!(serde_json::from_value::<Quantities>(written).unwrap(), q);
+}
+
+#[test]
+fn slices_of_different_lengths_are_refused_with_their_group() {
+    let error = Quantities::of(&[group(&[1.0], &[1], &[true]), group(&[1.0], &[1], &[])], 0).unwrap_err();
+    assert_eq!(error.to_string(), "correct of group 1 has length 0: allowed is 1, the length of trainable_tokens");
+}
+
+proptest! {
+    #[test]
+    fn both_sides_pull_alike_under_sequence_and_balanced(step in steps(Rewards::Any, Holes::None)) {
+        let q = measure(&Settings::default(), &step);
+        for aggregation in [Aggregation::Sequence, Aggregation::Balanced] {
+            let pull = q.pulls[&aggregation];
+            prop_assert!((pull.positive - pull.negative).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn the_pulls_of_the_rule_that_trains_are_those_of_its_weights(step in steps(Rewards::Binary, Holes::Some)) {
+        for &aggregation in Aggregation::ALL {
+            let settings = Settings { aggregation, max_tokens: 100, ..Settings::default() };
+            let batch = compute(&settings, &step);
+            let mut expected = Pull::default();
+            for (g, group) in step.iter().enumerate() {
+                for (i, response) in group.iter().enumerate() {
+                    let pull = batch.weights[g][i] * batch.advantages[g][i] * response.trainable() as f64;
+                    if pull > 0.0 { expected.positive += pull } else { expected.negative -= pull }
+                }
+            }
+            let pull = measure(&settings, &step).pulls[&aggregation];
+            prop_assert!(close(pull.positive, expected.positive) && close(pull.negative, expected.negative));
+        }
+    }
+
+    #[test]
+    fn under_token_the_bias_is_above_one_just_where_right_answers_are_longer(
+        step in steps(Rewards::Binary, Holes::None).prop_map(|mut step| { step.truncate(1); step }),
+    ) {
+        let q = measure(&Settings::default(), &step);
+        if let Some(gap) = q.length_gap {
+            let bias = q.pulls[&Aggregation::Token].bias().unwrap();
+            prop_assert!(gap == 0.0 || (bias > 1.0) == (gap < 0.0), "gap {gap}, bias {bias}");
+        }
+    }
+}

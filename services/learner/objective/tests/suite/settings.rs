@@ -1,0 +1,215 @@
+//! Settings: names and aliases, ranges, and the formula for the log.
+
+use std::fmt::{Debug, Display};
+use std::str::FromStr;
+
+use evenkeel_objective::{Advantage, Aggregation, Correction, Error, KlEstimator, Policy, Settings};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+fn read(value: serde_json::Value) -> Result<Settings, String> {
+    serde_json::from_value(value).map_err(|error| error.to_string())
+}
+
+fn refusal<T: FromStr<Err = Error> + Debug>(name: &str) -> String {
+    name.parse::<T>().unwrap_err().to_string()
+}
+
+fn assert_round_trip<T>(all: &[T])
+where
+    T: Copy + Debug + PartialEq + Display + FromStr<Err = Error> + Serialize + DeserializeOwned,
+{
+    for &choice in all {
+        assert_eq!(choice.to_string().parse::<T>().unwrap(), choice);
+        assert_eq!(serde_json::from_value::<T>(json!(choice.to_string())).unwrap(), choice);
+        assert_eq!(serde_json::to_value(choice).unwrap(), json!(choice.to_string()));
+    }
+}
+
+#[test]
+fn every_choice_is_written_and_read_by_its_name() {
+    assert_round_trip(Advantage::ALL);
+    assert_round_trip(Aggregation::ALL);
+    assert_round_trip(Policy::ALL);
+    assert_round_trip(Correction::ALL);
+    assert_round_trip(KlEstimator::ALL);
+}
+
+#[test]
+fn every_alias_is_read_as_its_choice() {
+    for &choice in Aggregation::ALL {
+        for alias in choice.aliases() {
+            assert_eq!(alias.parse::<Aggregation>().unwrap(), choice);
+        }
+    }
+}
+
+#[test]
+fn case_hyphens_and_underscores_do_not_matter() {
+    for name in ["seq-mean-token-mean", "seq_mean_token_mean", " Seq-Mean_Token-MEAN "] {
+        assert_eq!(name.parse::<Aggregation>().unwrap(), Aggregation::Sequence);
+    }
+    assert_eq!("Dual_Clip".parse::<Policy>().unwrap(), Policy::DualClip);
+}
+
+#[test]
+fn names_of_verl_mean_what_verl_computes() {
+    let aggregation = |name: &str| read(json!({"aggregation": name, "max_tokens": 9})).unwrap().aggregation;
+    assert_eq!(aggregation("token-mean"), Aggregation::BatchToken);
+    assert_eq!(aggregation("seq-mean-token-mean"), Aggregation::Sequence);
+    assert_eq!(aggregation("seq-mean-token-sum-norm"), Aggregation::SequenceSum);
+    assert_eq!("vanilla".parse::<Policy>().unwrap(), Policy::DualClip);
+    assert_eq!("geo_mean".parse::<Policy>().unwrap(), Policy::Gmpo);
+    assert_eq!("low_var_kl".parse::<KlEstimator>().unwrap(), KlEstimator::K3);
+}
+
+#[test]
+fn names_of_trl_mean_what_trl_computes() {
+    let aggregation = |name: &str| name.parse::<Aggregation>().unwrap();
+    assert_eq!(aggregation("grpo"), Aggregation::Sequence);
+    assert_eq!(aggregation("dapo"), Aggregation::BatchToken);
+    assert_eq!(aggregation("dr_grpo"), Aggregation::SequenceSum);
+    assert_eq!("sequence_mask".parse::<Correction>().unwrap(), Correction::SequenceMask);
+}
+
+#[test]
+fn a_token_sum_per_response_is_sequence_sum_with_a_divisor_of_one() {
+    let settings = read(json!({"aggregation": "seq_mean_token_sum"})).unwrap();
+    assert_eq!((settings.aggregation, settings.max_tokens), (Aggregation::SequenceSum, 1));
+    let same = Settings { max_tokens: 4096, ..Settings::default() }.with_aggregation("SEQ-MEAN-TOKEN-SUM").unwrap();
+    assert_eq!((same.aggregation, same.max_tokens), (Aggregation::SequenceSum, 1));
+    assert!(settings.validate().is_ok());
+}
+
+#[test]
+fn a_token_sum_per_response_beside_another_divisor_is_refused() {
+    let error = read(json!({"aggregation": "seq-mean-token-sum", "max_tokens": 4096})).unwrap_err();
+    assert!(error.contains("max_tokens is 4096: allowed is 1 with seq-mean-token-sum"), "{error}");
+}
+
+#[test]
+fn an_alias_of_another_formula_is_refused_with_what_to_use() {
+    let bnpo = refusal::<Aggregation>("bnpo");
+    assert!(bnpo.contains("aggregation is 'bnpo'") && bnpo.contains("micro-batch") && bnpo.contains("use batch-token"));
+    assert!(refusal::<Aggregation>("luspo").contains("use policy = gspo"));
+    assert!(refusal::<Aggregation>("seq-mean-token-sum").contains("max_tokens = 1"));
+    assert!(refusal::<KlEstimator>("full").contains("vocabulary"));
+    assert!(refusal::<Advantage>("gae").contains("value model"));
+}
+
+#[test]
+fn an_unknown_name_is_refused_with_every_name_and_alias() {
+    let error = refusal::<Aggregation>("mean of means");
+    assert!(error.starts_with("aggregation is 'mean of means': unknown; allowed: "), "{error}");
+    for &choice in Aggregation::ALL {
+        assert!(error.contains(choice.name()), "{error}");
+        assert!(choice.aliases().iter().all(|alias| error.contains(alias)), "{error}");
+    }
+    assert!(read(json!({"policy": "trpo"})).unwrap_err().contains("policy is 'trpo': unknown; allowed: ppo (ppo-clip"));
+}
+
+#[test]
+fn the_defaults_are_the_paper_s() {
+    let settings = read(json!({})).unwrap();
+    assert_eq!(settings, Settings::default());
+    assert_eq!((settings.advantage, settings.aggregation), (Advantage::Grpo, Aggregation::Balanced));
+    assert_eq!((settings.clip_low, settings.clip_high, settings.kl_coefficient), (0.2, 0.28, 0.0));
+    assert!(settings.validate().is_ok());
+}
+
+#[test]
+fn settings_are_read_as_they_were_written() {
+    let settings = Settings { max_tokens: 7, clip_high: 0.3, kl_estimator: KlEstimator::K1Plus, ..Settings::default() };
+    assert_eq!(read(serde_json::to_value(&settings).unwrap()).unwrap(), settings);
+}
+
+#[test]
+fn an_unknown_field_is_refused() {
+    let error = read(json!({"clip": 0.2})).unwrap_err();
+    assert!(error.contains("clip") && error.contains("clip_low"), "{error}");
+}
+
+#[test]
+fn a_setting_out_of_range_is_refused_with_its_range() {
+    let cases = [
+        (json!({"clip_low": -0.1}), "clip_low is -0.1: allowed is 0 to 1"),
+        (json!({"clip_low": 1.1}), "clip_low is 1.1: allowed is 0 to 1"),
+        (json!({"clip_high": -1e-9}), "clip_high is -0.000000001: allowed is a finite number from 0"),
+        (json!({"dual_clip": 0.5}), "dual_clip is 0.5: allowed is a finite number from 1"),
+        (json!({"gmpo_clip": -0.4}), "gmpo_clip is -0.4"),
+        (json!({"correction_low": 3.0}), "correction_low is 3: allowed is 0 to correction_high, which is 2"),
+        (json!({"correction_low": -1.0}), "correction_low is -1"),
+        (json!({"correction_high": 0.0}), "correction_high is 0: allowed is above 0"),
+        (
+            json!({"aggregation": "sequence-sum"}),
+            "max_tokens is 0: allowed is at least 1 with aggregation = sequence-sum",
+        ),
+        (json!({"kl_coefficient": -0.1}), "kl_coefficient is -0.1"),
+        (json!({"entropy_coefficient": -0.1}), "entropy_coefficient is -0.1"),
+    ];
+    for (written, expected) in cases {
+        let error = read(written).unwrap().validate().unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let nan = Settings { clip_high: f64::NAN, ..Settings::default() };
+    assert!(nan.validate().unwrap_err().to_string().contains("clip_high is NaN"));
+}
+
+#[test]
+fn gmpo_takes_no_notice_of_a_low_clip_above_one() {
+    assert!(Settings { policy: Policy::Gmpo, clip_low: 2.0, ..Settings::default() }.validate().is_ok());
+}
+
+#[test]
+fn a_group_of_one_is_refused_where_the_group_normalises() {
+    let error = Settings::default().validate_group_size(1).unwrap_err();
+    assert_eq!(error.to_string(), "group_size is 1: allowed is at least 2 with advantage = grpo");
+    for advantage in [Advantage::GrpoSample, Advantage::Mean, Advantage::Rloo] {
+        let settings = Settings { advantage, ..Settings::default() };
+        assert!(settings.validate_group_size(1).is_ok());
+        assert!(settings.validate_group_size(0).is_err());
+    }
+}
+
+#[test]
+fn the_formula_says_in_one_line_what_is_computed() {
+    let paper = Settings::default().formula();
+    assert_eq!(
+        paper,
+        "loss = - sum of w phi over trainable tokens; A = (r - mean) / sqrt(population variance + 1e-6) [grpo]; \
+         w = M_s / (P G Z_s), M_s = sum of abs(A), Z_s = sum of abs(A) T over the side of A's sign [balanced]; \
+         phi = min(rho A, clip(rho, 0.8, 1.28) A) [ppo]"
+    );
+    assert_eq!(Settings::default().to_string(), paper);
+}
+
+#[test]
+fn the_formula_tells_the_token_means_of_two_systems_apart() {
+    let of = |name: &str| Settings::default().with_aggregation(name).unwrap().formula();
+    assert!(of("token-mean").contains("w = 1 / N [batch-token]"));
+    assert!(of("prompt_mean").contains("w = 1 / (P N_g) [token]"));
+}
+
+#[test]
+fn the_formula_names_every_term_that_is_on() {
+    let settings = Settings {
+        correction: Correction::SequenceMask,
+        kl_coefficient: 0.01,
+        entropy_coefficient: 0.002,
+        policy: Policy::DualClip,
+        ..Settings::default()
+    };
+    let line = settings.with_aggregation("seq-mean-token-sum").unwrap().formula();
+    for part in [
+        "sum of w c phi",
+        "with max_tokens = 1 [sequence-sum]",
+        "at least 3 A for A < 0 [dual-clip]",
+        "c = the product of exp(old_logp - behaviour_logp), 0 outside 0.5 to 2 [sequence-mask]",
+        "+ 0.01 sum of (exp(-d) - 1 + d) / (P N_g)",
+        "- 0.002 sum of entropy / (P N_g)",
+    ] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    assert!(!line.contains('\n'));
+}

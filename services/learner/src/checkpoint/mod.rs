@@ -1,0 +1,35 @@
+//! Checkpoints: everything from which training goes on bit by bit as if it had not stopped.
+//!
+//! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`, and `state.json` with
+//! the steps done, the random state (the seed: every draw is derived from it and the step) and the length and digest
+//! of the other files. It is written under another name, synced and renamed, so that a folder of the final name is
+//! whole; and it is checked before a byte of it is used.
+
+mod digest;
+mod read;
+mod write;
+
+pub(crate) use digest::{FileDigest, digest};
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::learner::Phase;
+
+const STATE: &str = "state.json";
+const MOMENTS: &str = "moments.safetensors";
+
+/// The layout that this version writes and reads.
+const FORMAT: u32 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    format: u32,
+    steps: u64,
+    phase: Phase,
+    updates: u64,
+    seed: u64,
+    files: BTreeMap<String, FileDigest>,
+}

@@ -1,0 +1,91 @@
+//! Reading a checkpoint: first whether it is whole, then what it holds.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use candle_core::{DType, Tensor};
+use evenkeel_model::Config;
+use evenkeel_model::folder::load_parameters;
+
+use super::{FORMAT, MOMENTS, STATE, State, digest};
+use crate::error::{LearnerError, Result};
+use crate::learner::Learner;
+use crate::optimizer::Moments;
+
+impl Learner {
+    /// Goes on from a checkpoint: weights, moments, steps and random state become those that were saved.
+    ///
+    /// # Errors
+    /// A file that is missing, truncated or altered, another layout, another architecture, or another seed: by name;
+    /// the learner is as it was then.
+    pub fn restore_checkpoint(&mut self, folder: &Path) -> Result<()> {
+        let state = read_state(folder)?;
+        for (name, wanted) in &state.files {
+            let path = folder.join(name);
+            let found = digest(&path)?;
+            if found != *wanted {
+                let reason = format!(
+                    "is damaged: {} bytes with digest {}, written were {} with {}",
+                    found.bytes, found.blake3, wanted.bytes, wanted.blake3
+                );
+                return Err(LearnerError::checkpoint(path, reason));
+            }
+        }
+        if state.seed != self.settings.seed {
+            let reason = format!("was written with seed {}, the settings have {}", state.seed, self.settings.seed);
+            return Err(LearnerError::checkpoint(folder, reason));
+        }
+        let (config, _) = Config::load(folder)?;
+        if config != *self.config() {
+            return Err(LearnerError::checkpoint(folder.join("config.json"), "is of another architecture"));
+        }
+        let device = self.parameters().get(0).device().clone();
+        let parameters = load_parameters(folder, &config, &device)?;
+        let moments = self.read_moments(&folder.join(MOMENTS), state.updates)?;
+        self.replace(parameters.values().to_vec())?;
+        self.moments = moments;
+        self.phase = state.phase;
+        self.steps = state.steps;
+        Ok(())
+    }
+
+    fn read_moments(&self, path: &Path, updates: u64) -> Result<Moments> {
+        let device = self.parameters().get(0).device();
+        let mut tensors: HashMap<String, Tensor> = candle_core::safetensors::load(path, device)
+            .map_err(|e| LearnerError::checkpoint(path, format!("is no whole safetensors file: {e}")))?;
+        let mut take = |kind: &str| {
+            let all = self.parameters().specs().iter().map(|spec| {
+                let name = format!("{kind}.{}", spec.name);
+                match tensors.remove(&name) {
+                    Some(tensor) if tensor.dims() == spec.shape && tensor.dtype() == DType::F32 => Ok(tensor),
+                    Some(tensor) => {
+                        let found = format!("`{name}` is {:?} of shape {:?}", tensor.dtype(), tensor.dims());
+                        Err(LearnerError::checkpoint(path, format!("{found}, allowed is F32 of {:?}", spec.shape)))
+                    }
+                    None => Err(LearnerError::checkpoint(path, format!("`{name}` is missing"))),
+                }
+            });
+            all.collect::<Result<Vec<_>>>()
+        };
+        Ok(Moments { first: take("first")?, second: take("second")?, updates })
+    }
+}
+
+fn read_state(folder: &Path) -> Result<State> {
+    let path = folder.join(STATE);
+    let text = std::fs::read_to_string(&path).map_err(LearnerError::file(&path))?;
+    let state: State = serde_json::from_str(&text)
+        .map_err(|e| LearnerError::checkpoint(&path, format!("is no state of this program: {e}")))?;
+    if state.format != FORMAT {
+        return Err(LearnerError::checkpoint(&path, format!("`format` is {}, allowed is {FORMAT}", state.format)));
+    }
+    for name in ["model.safetensors", "config.json", MOMENTS] {
+        if !state.files.contains_key(name) {
+            return Err(LearnerError::checkpoint(&path, format!("`files` lacks {name}")));
+        }
+    }
+    match state.files.keys().find(|name| Path::new(name).components().count() != 1 || name.contains("..")) {
+        Some(name) => Err(LearnerError::checkpoint(&path, format!("`files` names {name}, outside the folder"))),
+        None => Ok(state),
+    }
+}

@@ -1,0 +1,59 @@
+//! Folders that are either whole or not there.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::error::{LearnerError, Result};
+
+/// Writes a folder aside, syncs it and renames it to `target`, whose parent is made where it is missing.
+///
+/// What a writer that was killed left aside is removed; a folder that already has the final name is replaced only
+/// after the new one is whole.
+pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
+    fs::create_dir_all(&parent).map_err(LearnerError::file(&parent))?;
+    let aside = sibling(target, "partial");
+    remove(&aside)?;
+    fs::create_dir(&aside).map_err(LearnerError::file(&aside))?;
+    let written = write(&aside).and_then(|()| sync(&aside));
+    if let Err(error) = written {
+        // The error is what matters; what could not be written is removed as far as that goes.
+        let _ = fs::remove_dir_all(&aside);
+        return Err(error);
+    }
+    let old = sibling(target, "replaced");
+    remove(&old)?;
+    if target.exists() {
+        fs::rename(target, &old).map_err(LearnerError::file(target))?;
+    }
+    fs::rename(&aside, target).map_err(LearnerError::file(target))?;
+    remove(&old)?;
+    sync(&parent)
+}
+
+/// Writes and syncs a file.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write;
+    let mut file = File::create(path).map_err(LearnerError::file(path))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(LearnerError::file(path))
+}
+
+fn sibling(target: &Path, suffix: &str) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(".");
+    name.push(suffix);
+    target.with_file_name(name)
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LearnerError::file(folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a folder's entries durable.
+fn sync(folder: &Path) -> Result<()> {
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(LearnerError::file(folder))
+}

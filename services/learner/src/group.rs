@@ -1,0 +1,117 @@
+//! What a step is made of: groups of responses to one prompt, as they were sampled and verified.
+
+use evenkeel_model::{Config, check_ids};
+use evenkeel_objective::{Error, MAX_REWARD, Place, validate_logp};
+
+use crate::error::{LearnerError, Result};
+use crate::settings::LearnerSettings;
+
+/// All responses to one prompt. Normalisation is over them, and they are never split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The prompt's name in errors and logs.
+    pub id: String,
+    /// Token ids of the prompt, 1 or more.
+    pub prompt: Vec<u32>,
+    /// The sampled responses.
+    pub responses: Vec<Response>,
+}
+
+/// One response, without an advantage: that is the learner's to compute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Response {
+    /// Token ids, 1 or more: sampled ones and, where tools answered in between, injected ones.
+    pub tokens: Vec<u32>,
+    /// Whether a token was sampled by the policy and is trained on; one for each token.
+    pub mask: Vec<bool>,
+    /// The engine's log-probability of each token at the temperature that it sampled with, nats; what stands at a
+    /// token with mask false is not looked at.
+    pub behaviour_logp: Vec<f32>,
+    /// What the verifier said, before any shaping. Above 0.5 counts as correct in the paper's quantities.
+    pub raw_reward: f64,
+    /// What advantages are computed from.
+    pub reward: f64,
+    /// False where verification failed for a reason that is not the response's own: it is then left out of mean,
+    /// deviation, weights and loss.
+    pub valid: bool,
+}
+
+impl Response {
+    /// Trainable tokens, T of the formulas; 0 where the response is invalid.
+    pub fn trainable(&self) -> usize {
+        if self.valid { evenkeel_objective::trainable_tokens(&self.mask) } else { 0 }
+    }
+
+    /// Whether the verifier found it right.
+    pub fn is_correct(&self) -> bool {
+        self.raw_reward > 0.5
+    }
+}
+
+impl Group {
+    /// Checks everything that came from outside, before anything is computed with it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong: field, group, response and token, the value, and what is allowed.
+    pub fn validate(&self, index: usize, config: &Config, settings: &LearnerSettings) -> Result<()> {
+        let place = |what: &str| format!("{what} of group {index} (`{}`)", self.id);
+        if self.prompt.is_empty() {
+            return Err(LearnerError::input(place("prompt"), "empty", "1 or more token ids"));
+        }
+        settings.objective.validate_group_size(self.responses.len()).map_err(|error| match error {
+            Error::Setting { value, allowed, .. } => {
+                LearnerError::input(place("number of responses"), value, allowed)
+            }
+            other => other.into(),
+        })?;
+        check_ids(config, &self.prompt).map_err(|error| in_place(error, &place("prompt")))?;
+        for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {
+            let place = |what: &str| format!("{what} of group {index} (`{}`), response {number}", self.id);
+            let length = self.prompt.len() + response.tokens.len();
+            if length > config.max_position_embeddings {
+                let allowed = format!("at most max_position_embeddings = {}", config.max_position_embeddings);
+                return Err(LearnerError::input(place("length of prompt and response"), length, allowed));
+            }
+            check_ids(config, &response.tokens).map_err(|error| in_place(error, &place("response")))?;
+            response.validate().map_err(|error| error.at(index, Some(number)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Response {
+    /// Errors carry the token where one is to blame; group and response are the caller's to add.
+    fn validate(&self) -> Result<(), Error> {
+        let same_length = |field, length: usize| match length == self.tokens.len() {
+            true => Ok(()),
+            false => {
+                let (place, expected) = (Place::default(), self.tokens.len());
+                Err(Error::Length { field, place, length, expected, reference: "response" })
+            }
+        };
+        let input = |field, value: &dyn ToString, allowed: String| {
+            Err(Error::Input { field, place: Place::default(), value: value.to_string(), allowed })
+        };
+        if self.tokens.is_empty() {
+            return input("response", &"empty", "1 or more token ids".into());
+        }
+        same_length("mask", self.mask.len())?;
+        same_length("behaviour_logp", self.behaviour_logp.len())?;
+        for (field, reward) in [("reward", self.reward), ("raw_reward", self.raw_reward)] {
+            // NaN fails the comparison as well.
+            if !(reward.abs() <= MAX_REWARD) {
+                return input(field, &reward, format!("a finite number up to {MAX_REWARD:e} in size"));
+            }
+        }
+        validate_logp("behaviour_logp", &self.mask, &self.behaviour_logp)
+    }
+}
+
+pub(crate) fn in_place(error: evenkeel_model::ModelError, place: &str) -> LearnerError {
+    match error {
+        evenkeel_model::ModelError::Input { field, value, allowed } => {
+            LearnerError::input(format!("{field} in {place}"), value, allowed)
+        }
+        other => other.into(),
+    }
+}

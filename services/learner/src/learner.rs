@@ -1,0 +1,220 @@
+//! The learner: a model, its optimizer, and what it has done so far.
+
+use std::path::{Path, PathBuf};
+
+use evenkeel_model::folder::load_parameters;
+use evenkeel_model::{Config, ModelError, NetworkOptions, Packed, Parameters, Train, network};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{LearnerError, Result};
+use crate::optimizer::Moments;
+use crate::settings::LearnerSettings;
+use crate::step::{Planned, PolicyStep, pack_all};
+
+/// Which of the two optimizers the moments belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Phase {
+    /// Supervised warm start.
+    Supervised,
+    /// Policy steps.
+    Policy,
+}
+
+/// A model in training.
+pub struct Learner {
+    pub(crate) settings: LearnerSettings,
+    pub(crate) network: Box<dyn Train>,
+    /// The weights that the run began with, frozen, where a KL term refers to them.
+    reference: Option<Box<dyn Train>>,
+    pub(crate) moments: Moments,
+    pub(crate) phase: Phase,
+    /// Batches taken so far, supervised and policy: the version of the weights.
+    pub(crate) steps: u64,
+    /// `config.json` as it was read, to be written beside new weights.
+    pub(crate) config_json: Value,
+    /// Where tokenizer files are copied from when weights are published.
+    pub(crate) source: Option<PathBuf>,
+}
+
+impl Learner {
+    /// Opens a Hugging Face folder. With a KL term its weights stay in memory once more as the reference.
+    ///
+    /// # Errors
+    /// Settings out of range, a device that is not there, or a folder that is not a model that this can train.
+    pub fn open(folder: &Path, settings: LearnerSettings) -> Result<Self> {
+        settings.validate()?;
+        let device = settings.compute.open()?;
+        let (config, config_json) = Config::load(folder)?;
+        let parameters = load_parameters(folder, &config, &device)?;
+        Self::build(config, config_json, parameters, Some(folder.to_owned()), settings)
+    }
+
+    /// A learner of parameters in memory, on whatever device they lie.
+    ///
+    /// # Errors
+    /// Settings out of range.
+    pub fn new(config: Config, parameters: Parameters, settings: LearnerSettings) -> Result<Self> {
+        settings.validate()?;
+        let json = config.to_json();
+        Self::build(config, json, parameters, None, settings)
+    }
+
+    fn build(
+        config: Config,
+        config_json: Value,
+        parameters: Parameters,
+        source: Option<PathBuf>,
+        settings: LearnerSettings,
+    ) -> Result<Self> {
+        let options = settings.compute.network_options();
+        let open = |parameters: Parameters, options: NetworkOptions| {
+            network(config.clone(), parameters, settings.compute.dtype.into(), options)
+        };
+        let reference = match settings.objective.kl_coefficient {
+            0.0 => None,
+            _ => Some(open(parameters.deep_copy()?, options)?),
+        };
+        let moments = Moments::zeros(&parameters)?;
+        let network = open(parameters, options)?;
+        tracing::info!(
+            parameters = network.parameters().count(),
+            threads = options.threads,
+            formula = settings.objective.formula(),
+            "learner ready"
+        );
+        Ok(Self { settings, network, reference, moments, phase: Phase::Policy, steps: 0, config_json, source })
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &LearnerSettings {
+        &self.settings
+    }
+
+    /// The model's shape.
+    pub fn config(&self) -> &Config {
+        self.network.config()
+    }
+
+    /// The fp32 weights as they are now.
+    pub fn parameters(&self) -> &Parameters {
+        self.network.parameters()
+    }
+
+    /// Steps done, which is the version of the weights.
+    pub fn version(&self) -> u64 {
+        self.steps
+    }
+
+    /// Begins a policy step.
+    pub fn step(&mut self) -> PolicyStep<'_> {
+        PolicyStep::new(self)
+    }
+
+    /// A whole policy step over groups that are all there.
+    ///
+    /// # Errors
+    /// As [`PolicyStep::add`] and [`PolicyStep::finish`].
+    pub fn train(&mut self, groups: impl IntoIterator<Item = crate::Group>) -> Result<crate::StepReport> {
+        let mut step = self.step();
+        for group in groups {
+            step.add(group)?;
+        }
+        step.finish()
+    }
+
+    /// Log-probabilities of the tokens behind each prompt, under the weights as they are now, at the settings'
+    /// temperature: one list for each (prompt, response).
+    ///
+    /// # Errors
+    /// An empty prompt or response, an id outside the vocabulary, a sequence longer than the context: by its index.
+    pub fn score(&self, sequences: &[(&[u32], &[u32])]) -> Result<Vec<Vec<f32>>> {
+        let mut whole = Vec::with_capacity(sequences.len());
+        for (index, (prompt, response)) in sequences.iter().enumerate() {
+            for (field, ids) in [("prompt", prompt), ("response", response)] {
+                if ids.is_empty() {
+                    let field = format!("{field} of sequence {index}");
+                    return Err(LearnerError::input(field, "empty", "1 or more token ids"));
+                }
+            }
+            let ids = [*prompt, *response].concat();
+            evenkeel_model::check_ids(self.config(), &ids)
+                .map_err(|error| crate::group::in_place(error, &format!("sequence {index}")))?;
+            whole.push((ids, (prompt.len()..prompt.len() + response.len()).collect::<Vec<_>>()));
+        }
+        self.score_with(&*self.network, &whole)
+    }
+
+    /// Makes the moments those of a phase: entering one begins with fresh ones.
+    pub(crate) fn enter(&mut self, phase: Phase) -> Result<()> {
+        if self.phase != phase {
+            self.moments = Moments::zeros(self.network.parameters())?;
+            self.phase = phase;
+        }
+        Ok(())
+    }
+
+    /// Random numbers of this step that no other draw shares.
+    pub(crate) fn random(&self, stream: u64) -> ChaCha8Rng {
+        let mut random = ChaCha8Rng::seed_from_u64(self.settings.seed ^ self.steps.rotate_left(32));
+        random.set_stream(stream);
+        random
+    }
+
+    pub(crate) fn micro_batch_tokens(&self) -> usize {
+        self.settings.compute.resolved_micro_batch_tokens()
+    }
+
+    /// Tokens that keep every thread busy for a while: fewer are left to wait for the next group.
+    pub(crate) fn tokens_worth_a_pass(&self) -> usize {
+        4 * self.micro_batch_tokens() * self.settings.compute.resolved_threads()
+    }
+
+    pub(crate) fn pack(&self, responses: &[Planned]) -> Result<(Vec<Vec<usize>>, Vec<Packed>)> {
+        pack_all(self.config(), &sequences_of(responses), self.micro_batch_tokens())
+    }
+
+    /// Log-probabilities of trainable tokens under the weights as they are now.
+    pub(crate) fn score_planned(&self, responses: &[Planned]) -> Result<Vec<Vec<f32>>> {
+        self.score_with(&*self.network, &sequences_of(responses))
+    }
+
+    /// Gives each response its reference log-probabilities, where a KL term needs them.
+    pub(crate) fn add_reference(&self, responses: &mut [Planned]) -> Result<()> {
+        let Some(reference) = &self.reference else { return Ok(()) };
+        let scores = self.score_with(&**reference, &sequences_of(responses))?;
+        for (response, logp) in responses.iter_mut().zip(scores) {
+            response.reference_logp = Some(logp);
+        }
+        Ok(())
+    }
+
+    fn score_with(&self, network: &dyn Train, sequences: &[(Vec<u32>, Vec<usize>)]) -> Result<Vec<Vec<f32>>> {
+        let (cuts, packed) = pack_all(self.config(), sequences, self.micro_batch_tokens())?;
+        let scores = network.score(&packed, self.settings.temperature)?;
+        let mut out = vec![Vec::new(); sequences.len()];
+        for ((cut, batch), scores) in cuts.iter().zip(&packed).zip(scores) {
+            for (sequence, &index) in cut.iter().enumerate() {
+                out[index] = scores.logp[batch.scored(sequence)].to_vec();
+            }
+        }
+        Ok(out)
+    }
+
+    /// Replaces the weights, as a checkpoint does.
+    pub(crate) fn replace(&mut self, values: Vec<candle_core::Tensor>) -> Result<()> {
+        let device = self.parameters().get(0).device().clone();
+        let parameters = Parameters::new(self.network.config(), values, &device)
+            .map_err(|e: ModelError| LearnerError::Model(e))?;
+        *self.network.parameters_mut() = parameters;
+        self.network.discard_gradients();
+        Ok(())
+    }
+}
+
+fn sequences_of(responses: &[Planned]) -> Vec<(Vec<u32>, Vec<usize>)> {
+    responses.iter().map(|response| (response.ids(), response.scored().collect())).collect()
+}

@@ -1,0 +1,126 @@
+//! The arithmetic of one parameter's update, in place on a CPU and as tensor operations elsewhere.
+
+use candle_core::{CpuStorage, DType, Device, InplaceOp2, InplaceOp3, Layout, Result, Tensor};
+
+/// The numbers of one update of one parameter.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Update {
+    /// The gradient is multiplied by this before all else (the step's scalar and the clipping).
+    pub(super) gradient_scale: f64,
+    pub(super) beta1: f64,
+    pub(super) beta2: f64,
+    /// Learning rate over the first moment's bias correction.
+    pub(super) step: f64,
+    /// Root of the second moment's bias correction.
+    pub(super) second_root: f64,
+    pub(super) epsilon: f64,
+    /// 1 - learning rate * weight decay.
+    pub(super) shrink: f64,
+}
+
+impl Update {
+    /// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g², w = shrink w - step m / (sqrt(v) / second_root + epsilon).
+    pub(super) fn apply(self, value: &mut Tensor, first: &mut Tensor, second: &mut Tensor, grad: &Tensor) -> Result<()> {
+        if matches!(value.device(), Device::Cpu) {
+            let scale = self.gradient_scale as f32;
+            first.inplace_op2(grad, &Mean { beta: self.beta1 as f32, scale })?;
+            second.inplace_op2(grad, &MeanSquare { beta: self.beta2 as f32, scale })?;
+            return value.inplace_op3(first, second, &self);
+        }
+        let grad = (grad * self.gradient_scale)?;
+        *first = ((&*first * self.beta1)? + (&grad * (1.0 - self.beta1))?)?;
+        *second = ((&*second * self.beta2)? + (grad.sqr()? * (1.0 - self.beta2))?)?;
+        let root = ((second.sqrt()? / self.second_root)? + self.epsilon)?;
+        *value = ((&*value * self.shrink)? - ((&*first / root)? * self.step)?)?;
+        Ok(())
+    }
+}
+
+struct Mean {
+    beta: f32,
+    scale: f32,
+}
+
+impl InplaceOp2 for Mean {
+    fn name(&self) -> &'static str {
+        "running mean"
+    }
+
+    fn cpu_fwd(&self, mean: &mut CpuStorage, ml: &Layout, grad: &CpuStorage, gl: &Layout) -> Result<()> {
+        for (m, g) in values_mut(mean, ml)?.iter_mut().zip(values(grad, gl)?) {
+            *m = self.beta * *m + (1.0 - self.beta) * (g * self.scale);
+        }
+        Ok(())
+    }
+}
+
+struct MeanSquare {
+    beta: f32,
+    scale: f32,
+}
+
+impl InplaceOp2 for MeanSquare {
+    fn name(&self) -> &'static str {
+        "running mean of squares"
+    }
+
+    fn cpu_fwd(&self, mean: &mut CpuStorage, ml: &Layout, grad: &CpuStorage, gl: &Layout) -> Result<()> {
+        for (v, g) in values_mut(mean, ml)?.iter_mut().zip(values(grad, gl)?) {
+            let g = g * self.scale;
+            *v = self.beta * *v + (1.0 - self.beta) * g * g;
+        }
+        Ok(())
+    }
+}
+
+impl InplaceOp3 for Update {
+    fn name(&self) -> &'static str {
+        "adamw"
+    }
+
+    fn cpu_fwd(
+        &self,
+        weight: &mut CpuStorage,
+        wl: &Layout,
+        first: &CpuStorage,
+        fl: &Layout,
+        second: &CpuStorage,
+        sl: &Layout,
+    ) -> Result<()> {
+        let (shrink, step, epsilon) = (self.shrink as f32, self.step as f32, self.epsilon as f32);
+        let inverse_root = 1.0 / self.second_root as f32;
+        let moments = values(first, fl)?.iter().zip(values(second, sl)?);
+        for (w, (m, v)) in values_mut(weight, wl)?.iter_mut().zip(moments) {
+            *w = shrink * *w - step * m / (v.sqrt() * inverse_root + epsilon);
+        }
+        Ok(())
+    }
+}
+
+fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
+    let (start, end) = contiguous(layout)?;
+    match storage {
+        CpuStorage::F32(values) => Ok(&values[start..end]),
+        other => candle_core::bail!("expected F32, found {:?}", dtype(other)),
+    }
+}
+
+fn values_mut<'a>(storage: &'a mut CpuStorage, layout: &Layout) -> Result<&'a mut [f32]> {
+    let (start, end) = contiguous(layout)?;
+    match storage {
+        CpuStorage::F32(values) => Ok(&mut values[start..end]),
+        other => candle_core::bail!("expected F32, found {:?}", dtype(other)),
+    }
+}
+
+fn contiguous(layout: &Layout) -> Result<(usize, usize)> {
+    match layout.contiguous_offsets() {
+        Some(offsets) => Ok(offsets),
+        None => candle_core::bail!("expected contiguous values"),
+    }
+}
+
+fn dtype(storage: &CpuStorage) -> DType {
+    use candle_core::backend::BackendStorage;
+    storage.dtype()
+}

@@ -1,0 +1,94 @@
+use candle_core::{Device, Tensor};
+use evenkeel_model::{Config, Family, Parameters};
+
+use super::Moments;
+use crate::settings::OptimizerSettings;
+
+fn parameters() -> Parameters {
+    let config = Config {
+        family: Family::Qwen3,
+        vocab_size: 8,
+        hidden_size: 4,
+        intermediate_size: 6,
+        num_layers: 1,
+        num_heads: 1,
+        num_kv_heads: 1,
+        head_dim: 4,
+        max_position_embeddings: 8,
+        rms_norm_eps: 1e-6,
+        rope_theta: 1e4,
+        qkv_bias: false,
+        output_bias: false,
+        tie_word_embeddings: true,
+        eos_token_ids: Vec::new(),
+    };
+    Parameters::random(&config, 1, 0.5, &Device::Cpu).unwrap()
+}
+
+fn flat(tensors: &[Tensor]) -> Vec<Vec<f32>> {
+    tensors.iter().map(|t| t.flatten_all().unwrap().to_vec1().unwrap()).collect()
+}
+
+fn constant(parameters: &Parameters, value: f64) -> Vec<Tensor> {
+    parameters.values().iter().map(|p| (p.ones_like().unwrap() * value).unwrap()).collect()
+}
+
+fn plain() -> OptimizerSettings {
+    OptimizerSettings { learning_rate: 0.01, warmup_updates: 0, max_grad_norm: None, ..OptimizerSettings::default() }
+}
+
+#[test]
+fn weight_decay_shrinks_matrices_and_spares_norms() {
+    let mut parameters = parameters();
+    let before = flat(parameters.values());
+    let settings = OptimizerSettings { weight_decay: 0.5, ..plain() };
+    let gradients = constant(&parameters, 0.0);
+    Moments::zeros(&parameters).unwrap().update(&settings, &mut parameters, &gradients, 1.0).unwrap();
+    for ((spec, before), after) in parameters.specs().iter().zip(before).zip(flat(parameters.values())) {
+        let factor = if spec.decay { 0.995 } else { 1.0 };
+        for (before, after) in before.iter().zip(after) {
+            assert!((before * factor - after).abs() < 1e-7, "{}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn the_first_update_moves_each_weight_by_the_learning_rate_against_its_gradient() {
+    let mut parameters = parameters();
+    let before = flat(parameters.values());
+    let settings = OptimizerSettings { weight_decay: 0.0, ..plain() };
+    let gradients = constant(&parameters, -3.0);
+    Moments::zeros(&parameters).unwrap().update(&settings, &mut parameters, &gradients, 1.0).unwrap();
+    for (before, after) in before.concat().iter().zip(flat(parameters.values()).concat()) {
+        assert!((after - before - 0.01).abs() < 1e-6);
+    }
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_changes_nothing_and_is_reported() {
+    let mut parameters = parameters();
+    let mut moments = Moments::zeros(&parameters).unwrap();
+    let before = flat(parameters.values());
+    for poison in [f64::NAN, f64::INFINITY] {
+        let mut gradients = constant(&parameters, 1.0);
+        gradients[3] = (&gradients[3] * poison).unwrap();
+        let report = moments.update(&plain(), &mut parameters, &gradients, 1.0).unwrap();
+        assert!(report.skipped && !report.grad_norm.is_finite());
+        assert_eq!((flat(parameters.values()), moments.updates), (before.clone(), 0));
+    }
+}
+
+#[test]
+fn clipping_bounds_the_norm_of_the_scaled_gradient() {
+    let mut clipped = parameters();
+    let mut scaled = parameters();
+    let gradients = constant(&clipped, 2.0);
+    let settings = OptimizerSettings { max_grad_norm: Some(0.5), epsilon: 1e-2, ..plain() };
+    let report = Moments::zeros(&clipped).unwrap().update(&settings, &mut clipped, &gradients, 3.0).unwrap();
+    let count = clipped.count() as f64;
+    assert!((report.grad_norm - 6.0 * count.sqrt()).abs() < 1e-9 * report.grad_norm);
+    let by_hand = 0.5 / (report.grad_norm + 1e-6) * 3.0;
+    let settings = OptimizerSettings { max_grad_norm: None, ..settings };
+    Moments::zeros(&scaled).unwrap().update(&settings, &mut scaled, &gradients, by_hand).unwrap();
+    assert_eq!(flat(clipped.values()), flat(scaled.values()));
+}

@@ -1,0 +1,125 @@
+//! Publishing weights: a folder for each version that engines and transformers can open, a marker last.
+
+use std::path::{Path, PathBuf};
+
+use candle_core::DType;
+use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::digest;
+use crate::error::{LearnerError, Result};
+use crate::files::{write_file, write_folder};
+use crate::learner::Learner;
+
+/// The file that says that a published folder is whole.
+pub const MARKER: &str = "evenkeel-version.json";
+
+/// Files beside the weights that an engine needs; copied where the source has them.
+const COMPANIONS: &[&str] = &[
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "generation_config.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+];
+
+/// A published version, and the content of its marker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Published {
+    /// Steps done when it was written.
+    pub version: u64,
+    /// BLAKE3 over the digests of its weight files, in the order of their names.
+    pub digest: String,
+    /// The folder.
+    #[serde(skip)]
+    pub path: PathBuf,
+}
+
+/// How weights are published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublishOptions {
+    /// The type in the files: F32, BF16 or F16.
+    pub dtype: DType,
+    /// A file is closed before it exceeds this.
+    pub max_shard_bytes: usize,
+}
+
+impl Default for PublishOptions {
+    fn default() -> Self {
+        Self { dtype: DType::F32, max_shard_bytes: SaveOptions::default().max_shard_bytes }
+    }
+}
+
+impl Learner {
+    /// Writes the weights as they are now to `folder/step-VERSION`, whole or not at all.
+    ///
+    /// # Errors
+    /// A type that is no weight type, or a file that cannot be written: by name.
+    pub fn publish(&self, folder: &Path, options: PublishOptions) -> Result<Published> {
+        if !matches!(options.dtype, DType::F32 | DType::BF16 | DType::F16) {
+            return Err(LearnerError::setting("dtype", format!("{:?}", options.dtype), "F32, BF16 or F16"));
+        }
+        let path = folder.join(format!("step-{}", self.steps));
+        let mut published = Published { version: self.steps, digest: String::new(), path: path.clone() };
+        write_folder(&path, |aside| {
+            let save = SaveOptions { dtype: options.dtype, max_shard_bytes: options.max_shard_bytes };
+            save_parameters(aside, self.parameters(), save)?;
+            save_config(aside, &self.config_json, options.dtype)?;
+            self.copy_companions(aside)?;
+            published.digest = digest_weights(aside)?;
+            let marker = serde_json::to_string_pretty(&published).expect("a number and a string serialise");
+            write_file(&aside.join(MARKER), marker.as_bytes())
+        })?;
+        Ok(published)
+    }
+
+    fn copy_companions(&self, to: &Path) -> Result<()> {
+        let Some(source) = &self.source else { return Ok(()) };
+        for name in COMPANIONS {
+            let from = source.join(name);
+            if from.exists() {
+                let bytes = std::fs::read(&from).map_err(LearnerError::file(&from))?;
+                write_file(&to.join(name), &bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the marker of a published folder and checks its weights against it.
+///
+/// # Errors
+/// No marker (the folder is not whole), or weights that are not those that were written.
+pub fn verify_published(path: &Path) -> Result<Published> {
+    let marker = path.join(MARKER);
+    let text = std::fs::read_to_string(&marker).map_err(LearnerError::file(&marker))?;
+    let mut published: Published = serde_json::from_str(&text)
+        .map_err(|e| LearnerError::checkpoint(&marker, format!("is no marker of this program: {e}")))?;
+    let found = digest_weights(path)?;
+    if found != published.digest {
+        let reason = format!("weights are damaged: their digest is {found}, written was {}", published.digest);
+        return Err(LearnerError::checkpoint(path, reason));
+    }
+    published.path = path.to_owned();
+    Ok(published)
+}
+
+fn digest_weights(folder: &Path) -> Result<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(LearnerError::file(folder))? {
+        let name = entry.map_err(LearnerError::file(folder))?.file_name();
+        if Path::new(&name).extension().is_some_and(|extension| extension == "safetensors") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let mut hasher = blake3::Hasher::new();
+    for name in names {
+        hasher.update(digest(&folder.join(name))?.blake3.as_bytes());
+    }
+    Ok(hasher.finalize().to_hex().to_string())
+}

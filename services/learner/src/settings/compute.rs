@@ -1,0 +1,152 @@
+//! Where and how a model is computed.
+
+use candle_core::{DType, Device};
+use evenkeel_model::NetworkOptions;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LearnerError, Result};
+
+/// The type of activations and matrix products. Weights, gradients and moments are fp32 whatever it is: at the
+/// learning rates of reinforcement learning a bf16 weight does not move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ComputeType {
+    /// fp32.
+    #[default]
+    F32,
+    /// bfloat16.
+    Bf16,
+}
+
+impl From<ComputeType> for DType {
+    fn from(compute: ComputeType) -> Self {
+        match compute {
+            ComputeType::F32 => Self::F32,
+            ComputeType::Bf16 => Self::BF16,
+        }
+    }
+}
+
+/// Device, compute type, threads and memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Compute {
+    /// `cpu`, `cuda` or `cuda:N`.
+    pub device: String,
+    /// The compute type.
+    pub dtype: ComputeType,
+    /// Threads that train on micro-batches of their own on a CPU; 0 takes all that the process may use. The same
+    /// number gives the same bits.
+    pub threads: usize,
+    /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split, so a longer
+    /// one is a micro-batch by itself.
+    pub micro_batch_tokens: usize,
+    /// Whether each layer's activations are computed again in the backward instead of kept.
+    pub recompute: bool,
+    /// Rows whose logits over the vocabulary exist at one time, 1 or more.
+    pub head_chunk_rows: usize,
+}
+
+impl Default for Compute {
+    fn default() -> Self {
+        Self {
+            device: "cpu".into(),
+            dtype: ComputeType::F32,
+            threads: 0,
+            micro_batch_tokens: 0,
+            recompute: false,
+            head_chunk_rows: 1024,
+        }
+    }
+}
+
+impl Compute {
+    /// Checks every range.
+    pub fn validate(&self) -> Result<()> {
+        if self.head_chunk_rows == 0 {
+            return Err(LearnerError::setting("compute.head_chunk_rows", 0, "1 or more"));
+        }
+        self.ordinal().map(drop)
+    }
+
+    /// The GPU's number, or nothing for the CPU.
+    fn ordinal(&self) -> Result<Option<usize>> {
+        let wrong = || LearnerError::setting("compute.device", &self.device, "cpu, cuda or cuda:N");
+        match self.device.split_once(':') {
+            None if self.device == "cpu" => Ok(None),
+            None if self.device == "cuda" => Ok(Some(0)),
+            Some(("cuda", number)) => number.parse().map(Some).map_err(|_| wrong()),
+            _ => Err(wrong()),
+        }
+    }
+
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// A build without CUDA, or a device that is not there.
+    pub fn open(&self) -> Result<Device> {
+        match self.ordinal()? {
+            None => Ok(Device::Cpu),
+            Some(_) if !cfg!(feature = "cuda") => {
+                let allowed = "cpu in this build; cuda where it was built with --features cuda";
+                Err(LearnerError::setting("compute.device", &self.device, allowed))
+            }
+            // A stream of its own: the default one is another for each thread, and unordered among them.
+            Some(number) => Device::new_cuda_with_stream(number).map_err(|e| {
+                LearnerError::setting("compute.device", &self.device, format!("a device that is there ({e})"))
+            }),
+        }
+    }
+
+    /// How many threads that comes to.
+    pub fn resolved_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+
+    /// Tokens of a micro-batch: on a CPU such that a thread's activations stay near its cache, on a GPU enough to
+    /// fill it.
+    pub fn resolved_micro_batch_tokens(&self) -> usize {
+        match self.micro_batch_tokens {
+            0 if self.device == "cpu" => 512,
+            0 => 16_384,
+            tokens => tokens,
+        }
+    }
+
+    /// The model's part of these settings.
+    pub fn network_options(&self) -> NetworkOptions {
+        NetworkOptions {
+            threads: self.resolved_threads(),
+            recompute: self.recompute,
+            head_chunk_rows: self.head_chunk_rows,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_named_and_others_refused() {
+        for (device, ordinal) in [("cpu", None), ("cuda", Some(0)), ("cuda:3", Some(3))] {
+            let compute = Compute { device: device.into(), ..Compute::default() };
+            assert_eq!(compute.ordinal().unwrap(), ordinal);
+        }
+        for device in ["", "gpu", "cuda:", "cuda:x", "metal:0"] {
+            let compute = Compute { device: device.into(), ..Compute::default() };
+            let error = compute.validate().unwrap_err().to_string();
+            assert!(error.starts_with("compute.device is") && error.contains("cuda:N"), "{error}");
+        }
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    #[test]
+    fn a_gpu_is_refused_by_a_build_without_one() {
+        let error = Compute { device: "cuda".into(), ..Compute::default() }.open().unwrap_err().to_string();
+        assert!(error.contains("--features cuda"), "{error}");
+    }
+}

@@ -1,0 +1,91 @@
+//! The learner's settings, their defaults and their ranges.
+
+mod compute;
+mod optimizer;
+
+pub use compute::{Compute, ComputeType};
+pub use optimizer::{OptimizerSettings, Schedule};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LearnerError, Result};
+
+/// Which log-probabilities the ratio of the first update is taken against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OldLogp {
+    /// Those of the learner's own weights before the first update on the batch. Where one update takes the whole
+    /// batch they are those of the update's own forward pass (ratio 1), else a pass over the batch comes before.
+    #[default]
+    Recompute,
+    /// Those that the engine sampled with: no extra pass, and the ratio also corrects for the engine's rounding.
+    Behaviour,
+}
+
+/// Everything that decides what a step does. Unknown fields are refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LearnerSettings {
+    /// Advantages, aggregation, policy term, correction, KL and entropy.
+    pub objective: evenkeel_objective::Settings,
+    /// Of the policy's optimizer.
+    pub optimizer: OptimizerSettings,
+    /// Of the supervised warm start's optimizer, whose moments are its own.
+    pub supervised: OptimizerSettings,
+    /// What the engine divided logits by when it sampled; above 0. The learner scores under the same distribution.
+    pub temperature: f32,
+    /// What the ratio is taken against.
+    pub old_logp: OldLogp,
+    /// Groups in an optimizer update, never split; 0 takes the whole batch in one.
+    pub mini_batch_groups: usize,
+    /// Times that a batch is gone through, 1 or more.
+    pub epochs: usize,
+    /// Whether each epoch takes the groups in another (seeded) order. Off, they come in the order of the data.
+    pub shuffle: bool,
+    /// Seed of everything random in the learner (the order of groups under `shuffle`).
+    pub seed: u64,
+    /// Device, compute type, threads and memory.
+    pub compute: Compute,
+}
+
+impl Default for LearnerSettings {
+    fn default() -> Self {
+        Self {
+            objective: evenkeel_objective::Settings::default(),
+            optimizer: OptimizerSettings::default(),
+            supervised: OptimizerSettings { learning_rate: 1e-5, ..OptimizerSettings::default() },
+            temperature: 1.0,
+            old_logp: OldLogp::default(),
+            mini_batch_groups: 0,
+            epochs: 1,
+            shuffle: false,
+            seed: 0,
+            compute: Compute::default(),
+        }
+    }
+}
+
+impl LearnerSettings {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// The first setting that is out of range, with its place, value and what is allowed.
+    pub fn validate(&self) -> Result<()> {
+        self.objective.validate()?;
+        self.optimizer.validate("optimizer")?;
+        self.supervised.validate("supervised")?;
+        self.compute.validate()?;
+        if !(self.temperature.is_finite() && self.temperature > 0.0) {
+            return Err(LearnerError::setting("temperature", self.temperature, "a finite number above 0"));
+        }
+        if self.epochs == 0 {
+            return Err(LearnerError::setting("epochs", 0, "1 or more"));
+        }
+        Ok(())
+    }
+
+    /// Whether one update takes the whole batch, so that its gradient can be summed while groups still come.
+    pub fn is_single_update(&self) -> bool {
+        self.mini_batch_groups == 0 && self.epochs == 1
+    }
+}

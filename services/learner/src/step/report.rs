@@ -1,0 +1,120 @@
+//! What a step says of itself.
+
+use evenkeel_objective::{KlStats, PolicyStats, Quantities};
+
+use super::loss::ResponseStats;
+use super::plan::GroupPlan;
+use crate::optimizer::UpdateReport;
+
+/// One optimizer update.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpdateStats {
+    /// The whole loss: policy, KL and entropy terms.
+    pub loss: f64,
+    /// The policy's part of it.
+    pub policy_loss: f64,
+    /// The KL term's part of it.
+    pub kl_loss: f64,
+    /// The entropy term's part of it.
+    pub entropy_loss: f64,
+    /// Global gradient norm before clipping.
+    pub grad_norm: f64,
+    /// The learning rate that was used.
+    pub learning_rate: f64,
+    /// Whether loss or gradient were not finite, so that nothing was changed.
+    pub skipped: bool,
+    /// Sums over the trainable tokens that went through the model, without the step's scalar in `loss`.
+    pub policy: PolicyStats,
+    /// Sums of the KL estimate over the same.
+    pub kl: KlStats,
+    /// Mean entropy of the same tokens, nats; absent where there was none.
+    pub entropy: Option<f64>,
+    /// Largest ratio exp(logp - old_logp) of any of them.
+    pub largest_ratio: f64,
+    /// Mean of abs(logp - behaviour_logp) over them: engine against learner.
+    pub behaviour_gap: Option<f64>,
+}
+
+impl UpdateStats {
+    pub(super) fn of(responses: &[ResponseStats], scale: f64, update: UpdateReport) -> Self {
+        let mut sum = ResponseStats::default();
+        for response in responses {
+            sum.policy.add(&response.policy);
+            sum.kl.add(&response.kl);
+            sum.entropy_sum += response.entropy_sum;
+            sum.entropy_loss += response.entropy_loss;
+            sum.largest_ratio = sum.largest_ratio.max(response.largest_ratio);
+            sum.behaviour_gap += response.behaviour_gap;
+        }
+        let per_token = |total: f64| (sum.policy.tokens > 0).then(|| total / sum.policy.tokens as f64);
+        Self {
+            loss: scale * (sum.policy.loss + sum.kl.loss + sum.entropy_loss),
+            policy_loss: scale * sum.policy.loss,
+            kl_loss: scale * sum.kl.loss,
+            entropy_loss: scale * sum.entropy_loss,
+            grad_norm: update.grad_norm,
+            learning_rate: update.learning_rate,
+            skipped: update.skipped,
+            policy: sum.policy,
+            kl: sum.kl,
+            entropy: per_token(sum.entropy_sum),
+            largest_ratio: sum.largest_ratio,
+            behaviour_gap: per_token(sum.behaviour_gap),
+        }
+    }
+}
+
+/// One step over a whole batch of groups.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// Steps done, this one included: the version of the weights after it.
+    pub version: u64,
+    /// Groups that were given.
+    pub groups: usize,
+    /// Those with an advantage other than 0.
+    pub groups_with_signal: usize,
+    /// Responses that were given.
+    pub responses: usize,
+    /// Those left out because their verification failed for a reason not their own.
+    pub invalid: usize,
+    /// Mean verified reward of the valid responses, before shaping.
+    pub raw_reward: Option<f64>,
+    /// Mean shaped reward of the valid responses.
+    pub reward: Option<f64>,
+    /// Mean length of the valid responses in tokens, whatever their mask.
+    pub response_length: Option<f64>,
+    /// Responses that went through the model.
+    pub trained_responses: usize,
+    /// The paper's quantities.
+    pub quantities: Quantities,
+    /// Each optimizer update, in order; none where no token was trainable.
+    pub updates: Vec<UpdateStats>,
+}
+
+impl StepReport {
+    pub(super) fn of(
+        plans: &[GroupPlan],
+        quantities: Quantities,
+        trained_responses: usize,
+        updates: Vec<UpdateStats>,
+        version: u64,
+    ) -> Self {
+        let mean = |values: &mut dyn Iterator<Item = f64>| {
+            let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+            (count > 0).then(|| sum / f64::from(count))
+        };
+        Self {
+            version,
+            groups: plans.len(),
+            groups_with_signal: plans.iter().filter(|plan| plan.has_signal).count(),
+            responses: plans.iter().map(|plan| plan.advantages.len()).sum(),
+            invalid: plans.iter().map(|plan| plan.invalid).sum(),
+            raw_reward: mean(&mut plans.iter().flat_map(|plan| plan.raw_rewards.iter().copied())),
+            reward: mean(&mut plans.iter().flat_map(|plan| plan.rewards.iter().copied())),
+            response_length: mean(&mut plans.iter().flat_map(|plan| plan.lengths.iter().map(|&n| n as f64))),
+            trained_responses,
+            quantities,
+            updates,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Checkpoints and published weights.
+
+mod support;
+
+use std::path::Path;
+
+use evenkeel_learner::{Example, Learner, MARKER, PublishOptions, verify_published};
+use support::{bits, config, groups, learner, settings};
+
+fn example(seed: u32) -> Example {
+    Example { prompt: vec![2 + seed % 5, 3], response: vec![4, 5 + seed % 7, 1] }
+}
+
+/// Supervised steps, then policy steps with shuffled mini-batches: everything that has state.
+fn train(learner: &mut Learner, steps: std::ops::Range<u64>) {
+    for step in steps {
+        if step < 2 {
+            learner.supervised_step(&[example(step as u32), example(7)]).unwrap();
+        } else {
+            learner.train(groups(step, 4)).unwrap();
+        }
+    }
+}
+
+fn shuffled() -> evenkeel_learner::LearnerSettings {
+    let mut settings = settings();
+    (settings.shuffle, settings.mini_batch_groups, settings.epochs) = (true, 2, 2);
+    settings
+}
+
+#[test]
+fn training_goes_on_bit_by_bit_from_a_checkpoint_at_any_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut whole = learner(shuffled());
+    train(&mut whole, 0..5);
+    for stop in 0..5 {
+        let path = folder.path().join("checkpoint");
+        let mut first = learner(shuffled());
+        train(&mut first, 0..stop);
+        first.save_checkpoint(&path).unwrap();
+        drop(first);
+        let mut second = learner(shuffled());
+        // It has been elsewhere before.
+        second.train(groups(99, 2)).unwrap();
+        second.restore_checkpoint(&path).unwrap();
+        assert_eq!(second.version(), stop);
+        train(&mut second, stop..5);
+        assert_eq!(bits(&second), bits(&whole), "stopped after {stop}");
+    }
+}
+
+fn saved(folder: &Path) -> Learner {
+    let mut learner = learner(settings());
+    train(&mut learner, 0..3);
+    learner.save_checkpoint(folder).unwrap();
+    learner
+}
+
+#[test]
+fn a_broken_checkpoint_is_named_and_refused_and_changes_nothing() {
+    for name in ["model.safetensors", "moments.safetensors", "config.json", "state.json"] {
+        for damage in ["missing", "truncated", "altered"] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("checkpoint");
+            saved(&path);
+            let file = path.join(name);
+            let mut bytes = std::fs::read(&file).unwrap();
+            match damage {
+                "missing" => std::fs::remove_file(&file).unwrap(),
+                "truncated" => std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap(),
+                _ => {
+                    let last = bytes.len() - 2;
+                    bytes[last] ^= 0xff;
+                    std::fs::write(&file, &bytes).unwrap();
+                }
+            }
+            let mut learner = learner(settings());
+            let before = bits(&learner);
+            let error = learner.restore_checkpoint(&path).unwrap_err().to_string();
+            assert!(error.contains(name), "{damage} {name}: {error}");
+            assert_eq!((bits(&learner), learner.version()), (before, 0), "{damage} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_seed_or_architecture_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    saved(folder.path());
+    let mut other = settings();
+    other.seed = 5;
+    let error = learner(other).restore_checkpoint(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("seed 0") && error.contains("have 5"), "{error}");
+
+    let config = evenkeel_model::Config { rope_theta: 5e5, ..config() };
+    let parameters = evenkeel_model::Parameters::random(&config, 1, 0.1, &candle_core::Device::Cpu).unwrap();
+    let mut other = Learner::new(config, parameters, settings()).unwrap();
+    let error = other.restore_checkpoint(folder.path()).unwrap_err().to_string();
+    assert!(error.contains("config.json") && error.contains("architecture"), "{error}");
+}
+
+#[test]
+fn a_checkpoint_replaces_an_older_one_and_leaves_nothing_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("latest");
+    // What a writer that was killed left behind.
+    std::fs::create_dir(folder.path().join(".latest.partial")).unwrap();
+    let mut learner = saved(&path);
+    learner.train(groups(50, 2)).unwrap();
+    learner.save_checkpoint(&path).unwrap();
+    let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["latest"]);
+    let mut other = support::learner(settings());
+    other.restore_checkpoint(&path).unwrap();
+    assert_eq!(bits(&other), bits(&learner));
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_leaves_the_older_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("latest");
+    let learner = saved(&path);
+    // A file where the folder aside should be.
+    std::fs::write(folder.path().join(".latest.partial"), "in the way").unwrap();
+    let error = learner.save_checkpoint(&path).unwrap_err().to_string();
+    assert!(error.contains(".latest.partial"), "{error}");
+    support::learner(settings()).restore_checkpoint(&path).unwrap();
+}
+
+#[test]
+fn published_weights_open_as_a_model_with_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut learner = learner(settings());
+    train(&mut learner, 0..3);
+    let published = learner.publish(folder.path(), PublishOptions::default()).unwrap();
+    assert_eq!((published.version, published.path.clone()), (3, folder.path().join("step-3")));
+    assert_eq!(verify_published(&published.path).unwrap(), published);
+    let other = Learner::open(&published.path, settings()).unwrap();
+    assert_eq!(bits(&other), bits(&learner));
+}
+
+#[test]
+fn published_weights_carry_the_tokenizer_and_the_type_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = learner(settings()).publish(folder.path(), PublishOptions::default()).unwrap();
+    std::fs::write(first.path.join("tokenizer.json"), "{}").unwrap();
+    let mut opened = Learner::open(&first.path, settings()).unwrap();
+    opened.train(groups(1, 2)).unwrap();
+    let options = PublishOptions { dtype: candle_core::DType::BF16, max_shard_bytes: 10_000 };
+    let second = opened.publish(folder.path(), options).unwrap();
+    assert_eq!(std::fs::read_to_string(second.path.join("tokenizer.json")).unwrap(), "{}");
+    let config: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(second.path.join("config.json")).unwrap()).unwrap();
+    assert_eq!(config["dtype"], "bfloat16");
+    assert!(second.path.join("model.safetensors.index.json").exists());
+    let rounded = Learner::open(&second.path, settings()).unwrap();
+    let errors = support::weights(&rounded).into_iter().zip(support::weights(&opened)).map(|(a, b)| (a - b).abs());
+    assert!(errors.fold(0.0, f32::max) < 0.005);
+}
+
+#[test]
+fn a_published_folder_without_its_marker_or_with_other_weights_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let published = learner(settings()).publish(folder.path(), PublishOptions::default()).unwrap();
+    let weights = published.path.join("model.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&weights, bytes).unwrap();
+    assert!(verify_published(&published.path).unwrap_err().to_string().contains("damaged"));
+    std::fs::remove_file(published.path.join(MARKER)).unwrap();
+    assert!(verify_published(&published.path).unwrap_err().to_string().contains(MARKER));
+}

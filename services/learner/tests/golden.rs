@@ -1,0 +1,102 @@
+//! Three whole steps of PyTorch (GOLDEN_DIR, default ../shared/golden).
+
+mod support;
+
+use std::path::Path;
+
+use candle_core::Device;
+use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Response};
+use serde_json::Value;
+use support::{golden, host};
+
+fn numbers(value: &Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+fn ids(value: &Value) -> Vec<u32> {
+    numbers(value).into_iter().map(|x| x as u32).collect()
+}
+
+fn settings(golden: &Value) -> LearnerSettings {
+    let number = |name: &str| golden[name].as_f64().unwrap();
+    let betas = numbers(&golden["betas"]);
+    let mut settings = LearnerSettings {
+        old_logp: OldLogp::Behaviour,
+        optimizer: OptimizerSettings {
+            learning_rate: number("learning_rate"),
+            betas: [betas[0], betas[1]],
+            epsilon: number("eps"),
+            weight_decay: number("weight_decay"),
+            max_grad_norm: Some(number("max_grad_norm")),
+            warmup_updates: 0,
+            ..OptimizerSettings::default()
+        },
+        ..LearnerSettings::default()
+    };
+    let objective = &mut settings.objective;
+    objective.advantage = golden["advantage"].as_str().unwrap().parse().unwrap();
+    objective.aggregation = golden["aggregation"].as_str().unwrap().parse().unwrap();
+    objective.policy = golden["policy"].as_str().unwrap().parse().unwrap();
+    (objective.clip_low, objective.clip_high) = (number("clip_low"), number("clip_high"));
+    settings.compute.device = if cfg!(feature = "cuda") { "cuda".into() } else { "cpu".into() };
+    settings
+}
+
+fn groups(step: &Value) -> Vec<Group> {
+    let group = |(number, group): (usize, &Value)| {
+        let responses = group.as_array().unwrap().iter().map(|x| Response {
+            tokens: ids(&x["response"]),
+            mask: numbers(&x["mask"]).into_iter().map(|m| m == 1.0).collect(),
+            // The goldens' old log-probabilities carry noise and may lie above 0, which no engine's may.
+            behaviour_logp: numbers(&x["old_logp"]).into_iter().map(|x| x as f32).collect(),
+            raw_reward: x["reward"].as_f64().unwrap(),
+            reward: x["reward"].as_f64().unwrap(),
+            valid: x["valid"].as_bool().unwrap(),
+        });
+        Group { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
+    };
+    step["groups"].as_array().unwrap().iter().enumerate().map(group).collect()
+}
+
+fn reproduces(folder: &Path, change: impl Fn(&mut LearnerSettings)) {
+    let golden: Value = serde_json::from_slice(&std::fs::read(folder.join("steps.json")).unwrap()).unwrap();
+    let mut settings = settings(&golden["settings"]);
+    change(&mut settings);
+    let mut learner = Learner::open(folder, settings).unwrap();
+    for step in golden["steps"].as_array().unwrap() {
+        let report = learner.train(groups(step)).unwrap();
+        let update = &report.updates[0];
+        let (loss, norm) = (step["loss"].as_f64().unwrap(), step["grad_norm"].as_f64().unwrap());
+        assert!((update.loss - loss).abs() < 2e-6, "loss {} for {loss}", update.loss);
+        assert!((update.grad_norm / norm - 1.0).abs() < 1e-5, "gradient norm {} for {norm}", update.grad_norm);
+    }
+    let after = candle_core::safetensors::load(folder.join("after.safetensors"), &Device::Cpu).unwrap();
+    let (mut sum, mut count) = (0.0, 0);
+    for (spec, found) in learner.parameters().specs().iter().zip(learner.parameters().values()) {
+        for (found, wanted) in host(found).iter().zip(host(&after[&spec.name])) {
+            let error = f64::from((found - wanted).abs());
+            assert!(error < 1e-4, "{}: {found} for {wanted}", spec.name);
+            sum += error;
+            count += 1;
+        }
+    }
+    assert!(sum / f64::from(count) < 2e-6, "mean error {}", sum / f64::from(count));
+}
+
+#[test]
+fn golden_steps_come_out() {
+    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
+        reproduces(&folder, |_| {});
+    }
+}
+
+#[test]
+fn golden_steps_come_out_in_small_micro_batches_with_recomputed_layers() {
+    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
+        reproduces(&folder, |settings| {
+            settings.compute.micro_batch_tokens = 16;
+            settings.compute.head_chunk_rows = 7;
+            settings.compute.recompute = true;
+        });
+    }
+}

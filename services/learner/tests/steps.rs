@@ -1,0 +1,248 @@
+//! What a policy step computes, whatever way it is cut.
+
+mod support;
+
+use candle_core::Device;
+use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, StepReport};
+use evenkeel_model::Parameters;
+use evenkeel_objective::{Aggregation, Correction, Policy};
+use support::{bits, config, groups, learner, settings, update_difference, weights, without_signal};
+
+fn trained(settings: LearnerSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
+    let mut learner = learner(settings);
+    let report = learner.train(groups).unwrap();
+    (report, weights(&learner))
+}
+
+fn assert_same_update(a: &[f32], b: &[f32]) {
+    let origin = weights(&learner(settings()));
+    let difference = update_difference(a, b, &origin);
+    assert!(difference < 1e-4, "updates differ by {difference:e}");
+}
+
+/// An optimizer whose update is proportional to the gradient, so that comparing weights compares gradients.
+fn linear() -> LearnerSettings {
+    let mut settings = settings();
+    settings.optimizer.epsilon = 1e3;
+    settings.optimizer.learning_rate = 10.0;
+    settings.optimizer.weight_decay = 0.0;
+    settings.optimizer.max_grad_norm = None;
+    settings
+}
+
+#[test]
+fn three_token_budgets_give_the_same_gradient() {
+    for aggregation in Aggregation::ALL {
+        let run = |tokens| {
+            let mut settings = linear();
+            settings.objective.aggregation = *aggregation;
+            settings.objective.max_tokens = 30;
+            settings.compute.micro_batch_tokens = tokens;
+            trained(settings, groups(1, 6))
+        };
+        let (whole, reference) = run(100_000);
+        for tokens in [40, 150] {
+            let (report, found) = run(tokens);
+            let (a, b) = (report.updates[0].grad_norm, whole.updates[0].grad_norm);
+            assert!((a / b - 1.0).abs() < 1e-5, "{aggregation}: {a} for {b}");
+            assert!((report.updates[0].loss - whole.updates[0].loss).abs() < 1e-6);
+            assert_same_update(&found, &reference);
+        }
+    }
+}
+
+#[test]
+fn the_order_of_groups_and_of_responses_changes_nothing() {
+    let (_, reference) = trained(linear(), groups(2, 5));
+    let mut turned = groups(2, 5);
+    turned.reverse();
+    turned.iter_mut().for_each(|group| group.responses.reverse());
+    assert_same_update(&trained(linear(), turned).1, &reference);
+}
+
+#[test]
+fn the_same_step_gives_the_same_bits() {
+    let run = || {
+        let mut learner = learner(settings());
+        learner.train(groups(3, 4)).unwrap();
+        learner.train(groups(4, 4)).unwrap();
+        bits(&learner)
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn groups_without_signal_cost_no_pass_and_count_in_the_mean_over_groups() {
+    let mut mixed = groups(5, 2);
+    mixed.extend([without_signal(90), without_signal(91)]);
+    let (report, _) = trained(settings(), mixed);
+    let (alone, _) = trained(settings(), groups(5, 2));
+    assert_eq!((report.groups, report.groups_with_signal, report.trained_responses), (4, 2, alone.trained_responses));
+    let (half, whole) = (report.updates[0].grad_norm, alone.updates[0].grad_norm);
+    assert!((half / whole - 0.5).abs() < 1e-6, "{half} for half of {whole}");
+}
+
+#[test]
+fn a_step_without_any_signal_passes_nothing_and_only_decays() {
+    let mut settings = settings();
+    settings.optimizer.weight_decay = 0.0;
+    let before = weights(&learner(settings.clone()));
+    let (report, after) = trained(settings, vec![without_signal(1), without_signal(2)]);
+    assert_eq!((report.trained_responses, report.updates[0].grad_norm, report.version), (0, 0.0, 1));
+    assert_eq!(before, after);
+}
+
+#[test]
+fn an_invalid_response_leaves_its_group_as_if_it_had_not_been_sampled() {
+    let mut with_invalid = groups(6, 3);
+    for group in &mut with_invalid {
+        let mut broken = group.responses[0].clone();
+        broken.valid = false;
+        // Nothing of it is looked at.
+        (broken.reward, broken.behaviour_logp[0], broken.tokens[0]) = (f64::NAN, f32::NAN, u32::MAX);
+        group.responses.insert(1, broken);
+    }
+    let (report, found) = trained(settings(), with_invalid);
+    let (reference, wanted) = trained(settings(), groups(6, 3));
+    assert_eq!(report.invalid, 3);
+    assert_eq!(found, wanted);
+    assert_eq!(report.updates, reference.updates);
+    assert_eq!((report.reward, report.quantities), (reference.reward, reference.quantities));
+}
+
+#[test]
+fn masked_tokens_are_read_but_not_trained_on() {
+    let mut poisoned = groups(7, 3);
+    for response in poisoned.iter_mut().flat_map(|group| &mut group.responses) {
+        for (logp, mask) in response.behaviour_logp.iter_mut().zip(&response.mask) {
+            *logp = if *mask { *logp } else { f32::NAN };
+        }
+    }
+    let mut with_ratio = settings();
+    with_ratio.old_logp = OldLogp::Behaviour;
+    assert_eq!(trained(with_ratio.clone(), poisoned).1, trained(with_ratio, groups(7, 3)).1);
+}
+
+#[test]
+fn recomputed_old_log_probabilities_make_the_first_ratio_one() {
+    let (report, _) = trained(settings(), groups(8, 3));
+    let update = &report.updates[0];
+    assert_eq!((update.largest_ratio, update.policy.clipped), (1.0, 0));
+    assert!(update.loss.abs() < 1e-7, "balanced at ratio 1 has loss 0, found {}", update.loss);
+}
+
+#[test]
+fn mini_batches_never_split_a_group_and_ratios_leave_one_after_the_first() {
+    let mut settings = settings();
+    (settings.mini_batch_groups, settings.epochs) = (2, 2);
+    settings.optimizer.learning_rate = 1e-2;
+    let (report, _) = trained(settings, groups(9, 5));
+    assert_eq!(report.updates.len(), 6, "2 + 2 + 1 groups, twice");
+    // The pass before the first update and the update's own pass cut the same sequences differently.
+    assert!((report.updates[0].largest_ratio - 1.0).abs() < 1e-5);
+    assert!(report.updates[3].largest_ratio > 1.001);
+}
+
+#[test]
+fn one_mini_batch_of_everything_is_the_single_update() {
+    let mut cut = linear();
+    cut.mini_batch_groups = 4;
+    assert_same_update(&trained(cut, groups(10, 4)).1, &trained(linear(), groups(10, 4)).1);
+}
+
+#[test]
+fn shuffling_is_seeded() {
+    let run = |seed| {
+        let mut settings = settings();
+        (settings.shuffle, settings.mini_batch_groups, settings.seed) = (true, 1, seed);
+        trained(settings, groups(11, 4)).1
+    };
+    assert_eq!(run(1), run(1));
+    assert!((2..6).any(|seed| run(seed) != run(1)), "four seeds in a row give the same order of four groups");
+}
+
+#[test]
+fn kl_and_entropy_terms_reach_groups_without_signal_under_every_aggregation() {
+    for aggregation in [Aggregation::Balanced, Aggregation::BatchToken] {
+        let run = |tokens| {
+            let mut settings = linear();
+            settings.objective.aggregation = aggregation;
+            settings.objective.entropy_coefficient = 0.01;
+            settings.objective.kl_coefficient = 0.1;
+            settings.compute.micro_batch_tokens = tokens;
+            let mut all = groups(12, 2);
+            all.push(without_signal(5));
+            trained(settings, all)
+        };
+        let (report, found) = run(40);
+        let (_, wanted) = run(10_000);
+        assert_eq!(report.trained_responses, 14);
+        let update = &report.updates[0];
+        assert!(update.entropy_loss < 0.0 && update.kl_loss.abs() < 1e-9, "{update:?}");
+        // -0.01 times the mean over groups of the mean entropy, which lies below ln 29.
+        assert!((-0.01 * 29f64.ln()..-0.02).contains(&update.entropy_loss), "{}", update.entropy_loss);
+        assert_same_update(&found, &wanted);
+    }
+}
+
+#[test]
+fn the_kl_term_measures_the_way_from_the_first_weights() {
+    let mut settings = settings();
+    settings.objective.kl_coefficient = 1e-3;
+    settings.optimizer.learning_rate = 1e-2;
+    let mut learner = learner(settings);
+    let kl: Vec<f64> =
+        (0..3).map(|step| learner.train(groups(20 + step, 4)).unwrap().updates[0].kl.mean().unwrap()).collect();
+    assert!(kl[0].abs() < 1e-6 && kl[1] > 1e-4 && kl[2] > kl[1], "{kl:?}");
+}
+
+#[test]
+fn corrections_weigh_the_gap_between_engine_and_learner() {
+    let run = |correction| {
+        let mut settings = settings();
+        settings.objective.correction = correction;
+        settings.objective.policy = Policy::DualClip;
+        trained(settings, groups(13, 3)).0.updates[0].policy
+    };
+    assert_eq!(run(Correction::None).correction_bounded, 0);
+    assert!(run(Correction::TokenTruncate).correction_bounded > 0);
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_skips_the_update_and_says_so() {
+    // A row of the embedding that some earlier accident has poisoned.
+    let mut values = learner(settings()).parameters().values().to_vec();
+    let poison = (values[0].get(3).unwrap() * f64::NAN).unwrap().unsqueeze(0).unwrap();
+    values[0] = values[0].slice_scatter0(&poison, 3).unwrap();
+    let parameters = Parameters::new(&config(), values, &Device::Cpu).unwrap();
+    let mut learner = Learner::new(config(), parameters, settings()).unwrap();
+    let before = bits(&learner);
+    let report = learner.train(groups(14, 4)).unwrap();
+    assert!(report.updates[0].skipped && !report.updates[0].grad_norm.is_finite());
+    assert_eq!(bits(&learner), before);
+    assert_eq!(report.version, 1, "the batch is used up all the same");
+}
+
+#[test]
+fn a_dropped_step_changes_nothing() {
+    let mut first = learner(settings());
+    let mut step = first.step();
+    for group in groups(16, 4) {
+        step.add(group).unwrap();
+    }
+    drop(step);
+    first.train(groups(17, 2)).unwrap();
+    let mut second = learner(settings());
+    second.train(groups(17, 2)).unwrap();
+    assert_eq!(bits(&first), bits(&second));
+}
+
+#[test]
+fn the_papers_quantities_are_measured_under_every_rule() {
+    let (report, _) = trained(settings(), groups(18, 4));
+    let quantities = report.quantities;
+    let balanced = quantities.pulls[&Aggregation::Balanced];
+    assert!((balanced.bias().unwrap() - 1.0).abs() < 1e-6);
+    assert!((quantities.pulls[&Aggregation::Token].bias().unwrap() - 1.0).abs() > 1e-3);
+    assert!(quantities.length_variation.is_some() && quantities.length_gap.is_some());
+}

@@ -1,0 +1,109 @@
+//! What the black-box tests share: a small model, random groups, the golden folder.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+use std::path::PathBuf;
+
+use candle_core::{Device, Tensor};
+use evenkeel_learner::{Group, Learner, LearnerSettings, OptimizerSettings, Response};
+use evenkeel_model::{Config, Family, Parameters};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// The folder of goldens, or nothing (and a message) where it is missing.
+pub fn golden(part: &str) -> Option<PathBuf> {
+    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden"));
+    let folder = std::env::var_os("GOLDEN_DIR").map_or_else(default, PathBuf::from).join(part);
+    if !folder.exists() {
+        println!("skipped: {} is not there (GOLDEN_DIR names the goldens)", folder.display());
+        return None;
+    }
+    Some(folder)
+}
+
+pub fn config() -> Config {
+    Config {
+        family: Family::Qwen3,
+        vocab_size: 29,
+        hidden_size: 24,
+        intermediate_size: 40,
+        num_layers: 2,
+        num_heads: 3,
+        num_kv_heads: 1,
+        head_dim: 8,
+        max_position_embeddings: 64,
+        rms_norm_eps: 1e-6,
+        rope_theta: 1e4,
+        qkv_bias: false,
+        output_bias: false,
+        tie_word_embeddings: true,
+        eos_token_ids: vec![1],
+    }
+}
+
+pub fn settings() -> LearnerSettings {
+    let optimizer = OptimizerSettings { learning_rate: 1e-3, warmup_updates: 0, ..OptimizerSettings::default() };
+    let mut settings = LearnerSettings { supervised: optimizer.clone(), optimizer, ..LearnerSettings::default() };
+    settings.compute.threads = 2;
+    settings.compute.micro_batch_tokens = 64;
+    settings
+}
+
+/// A learner of the same random weights each time.
+pub fn learner(settings: LearnerSettings) -> Learner {
+    let parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
+    Learner::new(config(), parameters, settings).unwrap()
+}
+
+pub fn ids(random: &mut ChaCha8Rng, length: usize) -> Vec<u32> {
+    (0..length).map(|_| random.random_range(0..config().vocab_size as u32)).collect()
+}
+
+/// A group of `size` responses with both rewards present, some tokens injected.
+pub fn group(seed: u64, size: usize) -> Group {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let length = random.random_range(2..8);
+    let prompt = ids(&mut random, length);
+    let responses = (0..size).map(|number| {
+        let length = random.random_range(1..30);
+        let tokens = ids(&mut random, length);
+        let reward = if number < 2 { number as f64 } else { f64::from(u8::from(random.random_bool(0.5))) };
+        Response {
+            mask: (0..length).map(|i| i == 0 || random.random_bool(0.9)).collect(),
+            behaviour_logp: (0..length).map(|_| -random.random_range(2.0..4.5)).collect(),
+            tokens,
+            raw_reward: reward,
+            reward,
+            valid: true,
+        }
+    });
+    Group { id: format!("prompt-{seed}"), prompt, responses: responses.collect() }
+}
+
+pub fn groups(seed: u64, count: u64) -> Vec<Group> {
+    (0..count).map(|number| group(1000 * seed + number, 5)).collect()
+}
+
+/// A group that all responses got right.
+pub fn without_signal(seed: u64) -> Group {
+    let mut group = group(seed, 4);
+    group.responses.iter_mut().for_each(|response| (response.reward, response.raw_reward) = (1.0, 1.0));
+    group
+}
+
+pub fn host(tensor: &Tensor) -> Vec<f32> {
+    tensor.flatten_all().unwrap().to_vec1().unwrap()
+}
+
+pub fn weights(learner: &Learner) -> Vec<f32> {
+    learner.parameters().values().iter().flat_map(host).collect()
+}
+
+pub fn bits(learner: &Learner) -> Vec<u32> {
+    weights(learner).into_iter().map(f32::to_bits).collect()
+}
+
+/// |a - b| / |b - origin|: how far apart two updates from `origin` are.
+pub fn update_difference(a: &[f32], b: &[f32], origin: &[f32]) -> f64 {
+    let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+    norm(&mut a.iter().zip(b).map(|(a, b)| a - b)) / norm(&mut b.iter().zip(origin).map(|(b, o)| b - o))
+}
