@@ -110,7 +110,7 @@ impl Compute {
     /// fill it.
     pub fn resolved_micro_batch_tokens(&self) -> usize {
         match self.micro_batch_tokens {
-            0 if self.device == "cpu" => 512,
+            0 if self.device == "cpu" => 256,
             0 => 16_384,
             tokens => tokens,
         }

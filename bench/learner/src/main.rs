@@ -1,0 +1,59 @@
+//! `evenkeel-bench-learner train|decode FOLDER REPS TOKENS`: times the case that lies in FOLDER and prints one JSON
+//! line. `run.py` calls it beside PyTorch.
+
+mod decode;
+mod train;
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+/// The batch that both sides read.
+#[derive(Deserialize)]
+struct Batch {
+    groups: Vec<BatchGroup>,
+}
+
+#[derive(Deserialize)]
+struct BatchGroup {
+    prompt: Vec<u32>,
+    responses: Vec<BatchResponse>,
+}
+
+#[derive(Deserialize)]
+struct BatchResponse {
+    tokens: Vec<u32>,
+    reward: f64,
+    logp: Vec<f32>,
+}
+
+/// What is printed.
+#[derive(Default, Serialize)]
+struct Measured {
+    seconds: Vec<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grad_norm: Option<f64>,
+}
+
+/// As many threads as the peer has.
+const THREADS: usize = 2;
+
+#[expect(clippy::print_stdout, reason = "the result of the program")]
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [what, folder, reps, tokens] = arguments.as_slice() else {
+        bail!("usage: evenkeel-bench-learner train|decode FOLDER REPS TOKENS");
+    };
+    let (folder, reps) = (Path::new(folder), reps.parse().context("REPS is a whole number")?);
+    let batch: Batch = serde_json::from_slice(&std::fs::read(folder.join("batch.json"))?)?;
+    let measured = match what.as_str() {
+        "train" => train::measure(folder, &batch, reps)?,
+        "decode" => decode::measure(folder, &batch, reps, tokens.parse().context("TOKENS is a whole number")?)?,
+        other => bail!("{other} is no case, there are train and decode"),
+    };
+    println!("{}", serde_json::to_string(&measured)?);
+    Ok(())
+}
