@@ -10,7 +10,8 @@ use crate::error::{LearnerError, Result};
 /// What a writer that was killed left aside is removed; a folder that already has the final name is replaced only
 /// after the new one is whole.
 pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let parent = target.parent().filter(|p| !p.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let parent =
+        target.parent().filter(|p| !p.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
     fs::create_dir_all(&parent).map_err(LearnerError::file(&parent))?;
     let aside = sibling(target, "partial");
     remove(&aside)?;

@@ -59,9 +59,7 @@ impl Group {
             return Err(LearnerError::input(place("prompt"), "empty", "1 or more token ids"));
         }
         settings.objective.validate_group_size(self.responses.len()).map_err(|error| match error {
-            Error::Setting { value, allowed, .. } => {
-                LearnerError::input(place("number of responses"), value, allowed)
-            }
+            Error::Setting { value, allowed, .. } => LearnerError::input(place("number of responses"), value, allowed),
             other => other.into(),
         })?;
         check_ids(config, &self.prompt).map_err(|error| in_place(error, &place("prompt")))?;
@@ -98,8 +96,7 @@ impl Response {
         same_length("mask", self.mask.len())?;
         same_length("behaviour_logp", self.behaviour_logp.len())?;
         for (field, reward) in [("reward", self.reward), ("raw_reward", self.raw_reward)] {
-            // NaN fails the comparison as well.
-            if !(reward.abs() <= MAX_REWARD) {
+            if reward.is_nan() || reward.abs() > MAX_REWARD {
                 return input(field, &reward, format!("a finite number up to {MAX_REWARD:e} in size"));
             }
         }

@@ -207,8 +207,8 @@ impl Learner {
     /// Replaces the weights, as a checkpoint does.
     pub(crate) fn replace(&mut self, values: Vec<candle_core::Tensor>) -> Result<()> {
         let device = self.parameters().get(0).device().clone();
-        let parameters = Parameters::new(self.network.config(), values, &device)
-            .map_err(|e: ModelError| LearnerError::Model(e))?;
+        let parameters =
+            Parameters::new(self.network.config(), values, &device).map_err(|e: ModelError| LearnerError::Model(e))?;
         *self.network.parameters_mut() = parameters;
         self.network.discard_gradients();
         Ok(())

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use candle_core::DType;
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
-use crate::checkpoint::digest;
+use crate::checkpoint::{digest, hex};
 use crate::error::{LearnerError, Result};
 use crate::files::{write_file, write_folder};
 use crate::learner::Learner;
@@ -32,7 +33,7 @@ const COMPANIONS: &[&str] = &[
 pub struct Published {
     /// Steps done when it was written.
     pub version: u64,
-    /// BLAKE3 over the digests of its weight files, in the order of their names.
+    /// `sha256:` and the SHA-256 over the digests of its weight files, in the order of their names.
     pub digest: String,
     /// The folder.
     #[serde(skip)]
@@ -117,9 +118,9 @@ fn digest_weights(folder: &Path) -> Result<String> {
         }
     }
     names.sort();
-    let mut hasher = blake3::Hasher::new();
+    let mut hasher = Sha256::new();
     for name in names {
-        hasher.update(digest(&folder.join(name))?.blake3.as_bytes());
+        hasher.update(digest(&folder.join(name))?.sha256.as_bytes());
     }
-    Ok(hasher.finalize().to_hex().to_string())
+    Ok(format!("sha256:{}", hex(hasher)))
 }

@@ -1,4 +1,5 @@
 //! What is refused: with field, place, value and what is allowed, and without a trace on the weights.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

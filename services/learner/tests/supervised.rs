@@ -1,4 +1,5 @@
 //! Supervised fine-tuning and scoring.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

@@ -1,4 +1,5 @@
 //! Logits, log-probabilities and gradients of transformers and PyTorch (GOLDEN_DIR, default ../shared/golden).
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 

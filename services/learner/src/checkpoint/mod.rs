@@ -9,7 +9,7 @@ mod digest;
 mod read;
 mod write;
 
-pub(crate) use digest::{FileDigest, digest};
+pub(crate) use digest::{FileDigest, digest, hex};
 
 use std::collections::BTreeMap;
 

@@ -26,7 +26,7 @@ impl Learner {
             if found != *wanted {
                 let reason = format!(
                     "is damaged: {} bytes with digest {}, written were {} with {}",
-                    found.bytes, found.blake3, wanted.bytes, wanted.blake3
+                    found.bytes, found.sha256, wanted.bytes, wanted.sha256
                 );
                 return Err(LearnerError::checkpoint(path, reason));
             }

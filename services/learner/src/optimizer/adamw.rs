@@ -20,7 +20,13 @@ pub(super) struct Update {
 
 impl Update {
     /// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g², w = shrink w - step m / (sqrt(v) / second_root + epsilon).
-    pub(super) fn apply(self, value: &mut Tensor, first: &mut Tensor, second: &mut Tensor, grad: &Tensor) -> Result<()> {
+    pub(super) fn apply(
+        self,
+        value: &mut Tensor,
+        first: &mut Tensor,
+        second: &mut Tensor,
+        grad: &Tensor,
+    ) -> Result<()> {
         if matches!(value.device(), Device::Cpu) {
             let scale = self.gradient_scale as f32;
             first.inplace_op2(grad, &Mean { beta: self.beta1 as f32, scale })?;

@@ -188,8 +188,7 @@ impl<'a> PolicyStep<'a> {
         let settings = &learner.settings.optimizer;
         let finite = stats.iter().all(|s| (s.policy.loss + s.kl.loss + s.entropy_loss).is_finite());
         let scale_or_poison = if finite { scale } else { f64::NAN };
-        let report =
-            learner.moments.update(settings, learner.network.parameters_mut(), &gradients, scale_or_poison)?;
+        let report = learner.moments.update(settings, learner.network.parameters_mut(), &gradients, scale_or_poison)?;
         if report.skipped {
             tracing::warn!(step = learner.steps, grad_norm = report.grad_norm, finite_loss = finite, "update skipped");
         }

@@ -1,5 +1,5 @@
 //! What the black-box tests share: a small model, random groups, the golden folder.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "each test binary uses its own part")]
 
 use std::path::PathBuf;
 

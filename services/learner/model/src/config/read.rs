@@ -15,7 +15,11 @@ pub(super) fn config(json: &Value) -> Result<Config> {
         (None, Family::Qwen3) => 128,
         (None, Family::Qwen2) if num_heads > 0 && hidden_size.is_multiple_of(num_heads) => hidden_size / num_heads,
         (None, Family::Qwen2) => {
-            return Err(refused("hidden_size", hidden_size, format!("a multiple of num_attention_heads = {num_heads}")));
+            return Err(refused(
+                "hidden_size",
+                hidden_size,
+                format!("a multiple of num_attention_heads = {num_heads}"),
+            ));
         }
     };
     let attention_bias = flag(json, "attention_bias", family == Family::Qwen2)?;

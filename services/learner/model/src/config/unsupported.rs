@@ -52,9 +52,7 @@ pub(super) fn refuse(json: &Value) -> Result<()> {
     };
     for (key, value) in object {
         let reason = match key.as_str() {
-            "num_experts" | "num_local_experts" | "n_routed_experts" | "moe_intermediate_size"
-                if !is_off(value) =>
-            {
+            "num_experts" | "num_local_experts" | "n_routed_experts" | "moe_intermediate_size" if !is_off(value) => {
                 "mixture-of-experts layers are not computed"
             }
             "quantization_config" if !is_off(value) => "quantised weights cannot be trained",

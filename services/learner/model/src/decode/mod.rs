@@ -60,14 +60,13 @@ impl<K: Kernels> Decoder<K> {
         if threads == 0 {
             return Err(ModelError::input("threads", threads, "1 or more"));
         }
-        let ids = parameters.ids().clone();
+        let mut ids = parameters.ids().clone();
         let transposed = |value: &Tensor| -> Result<Tensor> { Ok(value.t()?.contiguous()?.t()?) };
         let weights = parameters.values().iter().enumerate().map(|(id, value)| match value.rank() {
             2 if id != ids.embedding => transposed(value),
             _ => Ok(value.copy()?),
         });
         let mut weights = weights.collect::<Result<Vec<_>>>()?;
-        let mut ids = ids;
         if ids.head == ids.embedding {
             // Rows for the embedding, columns for the head.
             ids.head = weights.len();
@@ -184,10 +183,9 @@ impl<K: Kernels> Decoder<K> {
         let attended = self.kernels.attend(&q, &k, &v, shape, counts, caches)?;
         let middle = pass.linear(&attended, ids.output, Some(x))?;
         let post_normed = pass.norm(&middle, ids.post_norm)?;
-        let gated = self.kernels.swiglu(
-            &pass.linear(&post_normed, ids.gate, None)?,
-            &pass.linear(&post_normed, ids.up, None)?,
-        )?;
+        let gated = self
+            .kernels
+            .swiglu(&pass.linear(&post_normed, ids.gate, None)?, &pass.linear(&post_normed, ids.up, None)?)?;
         pass.linear(&gated, ids.down, Some(&middle))
     }
 }
@@ -202,11 +200,9 @@ fn select_last<K: Rows>(kernels: &K, x: &K::Matrix, counts: &[usize]) -> Result<
 
 /// Neighbouring steps in at most `parts` shares of about the same number of new tokens.
 fn split<'s, 'a, K: CachedAttention>(mut steps: &'s mut [Step<'a, K>], parts: usize) -> Vec<&'s mut [Step<'a, K>]> {
-    let total: usize = steps.iter().map(|step| step.ids.len()).sum();
     let mut shares = Vec::with_capacity(parts);
     for part in (1..=parts).rev() {
         let left: usize = steps.iter().map(|step| step.ids.len()).sum();
-        debug_assert!(left <= total);
         let (mut tokens, mut count) = (0, 0);
         while count < steps.len() && (part == 1 || tokens < left.div_ceil(part)) {
             tokens += steps[count].ids.len();

@@ -86,7 +86,8 @@ fn write_shard(path: &Path, parameters: &Parameters, ids: &[usize], dtype: DType
     let tensors = tensors.collect::<Result<Vec<(String, Tensor)>>>()?;
     // Readers in Python refuse a file that does not say which framework's layout it has.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    let failed = |e: &dyn std::fmt::Display| ModelError::Corrupt { path: path.into(), reason: format!("not written: {e}") };
+    let failed =
+        |e: &dyn std::fmt::Display| ModelError::Corrupt { path: path.into(), reason: format!("not written: {e}") };
     safetensors::serialize_to_file(tensors, Some(metadata), path).map_err(|e| failed(&e))?;
     File::open(path).and_then(|file| file.sync_all()).map_err(ModelError::file(path))
 }

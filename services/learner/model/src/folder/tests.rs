@@ -67,7 +67,8 @@ fn a_truncated_file_is_named_at_every_length() {
 fn a_missing_shard_is_named() {
     let folder = tempfile::tempdir().unwrap();
     written(folder.path(), 700);
-    let mut names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let shard = names.find(|name| name.starts_with("model-00002-of-")).unwrap();
     std::fs::remove_file(folder.path().join(&shard)).unwrap();
     let error = load_parameters(folder.path(), &config(), &Device::Cpu).unwrap_err().to_string();
@@ -98,7 +99,8 @@ fn a_tensor_of_integers_is_refused_with_its_type() {
         let value = if spec.name == "model.norm.weight" { value.to_dtype(DType::U32).unwrap() } else { value.clone() };
         (spec.name.clone(), value)
     });
-    safetensors::serialize_to_file(tensors.collect::<Vec<_>>(), None, &folder.path().join("model.safetensors")).unwrap();
+    safetensors::serialize_to_file(tensors.collect::<Vec<_>>(), None, &folder.path().join("model.safetensors"))
+        .unwrap();
     let error = load_parameters(folder.path(), &config(), &Device::Cpu).unwrap_err().to_string();
     assert!(error.contains("model.norm.weight") && error.contains("U32"), "{error}");
 }

@@ -166,12 +166,7 @@ pub trait SwiGlu: Arrays {
     /// gate and up (n, inner).
     fn swiglu(&self, gate: &Self::Matrix, up: &Self::Matrix) -> Result<Self::Matrix>;
     /// The gradients of gate and up.
-    fn swiglu_backward(
-        &self,
-        dy: &Self::Matrix,
-        gate: &Self::Matrix,
-        up: &Self::Matrix,
-    ) -> Result<[Self::Matrix; 2]>;
+    fn swiglu_backward(&self, dy: &Self::Matrix, gate: &Self::Matrix, up: &Self::Matrix) -> Result<[Self::Matrix; 2]>;
 }
 
 /// What the head computes with, besides the hidden states.
@@ -248,6 +243,11 @@ pub trait CachedAttention: Arrays {
 pub trait Kernels: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head + CachedAttention {}
 
 impl<K: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head + CachedAttention> Kernels for K {}
+
+/// (first row, number of rows) of each chunk.
+pub(crate) fn chunks(rows: usize, chunk: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..rows).step_by(chunk).map(move |first| (first, chunk.min(rows - first)))
+}
 
 /// cos and sin of position * theta^(-2i / d), (positions, d / 2) each: angles in f32 as transformers and vLLM have
 /// them (the rounding of a large angle is part of the model).

@@ -97,13 +97,8 @@ impl<K: Kernels> Pass<'_, K> {
         let dmiddle = self.norm_backward(&dpost, &saved.middle, ids.post_norm, Some(dy), gradients)?;
 
         let dattended = self.linear_backward(&dmiddle, &saved.attended, ids.output, None, gradients)?;
-        let forward = AttentionForward {
-            q: &saved.q,
-            k: &saved.k,
-            v: &saved.v,
-            out: &saved.attended,
-            log_sum: &saved.log_sum,
-        };
+        let forward =
+            AttentionForward { q: &saved.q, k: &saved.k, v: &saved.v, out: &saved.attended, log_sum: &saved.log_sum };
         let [dq, dk, dv] = kernels.attention_backward(&dattended, forward, shape, starts)?;
         let [raw_q, raw_k] = match &saved.raw {
             Some([q, k]) => [Some(q), Some(k)],

@@ -42,7 +42,10 @@ impl Reference {
         let sum = (logp * constant(wanted.logp)).unwrap().sum_all().unwrap();
         let sum = (sum + (entropy * constant(wanted.entropy)).unwrap().sum_all().unwrap()).unwrap();
         let store = sum.backward().unwrap();
-        (scores, self.vars.iter().map(|var| store.get(var).expect("autograd reaches every parameter").clone()).collect())
+        (
+            scores,
+            self.vars.iter().map(|var| store.get(var).expect("autograd reaches every parameter").clone()).collect(),
+        )
     }
 
     fn hidden(&self, ids: &[u32]) -> Tensor {
@@ -107,8 +110,7 @@ impl Reference {
         };
         let (k, v) = (shared(k), shared(v));
         let scores = (q.matmul(&k.transpose(1, 2).unwrap()).unwrap() / (dim as f64).sqrt()).unwrap();
-        let mask: Vec<f32> =
-            (0..rows).flat_map(|i| (0..rows).map(move |j| if j <= i { 0.0 } else { -1e9 })).collect();
+        let mask: Vec<f32> = (0..rows).flat_map(|i| (0..rows).map(move |j| if j <= i { 0.0 } else { -1e9 })).collect();
         let mask = Tensor::from_vec(mask, (1, rows, rows), &Device::Cpu).unwrap().to_dtype(DType::F32).unwrap();
         let scores = scores.broadcast_add(&mask).unwrap();
         let weights = scores.broadcast_sub(&scores.max_keepdim(D::Minus1).unwrap().detach()).unwrap().exp().unwrap();

@@ -8,7 +8,7 @@ use super::matmul::{Into, View, matmul};
 use super::simd::{dot, exp, lane_sum, max};
 use super::{Cpu, Matrix};
 use crate::error::Result;
-use crate::kernels::{Attention, AttentionForward, HeadShape};
+use crate::kernels::{Attention, AttentionForward, HeadShape, chunks};
 
 /// Queries in a block: a block of scores over a few hundred keys stays in the second-level cache, and the half
 /// block on the diagonal that is computed and thrown away is small.
@@ -29,11 +29,24 @@ impl Attention for Cpu {
             let mut scores = Matrix::stale(block.queries, block.keys);
             for head in 0..shape.heads {
                 score(&mut scores, q, k, shape, head, block);
-                softmax(&mut scores, block.keys, block.offset, &mut log_sum[block.row * shape.heads + head..], shape.heads);
+                softmax(
+                    &mut scores,
+                    block.keys,
+                    block.offset,
+                    &mut log_sum[block.row * shape.heads + head..],
+                    shape.heads,
+                );
                 let width = q.width();
                 let values = kv_view(v, shape, head, block);
                 let out = &mut out[block.row * width + head * shape.dim..];
-                matmul(out, width, View::rows_of(&scores, block.queries, block.keys, block.keys), values, 1.0, Into::Set);
+                matmul(
+                    out,
+                    width,
+                    View::rows_of(&scores, block.queries, block.keys, block.keys),
+                    values,
+                    1.0,
+                    Into::Set,
+                );
             }
         }
         Ok((out, log_sum))
@@ -102,10 +115,9 @@ struct Block {
 fn blocks(starts: &[usize]) -> impl Iterator<Item = Block> {
     starts.windows(2).flat_map(|ends| {
         let (first, length) = (ends[0], ends[1] - ends[0]);
-        (0..length).step_by(BLOCK).map(move |offset| {
-            let queries = BLOCK.min(length - offset);
-            Block { first, row: first + offset, offset, queries, keys: offset + queries }
-        })
+        let block =
+            move |(offset, queries)| Block { first, row: first + offset, offset, queries, keys: offset + queries };
+        chunks(length, BLOCK).map(block)
     })
 }
 

@@ -6,7 +6,7 @@ use super::matmul::{Into, View, matmul};
 use super::simd::{exp, lane_sum, max};
 use super::{Cpu, Matrix, with_values};
 use crate::error::Result;
-use crate::kernels::{Coefficients, Head, HeadInput, Scores};
+use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
 
 impl Head for Cpu {
     fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<Scores> {
@@ -54,11 +54,6 @@ impl Head for Cpu {
         })?;
         Ok(dhidden)
     }
-}
-
-/// (first row, number of rows) of each chunk.
-fn chunks(rows: usize, chunk: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..rows).step_by(chunk).map(move |first| (first, chunk.min(rows - first)))
 }
 
 fn logits(

@@ -4,7 +4,7 @@ use candle_core::{D, DType, Device, Tensor};
 
 use super::Portable;
 use crate::error::Result;
-use crate::kernels::{Attention, AttentionForward, HeadShape};
+use crate::kernels::{Attention, AttentionForward, HeadShape, chunks};
 
 /// Queries in a block: bounds the scores of one product to heads * 512 * keys.
 const BLOCK: usize = 512;
@@ -21,7 +21,7 @@ impl Attention for Portable {
         let (mut outs, mut log_sums) = (Vec::new(), Vec::new());
         for (first, length) in sequences(starts) {
             let (k, v) = (shared_heads(k, first, length, shape)?, shared_heads(v, first, length, shape)?);
-            for (offset, queries) in blocks(length) {
+            for (offset, queries) in chunks(length, BLOCK) {
                 let keys = offset + queries;
                 let q = heads(q, first + offset, queries, shape)?;
                 let scores = scores(&q, &k.narrow(1, 0, keys)?, shape, offset)?;
@@ -49,7 +49,7 @@ impl Attention for Portable {
             let (k, v) = (shared_heads(k, first, length, shape)?, shared_heads(v, first, length, shape)?);
             let mut dk = Tensor::zeros(k.shape(), DType::F32, &self.device)?;
             let mut dv = dk.clone();
-            for (offset, queries) in blocks(length) {
+            for (offset, queries) in chunks(length, BLOCK) {
                 let (row, keys) = (first + offset, offset + queries);
                 let (q, dout) = (heads(q, row, queries, shape)?, heads(dout, row, queries, shape)?);
                 let out = heads(out, row, queries, shape)?;
@@ -62,9 +62,8 @@ impl Attention for Portable {
                 let p = p.to_dtype(self.dtype)?;
                 dqs.push(join(&ds.matmul(&k)?)?);
                 let rest = length - keys;
-                let widen = |part: Tensor| -> Result<Tensor> {
-                    Ok(part.to_dtype(DType::F32)?.pad_with_zeros(1, 0, rest)?)
-                };
+                let widen =
+                    |part: Tensor| -> Result<Tensor> { Ok(part.to_dtype(DType::F32)?.pad_with_zeros(1, 0, rest)?) };
                 dk = (dk + widen(ds.transpose(1, 2)?.matmul(&q)?)?)?;
                 dv = (dv + widen(p.transpose(1, 2)?.matmul(&dout)?)?)?;
             }
@@ -87,10 +86,6 @@ impl Portable {
 /// (first row, length) of each sequence.
 fn sequences(starts: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     starts.windows(2).map(|ends| (ends[0], ends[1] - ends[0]))
-}
-
-fn blocks(length: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..length).step_by(BLOCK).map(move |offset| (offset, BLOCK.min(length - offset)))
 }
 
 /// Rows of (n, heads * d) as (heads, rows, d).

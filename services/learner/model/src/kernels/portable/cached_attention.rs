@@ -32,9 +32,7 @@ impl CachedAttention for Portable {
         for (&count, cache) in rows.iter().zip(caches) {
             let (new_keys, new_values) = (heads(k, row, count, shape)?, heads(v, row, count, shape)?);
             let (keys, values) = match cache.0.take() {
-                Some((keys, values)) => {
-                    (Tensor::cat(&[keys, new_keys], 1)?, Tensor::cat(&[values, new_values], 1)?)
-                }
+                Some((keys, values)) => (Tensor::cat(&[keys, new_keys], 1)?, Tensor::cat(&[values, new_values], 1)?),
                 None => (new_keys, new_values),
             };
             let q = heads(q, row, count, shape)?;

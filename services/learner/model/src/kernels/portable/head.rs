@@ -4,7 +4,7 @@ use candle_core::{D, DType, Tensor};
 
 use super::{Portable, accumulate};
 use crate::error::Result;
-use crate::kernels::{Coefficients, Head, HeadInput, Scores};
+use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
 
 impl Head for Portable {
     fn head(&self, hidden: &Tensor, input: HeadInput<'_>) -> Result<Scores> {
@@ -47,10 +47,6 @@ impl Head for Portable {
         }
         Ok(Tensor::cat(&parts, 0)?)
     }
-}
-
-fn chunks(rows: usize, chunk: usize) -> impl Iterator<Item = (usize, usize)> {
-    (0..rows).step_by(chunk).map(move |first| (first, chunk.min(rows - first)))
 }
 
 /// log-softmax of the logits over the temperature, (rows, vocabulary), fp32.
