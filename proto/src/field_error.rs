@@ -1,0 +1,73 @@
+//! The error of every check in this crate: which field, what it was, what it may be.
+
+use std::fmt::Display;
+
+use crate::v1;
+
+/// Longest value that is repeated in an error, in characters; a refused completion may be megabytes.
+const MAX_VALUE_CHARS: usize = 80;
+
+/// A field that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} is {value}, allowed: {allowed}")]
+pub struct FieldError {
+    /// Path of the field from the checked message on, with indexes: `segments[2].log_probabilities[5]`.
+    pub field: String,
+    /// What it was, cut where long.
+    pub value: String,
+    /// What it may be.
+    pub allowed: String,
+}
+
+impl FieldError {
+    /// `field` held `value` and may be `allowed`.
+    pub fn new(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
+        let mut value = value.to_string();
+        if let Some((end, _)) = value.char_indices().nth(MAX_VALUE_CHARS) {
+            value.truncate(end);
+            value.push('…');
+        }
+        Self { field: field.into(), value, allowed: allowed.into() }
+    }
+
+    /// `field` is required and was not there.
+    pub fn missing(field: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self::new(field, "absent", allowed)
+    }
+
+    /// The same error seen from the message around: `segments[0]` within `samples[3]` is `samples[3].segments[0]`.
+    #[must_use]
+    pub fn within(mut self, parent: impl Display) -> Self {
+        self.field = format!("{parent}.{}", self.field);
+        self
+    }
+}
+
+impl From<FieldError> for v1::FieldViolation {
+    fn from(error: FieldError) -> Self {
+        Self { field: error.field, value: error.value, allowed: error.allowed }
+    }
+}
+
+impl From<v1::FieldViolation> for FieldError {
+    fn from(violation: v1::FieldViolation) -> Self {
+        Self { field: violation.field, value: violation.value, allowed: violation.allowed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_field_value_and_allowed() {
+        let error = FieldError::new("temperature", -1.0, "a finite number, at least 0").within("sampling");
+        assert_eq!(error.to_string(), "sampling.temperature is -1, allowed: a finite number, at least 0");
+    }
+
+    #[test]
+    fn long_values_are_cut_between_characters() {
+        let error = FieldError::new("gold", "ä".repeat(10_000), "at most 80 characters");
+        assert_eq!(error.value.chars().count(), MAX_VALUE_CHARS + 1);
+    }
+}

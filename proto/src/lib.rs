@@ -1,0 +1,35 @@
+//! The doors between Evenkeel's services.
+//!
+//! [`v1`] holds the messages and gRPC stubs of package `evenkeel.v1`, generated at build time from the `.proto` files beside this
+//! crate; those files are the reference for every field. The other modules are what both sides of a door need and nothing else is
+//! needed for: ids and seeds, the way from segments to tokens, checks that name the field, names of enum values.
+#![forbid(unsafe_code)]
+
+mod code_tests;
+mod failure;
+mod field_error;
+mod ids;
+mod messages;
+mod names;
+mod sampling;
+mod segments;
+mod train;
+mod verdict;
+mod weights;
+
+pub use code_tests::CODE_TESTS_DIGEST_ALGORITHM;
+pub use field_error::FieldError;
+pub use ids::{GroupId, IdError, Purpose, SampleId};
+pub use names::Label;
+pub use sampling::SamplingSettings;
+pub use segments::{ResponseTokens, append_sampled, check_token_ids, flatten};
+pub use weights::check_digest;
+
+/// Messages, clients and servers of package `evenkeel.v1`.
+#[allow(clippy::doc_lazy_continuation, clippy::doc_overindented_list_items, unreachable_pub, unused_qualifications)]
+pub mod v1 {
+    tonic::include_proto!("evenkeel.v1");
+}
+
+/// The encoded `FileDescriptorSet` of package `evenkeel.v1`, for server reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/evenkeel_v1.bin"));

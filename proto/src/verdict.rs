@@ -1,0 +1,114 @@
+//! What a verdict means: whether it stands, and what may be done where it does not.
+
+use crate::v1::{FieldViolation, InvalidReason, Outcome, Verdict};
+use crate::{FieldError, Label};
+
+impl Outcome {
+    /// Whether the verdict is about the sample, so that it has a reward.
+    pub fn is_verdict(self) -> bool {
+        !matches!(self, Self::Unspecified | Self::Invalid)
+    }
+}
+
+impl InvalidReason {
+    /// Whether the same item may get a verdict elsewhere or later.
+    pub fn is_retryable(self) -> bool {
+        matches!(self, Self::Overloaded | Self::Draining | Self::WorkerLost | Self::Internal)
+    }
+}
+
+impl Verdict {
+    /// A verdict that stands.
+    pub fn judged(id: impl Into<String>, outcome: Outcome, reason_code: impl Into<String>, reward: f64) -> Self {
+        debug_assert!(outcome.is_verdict(), "an outcome without a verdict has no reward");
+        let outcome = outcome.into();
+        Self { id: id.into(), outcome, reason_code: reason_code.into(), reward: Some(reward), ..Self::default() }
+    }
+
+    /// No verdict, for a reason that is not the sample's own.
+    pub fn invalid(id: impl Into<String>, reason: InvalidReason, detail: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            outcome: Outcome::Invalid.into(),
+            invalid_reason: reason.into(),
+            reason_code: reason.label().to_owned(),
+            detail: detail.into(),
+            ..Self::default()
+        }
+    }
+
+    /// No verdict, since the item breaks the protocol.
+    pub fn refused(id: impl Into<String>, error: FieldError) -> Self {
+        let detail = error.to_string();
+        Self { violations: vec![FieldViolation::from(error)], ..Self::invalid(id, InvalidReason::BadRequest, detail) }
+    }
+
+    /// Whether the verdict stands, so that the sample counts.
+    pub fn is_valid(&self) -> bool {
+        self.outcome().is_verdict()
+    }
+
+    /// Whether the same item may get a verdict elsewhere or later.
+    pub fn is_retryable(&self) -> bool {
+        self.outcome() == Outcome::Invalid && self.invalid_reason().is_retryable()
+    }
+
+    /// Whether the message is one that a verifier may send: an outcome, and a reward from 0 to 1 exactly where it is a verdict.
+    pub fn check(&self) -> Result<(), FieldError> {
+        let known = Outcome::try_from(self.outcome).is_ok_and(|outcome| outcome != Outcome::Unspecified);
+        if !known {
+            return Err(FieldError::new("outcome", self.outcome, "a known outcome"));
+        }
+        match (self.is_valid(), self.reward) {
+            (true, Some(reward)) if (0.0..=1.0).contains(&reward) => Ok(()),
+            (true, Some(reward)) => Err(FieldError::new("reward", reward, "0 to 1")),
+            (true, None) => Err(FieldError::missing("reward", "0 to 1")),
+            (false, Some(reward)) => Err(FieldError::new("reward", reward, "absent where the outcome is INVALID")),
+            (false, None) if self.invalid_reason() == InvalidReason::Unspecified => Err(FieldError::new(
+                "invalid_reason",
+                self.invalid_reason,
+                "a known reason where the outcome is INVALID",
+            )),
+            (false, None) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_of_the_worker_is_no_wrong_answer() {
+        let verdict = Verdict::invalid("a", InvalidReason::WorkerLost, "connection reset");
+        assert!(!verdict.is_valid());
+        assert!(verdict.is_retryable());
+        assert_eq!(verdict.reward, None);
+        assert_eq!(verdict.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_defect_of_the_data_is_not_tried_again() {
+        assert!(!Verdict::invalid("a", InvalidReason::BadGold, "").is_retryable());
+        assert!(!Verdict::judged("a", Outcome::TimeLimit, "cpu_time", 0.0).is_retryable());
+    }
+
+    #[test]
+    fn verdict_and_reward_go_together() {
+        let good = Verdict::judged("a", Outcome::Correct, "equal_integer", 1.0);
+        assert_eq!(good.check(), Ok(()));
+        let refused = |verdict: Verdict| verdict.check().unwrap_err().field;
+        assert_eq!(refused(Verdict { reward: None, ..good.clone() }), "reward");
+        assert_eq!(refused(Verdict { reward: Some(1.5), ..good.clone() }), "reward");
+        assert_eq!(refused(Verdict { outcome: 99, ..good.clone() }), "outcome");
+        assert_eq!(refused(Verdict { outcome: Outcome::Invalid.into(), ..good.clone() }), "reward");
+        assert_eq!(refused(Verdict { outcome: Outcome::Invalid.into(), reward: None, ..good }), "invalid_reason");
+    }
+
+    #[test]
+    fn a_refusal_carries_its_field() {
+        let verdict = Verdict::refused("a", FieldError::missing("math.gold", "a gold answer"));
+        assert_eq!(verdict.detail, "math.gold is absent, allowed: a gold answer");
+        assert_eq!(verdict.violations[0].field, "math.gold");
+    }
+}

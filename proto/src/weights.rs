@@ -1,0 +1,57 @@
+//! References to weights.
+
+use crate::FieldError;
+use crate::v1::{PathWeights, WeightsRef, weights_ref};
+
+const DIGEST_FORM: &str = "`sha256:` and 64 lower-case hex digits";
+
+/// Refuses a digest that is not written as the protocol writes digests.
+pub fn check_digest(field: &str, digest: &str) -> Result<(), FieldError> {
+    let is_hex = |digits: &str| digits.len() == 64 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    match digest.strip_prefix("sha256:") {
+        Some(digits) if is_hex(digits) => Ok(()),
+        _ if digest.is_empty() => Err(FieldError::missing(field, DIGEST_FORM)),
+        _ => Err(FieldError::new(field, format_args!("`{digest}`"), DIGEST_FORM)),
+    }
+}
+
+impl WeightsRef {
+    /// Weights in a folder.
+    pub fn at_path(version: u64, digest: impl Into<String>, path: impl Into<String>, size_bytes: u64) -> Self {
+        let source = weights_ref::Source::Path(PathWeights { path: path.into(), size_bytes });
+        Self { version, digest: digest.into(), source: Some(source) }
+    }
+
+    /// Refuses a reference without a place or with a malformed digest; whether the weights are there is the receiver's to see.
+    pub fn check(&self) -> Result<(), FieldError> {
+        check_digest("digest", &self.digest)?;
+        match &self.source {
+            None => Err(FieldError::missing("source", "one of path, lora, nccl, chunks")),
+            Some(weights_ref::Source::Path(at)) if !at.path.starts_with('/') => {
+                Err(FieldError::new("path.path", format_args!("`{}`", at.path), "an absolute path"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_with_a_digest_is_a_reference() {
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        assert_eq!(WeightsRef::at_path(3, digest, "/weights/step-3", 0).check(), Ok(()));
+    }
+
+    #[test]
+    fn malformed_references_are_named() {
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        let refused = |reference: WeightsRef| reference.check().unwrap_err().field;
+        assert_eq!(refused(WeightsRef::at_path(3, "", "/w", 0)), "digest");
+        assert_eq!(refused(WeightsRef::at_path(3, digest.to_uppercase(), "/w", 0)), "digest");
+        assert_eq!(refused(WeightsRef::at_path(3, digest.as_str(), "w", 0)), "path.path");
+        assert_eq!(refused(WeightsRef { version: 3, digest, source: None }), "source");
+    }
+}

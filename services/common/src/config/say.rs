@@ -1,0 +1,88 @@
+//! What serde and figment say, in words for people.
+
+use figment::Error;
+use figment::error::{Actual, Kind};
+
+/// Similarity from which on a known key is offered for an unknown one.
+const ALIKE: f64 = 0.6;
+
+/// The candidate that looks most like `name`. `None` where none looks like it at all.
+pub(super) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut best: Option<(f64, &str)> = None;
+    for candidate in candidates {
+        let score = strsim::jaro_winkler(name, candidate).max(strsim::normalized_damerau_levenshtein(name, candidate));
+        if score >= ALIKE && best.is_none_or(|(top, _)| score > top) {
+            best = Some((score, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// What may stand in place of a refused value. `None` where the error is about something else.
+pub(super) fn allowed(kind: &Kind) -> Option<String> {
+    match kind {
+        Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => Some(type_in_words(expected)),
+        Kind::InvalidLength(length, expected) => {
+            Some(format!("{} instead of {length} entries", type_in_words(expected)))
+        }
+        Kind::UnknownVariant(name, variants) => {
+            let list = variants.join(", ");
+            Some(match nearest(name, variants.iter().copied()) {
+                Some(variant) => format!("one of {list} (nearest: {variant})"),
+                None => format!("one of {list}"),
+            })
+        }
+        Kind::Message(message) => Some(message.clone()),
+        Kind::ISizeOutOfRange(_) | Kind::USizeOutOfRange(_) => Some("a number that fits".to_owned()),
+        _ => None,
+    }
+}
+
+/// Whether the refused place takes texts only, so that a value that merely looks like a number was meant as one.
+pub(super) fn wants_text(error: &Error) -> bool {
+    match &error.kind {
+        Kind::InvalidType(actual, expected) => !matches!(actual, Actual::Str(_)) && expected.contains("string"),
+        _ => false,
+    }
+}
+
+/// Whether the refused place takes a list and got a text.
+pub(super) fn wants_list(error: &Error) -> bool {
+    matches!(&error.kind, Kind::InvalidType(Actual::Str(_), expected) if expected.contains("sequence"))
+}
+
+fn type_in_words(expected: &str) -> String {
+    let bounded = |max: u64| format!("an integer from 0 to {max}");
+    match expected {
+        "u8" => bounded(u8::MAX.into()),
+        "u16" => bounded(u16::MAX.into()),
+        "u32" => bounded(u32::MAX.into()),
+        "u64" | "usize" => "an integer, at least 0".to_owned(),
+        "i8" | "i16" | "i32" | "i64" | "isize" => "an integer".to_owned(),
+        "f32" | "f64" => "a number".to_owned(),
+        "a boolean" => "true or false".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        "a map" => "a table".to_owned(),
+        _ if expected.starts_with("struct ") => "a table".to_owned(),
+        _ if expected.starts_with("a nonzero ") => "an integer, at least 1".to_owned(),
+        _ => expected.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_key_finds_its_neighbour() {
+        let keys = ["listen", "max_message_bytes", "drain_ms"];
+        assert_eq!(nearest("lisen", keys), Some("listen"));
+        assert_eq!(nearest("max_mesage_byte", keys), Some("max_message_bytes"));
+        assert_eq!(nearest("drain_timeout_ms", keys), Some("drain_ms"));
+    }
+
+    #[test]
+    fn a_key_like_no_other_has_no_neighbour() {
+        assert_eq!(nearest("qqqq", ["listen", "drain_ms"]), None);
+    }
+}

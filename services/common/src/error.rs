@@ -1,0 +1,229 @@
+//! One error for every door, and how it travels: a gRPC code, a machine-readable reason (`google.rpc.ErrorInfo`), the refused
+//! fields (`google.rpc.BadRequest`) and when to come back (`google.rpc.RetryInfo`).
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// The domain of every reason.
+pub const ERROR_DOMAIN: &str = "evenkeel.v1";
+
+/// Why a call or an item was not done.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ServiceError {
+    /// The request can never succeed as it is.
+    #[error("{}", refusals(.0))]
+    Invalid(Vec<FieldError>),
+    /// Right in itself, but the state does not allow it.
+    #[error("{message}")]
+    Precondition {
+        /// UPPER_SNAKE_CASE.
+        reason: &'static str,
+        /// For people.
+        message: String,
+    },
+    /// It names something that is not there.
+    #[error("{what} not found")]
+    NotFound {
+        /// What was looked for.
+        what: String,
+    },
+    /// Something of that name is there and differs.
+    #[error("{what} already exists")]
+    AlreadyExists {
+        /// What is there.
+        what: String,
+    },
+    /// A bounded queue is full.
+    #[error("queue `{queue}` is full, it takes {capacity} items")]
+    QueueFull {
+        /// Name of the queue.
+        queue: &'static str,
+        /// What it takes.
+        capacity: usize,
+        /// When to try again.
+        retry_after: Option<Duration>,
+    },
+    /// The server is about to end.
+    #[error("the server drains and takes no new work")]
+    Draining,
+    /// Something that the server stands on is gone.
+    #[error("{message}")]
+    Unavailable {
+        /// UPPER_SNAKE_CASE.
+        reason: &'static str,
+        /// For people.
+        message: String,
+    },
+    /// Time ran out.
+    #[error("the deadline ended after {} ms", .0.as_millis())]
+    Deadline(Duration),
+    /// The caller took it back.
+    #[error("cancelled by the caller")]
+    Cancelled,
+    /// The door is there, what is behind it is not.
+    #[error("{what} is not implemented")]
+    Unimplemented {
+        /// What is missing.
+        what: &'static str,
+    },
+    /// Another call of the same kind is being done.
+    #[error("{message}")]
+    Conflict {
+        /// For people.
+        message: String,
+    },
+    /// Stored data is broken.
+    #[error("{message}")]
+    DataLoss {
+        /// For people.
+        message: String,
+    },
+    /// A defect.
+    #[error("{message}")]
+    Internal {
+        /// For people.
+        message: String,
+    },
+}
+
+fn refusals(errors: &[FieldError]) -> String {
+    errors.iter().map(FieldError::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl From<FieldError> for ServiceError {
+    fn from(error: FieldError) -> Self {
+        Self::Invalid(vec![error])
+    }
+}
+
+impl ServiceError {
+    /// The gRPC code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Invalid(_) => Code::InvalidArgument,
+            Self::Precondition { .. } => Code::FailedPrecondition,
+            Self::NotFound { .. } => Code::NotFound,
+            Self::AlreadyExists { .. } => Code::AlreadyExists,
+            Self::QueueFull { .. } => Code::ResourceExhausted,
+            Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
+            Self::Deadline(_) => Code::DeadlineExceeded,
+            Self::Cancelled => Code::Cancelled,
+            Self::Unimplemented { .. } => Code::Unimplemented,
+            Self::Conflict { .. } => Code::Aborted,
+            Self::DataLoss { .. } => Code::DataLoss,
+            Self::Internal { .. } => Code::Internal,
+        }
+    }
+
+    /// The machine-readable reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "FIELD_REFUSED",
+            Self::Precondition { reason, .. } | Self::Unavailable { reason, .. } => reason,
+            Self::NotFound { .. } => "NOT_FOUND",
+            Self::AlreadyExists { .. } => "ALREADY_EXISTS",
+            Self::QueueFull { .. } => "QUEUE_FULL",
+            Self::Draining => "DRAINING",
+            Self::Deadline(_) => "DEADLINE_EXCEEDED",
+            Self::Cancelled => "CANCELLED",
+            Self::Unimplemented { .. } => "NOT_IMPLEMENTED",
+            Self::Conflict { .. } => "CONFLICT",
+            Self::DataLoss { .. } => "DATA_LOSS",
+            Self::Internal { .. } => "DEFECT",
+        }
+    }
+
+    /// The same as the failure of one item of a stream.
+    pub fn failure(&self) -> Failure {
+        let mut failure = Failure::new(self.failure_code(), self.reason(), self.to_string());
+        match self {
+            Self::Invalid(errors) => failure.violations = errors.iter().cloned().map(FieldViolation::from).collect(),
+            Self::QueueFull { retry_after: Some(after), .. } => failure.retry_after_ms = Some(millis(*after)),
+            _ => {}
+        }
+        failure
+    }
+
+    fn failure_code(&self) -> FailureCode {
+        match self {
+            Self::Invalid(_) => FailureCode::InvalidArgument,
+            Self::Precondition { .. } | Self::AlreadyExists { .. } | Self::Conflict { .. } => {
+                FailureCode::FailedPrecondition
+            }
+            Self::NotFound { .. } => FailureCode::NotFound,
+            Self::QueueFull { .. } => FailureCode::ResourceExhausted,
+            Self::Draining | Self::Unavailable { .. } => FailureCode::Unavailable,
+            Self::Deadline(_) => FailureCode::DeadlineExceeded,
+            Self::Cancelled => FailureCode::Cancelled,
+            Self::Unimplemented { .. } => FailureCode::Unimplemented,
+            Self::DataLoss { .. } | Self::Internal { .. } => FailureCode::Internal,
+        }
+    }
+}
+
+impl From<ServiceError> for Status {
+    fn from(error: ServiceError) -> Self {
+        let mut details = ErrorDetails::with_error_info(error.reason(), ERROR_DOMAIN, HashMap::new());
+        match &error {
+            ServiceError::Invalid(errors) => {
+                for refused in errors {
+                    let description = format!("is {}, allowed: {}", refused.value, refused.allowed);
+                    details.add_bad_request_violation(&refused.field, description);
+                }
+            }
+            ServiceError::QueueFull { retry_after: Some(after), .. } => {
+                details.set_retry_info(Some(*after));
+            }
+            _ => {}
+        }
+        Self::with_error_details(error.code(), error.to_string(), details)
+    }
+}
+
+/// The reason of a status that one of our servers answered. `None` where it came from elsewhere.
+pub fn reason_of(status: &Status) -> Option<String> {
+    status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN).map(|info| info.reason)
+}
+
+/// Whole milliseconds, as large as they get.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    duration.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_field_travels_as_a_field_violation() {
+        let error = FieldError::new("samples[1].raw_reward", f64::NAN, "a finite number");
+        let status = Status::from(ServiceError::from(error));
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(status.message(), "samples[1].raw_reward is NaN, allowed: a finite number");
+        let request = status.get_details_bad_request().unwrap();
+        assert_eq!(request.field_violations[0].field, "samples[1].raw_reward");
+        assert_eq!(request.field_violations[0].description, "is NaN, allowed: a finite number");
+        assert_eq!(reason_of(&status).as_deref(), Some("FIELD_REFUSED"));
+    }
+
+    #[test]
+    fn a_full_queue_says_when_to_come_back() {
+        let error =
+            ServiceError::QueueFull { queue: "verify", capacity: 8, retry_after: Some(Duration::from_millis(50)) };
+        assert_eq!(error.failure().retry_after_ms, Some(50));
+        let status = Status::from(error);
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert_eq!(status.message(), "queue `verify` is full, it takes 8 items");
+        assert_eq!(status.get_details_retry_info().unwrap().retry_delay, Some(Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn a_status_from_elsewhere_has_no_reason() {
+        assert_eq!(reason_of(&Status::unavailable("proxy")), None);
+    }
+}

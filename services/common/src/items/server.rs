@@ -1,0 +1,100 @@
+//! The server's end of an item stream: places, deadlines, cancellation, drain, and exactly one answer for each item.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use evenkeel_proto::v1::QueueStatus;
+use tokio::sync::Semaphore;
+use tokio_stream::Stream;
+use tonic::Status;
+
+use super::stream::Connection;
+use super::{AnswerStream, ItemContext, Items};
+use crate::admission::Admission;
+use crate::deadline::Deadline;
+use crate::server::Drain;
+
+/// How much a server takes at once, over all streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemLimits {
+    /// Items that may wait or be in work; one more is answered RESOURCE_EXHAUSTED.
+    pub max_items: usize,
+    /// Items that may be in work.
+    pub max_running: usize,
+    /// How long a stopped handler may take to answer with what it has.
+    pub grace: Duration,
+}
+
+/// The places of one server for one kind of items. Clones share them.
+pub struct ItemServer<P> {
+    pub(super) places: Admission,
+    pub(super) running: Arc<Semaphore>,
+    pub(super) in_work: Arc<AtomicUsize>,
+    pub(super) grace: Duration,
+    pub(super) drain: Drain,
+    protocol: std::marker::PhantomData<fn() -> P>,
+}
+
+impl<P> Clone for ItemServer<P> {
+    fn clone(&self) -> Self {
+        Self {
+            places: self.places.clone(),
+            running: Arc::clone(&self.running),
+            in_work: Arc::clone(&self.in_work),
+            grace: self.grace,
+            drain: self.drain.clone(),
+            protocol: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<P: Items> ItemServer<P> {
+    /// With these limits; `drain` is the server's.
+    pub fn new(limits: ItemLimits, drain: Drain) -> Self {
+        let max_running = limits.max_running.clamp(1, Semaphore::MAX_PERMITS);
+        Self {
+            places: Admission::new(P::NAME, limits.max_items),
+            running: Arc::new(Semaphore::new(max_running)),
+            in_work: Arc::new(AtomicUsize::new(0)),
+            grace: limits.grace,
+            drain,
+            protocol: std::marker::PhantomData,
+        }
+    }
+
+    /// Answers one stream. `handler` does one item; it is dropped when the item is stopped. A handler that panics costs its item
+    /// and nothing else.
+    pub fn serve<S, H, F>(&self, requests: S, call: Deadline, handler: H) -> AnswerStream<P::Answer>
+    where
+        S: Stream<Item = Result<P::Request, Status>> + Send + Unpin + 'static,
+        H: Fn(P::Item, ItemContext) -> F + Send + Sync + 'static,
+        F: Future<Output = P::Answer> + Send + 'static,
+    {
+        Connection::start(self.clone(), requests, call, Arc::new(handler))
+    }
+
+    /// Answers one item outside of a stream, by the same places and limits.
+    pub async fn serve_one<H, F>(&self, item: P::Item, call: Deadline, handler: H) -> P::Answer
+    where
+        H: FnOnce(P::Item, ItemContext) -> F,
+        F: Future<Output = P::Answer>,
+    {
+        let id = P::id(&item).to_owned();
+        if self.drain.is_draining() {
+            return P::failed(id, crate::error::ServiceError::Draining.failure());
+        }
+        let _place = match self.places.try_enter() {
+            Ok(place) => place,
+            Err(full) => return P::failed(id, full.failure()),
+        };
+        let deadline = call.and_item(P::deadline_ms(&item));
+        super::stream::work(self, id, item, deadline, super::context::Stop::default(), handler).await
+    }
+
+    /// The state of its places.
+    pub fn status(&self) -> QueueStatus {
+        self.places.status(self.in_work.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,249 @@
+//! One item stream of one client.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use evenkeel_proto::FieldError;
+use tokio::sync::mpsc;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
+use tracing::Instrument;
+
+use super::context::{Stop, StopOnDrop};
+use super::{Incoming, ItemContext, ItemServer, Items, Stopped, check_id};
+use crate::deadline::Deadline;
+use crate::error::ServiceError;
+use crate::telemetry::TraceContext;
+
+/// Answers that wait for the client to read them. Beyond, handlers wait with their places, and with them the client.
+const UNREAD_ANSWERS: usize = 64;
+
+/// The response stream of an item call.
+pub type AnswerStream<A> = ReceiverStream<Result<A, Status>>;
+
+/// The server's end of one stream.
+pub(super) struct Connection<P: Items, S, H> {
+    server: ItemServer<P>,
+    requests: S,
+    call: Deadline,
+    handler: Arc<H>,
+    answers: mpsc::Sender<Result<P::Answer, Status>>,
+    tasks: JoinSet<()>,
+    live: HashMap<String, Stop>,
+    ids: HashMap<Id, String>,
+    begun: Instant,
+}
+
+impl<P, S, H, F> Connection<P, S, H>
+where
+    P: Items,
+    S: Stream<Item = Result<P::Request, Status>> + Send + Unpin + 'static,
+    H: Fn(P::Item, ItemContext) -> F + Send + Sync + 'static,
+    F: Future<Output = P::Answer> + Send + 'static,
+{
+    pub(super) fn start(
+        server: ItemServer<P>,
+        requests: S,
+        call: Deadline,
+        handler: Arc<H>,
+    ) -> AnswerStream<P::Answer> {
+        let (answers, stream) = mpsc::channel(UNREAD_ANSWERS);
+        let (tasks, live, ids) = (JoinSet::new(), HashMap::new(), HashMap::new());
+        let connection = Self { server, requests, call, handler, answers, tasks, live, ids, begun: Instant::now() };
+        let closed = connection.answers.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                // The client went away: nobody reads answers any more, and dropping the rest frees what it held.
+                () = closed.closed() => {}
+                () = connection.run() => {}
+            }
+        });
+        ReceiverStream::new(stream)
+    }
+
+    async fn run(mut self) {
+        let drain = self.server.drain.clone();
+        let (mut draining, mut reading, mut expired) = (false, true, false);
+        loop {
+            if self.tasks.is_empty() && (!reading || draining) {
+                break;
+            }
+            tokio::select! {
+                biased;
+                Some(ended) = self.tasks.join_next_with_id() => self.end(ended).await,
+                () = drain.aborting() => break,
+                () = drain.draining(), if !draining => draining = true,
+                // Every item's own deadline ends by now, too: the loop goes on until they have said so.
+                () = self.call.passed(), if !expired => (expired, reading) = (true, false),
+                request = self.requests.next(), if reading => match request {
+                    Some(Ok(request)) => {
+                        if let Err(broken) = self.take(request, draining).await {
+                            let _ = self.answers.send(Err(ServiceError::from(broken).into())).await;
+                            return;
+                        }
+                    }
+                    // A broken request stream is a client that went away in the middle.
+                    Some(Err(_)) => return,
+                    None => reading = false,
+                },
+            }
+        }
+        let status = match (draining, expired) {
+            // Items that crossed with the drain were never taken: the client gives them to another.
+            (true, _) if reading => ServiceError::Draining,
+            (_, true) => ServiceError::Deadline(self.begun.elapsed()),
+            _ => return,
+        };
+        let _ = self.answers.send(Err(status.into())).await;
+    }
+
+    /// Takes a message. An error breaks the protocol in a way that no answer could say.
+    async fn take(&mut self, request: P::Request, draining: bool) -> Result<(), FieldError> {
+        let item = match P::incoming(request) {
+            Incoming::Item(item) => item,
+            Incoming::Cancel(id) => {
+                if let Some(stop) = self.live.get(&id) {
+                    stop.because(Stopped::Cancelled);
+                }
+                return Ok(());
+            }
+            Incoming::Neither => return Err(FieldError::missing("kind", "item or cancel")),
+        };
+        let id = P::id(&item).to_owned();
+        check_id("item.id", &id)?;
+        if self.live.contains_key(&id) {
+            let allowed = "an id that no other unanswered item of the stream has";
+            return Err(FieldError::new("item.id", format_args!("`{id}`, which is in work"), allowed));
+        }
+        let refusal = if draining { Some(ServiceError::Draining) } else { None };
+        let place = match refusal.map_or_else(|| self.server.places.try_enter(), Err) {
+            Ok(place) => place,
+            Err(refused) => {
+                count::<P>("refused");
+                // Waiting here stops reading, which slows the client down.
+                let _ = self.answers.send(Ok(P::failed(id, refused.failure()))).await;
+                return Ok(());
+            }
+        };
+        let deadline = self.call.and_item(P::deadline_ms(&item));
+        let stop = Stop::default();
+        self.live.insert(id.clone(), stop.clone());
+        let (server, handler, answers) = (self.server.clone(), Arc::clone(&self.handler), self.answers.clone());
+        let task_id = id.clone();
+        let task = self.tasks.spawn(async move {
+            let answer = work(&server, task_id, item, deadline, stop, |item, context| handler(item, context)).await;
+            let _ = answers.send(Ok(answer)).await;
+            // Not before: answers that nobody reads are bounded by the places, too.
+            drop(place);
+        });
+        self.ids.insert(task.id(), id);
+        Ok(())
+    }
+
+    /// Forgets an item that was answered, or answers for a handler that panicked.
+    async fn end(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let (task, panicked) = match &ended {
+            Ok((task, ())) => (*task, false),
+            Err(error) => (error.id(), true),
+        };
+        let Some(id) = self.ids.remove(&task) else { return };
+        self.live.remove(&id);
+        if panicked {
+            count::<P>("panicked");
+            tracing::error!(items = P::NAME, id, "a handler panicked");
+            let message = "the handler failed in a way that it did not expect".to_owned();
+            let failure = ServiceError::Internal { message }.failure();
+            let _ = self.answers.send(Ok(P::failed(id, failure))).await;
+        }
+    }
+}
+
+/// One item from its place to its answer.
+pub(super) async fn work<P, H, F>(
+    server: &ItemServer<P>,
+    id: String,
+    item: P::Item,
+    deadline: Deadline,
+    stop: Stop,
+    handler: H,
+) -> P::Answer
+where
+    P: Items,
+    H: FnOnce(P::Item, ItemContext) -> F,
+    F: Future<Output = P::Answer>,
+{
+    let taken = Instant::now();
+    let given: Result<TraceContext, _> = P::traceparent(&item).parse();
+    let trace = given.ok().or_else(TraceContext::current).map_or_else(TraceContext::root, TraceContext::child);
+    let mut context = ItemContext { deadline, queued: Duration::ZERO, trace, stop: stop.clone() };
+    let _stop_threads = StopOnDrop(stop.clone());
+    let stopping = async {
+        tokio::select! {
+            reason = stop.wait() => reason,
+            () = deadline.passed() => Stopped::Deadline,
+            () = server.drain.aborting() => Stopped::Aborted,
+        }
+    };
+    let mut stopping = pin!(stopping);
+    let stopped = |reason: Stopped| {
+        count::<P>(match reason {
+            Stopped::Cancelled => "cancelled",
+            Stopped::Deadline => "deadline",
+            Stopped::Aborted => "aborted",
+        });
+        P::failed(id.clone(), reason.error(taken.elapsed()).failure())
+    };
+
+    let _running = tokio::select! {
+        biased;
+        reason = &mut stopping => return stopped(reason),
+        permit = server.running.acquire() => permit.expect("nobody closes the semaphore"),
+    };
+    context.queued = taken.elapsed();
+    metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(context.queued);
+    let begun = Instant::now();
+    let _in_work = InWork::enter(&server.in_work);
+    let span = tracing::debug_span!("item", items = P::NAME, id = %id, trace_id = %trace.trace_id());
+    let mut answering = pin!(trace.scope(handler(item, context)).instrument(span));
+    let answer = tokio::select! {
+        biased;
+        answer = &mut answering => answer,
+        reason = &mut stopping => {
+            stop.because(reason);
+            match tokio::time::timeout(server.grace, answering).await {
+                Ok(answer) => answer,
+                Err(_) => return stopped(reason),
+            }
+        }
+    };
+    metrics::histogram!("evenkeel_item_work_seconds", "items" => P::NAME).record(begun.elapsed());
+    count::<P>("answered");
+    answer
+}
+
+fn count<P: Items>(result: &'static str) {
+    metrics::counter!("evenkeel_items_total", "items" => P::NAME, "result" => result).increment(1);
+}
+
+/// Counts an item in work, however its work ends.
+struct InWork<'a>(&'a AtomicUsize);
+
+impl<'a> InWork<'a> {
+    fn enter(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for InWork<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

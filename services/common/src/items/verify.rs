@@ -1,0 +1,97 @@
+//! `Reward.Verify` as a stream of items.
+
+use evenkeel_proto::v1::reward_client::RewardClient;
+use evenkeel_proto::v1::{
+    CancelItem, Failure, FailureCode, InvalidReason, Verdict, VerifyItem, VerifyRequest, verify_request,
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+
+use super::{Disposition, Incoming, Items};
+use crate::client::ClientChannel;
+
+/// Verification: items are [`VerifyItem`], answers [`Verdict`].
+#[derive(Debug, Clone, Copy)]
+pub struct VerifyItems;
+
+impl Items for VerifyItems {
+    const NAME: &'static str = "verify";
+    type Item = VerifyItem;
+    type Request = VerifyRequest;
+    type Answer = Verdict;
+
+    fn id(item: &VerifyItem) -> &str {
+        &item.id
+    }
+
+    fn deadline_ms(item: &VerifyItem) -> Option<u64> {
+        item.deadline_ms
+    }
+
+    fn set_deadline_ms(item: &mut VerifyItem, deadline_ms: u64) {
+        item.deadline_ms = Some(deadline_ms);
+    }
+
+    fn traceparent(item: &VerifyItem) -> &str {
+        &item.traceparent
+    }
+
+    fn request(item: VerifyItem) -> VerifyRequest {
+        item.into()
+    }
+
+    fn cancel(id: &str) -> VerifyRequest {
+        CancelItem::new(id).into()
+    }
+
+    fn incoming(request: VerifyRequest) -> Incoming<VerifyItem> {
+        match request.kind {
+            Some(verify_request::Kind::Item(item)) => Incoming::Item(item),
+            Some(verify_request::Kind::Cancel(cancel)) => Incoming::Cancel(cancel.id),
+            None => Incoming::Neither,
+        }
+    }
+
+    fn answered(verdict: &Verdict) -> &str {
+        &verdict.id
+    }
+
+    /// Failures of the stream are never the sample's own: the verdict is INVALID.
+    fn failed(id: String, failure: Failure) -> Verdict {
+        let reason = match failure.code() {
+            FailureCode::InvalidArgument => InvalidReason::BadRequest,
+            FailureCode::ResourceExhausted => InvalidReason::Overloaded,
+            FailureCode::Unavailable if failure.reason == "DRAINING" => InvalidReason::Draining,
+            FailureCode::Unavailable => InvalidReason::WorkerLost,
+            FailureCode::DeadlineExceeded => InvalidReason::Deadline,
+            FailureCode::Cancelled => InvalidReason::Cancelled,
+            FailureCode::Unimplemented => InvalidReason::Unimplemented,
+            FailureCode::Unspecified
+            | FailureCode::FailedPrecondition
+            | FailureCode::NotFound
+            | FailureCode::Internal => InvalidReason::Internal,
+        };
+        Verdict { violations: failure.violations, ..Verdict::invalid(id, reason, failure.message) }
+    }
+
+    fn disposition(verdict: &Verdict) -> Disposition {
+        match verdict.invalid_reason() {
+            _ if verdict.is_valid() => Disposition::Final,
+            InvalidReason::Overloaded => Disposition::Overloaded { retry_after_ms: None },
+            InvalidReason::Draining => Disposition::Draining,
+            InvalidReason::Internal | InvalidReason::WorkerLost => Disposition::Failed,
+            _ => Disposition::Final,
+        }
+    }
+
+    async fn open(
+        channel: ClientChannel,
+        max_message_bytes: usize,
+        requests: ReceiverStream<VerifyRequest>,
+    ) -> Result<Streaming<Verdict>, Status> {
+        let client = RewardClient::new(channel);
+        let mut client =
+            client.max_decoding_message_size(max_message_bytes).max_encoding_message_size(max_message_bytes);
+        Ok(client.verify(requests).await?.into_inner())
+    }
+}

@@ -1,0 +1,94 @@
+//! Bearer tokens: every call but a health check must carry the server's.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request, Response};
+use tonic::Status;
+use tonic::body::Body;
+use tower::{Layer, Service};
+
+use crate::files::{FileError, read_token};
+
+/// Probes of load balancers and orchestrators carry no token.
+const OPEN_PREFIX: &str = "/grpc.health.v1.Health/";
+
+/// Lets calls through that carry the token, or all where there is none.
+#[derive(Debug, Clone, Default)]
+pub(super) struct AuthLayer {
+    expected: Option<Arc<str>>,
+}
+
+impl AuthLayer {
+    pub(super) fn from_file(section: &str, path: Option<&Path>) -> Result<Self, FileError> {
+        let expected = path.map(|path| read_token(&format!("{section}.token_file"), path)).transpose()?;
+        Ok(Self { expected: expected.map(|token| format!("Bearer {token}").into()) })
+    }
+}
+
+impl<S> Layer<S> for AuthLayer {
+    type Service = AuthService<S>;
+
+    fn layer(&self, inner: S) -> AuthService<S> {
+        AuthService { inner, expected: self.expected.clone() }
+    }
+}
+
+/// The service behind the token.
+#[derive(Debug, Clone)]
+pub(super) struct AuthService<S> {
+    inner: S,
+    expected: Option<Arc<str>>,
+}
+
+impl<S, B> Service<Request<B>> for AuthService<S>
+where
+    S: Service<Request<B>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let allowed = match &self.expected {
+            None => true,
+            Some(_) if request.uri().path().starts_with(OPEN_PREFIX) => true,
+            Some(expected) => given.is_some_and(|given| same(given, expected.as_bytes())),
+        };
+        if allowed {
+            return Box::pin(self.inner.call(request));
+        }
+        metrics::counter!("evenkeel_grpc_unauthenticated_total").increment(1);
+        let status = Status::unauthenticated("a bearer token is required, in the header `authorization`");
+        Box::pin(std::future::ready(Ok(status.into_http())))
+    }
+}
+
+/// Compares in a time that tells nothing about where two texts differ.
+fn same(given: &[u8], expected: &[u8]) -> bool {
+    given.len() == expected.len() && given.iter().zip(expected).fold(0, |bits, (a, b)| bits | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same;
+
+    #[test]
+    fn only_the_whole_token_is_the_token() {
+        assert!(same(b"Bearer abc", b"Bearer abc"));
+        assert!(!same(b"Bearer abd", b"Bearer abc"));
+        assert!(!same(b"Bearer ab", b"Bearer abc"));
+        assert!(!same(b"", b"Bearer abc"));
+    }
+}

@@ -1,0 +1,48 @@
+//! Ports, taken before any work begins.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+use crate::files::FileError;
+
+/// Why a server could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The port is taken, the address is not ours, or it is no address.
+    #[error("cannot listen on {address} (setting `{setting}`): {source}")]
+    Listen {
+        /// The setting with its path.
+        setting: String,
+        /// Its value.
+        address: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file that a setting names cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The certificates do not go together.
+    #[error("cannot use the certificates of setting `{setting}`: {message}")]
+    Tls {
+        /// The setting with its path.
+        setting: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The transport failed.
+    #[error("the transport failed: {0}")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Takes a port.
+pub(super) async fn bind(setting: String, address: &str) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let listen = |source| ServerError::Listen { setting, address: address.to_owned(), source };
+    let bound = async {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        io::Result::Ok((listener, address))
+    };
+    bound.await.map_err(listen)
+}

@@ -1,0 +1,27 @@
+//! The life of a server. In this order:
+//!
+//! 1. [`Server::bind`] takes every port and reads every file that the settings name; whatever is wrong is said now, before any work.
+//! 2. Services are added; health is NOT_SERVING.
+//! 3. [`Server::run`] (until a signal) or [`Server::spawn`] (within a process) serves; health is SERVING.
+//! 4. At the end health is NOT_SERVING first, then the server settles, drains what it has, and after the drain's deadline cuts what
+//!    is left. Nothing waits longer than that.
+
+mod auth;
+mod bind;
+mod calls;
+mod config;
+mod drain;
+mod incoming;
+mod life;
+mod running;
+mod signal;
+#[cfg(feature = "tls")]
+mod tls;
+
+pub use crate::files::FileError;
+pub use bind::ServerError;
+pub use config::{ServerConfig, ServerTlsConfig};
+pub use drain::Drain;
+pub use life::{Ended, Server};
+pub use running::RunningServer;
+pub use signal::shutdown_signal;

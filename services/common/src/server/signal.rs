@@ -1,0 +1,63 @@
+//! The signals that end a server.
+
+use std::io;
+
+/// Exit status after a second signal, as shells write it for SIGINT.
+const INTERRUPTED: i32 = 130;
+
+/// Ends at the first SIGTERM or Ctrl-C. A second one exits the process at once: whoever asks twice means it.
+pub async fn shutdown_signal() {
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            // Without a handler the system's own ends the process, which needs no help.
+            tracing::warn!(%error, "cannot listen for signals, the server ends without draining");
+            return std::future::pending().await;
+        }
+    };
+    let name = signals.next().await;
+    tracing::info!(signal = name, "draining; a second signal exits at once");
+    tokio::spawn(async move {
+        let name = signals.next().await;
+        tracing::warn!(signal = name, "exiting without draining");
+        std::process::exit(INTERRUPTED);
+    });
+}
+
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) -> &'static str {
+        match tokio::signal::ctrl_c().await {
+            Ok(()) => "Ctrl-C",
+            Err(_) => std::future::pending().await,
+        }
+    }
+}

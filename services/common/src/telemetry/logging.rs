@@ -1,0 +1,89 @@
+//! Logs: to stderr only, for people or as JSON lines, filtered by target and level.
+
+use std::io::IsTerminal;
+
+use evenkeel_proto::FieldError;
+use serde::{Deserialize, Serialize};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+use crate::config::Settings;
+
+/// Settings `telemetry`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetryConfig {
+    /// What is logged: a level, or `target=level` pairs between commas.
+    pub log: String,
+    /// How it is written.
+    pub log_format: LogFormat,
+    /// Where `/metrics` is served, `HOST:PORT`. Absent: nowhere.
+    pub metrics_listen: Option<String>,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// A line for people, coloured in a terminal.
+    #[default]
+    Human,
+    /// A JSON object per line.
+    Json,
+}
+
+impl Default for TelemetryConfig {
+    fn default() -> Self {
+        Self { log: "info".to_owned(), log_format: LogFormat::Human, metrics_listen: None }
+    }
+}
+
+impl Settings for TelemetryConfig {
+    fn check(&self) -> Result<(), FieldError> {
+        filter(&self.log).map(drop)
+    }
+}
+
+/// Why logging could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter is malformed.
+    #[error(transparent)]
+    Filter(#[from] FieldError),
+    /// Logging began already.
+    #[error("logging was set up before: {0}")]
+    Again(#[from] TryInitError),
+}
+
+/// Begins logging for the whole process; once.
+pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
+    let ansi = std::io::stderr().is_terminal();
+    let builder = fmt().with_env_filter(filter(&config.log)?).with_writer(std::io::stderr).with_ansi(ansi);
+    match config.log_format {
+        LogFormat::Human => builder.finish().try_init()?,
+        LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
+    }
+    Ok(())
+}
+
+fn filter(text: &str) -> Result<EnvFilter, FieldError> {
+    EnvFilter::builder().parse(text).map_err(|error| {
+        let allowed =
+            format!("a level (error, warn, info, debug, trace) or target=level pairs between commas ({error})");
+        FieldError::new("log", format_args!("{text:?}"), allowed)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_malformed_filter_is_refused_before_it_is_used() {
+        let config = TelemetryConfig { log: "evenkeel=loud".into(), ..TelemetryConfig::default() };
+        let error = config.check().unwrap_err();
+        assert_eq!((error.field.as_str(), error.value.as_str()), ("log", "\"evenkeel=loud\""));
+        assert_eq!(TelemetryConfig::default().check(), Ok(()));
+    }
+}

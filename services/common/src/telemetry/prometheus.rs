@@ -1,0 +1,74 @@
+//! Metrics: one recorder for the process, `/metrics` wherever a server wants it.
+
+use std::sync::{Mutex, OnceLock};
+
+use axum::Router;
+use axum::http::header::CONTENT_TYPE;
+use axum::routing::get;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+/// Upper bounds of the buckets of every metric that ends in `_seconds`: from a plain verification to a whole training step.
+pub const DURATION_BUCKETS_SECONDS: [f64; 18] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0,
+    60.0, 300.0,
+];
+
+/// Reads the process's metrics.
+#[derive(Debug, Clone)]
+pub struct MetricsHandle(PrometheusHandle);
+
+impl MetricsHandle {
+    /// All metrics in Prometheus's text format.
+    pub fn render(&self) -> String {
+        // Histograms keep samples until they are asked to fold them; without this an unscraped process would grow.
+        self.0.run_upkeep();
+        self.0.render()
+    }
+
+    /// Folds samples into their histograms, so that memory stays bounded without a scrape.
+    pub fn upkeep(&self) {
+        self.0.run_upkeep();
+    }
+}
+
+/// The process's recorder, made at the first call. `None` where somebody else installed one.
+pub fn install_metrics() -> Option<MetricsHandle> {
+    static HANDLE: OnceLock<MetricsHandle> = OnceLock::new();
+    static INSTALL: Mutex<()> = Mutex::new(());
+    // The lock is not poisonable in effect: what it guards is set at once or not at all.
+    let _guard = INSTALL.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if let Some(handle) = HANDLE.get() {
+        return Some(handle.clone());
+    }
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &DURATION_BUCKETS_SECONDS)
+        .expect("the list of buckets is not empty");
+    let recorder = builder.build_recorder();
+    let handle = MetricsHandle(recorder.handle());
+    metrics::set_global_recorder(recorder).ok()?;
+    Some(HANDLE.get_or_init(|| handle).clone())
+}
+
+/// `GET /metrics`.
+pub fn metrics_router(handle: MetricsHandle) -> Router {
+    let render = move || {
+        let text = handle.render();
+        async move { ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text) }
+    };
+    Router::new().route("/metrics", get(render))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_recorder_is_installed_once_and_shared() {
+        let first = install_metrics().unwrap();
+        let second = install_metrics().unwrap();
+        metrics::counter!("evenkeel_test_total").increment(3);
+        metrics::histogram!("evenkeel_test_seconds").record(0.003);
+        assert!(first.render().contains("evenkeel_test_total 3"));
+        assert!(second.render().contains("evenkeel_test_seconds_bucket{le=\"0.005\"} 1"), "{}", second.render());
+    }
+}
