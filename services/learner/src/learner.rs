@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{Config, ModelError, NetworkOptions, Packed, Parameters, Train, network};
+use evenkeel_model::{Config, NetworkOptions, Packed, Parameters, Scores, Train, network};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -126,12 +126,12 @@ impl Learner {
         step.finish()
     }
 
-    /// Log-probabilities of the tokens behind each prompt, under the weights as they are now, at the settings'
-    /// temperature: one list for each (prompt, response).
+    /// Log-probabilities and entropies of the tokens behind each prompt, under the weights as they are now: one entry
+    /// for each (prompt, response).
     ///
     /// # Errors
     /// An empty prompt or response, an id outside the vocabulary, a sequence longer than the context: by its index.
-    pub fn score(&self, sequences: &[(&[u32], &[u32])]) -> Result<Vec<Vec<f32>>> {
+    pub fn score(&self, sequences: &[(&[u32], &[u32])], temperature: f32) -> Result<Vec<Scores>> {
         let mut whole = Vec::with_capacity(sequences.len());
         for (index, (prompt, response)) in sequences.iter().enumerate() {
             for (field, ids) in [("prompt", prompt), ("response", response)] {
@@ -145,7 +145,7 @@ impl Learner {
                 .map_err(|error| crate::group::in_place(error, &format!("sequence {index}")))?;
             whole.push((ids, (prompt.len()..prompt.len() + response.len()).collect::<Vec<_>>()));
         }
-        self.score_with(&*self.network, &whole)
+        self.score_with(&*self.network, &whole, temperature)
     }
 
     /// Makes the moments those of a phase: entering one begins with fresh ones.
@@ -179,26 +179,34 @@ impl Learner {
 
     /// Log-probabilities of trainable tokens under the weights as they are now.
     pub(crate) fn score_planned(&self, responses: &[Planned]) -> Result<Vec<Vec<f32>>> {
-        self.score_with(&*self.network, &sequences_of(responses))
+        let scores = self.score_with(&*self.network, &sequences_of(responses), self.settings.temperature)?;
+        Ok(scores.into_iter().map(|scores| scores.logp).collect())
     }
 
     /// Gives each response its reference log-probabilities, where a KL term needs them.
     pub(crate) fn add_reference(&self, responses: &mut [Planned]) -> Result<()> {
         let Some(reference) = &self.reference else { return Ok(()) };
-        let scores = self.score_with(&**reference, &sequences_of(responses))?;
-        for (response, logp) in responses.iter_mut().zip(scores) {
-            response.reference_logp = Some(logp);
+        let scores = self.score_with(&**reference, &sequences_of(responses), self.settings.temperature)?;
+        for (response, scores) in responses.iter_mut().zip(scores) {
+            response.reference_logp = Some(scores.logp);
         }
         Ok(())
     }
 
-    fn score_with(&self, network: &dyn Train, sequences: &[(Vec<u32>, Vec<usize>)]) -> Result<Vec<Vec<f32>>> {
+    fn score_with(
+        &self,
+        network: &dyn Train,
+        sequences: &[(Vec<u32>, Vec<usize>)],
+        temperature: f32,
+    ) -> Result<Vec<Scores>> {
         let (cuts, packed) = pack_all(self.config(), sequences, self.micro_batch_tokens())?;
-        let scores = network.score(&packed, self.settings.temperature)?;
-        let mut out = vec![Vec::new(); sequences.len()];
+        let scores = network.score(&packed, temperature)?;
+        let mut out = vec![Scores::default(); sequences.len()];
         for ((cut, batch), scores) in cuts.iter().zip(&packed).zip(scores) {
             for (sequence, &index) in cut.iter().enumerate() {
-                out[index] = scores.logp[batch.scored(sequence)].to_vec();
+                let range = batch.scored(sequence);
+                out[index] =
+                    Scores { logp: scores.logp[range.clone()].to_vec(), entropy: scores.entropy[range].to_vec() };
             }
         }
         Ok(out)
@@ -208,7 +216,7 @@ impl Learner {
     pub(crate) fn replace(&mut self, values: Vec<candle_core::Tensor>) -> Result<()> {
         let device = self.parameters().get(0).device().clone();
         let parameters =
-            Parameters::new(self.network.config(), values, &device).map_err(|e: ModelError| LearnerError::Model(e))?;
+            Parameters::new(self.network.config(), values, &device)?;
         *self.network.parameters_mut() = parameters;
         self.network.discard_gradients();
         Ok(())

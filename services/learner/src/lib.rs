@@ -3,10 +3,11 @@
 //! A [`Learner`] takes whole [`Group`]s, normalises rewards into advantages, weighs tokens by the objective's
 //! aggregation ([`evenkeel_objective`]), passes them through the model in micro-batches ([`evenkeel_model`]), and
 //! updates fp32 weights. It writes checkpoints from which training goes on bit by bit, and publishes weights for the
-//! engines. No other place in the system normalises anything.
+//! engines. No other place in the system normalises anything. [`serve`] puts it behind `evenkeel.v1.Learner`.
 #![forbid(unsafe_code)]
 
 mod checkpoint;
+mod door;
 mod error;
 mod files;
 mod group;
@@ -16,6 +17,7 @@ mod publish;
 mod settings;
 mod step;
 
+pub use door::{DoorError, PublishType, ServiceSettings, serve};
 pub use error::{LearnerError, Result};
 pub use group::{Group, Response};
 pub use learner::Learner;

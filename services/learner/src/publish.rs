@@ -78,6 +78,12 @@ impl Learner {
         Ok(published)
     }
 
+    /// `sha256:` and the digest of the model's tokenizer.json; nothing where it has none.
+    pub(crate) fn tokenizer_digest(&self) -> Option<String> {
+        let path = self.source.as_ref()?.join("tokenizer.json");
+        digest(&path).ok().map(|found| format!("sha256:{}", found.sha256))
+    }
+
     fn copy_companions(&self, to: &Path) -> Result<()> {
         let Some(source) = &self.source else { return Ok(()) };
         for name in COMPANIONS {

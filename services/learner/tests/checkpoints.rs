@@ -38,12 +38,12 @@ fn training_goes_on_bit_by_bit_from_a_checkpoint_at_any_step() {
         let path = folder.path().join("checkpoint");
         let mut first = learner(shuffled());
         train(&mut first, 0..stop);
-        first.save_checkpoint(&path).unwrap();
+        first.save_checkpoint(&path, b"place in the data").unwrap();
         drop(first);
         let mut second = learner(shuffled());
         // It has been elsewhere before.
         second.train(groups(99, 2)).unwrap();
-        second.restore_checkpoint(&path).unwrap();
+        assert_eq!(second.restore_checkpoint(&path).unwrap(), b"place in the data");
         assert_eq!(second.version(), stop);
         train(&mut second, stop..5);
         assert_eq!(bits(&second), bits(&whole), "stopped after {stop}");
@@ -53,13 +53,13 @@ fn training_goes_on_bit_by_bit_from_a_checkpoint_at_any_step() {
 fn saved(folder: &Path) -> Learner {
     let mut learner = learner(settings());
     train(&mut learner, 0..3);
-    learner.save_checkpoint(folder).unwrap();
+    learner.save_checkpoint(folder, b"place in the data").unwrap();
     learner
 }
 
 #[test]
 fn a_broken_checkpoint_is_named_and_refused_and_changes_nothing() {
-    for name in ["model.safetensors", "moments.safetensors", "config.json", "state.json"] {
+    for name in ["model.safetensors", "moments.safetensors", "config.json", "state.json", "client_state.bin"] {
         for damage in ["missing", "truncated", "altered"] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("checkpoint");
@@ -108,7 +108,7 @@ fn a_checkpoint_replaces_an_older_one_and_leaves_nothing_aside() {
     std::fs::create_dir(folder.path().join(".latest.partial")).unwrap();
     let mut learner = saved(&path);
     learner.train(groups(50, 2)).unwrap();
-    learner.save_checkpoint(&path).unwrap();
+    learner.save_checkpoint(&path, b"place in the data").unwrap();
     let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["latest"]);
@@ -124,7 +124,7 @@ fn a_checkpoint_that_cannot_be_written_leaves_the_older_one() {
     let learner = saved(&path);
     // A file where the folder aside should be.
     std::fs::write(folder.path().join(".latest.partial"), "in the way").unwrap();
-    let error = learner.save_checkpoint(&path).unwrap_err().to_string();
+    let error = learner.save_checkpoint(&path, b"place in the data").unwrap_err().to_string();
     assert!(error.contains(".latest.partial"), "{error}");
     support::learner(settings()).restore_checkpoint(&path).unwrap();
 }

@@ -15,7 +15,7 @@ fn the_loss_is_the_mean_cross_entropy_of_response_tokens() {
     let mut learner = learner(settings());
     let examples = examples();
     let sequences: Vec<_> = examples.iter().map(|e| (&e.prompt[..], &e.response[..])).collect();
-    let scores = learner.score(&sequences).unwrap().concat();
+    let scores: Vec<f32> = learner.score(&sequences, 1.0).unwrap().into_iter().flat_map(|s| s.logp).collect();
     let wanted = -scores.iter().map(|&x| f64::from(x)).sum::<f64>() / scores.len() as f64;
     let report = learner.supervised_step(&examples).unwrap();
     assert!((report.loss - wanted).abs() < 1e-6, "{} for {wanted}", report.loss);
@@ -45,10 +45,10 @@ fn scores_come_in_the_order_of_the_sequences() {
     let learner = learner(settings());
     let responses: Vec<Vec<u32>> = (1..20).map(|n| (0..n).map(|i| (i * n) % 29).collect()).collect();
     let sequences: Vec<_> = responses.iter().map(|r| (&[3u32, 4][..], &r[..])).collect();
-    let together = learner.score(&sequences).unwrap();
+    let together = learner.score(&sequences, 0.7).unwrap();
     for (sequence, scores) in sequences.iter().zip(&together) {
-        let alone = learner.score(&[*sequence]).unwrap().remove(0);
-        assert_eq!(alone.len(), scores.len());
-        assert!(alone.iter().zip(scores).all(|(a, b)| (a - b).abs() < 1e-5));
+        let alone = learner.score(&[*sequence], 0.7).unwrap().remove(0);
+        assert_eq!(alone.logp.len(), sequence.1.len());
+        assert!(alone.logp.iter().zip(&scores.logp).all(|(a, b)| (a - b).abs() < 1e-5));
     }
 }

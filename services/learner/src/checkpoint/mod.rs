@@ -1,6 +1,7 @@
 //! Checkpoints: everything from which training goes on bit by bit as if it had not stopped.
 //!
-//! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`, and `state.json` with
+//! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`,
+//! `client_state.bin` (what the caller wants to find again), and `state.json` with
 //! the steps done, the random state (the seed: every draw is derived from it and the step) and the length and digest
 //! of the other files. It is written under another name, synced and renamed, so that a folder of the final name is
 //! whole; and it is checked before a byte of it is used.
@@ -19,6 +20,10 @@ use crate::learner::Phase;
 
 const STATE: &str = "state.json";
 const MOMENTS: &str = "moments.safetensors";
+const CLIENT_STATE: &str = "client_state.bin";
+
+/// What a checkpoint holds besides its state.
+const FILES: [&str; 4] = ["model.safetensors", "config.json", MOMENTS, CLIENT_STATE];
 
 /// The layout that this version writes and reads.
 const FORMAT: u32 = 1;

@@ -7,18 +7,19 @@ use candle_core::{DType, Tensor};
 use evenkeel_model::Config;
 use evenkeel_model::folder::load_parameters;
 
-use super::{FORMAT, MOMENTS, STATE, State, digest};
+use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State, digest};
 use crate::error::{LearnerError, Result};
 use crate::learner::Learner;
 use crate::optimizer::Moments;
 
 impl Learner {
-    /// Goes on from a checkpoint: weights, moments, steps and random state become those that were saved.
+    /// Goes on from a checkpoint: weights, moments, steps and random state become those that were saved. Returns the
+    /// state that its caller put inside.
     ///
     /// # Errors
     /// A file that is missing, truncated or altered, another layout, another architecture, or another seed: by name;
     /// the learner is as it was then.
-    pub fn restore_checkpoint(&mut self, folder: &Path) -> Result<()> {
+    pub fn restore_checkpoint(&mut self, folder: &Path) -> Result<Vec<u8>> {
         let state = read_state(folder)?;
         for (name, wanted) in &state.files {
             let path = folder.join(name);
@@ -41,12 +42,19 @@ impl Learner {
         }
         let device = self.parameters().get(0).device().clone();
         let parameters = load_parameters(folder, &config, &device)?;
+        let client_state = self.read_client_state(folder)?;
         let moments = self.read_moments(&folder.join(MOMENTS), state.updates)?;
         self.replace(parameters.values().to_vec())?;
         self.moments = moments;
         self.phase = state.phase;
         self.steps = state.steps;
-        Ok(())
+        Ok(client_state)
+    }
+
+    /// What its caller put into a checkpoint; nothing else is looked at.
+    pub(crate) fn read_client_state(&self, folder: &Path) -> Result<Vec<u8>> {
+        let path = folder.join(CLIENT_STATE);
+        std::fs::read(&path).map_err(LearnerError::file(&path))
     }
 
     fn read_moments(&self, path: &Path, updates: u64) -> Result<Moments> {
@@ -79,7 +87,7 @@ fn read_state(folder: &Path) -> Result<State> {
     if state.format != FORMAT {
         return Err(LearnerError::checkpoint(&path, format!("`format` is {}, allowed is {FORMAT}", state.format)));
     }
-    for name in ["model.safetensors", "config.json", MOMENTS] {
+    for name in FILES {
         if !state.files.contains_key(name) {
             return Err(LearnerError::checkpoint(&path, format!("`files` lacks {name}")));
         }

@@ -5,25 +5,26 @@ use std::path::Path;
 use candle_core::{Device, Tensor};
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
 
-use super::{FORMAT, MOMENTS, STATE, State, digest};
+use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State, digest};
 use crate::error::{LearnerError, Result};
 use crate::files::{write_file, write_folder};
 use crate::learner::Learner;
 
 impl Learner {
-    /// Writes a checkpoint as the folder `target`, whole or not at all.
+    /// Writes a checkpoint as the folder `target`, whole or not at all, with the caller's own state inside.
     ///
     /// # Errors
     /// A file that cannot be written (a full disk): by name. What was there before is still there then.
-    pub fn save_checkpoint(&self, target: &Path) -> Result<()> {
+    pub fn save_checkpoint(&self, target: &Path, client_state: &[u8]) -> Result<()> {
         write_folder(target, |folder| {
+            write_file(&folder.join(CLIENT_STATE), client_state)?;
             // One file whatever its size: a checkpoint is read by this crate alone.
             let options = SaveOptions { max_shard_bytes: usize::MAX, ..SaveOptions::default() };
             save_parameters(folder, self.parameters(), options)?;
             save_config(folder, &self.config_json, options.dtype)?;
             self.save_moments(&folder.join(MOMENTS))?;
             let mut files = std::collections::BTreeMap::new();
-            for name in ["model.safetensors", "config.json", MOMENTS] {
+            for name in FILES {
                 files.insert(name.to_owned(), digest(&folder.join(name))?);
             }
             let state = State {

@@ -7,6 +7,7 @@ pub use compute::{Compute, ComputeType};
 pub use optimizer::{OptimizerSettings, Schedule};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::error::{LearnerError, Result};
 
@@ -82,6 +83,14 @@ impl LearnerSettings {
             return Err(LearnerError::setting("epochs", 0, "1 or more"));
         }
         Ok(())
+    }
+
+    /// The digest by which two sides make sure that they train by the same rules: `sha256:` and hexadecimal digits,
+    /// over every setting that changes a result (not the device, nor how work is cut).
+    pub fn hash(&self) -> String {
+        let rules = Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.clone() };
+        let text = serde_json::to_string(&rules).expect("numbers and names serialise");
+        format!("sha256:{}", crate::checkpoint::hex(Sha256::new_with_prefix(text)))
     }
 
     /// Whether one update takes the whole batch, so that its gradient can be summed while groups still come.

@@ -1,6 +1,6 @@
 //! What a step says of itself.
 
-use evenkeel_objective::{KlStats, PolicyStats, Quantities};
+use evenkeel_objective::{Aggregation, KlStats, PolicyStats, Quantities};
 
 use super::loss::ResponseStats;
 use super::plan::GroupPlan;
@@ -85,6 +85,8 @@ pub struct StepReport {
     pub response_length: Option<f64>,
     /// Responses that went through the model.
     pub trained_responses: usize,
+    /// The rule that trained.
+    pub aggregation: Aggregation,
     /// The paper's quantities.
     pub quantities: Quantities,
     /// Each optimizer update, in order; none where no token was trainable.
@@ -94,6 +96,7 @@ pub struct StepReport {
 impl StepReport {
     pub(super) fn of(
         plans: &[GroupPlan],
+        aggregation: Aggregation,
         quantities: Quantities,
         trained_responses: usize,
         updates: Vec<UpdateStats>,
@@ -113,6 +116,7 @@ impl StepReport {
             reward: mean(&mut plans.iter().flat_map(|plan| plan.rewards.iter().copied())),
             response_length: mean(&mut plans.iter().flat_map(|plan| plan.lengths.iter().map(|&n| n as f64))),
             trained_responses,
+            aggregation,
             quantities,
             updates,
         }

@@ -76,7 +76,8 @@ impl<'a> PolicyStep<'a> {
         self.learner.steps += 1;
         let views: Vec<GroupView<'_>> = self.plans.iter().map(GroupPlan::view).collect();
         let quantities = Quantities::of(&views, self.learner.settings.objective.max_tokens)?;
-        Ok(StepReport::of(&self.plans, quantities, self.trained, updates, self.learner.steps))
+        let aggregation = self.learner.settings.objective.aggregation;
+        Ok(StepReport::of(&self.plans, aggregation, quantities, self.trained, updates, self.learner.steps))
     }
 
     fn usable(&self) -> Result<()> {

@@ -1,0 +1,55 @@
+//! Messages as groups and examples, errors as those of the doors.
+
+use evenkeel_common::error::ServiceError;
+use evenkeel_model::ModelError;
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{SupervisedExample, TrainGroup};
+
+use crate::{Example, Group, LearnerError, Response};
+
+/// A group as it came, `index` being its place among those received.
+pub(super) fn group(message: TrainGroup, index: u32) -> Result<Group, FieldError> {
+    if message.index != index {
+        return Err(FieldError::new("index", message.index, format!("{index}, the next in data order")));
+    }
+    let tokens = message.responses()?;
+    let responses = message.samples.iter().zip(tokens).map(|(sample, tokens)| Response {
+        tokens: tokens.token_ids,
+        mask: tokens.trainable.into_iter().map(|trainable| trainable && !sample.exclude_from_loss).collect(),
+        behaviour_logp: tokens.log_probabilities,
+        raw_reward: sample.raw_reward.unwrap_or(0.0),
+        reward: sample.shaped_reward.unwrap_or(0.0),
+        valid: sample.valid,
+    });
+    let responses = responses.collect();
+    Ok(Group { id: message.group_id, prompt: message.prompt_token_ids, responses })
+}
+
+pub(super) fn example(message: SupervisedExample) -> Example {
+    Example { prompt: message.prompt_token_ids, response: message.response_token_ids }
+}
+
+/// What a caller is told of an error of the learner.
+pub(super) fn error(error: LearnerError) -> ServiceError {
+    let refused = |field: String, value: String, allowed: String| FieldError::new(field, value, allowed).into();
+    match error {
+        LearnerError::Input { field, value, allowed } => refused(field, value, allowed),
+        LearnerError::Model(ModelError::Input { field, value, allowed }) => refused(field, value, allowed),
+        LearnerError::Objective(error @ evenkeel_objective::Error::Input { .. })
+        | LearnerError::Objective(error @ evenkeel_objective::Error::Length { .. }) => {
+            refused("group".into(), error.to_string(), "what the objective takes".into())
+        }
+        LearnerError::Checkpoint { path, reason } => {
+            ServiceError::DataLoss { message: format!("checkpoint {}: {reason}", path.display()) }
+        }
+        LearnerError::File { path, source } => match source.kind() {
+            std::io::ErrorKind::NotFound => ServiceError::NotFound { what: path.display().to_string() },
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ServiceError::Unavailable {
+                reason: "DISK_FULL",
+                message: format!("{}: {source}", path.display()),
+            },
+            _ => ServiceError::Internal { message: format!("{}: {source}", path.display()) },
+        },
+        other => ServiceError::Internal { message: other.to_string() },
+    }
+}

@@ -1,0 +1,77 @@
+//! Names of checkpoints and published weights, and how many of them are kept.
+
+use std::path::{Path, PathBuf};
+
+use evenkeel_proto::v1::CheckpointRef;
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::digest;
+use crate::error::{LearnerError, Result};
+
+/// What the door puts into a checkpoint beside the learner's state: whose it is, and the caller's own state.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Envelope {
+    pub(super) run_id: String,
+    pub(super) step: u64,
+    pub(super) version: u64,
+    pub(super) client_state: Vec<u8>,
+}
+
+/// The folder of a run's checkpoint after a number of GRPO steps.
+pub(super) fn checkpoint_path(folder: &Path, step: u64) -> PathBuf {
+    folder.join(format!("step-{step:06}"))
+}
+
+/// Steps of the checkpoints in a folder, newest first.
+pub(super) fn checkpoints(folder: &Path) -> Result<Vec<u64>> {
+    numbered(folder)
+}
+
+/// Removes all but the newest `keep` folders named `step-NUMBER`.
+pub(super) fn retain(folder: &Path, keep: usize) -> Result<()> {
+    for number in numbered(folder)?.into_iter().skip(keep) {
+        for name in [format!("step-{number}"), format!("step-{number:06}")] {
+            let path = folder.join(name);
+            if path.exists() {
+                std::fs::remove_dir_all(&path).map_err(LearnerError::file(&path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn numbered(folder: &Path) -> Result<Vec<u64>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(LearnerError::file(folder))?,
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(LearnerError::file(folder))?.file_name();
+        numbers.extend(name.to_str().and_then(|name| name.strip_prefix("step-")?.parse::<u64>().ok()));
+    }
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(numbers)
+}
+
+/// A reference to a checkpoint that was just written or read. Its state names the digests of all else, so the
+/// digest of the state is that of the whole.
+pub(super) fn reference(path: &Path, envelope: &Envelope) -> Result<CheckpointRef> {
+    Ok(CheckpointRef {
+        path: path.display().to_string(),
+        run_id: envelope.run_id.clone(),
+        step: envelope.step,
+        version: envelope.version,
+        digest: format!("sha256:{}", digest(&path.join("state.json"))?.sha256),
+        size_bytes: size(path)?,
+    })
+}
+
+pub(super) fn size(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).map_err(LearnerError::file(folder))? {
+        bytes += entry.and_then(|entry| entry.metadata()).map_err(LearnerError::file(folder))?.len();
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,219 @@
+//! A training step, from its header to its report.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_common::error::ServiceError;
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{
+    SupervisedExample, TrainAccepted, TrainEvent, TrainGroup, TrainHeader, TrainKind, TrainPhase, TrainProgress,
+    TrainReport, TrainTimings, train_event,
+};
+use tokio::sync::mpsc;
+
+use super::report::Counts;
+use super::worker::{Worker, micros};
+use super::{convert, report};
+
+/// What follows a header.
+pub(super) enum Part {
+    Group(Box<TrainGroup>),
+    Examples(Vec<SupervisedExample>),
+    /// The caller has sent everything.
+    End,
+}
+
+/// The two ends of a call: its parts, and its events.
+pub(super) struct Session {
+    pub(super) parts: mpsc::Receiver<Part>,
+    pub(super) events: mpsc::Sender<Result<TrainEvent, ServiceError>>,
+}
+
+/// A call that ended before its step did; the step is dropped and nothing has changed.
+struct Gone;
+
+enum Stop {
+    Gone,
+    Refused(ServiceError),
+}
+
+impl From<ServiceError> for Stop {
+    fn from(error: ServiceError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<Gone> for Stop {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+impl Worker {
+    /// Does the step, or answers with the report of the same step done before.
+    pub(super) fn train(&mut self, header: &TrainHeader, mut session: Session) {
+        let began = Instant::now();
+        let done = self.begin(header, &mut session).and_then(|stored| match stored {
+            Some(report) => Ok(report),
+            None => match TrainKind::try_from(header.kind) {
+                Ok(TrainKind::Supervised) => self.supervised(header, &mut session, began),
+                _ => self.grpo(header, &mut session, began),
+            },
+        });
+        // Whoever is gone hears nothing; the report is kept for when they ask again.
+        let last = match done {
+            Ok(report) => Ok(TrainEvent { kind: Some(train_event::Kind::Report(report)) }),
+            Err(Stop::Refused(error)) => Err(error),
+            Err(Stop::Gone) => return tracing::info!(step = header.step, "a training call ended early, nothing changed"),
+        };
+        let _ = session.events.blocking_send(last);
+    }
+
+    /// Whether the step may begin; the stored report where it was done before.
+    fn begin(&mut self, header: &TrainHeader, session: &mut Session) -> Result<Option<TrainReport>, Stop> {
+        header.check().map_err(ServiceError::from)?;
+        self.check_run(&header.run_id)?;
+        if header.settings_hash != self.settings_hash {
+            let message = format!(
+                "settings_hash is {}, the learner trains by {}: both sides must have the same training settings",
+                header.settings_hash, self.settings_hash
+            );
+            return Err(ServiceError::Precondition { reason: "OTHER_SETTINGS", message }.into());
+        }
+        let same = |r: &&TrainReport| (&r.run_id, r.kind, r.step) == (&header.run_id, header.kind, header.step);
+        let stored = self.reports.iter().find(same).cloned();
+        let current = self.learner.version();
+        match &stored {
+            Some(report) if report.base_version == header.base_version => {}
+            None if header.base_version == current => {}
+            _ => {
+                let message = format!("base_version is {}, the learner's version is {current}", header.base_version);
+                return Err(ServiceError::Precondition { reason: "OTHER_VERSION", message }.into());
+            }
+        }
+        let accepted =
+            TrainAccepted { run_id: header.run_id.clone(), step: header.step, already_done: stored.is_some() };
+        send(session, train_event::Kind::Accepted(accepted))?;
+        Ok(stored)
+    }
+
+    fn grpo(&mut self, header: &TrainHeader, session: &mut Session, began: Instant) -> Result<TrainReport, Stop> {
+        let mut counts = Counts::default();
+        let mut received = 0;
+        let mut working = Duration::ZERO;
+        let mut step = self.learner.step();
+        loop {
+            let message = match session.parts.blocking_recv().ok_or(Gone)? {
+                Part::Group(group) => group,
+                Part::Examples(_) => return Err(FieldError::new("examples", "present", "groups in a GRPO step").into_stop()),
+                Part::End => break,
+            };
+            if received == header.expected_groups {
+                let allowed = format!("expected_groups = {}", header.expected_groups);
+                return Err(FieldError::new("number of groups", received + 1, allowed).into_stop());
+            }
+            let place = format!("group[{received}]");
+            let group = convert::group(*message, received).map_err(|error| error.within(&place).into_stop())?;
+            counts.prompt_tokens += group.prompt.len() as u64;
+            for response in &group.responses {
+                counts.response_tokens += response.tokens.len() as u64;
+                counts.trainable_tokens += response.trainable() as u64;
+            }
+            let at = Instant::now();
+            step.add(group).map_err(convert::error)?;
+            working += at.elapsed();
+            received += 1;
+            send(session, progress(TrainPhase::Receiving, received, header.expected_groups, counts))?;
+        }
+        if received != header.expected_groups {
+            let allowed = format!("expected_groups = {}", header.expected_groups);
+            return Err(FieldError::new("number of groups", received, allowed).into_stop());
+        }
+        let receive_us = micros(began.elapsed());
+        send(session, progress(TrainPhase::Stepping, received, header.expected_groups, counts))?;
+        let at = Instant::now();
+        let done = step.finish().map_err(convert::error)?;
+        working += at.elapsed();
+        let timings = TrainTimings {
+            receive_us,
+            gradient_us: micros(working),
+            total_us: micros(began.elapsed()),
+            ..TrainTimings::default()
+        };
+        let report = report::grpo(header, &done, counts, timings);
+        self.finished(header, report.clone());
+        Ok(report)
+    }
+
+    fn supervised(&mut self, header: &TrainHeader, session: &mut Session, began: Instant) -> Result<TrainReport, Stop> {
+        let mut examples = Vec::new();
+        loop {
+            match session.parts.blocking_recv().ok_or(Gone)? {
+                Part::Examples(batch) => examples.extend(batch.into_iter().map(convert::example)),
+                Part::Group(_) => return Err(FieldError::new("group", "present", "examples in a supervised step").into_stop()),
+                Part::End => break,
+            }
+            if examples.len() > header.expected_examples as usize {
+                break;
+            }
+        }
+        if examples.len() != header.expected_examples as usize {
+            let allowed = format!("expected_examples = {}", header.expected_examples);
+            return Err(FieldError::new("number of examples", examples.len(), allowed).into_stop());
+        }
+        let counts = Counts {
+            prompt_tokens: examples.iter().map(|example| example.prompt.len() as u64).sum(),
+            response_tokens: examples.iter().map(|example| example.response.len() as u64).sum(),
+            trainable_tokens: 0,
+        };
+        let receive_us = micros(began.elapsed());
+        let at = Instant::now();
+        let done = self.learner.supervised_step(&examples).map_err(convert::error)?;
+        let timings = TrainTimings {
+            receive_us,
+            gradient_us: micros(at.elapsed()),
+            total_us: micros(began.elapsed()),
+            ..TrainTimings::default()
+        };
+        let report = report::supervised(header, done, counts, timings);
+        self.finished(header, report.clone());
+        Ok(report)
+    }
+
+    /// Keeps the report before anybody hears of it: a caller that lost the connection must not step twice.
+    fn finished(&mut self, header: &TrainHeader, report: TrainReport) {
+        self.keep(report);
+        self.adopt(&header.run_id);
+        let version = self.learner.version();
+        self.update(|snapshot| {
+            snapshot.version = version;
+            match TrainKind::try_from(header.kind) {
+                Ok(TrainKind::Supervised) => snapshot.last_supervised_step = Some(header.step),
+                _ => snapshot.last_grpo_step = Some(header.step),
+            }
+        });
+    }
+}
+
+trait IntoStop {
+    fn into_stop(self) -> Stop;
+}
+
+impl IntoStop for FieldError {
+    fn into_stop(self) -> Stop {
+        Stop::Refused(self.into())
+    }
+}
+
+fn progress(phase: TrainPhase, received: u32, expected: u32, counts: Counts) -> train_event::Kind {
+    train_event::Kind::Progress(TrainProgress {
+        phase: phase.into(),
+        received,
+        accumulated: received,
+        expected,
+        trainable_tokens: counts.trainable_tokens,
+    })
+}
+
+fn send(session: &Session, kind: train_event::Kind) -> Result<(), Gone> {
+    session.events.blocking_send(Ok(TrainEvent { kind: Some(kind) })).map_err(|_| Gone)
+}
