@@ -215,8 +215,7 @@ impl Learner {
     /// Replaces the weights, as a checkpoint does.
     pub(crate) fn replace(&mut self, values: Vec<candle_core::Tensor>) -> Result<()> {
         let device = self.parameters().get(0).device().clone();
-        let parameters =
-            Parameters::new(self.network.config(), values, &device)?;
+        let parameters = Parameters::new(self.network.config(), values, &device)?;
         *self.network.parameters_mut() = parameters;
         self.network.discard_gradients();
         Ok(())

@@ -134,7 +134,8 @@ async fn a_step_through_the_door_is_the_library_s_to_the_bit() {
     assert_eq!(bits(&restored), bits(&library));
     assert_eq!((found.loss, found.gradient_norm), (wanted.updates[0].loss, Some(wanted.updates[0].grad_norm)));
     assert_eq!((found.version, found.groups, found.samples, found.skipped), (1, 2, 8, false));
-    for name in ["actor/pg_loss", "actor/pg_clipfrac", "actor/entropy", "aggregation/length_cv", "aggregation/pull_negative"]
+    for name in
+        ["actor/pg_loss", "actor/pg_clipfrac", "actor/entropy", "aggregation/length_cv", "aggregation/pull_negative"]
     {
         assert!(found.metrics.contains_key(name), "{name} in {:?}", found.metrics);
     }

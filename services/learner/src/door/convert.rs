@@ -44,10 +44,9 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
         }
         LearnerError::File { path, source } => match source.kind() {
             std::io::ErrorKind::NotFound => ServiceError::NotFound { what: path.display().to_string() },
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ServiceError::Unavailable {
-                reason: "DISK_FULL",
-                message: format!("{}: {source}", path.display()),
-            },
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+                ServiceError::Unavailable { reason: "DISK_FULL", message: format!("{}: {source}", path.display()) }
+            }
             _ => ServiceError::Internal { message: format!("{}: {source}", path.display()) },
         },
         other => ServiceError::Internal { message: other.to_string() },

@@ -15,11 +15,7 @@ const TOGETHER: usize = 256;
 type Waiting = (ScoreItem, oneshot::Sender<ScoreResponse>);
 
 /// Scores an item and those of its temperature that wait right behind it. Returns the command that did not fit.
-pub(super) fn together(
-    learner: &Learner,
-    first: Waiting,
-    commands: &mut mpsc::Receiver<Command>,
-) -> Option<Command> {
+pub(super) fn together(learner: &Learner, first: Waiting, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
     let temperature = first.0.temperature;
     let mut batch = vec![first];
     let mut other = None;

@@ -70,9 +70,11 @@ impl ServiceSettings {
         if self.model.as_os_str().is_empty() {
             return Err(LearnerError::setting("model", "empty", "a Hugging Face folder"));
         }
-        for (field, value, least) in
-            [("keep_checkpoints", self.keep_checkpoints, 1), ("keep_weights", self.keep_weights, 2), ("queue", self.queue, 1)]
-        {
+        for (field, value, least) in [
+            ("keep_checkpoints", self.keep_checkpoints, 1),
+            ("keep_weights", self.keep_weights, 2),
+            ("queue", self.queue, 1),
+        ] {
             if value < least {
                 return Err(LearnerError::setting(field, value, format!("{least} or more")));
             }

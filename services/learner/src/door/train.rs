@@ -63,7 +63,9 @@ impl Worker {
         let last = match done {
             Ok(report) => Ok(TrainEvent { kind: Some(train_event::Kind::Report(report)) }),
             Err(Stop::Refused(error)) => Err(error),
-            Err(Stop::Gone) => return tracing::info!(step = header.step, "a training call ended early, nothing changed"),
+            Err(Stop::Gone) => {
+                return tracing::info!(step = header.step, "a training call ended early, nothing changed");
+            }
         };
         let _ = session.events.blocking_send(last);
     }
@@ -104,7 +106,9 @@ impl Worker {
         loop {
             let message = match session.parts.blocking_recv().ok_or(Gone)? {
                 Part::Group(group) => group,
-                Part::Examples(_) => return Err(FieldError::new("examples", "present", "groups in a GRPO step").into_stop()),
+                Part::Examples(_) => {
+                    return Err(FieldError::new("examples", "present", "groups in a GRPO step").into_stop());
+                }
                 Part::End => break,
             };
             if received == header.expected_groups {
@@ -149,7 +153,9 @@ impl Worker {
         loop {
             match session.parts.blocking_recv().ok_or(Gone)? {
                 Part::Examples(batch) => examples.extend(batch.into_iter().map(convert::example)),
-                Part::Group(_) => return Err(FieldError::new("group", "present", "examples in a supervised step").into_stop()),
+                Part::Group(_) => {
+                    return Err(FieldError::new("group", "present", "examples in a supervised step").into_stop());
+                }
                 Part::End => break,
             }
             if examples.len() > header.expected_examples as usize {

@@ -172,7 +172,11 @@ impl Worker {
         Err(failure)
     }
 
-    fn try_load(&mut self, path: &std::path::Path, run: Option<&str>) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
+    fn try_load(
+        &mut self,
+        path: &std::path::Path,
+        run: Option<&str>,
+    ) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
         let bytes = self.learner.read_client_state(path).map_err(convert::error)?;
         let envelope: Envelope = serde_json::from_slice(&bytes)
             .map_err(|e| ServiceError::DataLoss { message: format!("checkpoint {}: {e}", path.display()) })?;
@@ -200,9 +204,7 @@ impl Worker {
     pub(super) fn check_run(&self, run_id: &str) -> Result<(), ServiceError> {
         let snapshot = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match snapshot.run_id.as_str() {
-            _ if run_id.is_empty() => {
-                Err(evenkeel_proto::FieldError::missing("run_id", "the name of the run").into())
-            }
+            _ if run_id.is_empty() => Err(evenkeel_proto::FieldError::missing("run_id", "the name of the run").into()),
             "" => Ok(()),
             found if found == run_id => Ok(()),
             found => {
