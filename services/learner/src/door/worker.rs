@@ -159,6 +159,12 @@ impl Worker {
             match self.try_load(&path, (!any_run).then_some(request.run_id.as_str())) {
                 Ok((checkpoint, client_state)) => {
                     self.adopt(&request.run_id);
+                    // Before the answer: who has it may ask for the status at once.
+                    let version = self.learner.version();
+                    self.update(|snapshot| {
+                        snapshot.version = version;
+                        (snapshot.last_grpo_step, snapshot.last_supervised_step) = (None, None);
+                    });
                     self.reports.clear();
                     self.published = None;
                     return Ok(LoadCheckpointResponse { checkpoint: Some(checkpoint), client_state });
