@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use candle_core::DType;
+use evenkeel_common::config;
 use evenkeel_common::server::ServerConfig;
+use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
@@ -89,5 +91,30 @@ impl ServiceSettings {
             PublishType::F16 => DType::F16,
         };
         PublishOptions { dtype, ..PublishOptions::default() }
+    }
+}
+
+impl config::Settings for LearnerSettings {
+    fn check(&self) -> Result<(), FieldError> {
+        self.validate().map_err(field_error)
+    }
+}
+
+impl config::Settings for ServiceSettings {
+    fn check(&self) -> Result<(), FieldError> {
+        self.server.check().map_err(|error| error.within("server"))?;
+        self.training.check().map_err(|error| error.within("training"))?;
+        self.validate().map_err(field_error)
+    }
+}
+
+/// The refusal of a setting as configuration says it, with where the value was written.
+fn field_error(error: LearnerError) -> FieldError {
+    match error {
+        LearnerError::Setting { field, value, allowed } => FieldError::new(field, value, allowed),
+        LearnerError::Objective(evenkeel_objective::Error::Setting { field, value, allowed }) => {
+            FieldError::new(format!("objective.{field}"), value, allowed)
+        }
+        other => FieldError::new("settings", other, "what its message says"),
     }
 }

@@ -1,0 +1,100 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Reinforcement learning with verifiable rewards, with balanced aggregation.
+#[derive(Parser)]
+#[command(version, disable_help_subcommand = true)]
+pub(crate) struct Arguments {
+    /// What is logged on stderr, as `info` or `evenkeel_learner=debug,warn`.
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Train a model: every service in this process, over loopback gRPC.
+    Train(TrainOptions),
+    /// Run one service until it is told to stop.
+    Serve(ServeOptions),
+    /// Write the fresh model that a recipe begins with, for services that each need it before the run.
+    Model(ModelOptions),
+    /// Print the resolved settings of a recipe with their documentation.
+    Config(ConfigOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct TrainOptions {
+    /// A recipe that comes with the program, or a TOML file [default: arithmetic].
+    #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "resume")]
+    pub(crate) recipe: Option<String>,
+    /// Set one setting, as `learner.optimizer.learning_rate=1e-5`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// GRPO steps to do in all.
+    #[arg(long, value_name = "N")]
+    pub(crate) steps: Option<u64>,
+    /// Where the run is written [default: runs/RECIPE-SEED, a free name].
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub(crate) out: Option<PathBuf>,
+    /// Go on with the run in this directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resume: Option<PathBuf>,
+    /// One JSON line for each step on stdout, and nothing else there.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Service {
+    Engine,
+    Generation,
+    Reward,
+    Learner,
+    Orchestrator,
+}
+
+#[derive(Args)]
+pub(crate) struct ServeOptions {
+    /// Which one.
+    pub(crate) service: Service,
+    /// Take the service's part of a recipe; the orchestrator begins with that run, or goes on with it.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) recipe: Option<String>,
+    /// Its settings, as TOML; the environment (EVENKEEL__KEY) and --set come on top.
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) config: Option<PathBuf>,
+    /// Set one setting, as `server.listen=0.0.0.0:50051`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port).
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ModelOptions {
+    /// A recipe that comes with the program, or a TOML file.
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "arithmetic")]
+    pub(crate) recipe: String,
+    /// Set one setting of the recipe. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// The folder, which need not exist.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct ConfigOptions {
+    /// A recipe that comes with the program, or a TOML file.
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "arithmetic")]
+    pub(crate) recipe: String,
+    /// Set one setting. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}

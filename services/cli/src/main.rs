@@ -1,0 +1,49 @@
+//! `evenkeel`: trains a model, serves each service, shows settings.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod cluster;
+mod documentation;
+mod model;
+mod recipe;
+mod serve;
+mod terminal;
+mod train;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Command};
+use clap::Parser;
+use evenkeel_common::telemetry::{TelemetryConfig, init_logging};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = logging(&arguments).and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(async {
+            match arguments.command {
+                Command::Train(options) => train::train(options).await,
+                Command::Serve(options) => serve::serve(options).await,
+                Command::Model(options) => model::write(&options),
+                Command::Config(options) => documentation::print(&options),
+            }
+        })
+    });
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            terminal::complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs go to stderr: warnings only beside progress bars, and all that the user asked for otherwise.
+fn logging(arguments: &Arguments) -> anyhow::Result<()> {
+    let log = match (&arguments.log, &arguments.command) {
+        (Some(log), _) => log.clone(),
+        (None, Command::Serve(_)) => "info".into(),
+        (None, _) => "warn".into(),
+    };
+    Ok(init_logging(&TelemetryConfig { log, ..TelemetryConfig::default() })?)
+}

@@ -1,0 +1,154 @@
+//! What a person sees while a run goes on: bars in a terminal, lines elsewhere, JSON where asked for.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the terminal")]
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::time::Duration;
+
+use evenkeel_orchestrator::{Event, Line, Outcome, Progress, StopMode, Summary};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::sync::watch;
+
+/// How often bars are drawn anew while nothing happens.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Tells an error with its causes.
+pub(crate) fn complain(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
+}
+
+/// The screen of one run.
+pub(crate) struct Screen {
+    json: bool,
+    progress: watch::Receiver<Progress>,
+    warm_start: ProgressBar,
+    steps: ProgressBar,
+    /// Whether stderr is a terminal; otherwise a line is printed now and then.
+    live: bool,
+}
+
+impl Screen {
+    pub(crate) fn new(json: bool, progress: watch::Receiver<Progress>) -> Self {
+        let live = std::io::stderr().is_terminal();
+        let (warm_start, steps) = (bar("warm start", live), bar("training", live));
+        Self { json, progress, warm_start, steps, live }
+    }
+
+    /// Waits for the next moment to draw.
+    pub(crate) async fn tick(&mut self) {
+        tokio::time::sleep(TICK).await;
+        let progress = self.progress.borrow().clone();
+        if progress.samples > 0 && !self.steps.is_finished() && progress.step < progress.total_steps {
+            self.steps.set_prefix(format!("{}/{} samples", progress.samples_done, progress.samples));
+        }
+        self.steps.tick();
+    }
+
+    pub(crate) fn show(&mut self, event: &Event) {
+        match event {
+            Event::Started { directory, step, total_steps, warm_start_steps, .. } => {
+                self.warm_start.set_length(*warm_start_steps);
+                self.steps.set_length(*total_steps);
+                self.steps.set_position(*step);
+                self.steps.reset_eta();
+                self.say(&format!("run in {}", directory.display()));
+            }
+            Event::Line(line) => self.line(line),
+            Event::Checkpoint { .. } => {}
+            Event::Waiting { service, endpoint, message, waited_ms, gives_up_in_ms } => self.say(&format!(
+                "waiting for {service} at {endpoint}: {message} (for {} s, gives up in {} s)",
+                waited_ms / 1000,
+                gives_up_in_ms / 1000
+            )),
+            Event::Recovered { service, waited_ms } => self.say(&format!("{service} is back after {} s", waited_ms / 1000)),
+            Event::Rewound { step, message } => self.say(&format!("back to step {step}: {message}")),
+            Event::Warning { message } => self.say(&format!("warning: {message}")),
+            Event::Finished { .. } | Event::Failed { .. } => self.clear(),
+        }
+    }
+
+    fn line(&mut self, line: &Line) {
+        if self.json {
+            println!("{}", line.to_json());
+        }
+        let text = |name: &str, digits: usize| line.get(name).map_or("–".into(), |x| format!("{x:.digits$}"));
+        if let Some(loss) = line.get("warm_start/loss").or_else(|| line.get("train/loss")) {
+            self.warm_start.set_position(line.step + 1);
+            self.warm_start.set_message(format!("loss {loss:.3}"));
+            self.plain(line.step, 100, || format!("warm start {} loss {loss:.3}", line.step + 1));
+        } else if line.get("critic/rewards/mean").is_some() {
+            if !self.warm_start.is_finished() {
+                self.warm_start.finish();
+            }
+            self.steps.set_position(line.step + 1);
+            let message = format!(
+                "reward {}  length {}  loss {}",
+                text("critic/rewards/mean", 3),
+                text("response_length/mean", 1),
+                text("actor/pg_loss", 4)
+            );
+            self.steps.set_message(message.clone());
+            self.plain(line.step, 10, || format!("step {} {message}", line.step + 1));
+        }
+    }
+
+    /// A line now and then where no bar can be drawn.
+    fn plain(&self, step: u64, every: u64, text: impl Fn() -> String) {
+        if !self.live && !self.json && (step + 1).is_multiple_of(every) {
+            eprintln!("{}", text());
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if self.live {
+            self.steps.suspend(|| eprintln!("{text}"));
+        } else if !self.json {
+            eprintln!("{text}");
+        }
+    }
+
+    pub(crate) fn stopping(&self, mode: StopMode) {
+        self.say(match mode {
+            StopMode::AfterStep => "ending after the current step; press Ctrl-C again to end now",
+            StopMode::Now => "ending now; the current step will be done again",
+        });
+    }
+
+    pub(crate) fn clear(&self) {
+        self.warm_start.finish_and_clear();
+        self.steps.finish_and_clear();
+    }
+
+    /// What was learnt, and where the report is.
+    pub(crate) fn last(&self, outcome: Outcome, summary: &Summary, path: &Path) {
+        let change = |before: Option<f64>, after: Option<f64>| match (before, after) {
+            (Some(before), Some(after)) => format!("{before:.3} → {after:.3}"),
+            _ => "–".into(),
+        };
+        let mut text = String::new();
+        match outcome {
+            Outcome::Completed => text += &format!("{} steps in {:.0} s\n", summary.steps, summary.seconds.total),
+            Outcome::Stopped => text += &format!("stopped after {} of {} steps\n", summary.steps, summary.total_steps),
+        }
+        text += &format!("  reward, first to last ten steps   {}\n", change(summary.reward_first_ten, summary.reward_last_ten));
+        text += &format!("  accuracy on unseen problems        {}\n", change(summary.accuracy_before, summary.accuracy_after));
+        let lengths = change(summary.response_length_first_ten, summary.response_length_last_ten);
+        text += &format!("  response length in tokens          {lengths}\n");
+        text += &format!("  report                             {}\n", path.join("report.html").display());
+        if outcome == Outcome::Stopped {
+            text += &format!("  go on with                         evenkeel train --resume {}\n", path.display());
+        }
+        match self.json {
+            true => eprint!("{text}"),
+            false => print!("{text}"),
+        }
+    }
+}
+
+fn bar(name: &str, live: bool) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:>0}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let template = format!("{name:<10} {{bar:28}} {{pos:>4}}/{{len:<4}} {{msg}}  {{eta}} left  {{prefix:.dim}}");
+    let style = ProgressStyle::with_template(&template).unwrap_or(style);
+    let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    ProgressBar::with_draw_target(Some(0), target).with_style(style.progress_chars("━╸─"))
+}

@@ -1,0 +1,90 @@
+//! `evenkeel train`: a run from its recipe to its report.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use evenkeel_orchestrator::{Outcome, Run, RunDirectory, RunOptions, StopMode, prepare_model};
+
+use crate::arguments::TrainOptions;
+use crate::cluster::Cluster;
+use crate::recipe::{self, Recipe};
+use crate::terminal::Screen;
+
+/// What a shell expects of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
+    let (recipe, directory) = open(&options)?;
+    let model = prepare_model(&recipe, directory.path())?;
+    let cluster = Cluster::start(&recipe, &model, &directory).await?;
+    let run_options =
+        RunOptions { learner_settings_hash: Some(recipe.learner.hash()), model: Some(model) };
+    let path = directory.path().to_owned();
+    let mut run = Run::start(recipe.to_open()?, directory, cluster.endpoints.clone(), run_options)?;
+    let mut screen = Screen::new(options.json, run.progress());
+    let mut asked = 0;
+    loop {
+        tokio::select! {
+            event = run.next_event() => match event {
+                Some(event) => screen.show(&event),
+                None => break,
+            },
+            pressed = tokio::signal::ctrl_c() => {
+                pressed.context("cannot listen for Ctrl-C")?;
+                asked += 1;
+                let mode = if asked == 1 { StopMode::AfterStep } else { StopMode::Now };
+                screen.stopping(mode);
+                run.stop(mode);
+            }
+            () = screen.tick() => {}
+        }
+    }
+    screen.clear();
+    let (outcome, summary) = run.join().await.with_context(|| resume_hint(&path))?;
+    screen.last(outcome, &summary, &path);
+    Ok(match outcome {
+        Outcome::Completed => ExitCode::SUCCESS,
+        Outcome::Stopped => ExitCode::from(INTERRUPTED),
+    })
+}
+
+fn open(options: &TrainOptions) -> Result<(Recipe, RunDirectory)> {
+    let mut set = options.set.clone();
+    set.extend(options.steps.map(|steps| format!("run.steps={steps}")));
+    match &options.resume {
+        Some(path) => {
+            let recipe = recipe::finish(RunDirectory::settings_of(path)?, &set)?.settings;
+            let directory = RunDirectory::resume(path, &recipe.to_open()?)?;
+            Ok((recipe, directory))
+        }
+        None => {
+            let name = options.recipe.as_deref().unwrap_or("arithmetic");
+            let recipe = recipe::load(name, &set)?.settings;
+            let path = match &options.out {
+                Some(path) => path.clone(),
+                None => free_directory(name, recipe.run.seed)?,
+            };
+            let directory = RunDirectory::create(&path, &recipe.to_open()?)?;
+            Ok((recipe, directory))
+        }
+    }
+}
+
+/// `runs/NAME-SEED`, or the first of `runs/NAME-SEED-2`, `-3`, ... that is not there.
+fn free_directory(recipe: &str, seed: u64) -> Result<PathBuf> {
+    let stem = Path::new(recipe).file_stem().and_then(|stem| stem.to_str()).unwrap_or("run");
+    let name = |number: u32| match number {
+        1 => format!("runs/{stem}-{seed}"),
+        _ => format!("runs/{stem}-{seed}-{number}"),
+    };
+    let free = (1..10_000).map(|number| PathBuf::from(name(number))).find(|path| !path.exists());
+    match free {
+        Some(path) => Ok(path),
+        None => bail!("runs/ has 9999 runs of {stem}: name another folder with --out"),
+    }
+}
+
+fn resume_hint(path: &Path) -> String {
+    format!("the run ended; every finished step is kept. Go on with: evenkeel train --resume {}", path.display())
+}

@@ -1,0 +1,239 @@
+//! The JSON of `/v1/completions`, key by key as vLLM writes it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::scheduler::{Finish, Output};
+use crate::text::{Tokenizer, Transcript};
+
+/// What a log-probability of minus infinity is written as.
+const IMPOSSIBLE: f64 = -9999.0;
+
+/// `finish_reason`, as vLLM spells it.
+pub(super) fn finish_reason(finish: Option<&Finish>) -> Option<&'static str> {
+    Some(match finish? {
+        Finish::End | Finish::StopToken(_) | Finish::StopText(_) => "stop",
+        Finish::Length => "length",
+        Finish::Abort => "abort",
+        Finish::Error(_) => "error",
+    })
+}
+
+/// `stop_reason`: the token or the text that ended it; null for everything else, the end of sequence among it.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub(super) enum StopReason {
+    Token(u32),
+    Text(String),
+}
+
+impl StopReason {
+    pub(super) fn of(finish: Option<&Finish>) -> Option<Self> {
+        match finish? {
+            Finish::StopToken(id) => Some(Self::Token(*id)),
+            Finish::StopText(text) => Some(Self::Text(text.clone())),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Usage {
+    prompt_tokens: usize,
+    total_tokens: usize,
+    completion_tokens: usize,
+}
+
+impl Usage {
+    pub(super) fn new(prompt_tokens: usize, completion_tokens: usize) -> Self {
+        Self { prompt_tokens, total_tokens: prompt_tokens + completion_tokens, completion_tokens }
+    }
+}
+
+/// Usage as an answer in one piece has it.
+#[derive(Serialize)]
+pub(super) struct WholeUsage {
+    #[serde(flatten)]
+    usage: Usage,
+    prompt_tokens_details: (),
+    completion_tokens_details: (),
+}
+
+impl From<Usage> for WholeUsage {
+    fn from(usage: Usage) -> Self {
+        Self { usage, prompt_tokens_details: (), completion_tokens_details: () }
+    }
+}
+
+/// A sample in an answer in one piece.
+#[derive(Serialize)]
+pub(super) struct Choice<'a> {
+    pub(super) index: usize,
+    pub(super) text: &'a str,
+    pub(super) logprobs: Option<Logprobs>,
+    pub(super) finish_reason: Option<&'static str>,
+    pub(super) stop_reason: Option<StopReason>,
+    pub(super) token_ids: Option<&'a [u32]>,
+    pub(super) prompt_logprobs: (),
+    pub(super) prompt_token_ids: Option<&'a [u32]>,
+    pub(super) routed_experts: (),
+}
+
+/// A part of a sample in a frame of a stream.
+#[derive(Serialize)]
+pub(super) struct Part<'a> {
+    pub(super) index: usize,
+    pub(super) text: &'a str,
+    pub(super) logprobs: Option<Logprobs>,
+    pub(super) finish_reason: Option<&'static str>,
+    pub(super) stop_reason: Option<StopReason>,
+    pub(super) prompt_token_ids: Option<&'a [u32]>,
+    pub(super) token_ids: Option<&'a [u32]>,
+}
+
+/// An answer in one piece.
+#[derive(Serialize)]
+pub(super) struct Whole<'a> {
+    pub(super) id: &'a str,
+    pub(super) object: &'static str,
+    pub(super) created: u64,
+    pub(super) model: &'a str,
+    pub(super) choices: Vec<Choice<'a>>,
+    pub(super) service_tier: (),
+    pub(super) system_fingerprint: &'a str,
+    pub(super) usage: WholeUsage,
+    pub(super) kv_transfer_params: (),
+    pub(super) ec_transfer_params: (),
+    pub(super) metrics: (),
+}
+
+/// A frame of a stream.
+#[derive(Serialize)]
+pub(super) struct Frame<'a> {
+    pub(super) id: &'a str,
+    pub(super) object: &'static str,
+    pub(super) created: u64,
+    pub(super) model: &'a str,
+    pub(super) choices: &'a [Part<'a>],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) system_fingerprint: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Logprobs {
+    text_offset: Vec<usize>,
+    token_logprobs: Vec<f64>,
+    tokens: Vec<Cow<'static, str>>,
+    top_logprobs: Vec<Top>,
+}
+
+/// Tokens and their log-probabilities, in order. Several ids may have one text: the last one's number stands at the first one's
+/// place, as in a dictionary.
+struct Top(Vec<(Cow<'static, str>, f64)>);
+
+impl Serialize for Top {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (at, (token, logprob)) in self.0.iter().enumerate() {
+            if self.0[..at].iter().any(|(other, _)| other == token) {
+                continue;
+            }
+            let last = self.0[at..].iter().rev().find(|(other, _)| other == token);
+            map.serialize_entry(token, &last.map_or(*logprob, |(_, last)| *last))?;
+        }
+        map.end()
+    }
+}
+
+/// Writes what one sample's tokens look like, piece by piece.
+pub(super) struct Writer {
+    tokenizer: Option<Arc<Tokenizer>>,
+    transcript: Option<Transcript>,
+    tokens_as_ids: bool,
+    logprobs: bool,
+    /// Characters of the tokens that were written.
+    offset: usize,
+    /// The last ids that were written: a token's text may depend on them.
+    before: Vec<u32>,
+}
+
+impl Writer {
+    pub(super) fn new(
+        tokenizer: Option<&Arc<Tokenizer>>,
+        prompt: &[u32],
+        sampling: &crate::sampling::Sampling,
+        tokens_as_ids: bool,
+    ) -> Self {
+        let transcript = tokenizer.map(|tokenizer| Transcript::new(tokenizer.clone(), prompt, sampling));
+        let logprobs = sampling.logprobs.is_some();
+        Self { tokenizer: tokenizer.cloned(), transcript, tokens_as_ids, logprobs, offset: 0, before: Vec::new() }
+    }
+
+    /// Takes the next tokens of the sample.
+    pub(super) fn push(&mut self, output: &Output) {
+        let Some(transcript) = &mut self.transcript else { return };
+        let ends = matches!(output.finish, Some(Finish::End | Finish::StopToken(_)));
+        for (at, &id) in output.ids.iter().enumerate() {
+            // The scheduler stopped where this stops: it reads the same tokens in the same way.
+            transcript.push(id, ends && at + 1 == output.ids.len());
+        }
+    }
+
+    /// The whole text so far.
+    pub(super) fn text(&self) -> &str {
+        self.transcript.as_ref().map_or("", Transcript::text)
+    }
+
+    /// The text that can be told since the last call.
+    pub(super) fn tell(&mut self, ended: bool) -> &str {
+        self.transcript.as_mut().map_or("", |transcript| transcript.tell(ended))
+    }
+
+    /// The log-probabilities of the output's tokens.
+    pub(super) fn logprobs(&mut self, output: &Output) -> Option<Logprobs> {
+        if !self.logprobs {
+            return None;
+        }
+        let count = output.ids.len();
+        let mut found = Logprobs {
+            text_offset: Vec::with_capacity(count),
+            token_logprobs: Vec::with_capacity(count),
+            tokens: Vec::with_capacity(count),
+            top_logprobs: Vec::with_capacity(count),
+        };
+        let width = output.top.len().checked_div(count).unwrap_or(0);
+        for (at, (&id, &logprob)) in output.ids.iter().zip(&output.logprobs).enumerate() {
+            let token = self.token(id);
+            let mut top = Vec::with_capacity(width + 1);
+            // The sampled one first, then the likeliest others.
+            top.push((token.clone(), written(logprob)));
+            let others = output.top[at * width..][..width].iter().filter(|&&(other, _)| other != id);
+            top.extend(others.map(|&(other, logprob)| (self.token(other), written(logprob))));
+            found.text_offset.push(self.offset);
+            found.token_logprobs.push(written(logprob));
+            self.offset += token.chars().count();
+            found.tokens.push(token);
+            found.top_logprobs.push(Top(top));
+            self.before.push(id);
+        }
+        let old = self.before.len().saturating_sub(4);
+        self.before.drain(..old);
+        Some(found)
+    }
+
+    fn token(&self, id: u32) -> Cow<'static, str> {
+        match &self.tokenizer {
+            Some(tokenizer) if !self.tokens_as_ids => tokenizer.shown(id, &self.before).into(),
+            _ => format!("token_id:{id}").into(),
+        }
+    }
+}
+
+fn written(logprob: f32) -> f64 {
+    f64::from(logprob).max(IMPOSSIBLE)
+}

@@ -1,0 +1,194 @@
+//! The routes of a trainer: pauses, new weights, their version.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::error::{ApiError, json_response};
+use super::fields::Truth;
+use super::{App, ok, parse};
+use crate::scheduler::{Order, PauseMode};
+
+/// `?mode=abort|wait|keep&clear_cache=true|false`.
+#[derive(Debug, Deserialize)]
+pub(super) struct PauseQuery {
+    mode: Option<String>,
+    clear_cache: Option<Truth>,
+}
+
+pub(super) async fn pause(State(app): State<Arc<App>>, Query(query): Query<PauseQuery>) -> Result<Response, ApiError> {
+    let mode = match query.mode.as_deref() {
+        None | Some("abort") => PauseMode::Abort,
+        Some("wait") => PauseMode::Wait,
+        Some("keep") => PauseMode::Keep,
+        Some(other) => return Err(bad_query("mode", other, "abort, wait or keep")),
+    };
+    let clear_cache = flag("clear_cache", query.clear_cache, true)?;
+    app.scheduler.ask(|done| Order::Pause { mode, clear_cache, done }).await?;
+    Ok(ok(&json!({"status": "paused"})))
+}
+
+pub(super) async fn resume(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    app.scheduler.ask(Order::Resume).await?;
+    Ok(ok(&json!({"status": "resumed"})))
+}
+
+pub(super) async fn is_paused(State(app): State<Arc<App>>) -> Response {
+    ok(&json!({"is_paused": app.scheduler.is_paused()}))
+}
+
+/// `?reset_running_requests=true` makes running sequences compute their keys and values again.
+#[derive(Debug, Deserialize)]
+pub(super) struct ResetQuery {
+    reset_running_requests: Option<Truth>,
+    reset_external: Option<Truth>,
+}
+
+pub(super) async fn reset_prefix_cache(
+    State(app): State<Arc<App>>,
+    Query(query): Query<ResetQuery>,
+) -> Result<Response, ApiError> {
+    flag("reset_external", query.reset_external, false)?;
+    if flag("reset_running_requests", query.reset_running_requests, false)? {
+        app.scheduler.ask(Order::Recompute).await?;
+    }
+    // No prefix is ever kept, so that there is none left.
+    Ok(ok(&json!({"success": true})))
+}
+
+/// Ends samples from outside: those of `request_ids`, or all.
+pub(super) async fn abort_requests(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
+    let map = object(&body)?;
+    let names = match map.get("request_ids") {
+        None | Some(Value::Null) => None,
+        Some(Value::Array(ids)) if ids.is_empty() => None,
+        Some(Value::Array(ids)) => Some(ids.iter().map(|id| id.as_str().unwrap_or_default().to_owned()).collect()),
+        Some(other) => {
+            let message = format!("request_ids is {other}, allowed: a list of strings");
+            return Err(ApiError::malformed(None, message));
+        }
+    };
+    let aborted = app.scheduler.ask(|done| Order::Abort(names, done)).await?;
+    Ok(ok(&json!({"status": "aborted", "aborted": aborted})))
+}
+
+/// Calls a method of the worker: there is one that can be called, `reload_weights`.
+pub(super) async fn collective_rpc(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
+    let map = object(&body)?;
+    let method = match map.get("method") {
+        None | Some(Value::Null) => return Err(ApiError::malformed(None, "there is no 'method' in the body")),
+        Some(method) => method,
+    };
+    let failed = |what: String| ApiError::internal(format!("collective_rpc failed: {what}"));
+    if method != "reload_weights" {
+        return Err(failed(format!("the worker has no method {method}; it has \"reload_weights\"")));
+    }
+    let folder = weights_path(&map).map_err(failed)?;
+    reload(&app, folder).await.map_err(|error| failed(error.to_string()))?;
+    Ok(ok(&json!({"results": [null]})))
+}
+
+/// `weights_path` out of `kwargs`, or the first of `args`; nothing for the folder of last time.
+fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, String> {
+    let args = match map.get("args") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(args)) => args.clone(),
+        Some(other) => return Err(format!("args is {other}, allowed: a list")),
+    };
+    let kwargs = match map.get("kwargs") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(kwargs)) => kwargs.clone(),
+        Some(other) => return Err(format!("kwargs is {other}, allowed: an object")),
+    };
+    // vLLM's other arguments of the method, at the values with which they do nothing.
+    for (name, value) in kwargs.iter().filter(|(name, _)| *name != "weights_path") {
+        let neutral = match name.as_str() {
+            "weights_iterator" => value.is_null(),
+            "is_checkpoint_format" => value == &json!(true),
+            _ => false,
+        };
+        if !neutral {
+            return Err(format!("`{name}` is {value}, which reload_weights does not take; it takes weights_path"));
+        }
+    }
+    if args.len() > 1 {
+        return Err(format!("there are {} args, allowed: at most one, weights_path", args.len()));
+    }
+    match kwargs.get("weights_path").or(args.first()) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(path)) => Ok(Some(PathBuf::from(path))),
+        Some(other) => Err(format!("weights_path is {other}, allowed: a string")),
+    }
+}
+
+/// Reads new weights beside the old ones, then exchanges them between two steps. What is wrong with them leaves the old.
+async fn reload(app: &Arc<App>, folder: Option<PathBuf>) -> Result<(), crate::EngineError> {
+    // One at a time: the last call's weights are the ones that stay.
+    let mut current = app.weights.lock().await;
+    let folder = folder.unwrap_or_else(|| current.clone());
+    let model = app.model.clone();
+    let from = folder.clone();
+    let loaded = tokio::task::spawn_blocking(move || model.decoder(&from)).await;
+    let decoder = loaded.map_err(|error| crate::EngineError::Thread(error.to_string()))??;
+    let old = app.scheduler.ask(|done| Order::Swap(Box::new(decoder), done)).await?;
+    // A large model takes a while to be given back.
+    tokio::task::spawn_blocking(move || drop(old));
+    tracing::info!(folder = %folder.display(), "new weights");
+    *current = folder;
+    Ok(())
+}
+
+pub(super) async fn update_weight_version(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
+    let path = "body.new_version";
+    let wrong = |found: &Value| {
+        let message = format!("1 validation error:\n  {path} is {found}, allowed: a string");
+        ApiError::malformed(Some(path), message)
+    };
+    let map: Map<String, Value> = if body.is_empty() { Map::new() } else { parse(&body)? };
+    let version = match map.get("new_version") {
+        Some(Value::String(version)) => version.clone(),
+        other => return Err(wrong(other.unwrap_or(&Value::Null))),
+    };
+    *app.version.lock().await = version.clone();
+    Ok(ok(&json!({"success": true, "new_version": version})))
+}
+
+pub(super) async fn weight_info(State(app): State<Arc<App>>) -> Response {
+    let version = app.version.lock().await.clone();
+    ok(&json!({"weight_version": version}))
+}
+
+/// A body that vLLM reads by hand on these routes.
+fn object(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| ApiError::malformed(None, format!("the body is not JSON: {error}")))?;
+    match value {
+        Value::Object(map) => Ok(map),
+        _ => Err(ApiError::malformed(None, "the body must be a JSON object")),
+    }
+}
+
+fn flag(name: &str, found: Option<Truth>, default: bool) -> Result<bool, ApiError> {
+    match found {
+        None => Ok(default),
+        Some(text) => text.read().ok_or_else(|| bad_query(name, &text.0, "true or false")),
+    }
+}
+
+fn bad_query(name: &str, found: &str, allowed: &str) -> ApiError {
+    let path = format!("query.{name}");
+    ApiError::malformed(Some(&path), format!("1 validation error:\n  {path} is {found:?}, allowed: {allowed}"))
+}
+
+/// What vLLM has and this engine has not: it says so with 501 where a trainer would otherwise wait for an effect.
+pub(super) async fn no_transfer() -> Response {
+    let message = "weights come by collective_rpc reload_weights alone, there is no transfer engine";
+    let body = json!({"error": {"message": message, "type": "NotImplementedError", "param": null, "code": 501}});
+    json_response(StatusCode::NOT_IMPLEMENTED, body.to_string())
+}

@@ -1,0 +1,217 @@
+//! Reading the fields of a request as vLLM reads them: numbers may be written as text, 1.0 is a whole number, and what is wrong
+//! is collected before it is said.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::error::ApiError;
+
+/// Errors that one message lists.
+const LISTED: usize = 10;
+
+/// A whole number within 64 bits, however it is written.
+pub(crate) fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::Bool(truth) => Some(i64::from(*truth)),
+        Value::Number(number) => number.as_i64().or_else(|| {
+            let float = number.as_f64()?;
+            // 2^63 is the first float beyond.
+            (float.fract() == 0.0 && float.abs() < 9_223_372_036_854_775_808.0).then_some(float as i64)
+        }),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Bool(truth) => Some(f64::from(u8::from(*truth))),
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
+}
+
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(truth) => Some(*truth),
+        Value::Number(number) => match number.as_f64() {
+            Some(0.0) => Some(false),
+            Some(1.0) => Some(true),
+            _ => None,
+        },
+        Value::String(text) => match text.to_ascii_lowercase().as_str() {
+            "true" | "t" | "yes" | "y" | "on" | "1" => Some(true),
+            "false" | "f" | "no" | "n" | "off" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The fields of a body that nobody has read yet, and what was wrong with those that were.
+pub(crate) struct Fields {
+    map: Map<String, Value>,
+    wrong: Vec<(String, String)>,
+}
+
+impl Fields {
+    pub(crate) fn new(map: Map<String, Value>) -> Self {
+        Self { map, wrong: Vec::new() }
+    }
+
+    /// A field as it was sent, still there; `null` counts as absent.
+    pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
+        self.map.get(name).filter(|value| !value.is_null())
+    }
+
+    /// A field as it was sent; `null` counts as absent.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Value> {
+        self.map.remove(name).filter(|value| !value.is_null())
+    }
+
+    fn read<T>(&mut self, name: &str, read: impl Fn(&Value) -> Option<T>, allowed: &str) -> Option<T> {
+        let value = self.take(name)?;
+        let found = read(&value);
+        if found.is_none() {
+            self.refuse(name, &value, allowed);
+        }
+        found
+    }
+
+    /// Notes that a field has the wrong form. `path` lies within the body.
+    pub(crate) fn refuse(&mut self, path: &str, value: &Value, allowed: &str) {
+        let mut shown = value.to_string();
+        if let Some((end, _)) = shown.char_indices().nth(200) {
+            shown.truncate(end);
+            shown.push('…');
+        }
+        self.wrong.push((format!("body.{path}"), format!("is {shown}, allowed: {allowed}")));
+    }
+
+    pub(crate) fn int(&mut self, name: &str) -> Option<i64> {
+        self.read(name, whole, "a whole number of 64 bits")
+    }
+
+    pub(crate) fn float(&mut self, name: &str) -> Option<f64> {
+        self.read(name, number, "a number")
+    }
+
+    pub(crate) fn bool(&mut self, name: &str) -> Option<bool> {
+        self.read(name, truth, "true or false")
+    }
+
+    pub(crate) fn string(&mut self, name: &str) -> Option<String> {
+        self.read(name, |value| value.as_str().map(str::to_owned), "a string")
+    }
+
+    /// The same for fields that vLLM does not let be `null`.
+    pub(crate) fn not_null(&mut self, name: &str, allowed: &str) {
+        if self.map.get(name).is_some_and(Value::is_null) {
+            self.refuse(name, &Value::Null, allowed);
+        }
+    }
+
+    /// A list of whole numbers; an element is refused by its place.
+    pub(crate) fn ints(&mut self, name: &str) -> Option<Vec<i64>> {
+        let values = match self.take(name)? {
+            Value::Array(values) => values,
+            other => {
+                self.refuse(name, &other, "a list of whole numbers");
+                return None;
+            }
+        };
+        let mut found = Vec::with_capacity(values.len());
+        for (at, value) in values.iter().enumerate() {
+            match whole(value) {
+                Some(number) => found.push(number),
+                None => self.refuse(&format!("{name}.{at}"), value, "a whole number of 64 bits"),
+            }
+        }
+        Some(found)
+    }
+
+    /// A text or a list of them.
+    pub(crate) fn strings(&mut self, name: &str) -> Option<Vec<String>> {
+        let value = self.take(name)?;
+        let found = match &value {
+            Value::String(text) => Some(vec![text.clone()]),
+            Value::Array(values) => values.iter().map(|value| value.as_str().map(str::to_owned)).collect(),
+            _ => None,
+        };
+        if found.is_none() {
+            self.refuse(name, &value, "a string or a list of strings");
+        }
+        found
+    }
+
+    /// Says what was wrong so far.
+    pub(crate) fn check(&self) -> Result<(), ApiError> {
+        let Some((first, _)) = self.wrong.first() else {
+            return Ok(());
+        };
+        let count = self.wrong.len();
+        let mut message = format!("{count} validation error{}:", if count == 1 { "" } else { "s" });
+        for (path, what) in self.wrong.iter().take(LISTED) {
+            message.push_str(&format!("\n  {path} {what}"));
+        }
+        if count > LISTED {
+            message.push_str(&format!("\n  and {} more", count - LISTED));
+        }
+        Err(ApiError::malformed(Some(first), message))
+    }
+
+    /// Refuses whatever nobody has read: a field that does nothing may be the one that its sender counts on.
+    pub(crate) fn refuse_rest(&self) -> Result<(), ApiError> {
+        match self.map.iter().find(|(_, value)| !value.is_null()) {
+            Some((name, value)) => Err(ApiError::unsupported(name, value, "absent")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Query parameters that vLLM reads with the same freedom.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Truth(pub(crate) String);
+
+impl Truth {
+    pub(crate) fn read(&self) -> Option<bool> {
+        truth(&Value::String(self.0.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(json: &str) -> Fields {
+        Fields::new(serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn values_may_be_written_in_every_way_that_vllm_reads() {
+        let mut f = fields(r#"{"a": 1.0, "b": "7", "c": true, "d": "0.5", "e": "yes", "f": 0, "g": null, "h": "x"}"#);
+        assert_eq!((f.int("a"), f.int("b"), f.int("c"), f.int("g")), (Some(1), Some(7), Some(1), None));
+        assert_eq!((f.float("d"), f.bool("e"), f.bool("f")), (Some(0.5), Some(true), Some(false)));
+        assert_eq!(f.strings("h"), Some(vec!["x".to_owned()]));
+        assert!(f.check().is_ok() && f.refuse_rest().is_ok());
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_said_and_the_first_is_the_param() {
+        let mut f =
+            fields(r#"{"n": "y", "temperature": "x", "top_k": 1.5, "ids": [1, "a"], "seed": 9223372036854775808}"#);
+        assert_eq!((f.int("n"), f.float("temperature"), f.int("top_k"), f.int("seed")), (None, None, None, None));
+        f.ints("ids");
+        let error = f.check().unwrap_err();
+        assert_eq!((error.kind, error.param.as_deref()), ("Bad Request", Some("body.n")));
+        assert!(error.message.starts_with("5 validation errors:\n  body.n is \"y\""), "{}", error.message);
+        assert!(error.message.contains("body.ids.1 is \"a\""), "{}", error.message);
+    }
+
+    #[test]
+    fn a_field_that_nobody_read_is_refused_by_name() {
+        let error = fields(r#"{"best_of": 2, "x": null}"#).refuse_rest().unwrap_err();
+        assert_eq!((error.kind, error.param.as_deref()), ("BadRequestError", Some("best_of")));
+    }
+}

@@ -1,0 +1,146 @@
+//! vLLM's HTTP.
+
+mod answer;
+mod body;
+mod checks;
+mod completions;
+mod control;
+mod error;
+mod fields;
+mod info;
+mod prompt;
+mod request;
+mod stream;
+mod tokenize;
+mod unsupported;
+
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::{get, post};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use self::error::{ApiError, json_response};
+use crate::folder::Model;
+use crate::metrics::Metrics;
+use crate::scheduler::{Admission, Scheduler};
+use crate::settings::EngineConfig;
+
+/// The version of vLLM whose HTTP this is.
+pub const VLLM_VERSION: &str = "0.32.0";
+
+/// What every handler sees.
+pub(crate) struct App {
+    pub(crate) settings: EngineConfig,
+    pub(crate) model: Arc<Model>,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) admission: Admission,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Where the weights came from that run.
+    weights: Mutex<PathBuf>,
+    /// What their owner calls them.
+    version: Mutex<String>,
+    fingerprint: String,
+    ids: (RandomState, AtomicU64),
+}
+
+impl App {
+    pub(crate) fn new(
+        settings: EngineConfig,
+        model: Arc<Model>,
+        scheduler: Scheduler,
+        admission: Admission,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let folder = model.folder.clone();
+        // The same for the same model under the same settings of numbers, as it is meant.
+        let described = format!("{:?} {:?} {}", model.config, settings.logprobs_mode, model.context);
+        let hash =
+            described.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+        Self {
+            settings,
+            model,
+            scheduler,
+            admission,
+            metrics,
+            weights: Mutex::new(folder),
+            version: Mutex::new("default".to_owned()),
+            fingerprint: format!("vllm-{VLLM_VERSION}-{hash:08x}"),
+            ids: (RandomState::new(), AtomicU64::new(0)),
+        }
+    }
+
+    /// An id that no other request has. It decides nothing, so that it may differ between two runs.
+    fn fresh_id(&self) -> String {
+        let (keys, count) = &self.ids;
+        format!("{:016x}", keys.hash_one(count.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+/// All routes.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let limit = app.settings.max_body_bytes;
+    Router::new()
+        .route("/v1/completions", post(completions::create))
+        .route("/v1/models", get(info::models))
+        .route("/health", get(info::health))
+        .route("/ping", get(info::health).post(info::health))
+        .route("/version", get(info::version))
+        .route("/load", get(info::load))
+        .route("/metrics", get(info::metrics))
+        .route("/server_info", get(info::server_info))
+        .route("/get_world_size", get(info::world_size))
+        .route("/is_sleeping", get(info::is_sleeping))
+        .route("/tokenize", post(tokenize::tokenize))
+        .route("/detokenize", post(tokenize::detokenize))
+        .route("/pause", post(control::pause))
+        .route("/resume", post(control::resume))
+        .route("/is_paused", get(control::is_paused))
+        .route("/abort_requests", post(control::abort_requests))
+        .route("/collective_rpc", post(control::collective_rpc))
+        .route("/reset_prefix_cache", post(control::reset_prefix_cache))
+        .route("/update_weight_version", post(control::update_weight_version))
+        .route("/weight_info", get(control::weight_info))
+        .route("/init_weight_transfer_engine", post(control::no_transfer))
+        .route("/start_weight_update", post(control::no_transfer))
+        .route("/update_weights", post(control::no_transfer))
+        .route("/finish_weight_update", post(control::no_transfer))
+        .fallback(|| async { detail(StatusCode::NOT_FOUND, "Not Found") })
+        .method_not_allowed_fallback(|| async { detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") })
+        .layer(DefaultBodyLimit::max(limit))
+        .with_state(app)
+}
+
+/// What the framework below vLLM says of itself.
+fn detail(status: StatusCode, what: &str) -> Response {
+    json_response(status, json!({"detail": what}).to_string())
+}
+
+fn ok(body: &Value) -> Response {
+    json_response(StatusCode::OK, body.to_string())
+}
+
+/// A body that must be an object.
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    if body.is_empty() {
+        return Err(ApiError::malformed(Some("body"), "1 validation error:\n  body is absent, allowed: a JSON object"));
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        // Where in the body, as far as it can be said: a broken text by its place, another value by none.
+        let place = if error.is_data() { "body".to_owned() } else { format!("body.{}", error.column()) };
+        ApiError::malformed(Some(&place), format!("1 validation error:\n  {place} is no JSON object: {error}"))
+    })
+}
+
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

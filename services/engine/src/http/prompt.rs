@@ -1,0 +1,134 @@
+//! The `prompt` of a request: a text, several, ids, or several lists of ids.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::error::ApiError;
+use super::fields::whole;
+
+/// Prompts of one request at most, as vLLM has it.
+const MAX_PROMPTS: usize = 1024;
+
+/// What was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Prompts {
+    Texts(Vec<String>),
+    Ids(Vec<Vec<u64>>),
+}
+
+impl Prompts {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.len(),
+            Self::Ids(lists) => lists.len(),
+        }
+    }
+
+    /// Reads it from the request's own text, without a tree of values between: prompts are most of what comes in.
+    pub(crate) fn read(raw: Option<&RawValue>) -> Result<Self, ApiError> {
+        let text = raw.map_or("null", RawValue::get).trim_start();
+        let prompts = if let Some(rest) = text.strip_prefix('[') {
+            match rest.trim_start().chars().next() {
+                Some(']') => Some(Self::Texts(Vec::new())),
+                Some('[') => serde_json::from_str(text).ok().map(Self::Ids),
+                Some('"') => serde_json::from_str(text).ok().map(Self::Texts),
+                _ => serde_json::from_str(text).ok().map(|ids| Self::Ids(vec![ids])),
+            }
+        } else if text.starts_with('"') {
+            serde_json::from_str(text).ok().map(|text| Self::Texts(vec![text]))
+        } else {
+            None
+        };
+        match prompts {
+            Some(prompts) => prompts.within_limits(),
+            None => {
+                let value = serde_json::from_str(text).unwrap_or(Value::Null);
+                Self::lax(&value)?.within_limits()
+            }
+        }
+    }
+
+    fn within_limits(self) -> Result<Self, ApiError> {
+        if self == Self::Texts(vec![String::new()]) {
+            return Err(ApiError::bad(Some("prompt"), "the prompt is empty"));
+        }
+        if self.len() == 0 {
+            return Err(ApiError::bad(None, "there is no prompt in the list"));
+        }
+        if self.len() > MAX_PROMPTS {
+            let message = format!("there are {} prompts, allowed: at most {MAX_PROMPTS}", self.len());
+            return Err(ApiError::bad(Some("prompt"), message));
+        }
+        Ok(self)
+    }
+
+    /// Ids written as text or as 1.0; everything else is refused by its place.
+    fn lax(value: &Value) -> Result<Self, ApiError> {
+        let Value::Array(values) = value else {
+            return match value {
+                Value::Null => Err(ApiError::bad(Some("prompt"), "there is no prompt")),
+                other => Err(refuse("body.prompt", other)),
+            };
+        };
+        if values.iter().all(Value::is_array) {
+            let lists = values.iter().enumerate().map(|(at, list)| ids(list, &format!("body.prompt.{at}")));
+            return lists.collect::<Result<_, _>>().map(Self::Ids);
+        }
+        ids(value, "body.prompt").map(|ids| Self::Ids(vec![ids]))
+    }
+}
+
+fn ids(value: &Value, path: &str) -> Result<Vec<u64>, ApiError> {
+    let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    let id = |(at, value): (usize, &Value)| {
+        let id = whole(value).and_then(|id| u64::try_from(id).ok());
+        id.ok_or_else(|| refuse(&format!("{path}.{at}"), value))
+    };
+    values.iter().enumerate().map(id).collect()
+}
+
+fn refuse(path: &str, value: &Value) -> ApiError {
+    let allowed = "a string, a list of strings, a list of token ids (0 or above), or a list of such lists";
+    ApiError::malformed(Some(path), format!("1 validation error:\n  {path} is {value}, allowed: {allowed}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Prompts, ApiError> {
+        Prompts::read(Some(&RawValue::from_string(json.to_owned()).unwrap()))
+    }
+
+    #[test]
+    fn every_form_is_read() {
+        assert_eq!(read("\"ab\""), Ok(Prompts::Texts(vec!["ab".into()])));
+        assert_eq!(read(" [ \"a\", \"b\"]"), Ok(Prompts::Texts(vec!["a".into(), "b".into()])));
+        assert_eq!(read("[1, 2]"), Ok(Prompts::Ids(vec![vec![1, 2]])));
+        assert_eq!(read("[[1], [2, 3]]"), Ok(Prompts::Ids(vec![vec![1], vec![2, 3]])));
+        assert_eq!(read("[[]]"), Ok(Prompts::Ids(vec![vec![]])));
+        assert_eq!(read("[true, 2.0]"), Ok(Prompts::Ids(vec![vec![1, 2]])));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_place() {
+        for (json, kind, param) in [
+            ("null", "BadRequestError", Some("prompt")),
+            ("\"\"", "BadRequestError", Some("prompt")),
+            ("[]", "BadRequestError", None),
+            ("5", "Bad Request", Some("body.prompt")),
+            ("{}", "Bad Request", Some("body.prompt")),
+            ("[1, \"a\"]", "Bad Request", Some("body.prompt.1")),
+            ("[-1]", "Bad Request", Some("body.prompt.0")),
+            ("[1.5]", "Bad Request", Some("body.prompt.0")),
+            ("[[1], [2, -3]]", "Bad Request", Some("body.prompt.1.1")),
+            ("[\"a\", 1]", "Bad Request", Some("body.prompt.0")),
+        ] {
+            let error = read(json).unwrap_err();
+            assert_eq!((error.kind, error.param.as_deref()), (kind, param), "{json}: {error:?}");
+        }
+        let many = format!("[{}\"a\"]", "\"a\",".repeat(MAX_PROMPTS));
+        assert_eq!(read(&many).unwrap_err().param.as_deref(), Some("prompt"));
+        assert!(Prompts::read(None).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! A request for completions, read and checked whole before anything runs.
+//!
+//! Every field of vLLM's is either honoured or refused by name; those that can only mean what this engine does anyway are read
+//! and pass. Types come before values and the model's name between them, as in vLLM, so that a request with several faults is
+//! most often told of the same one.
+
+use std::sync::Arc;
+
+use super::body::Body;
+use super::checks::{Numbers, alternatives, before_types, check_numbers, ids_in_vocabulary, stream_usage, texts};
+use super::error::ApiError;
+use super::fields::Fields;
+use super::prompt::Prompts;
+use crate::folder::Model;
+use crate::sampling::{Limits, Sampling};
+use crate::settings::EngineConfig;
+
+/// Below this vLLM takes the likeliest token.
+const GREEDY_BELOW: f64 = 1e-5;
+/// The lowest temperature that vLLM divides by.
+const LOWEST_TEMPERATURE: f64 = 0.01;
+
+/// How the answer is to look.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    pub(crate) stream: bool,
+    pub(crate) include_usage: bool,
+    pub(crate) continuous_usage: bool,
+    /// Tokens of a frame.
+    pub(crate) interval: usize,
+    pub(crate) token_ids: bool,
+    /// Whether tokens are written as their ids.
+    pub(crate) tokens_as_ids: bool,
+    /// As the request asked; the engine's own id where it did not.
+    pub(crate) request_id: Option<String>,
+}
+
+/// A request without its prompts' ids: they are known once texts are read, and only then how much a sample may grow.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) prompts: Prompts,
+    pub(crate) add_special: bool,
+    pub(crate) samples: usize,
+    pub(crate) seed: Option<u64>,
+    pub(crate) sampling: Sampling,
+    pub(crate) shape: Shape,
+}
+
+impl Request {
+    /// Reads a body.
+    pub(crate) fn read(body: Body, model: &Model, settings: &EngineConfig) -> Result<Self, ApiError> {
+        let mut fields = Fields::new(body.rest);
+        before_types(&fields)?;
+        let prompts = Prompts::read(body.prompt.as_deref());
+        // A prompt that is missing is said before types, one of a wrong type among them.
+        if let Err(error) = &prompts
+            && error.param.as_deref() == Some("prompt")
+        {
+            return Err(error.clone());
+        }
+
+        for (field, allowed) in [
+            ("n", "a whole number"),
+            ("ignore_eos", "true or false"),
+            ("min_tokens", "a whole number"),
+            ("skip_special_tokens", "true or false"),
+            ("include_stop_str_in_output", "true or false"),
+        ] {
+            fields.not_null(field, allowed);
+        }
+        let asked_model = fields.string("model");
+        let logprobs = fields.int("logprobs");
+        let max_tokens = fields.int("max_tokens").unwrap_or(16);
+        let samples = fields.int("n").unwrap_or(1);
+        let seed = fields.int("seed");
+        let stop = fields.strings("stop").unwrap_or_default();
+        let stream = fields.bool("stream").unwrap_or(false);
+        let stream_options = fields.take("stream_options");
+        let temperature = fields.float("temperature").unwrap_or(1.0);
+        let top_p = fields.float("top_p").unwrap_or(1.0);
+        let top_k = fields.int("top_k").unwrap_or(0);
+        let min_p = fields.float("min_p").unwrap_or(0.0);
+        let stop_ids = fields.ints("stop_token_ids").unwrap_or_default();
+        let keep_stop = fields.bool("include_stop_str_in_output").unwrap_or(false);
+        let ignore_end = fields.bool("ignore_eos").unwrap_or(false);
+        let min_tokens = fields.int("min_tokens").unwrap_or(0);
+        let skip_special = fields.bool("skip_special_tokens").unwrap_or(true);
+        let add_special = fields.bool("add_special_tokens").unwrap_or(true);
+        let tokens_as_ids = fields.bool("return_tokens_as_token_ids").unwrap_or(false);
+        let token_ids = fields.bool("return_token_ids").unwrap_or(false);
+        let request_id = fields.string("request_id");
+        let interval = fields.int("stream_interval").unwrap_or(1);
+        let options = stream_usage(&mut fields, stream_options);
+        fields.check()?;
+        if let Err(error) = prompts.as_ref().map(|_| ())
+            && error.kind == "Bad Request"
+        {
+            return Err(error.clone());
+        }
+
+        if let Some(asked) = asked_model.filter(|asked| !asked.is_empty() && *asked != model.name) {
+            return Err(ApiError::no_model(&asked, &model.name));
+        }
+        super::unsupported::refuse(&mut fields, skip_special)?;
+        fields.refuse_rest()?;
+        let prompts = prompts?;
+
+        if max_tokens > model.context as i64 {
+            let message = format!("max_tokens is {max_tokens}, allowed: at most max_model_len = {}", model.context);
+            return Err(ApiError::bad(Some("max_tokens"), message));
+        }
+        let greedy = temperature < GREEDY_BELOW;
+        check_numbers(
+            &Numbers { samples, temperature, top_p, top_k, min_p, max_tokens, min_tokens, interval },
+            greedy,
+        )?;
+        let logprobs = logprobs.map(|count| alternatives(count, model, settings, tokens_as_ids)).transpose()?;
+        let stop = texts(stop, model)?;
+        let stop_ids = ids_in_vocabulary(stop_ids, model.config.vocab_size)?;
+
+        let other_ends: &[u32] = if ignore_end { &[] } else { &model.other_ends };
+        let ends = model.end.iter().chain(&model.other_ends);
+        let mut never_early: Vec<u32> = stop_ids.iter().chain(ends).copied().collect();
+        never_early.sort_unstable();
+        never_early.dedup();
+        let limits = match greedy {
+            true => Limits { top_k: 0, top_p: 1.0, min_p: 0.0 },
+            false => Limits { top_k: top_k.max(0) as usize, top_p: top_p as f32, min_p: min_p as f32 },
+        };
+        let sampling = Sampling {
+            temperature: if greedy { 0.0 } else { temperature.max(LOWEST_TEMPERATURE) as f32 },
+            limits,
+            logprobs,
+            min_tokens: min_tokens as usize,
+            never_early,
+            max_tokens: max_tokens as usize,
+            end: model.end.filter(|_| !ignore_end),
+            stop_ids: stop_ids.iter().chain(other_ends).copied().collect(),
+            stop,
+            keep_stop,
+            skip_special,
+        };
+        let shape = Shape {
+            stream,
+            include_usage: options.0,
+            continuous_usage: options.1,
+            interval: settings.stream_interval.max(interval as usize),
+            token_ids,
+            tokens_as_ids,
+            request_id,
+        };
+        // vLLM's own spelling of no seed.
+        let seed = seed.filter(|&seed| seed != -1).map(|seed| seed as u64);
+        Ok(Self { prompts, add_special, samples: samples as usize, seed, sampling, shape })
+    }
+
+    /// What each sample of a prompt is to be, once its ids are known.
+    pub(crate) fn sampling_for(&self, prompt: &[u32], context: usize) -> Result<Arc<Sampling>, ApiError> {
+        if prompt.is_empty() {
+            return Err(ApiError::bad(None, "a prompt has no tokens"));
+        }
+        if prompt.len() > context {
+            let message = format!("the prompt has {} tokens, allowed: at most {context}, the context", prompt.len());
+            return Err(ApiError::bad(Some("input_tokens"), message));
+        }
+        let max_tokens = self.sampling.max_tokens.min(context - prompt.len());
+        if max_tokens == 0 {
+            let message = format!("the prompt fills the context of {context} tokens, max_tokens would be 0");
+            return Err(ApiError::bad(Some("max_tokens"), message));
+        }
+        if self.sampling.min_tokens > max_tokens {
+            let message =
+                format!("min_tokens is {}, allowed: at most max_tokens = {max_tokens}", self.sampling.min_tokens);
+            return Err(ApiError::bad(None, message));
+        }
+        Ok(Arc::new(Sampling { max_tokens, ..self.sampling.clone() }))
+    }
+}

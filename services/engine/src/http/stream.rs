@@ -1,0 +1,187 @@
+//! Streamed answers: server-sent events, a frame for what is new of one sample, `[DONE]` at the end.
+//!
+//! What comes while a frame is on its way is told together in the next: a slow client gets fewer frames, never fewer tokens.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use tokio_stream::Stream;
+
+use super::App;
+use super::answer::{Frame, Part, StopReason, Usage, Writer, finish_reason};
+use super::completions::Running;
+use super::error::ApiError;
+use crate::scheduler::{Finish, Output};
+
+/// Answers with the stream.
+pub(super) fn answer(app: Arc<App>, running: Running) -> Response {
+    let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8"), (CACHE_CONTROL, "no-cache")];
+    (headers, Body::from_stream(Teller::new(app, running).frames())).into_response()
+}
+
+/// A sample of which something was told.
+struct Told {
+    writer: Writer,
+    prompt_told: bool,
+    tokens: usize,
+}
+
+struct Teller {
+    app: Arc<App>,
+    running: Running,
+    samples: Vec<Told>,
+    unfinished: usize,
+    done: bool,
+}
+
+impl Teller {
+    fn new(app: Arc<App>, running: Running) -> Self {
+        let tokenizer = app.model.tokenizer.as_ref();
+        let sample = |(prompt, sampling): &(Arc<[u32]>, Arc<crate::sampling::Sampling>)| Told {
+            writer: Writer::new(tokenizer, prompt, sampling, running.shape.tokens_as_ids),
+            prompt_told: false,
+            tokens: 0,
+        };
+        let prompts = running.prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, running.samples));
+        let samples: Vec<_> = prompts.map(sample).collect();
+        let unfinished = samples.len();
+        Self { app, running, samples, unfinished, done: false }
+    }
+
+    fn frames(mut self) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
+        let mut waiting = Vec::new();
+        futures_poll(move |context| {
+            loop {
+                if self.done {
+                    return std::task::Poll::Ready(None);
+                }
+                let limit = self.samples.len().max(64);
+                let received = self.running.outputs.poll_recv_many(context, &mut waiting, limit);
+                let std::task::Poll::Ready(count) = received else {
+                    return std::task::Poll::Pending;
+                };
+                let mut bytes = Vec::with_capacity(256 * count.max(1));
+                match count {
+                    // The scheduler has gone without a last word.
+                    0 => self.fail("the engine has stopped", &mut bytes),
+                    _ => self.tell(std::mem::take(&mut waiting), &mut bytes),
+                }
+                if !bytes.is_empty() {
+                    return std::task::Poll::Ready(Some(Ok(Bytes::from(bytes))));
+                }
+            }
+        })
+    }
+
+    /// Tells what came, that of one sample together.
+    fn tell(&mut self, outputs: Vec<Output>, bytes: &mut Vec<u8>) {
+        for output in merged(outputs) {
+            if let Some(Finish::Error(error)) = &output.finish {
+                let error = error.clone();
+                return self.fail(&error, bytes);
+            }
+            self.part(&output, bytes);
+            self.unfinished -= usize::from(output.finish.is_some());
+        }
+        if self.unfinished == 0 {
+            if self.running.shape.include_usage {
+                self.frame(&[], Some(self.usage()), true, bytes);
+            }
+            bytes.extend_from_slice(b"data: [DONE]\n\n");
+            self.done = true;
+        }
+    }
+
+    fn part(&mut self, output: &Output, bytes: &mut Vec<u8>) {
+        let index = output.index;
+        let (prompt, _) = self.running.prompts[index / self.running.samples].clone();
+        let shape = self.running.shape.clone();
+        let told = &mut self.samples[index];
+        told.tokens += output.ids.len();
+        let first = !std::mem::replace(&mut told.prompt_told, true);
+        told.writer.push(output);
+        let logprobs = told.writer.logprobs(output);
+        let text = told.writer.tell(output.finish.is_some()).to_owned();
+        let part = Part {
+            index,
+            text: &text,
+            logprobs,
+            finish_reason: finish_reason(output.finish.as_ref()),
+            stop_reason: StopReason::of(output.finish.as_ref()),
+            prompt_token_ids: (shape.token_ids && first).then_some(&prompt[..]),
+            token_ids: shape.token_ids.then_some(&output.ids),
+        };
+        let usage = shape.continuous_usage.then(|| Usage::new(prompt.len(), self.samples[index].tokens));
+        // The fingerprint comes with the last word: with the usage where that is asked for.
+        let last = output.finish.is_some() && !shape.include_usage;
+        self.frame(std::slice::from_ref(&part), usage, last, bytes);
+    }
+
+    fn usage(&self) -> Usage {
+        Usage::new(self.running.prompt_tokens(), self.samples.iter().map(|sample| sample.tokens).sum())
+    }
+
+    fn frame(&self, parts: &[Part<'_>], usage: Option<Usage>, fingerprint: bool, bytes: &mut Vec<u8>) {
+        let frame = Frame {
+            id: &self.running.id,
+            object: "text_completion",
+            created: self.running.created,
+            model: &self.app.model.name,
+            choices: parts,
+            usage,
+            system_fingerprint: fingerprint.then_some(&self.app.fingerprint),
+        };
+        bytes.extend_from_slice(b"data: ");
+        // Strings, numbers and lists: there is nothing in it that JSON cannot say, and memory does not fail to be written.
+        let _ = serde_json::to_writer(&mut *bytes, &frame);
+        bytes.extend_from_slice(b"\n\n");
+    }
+
+    /// An error behind the 200: a frame of its own, then the end.
+    fn fail(&mut self, message: &str, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(format!("data: {}\n\ndata: [DONE]\n\n", ApiError::internal(message).body()).as_bytes());
+        self.done = true;
+    }
+}
+
+/// The outputs, those of one sample as one, in the order in which the samples came first.
+fn merged(outputs: Vec<Output>) -> Vec<Output> {
+    let mut merged: Vec<Output> = Vec::with_capacity(outputs.len());
+    let mut places: std::collections::HashMap<usize, usize> = std::collections::HashMap::new();
+    for output in outputs {
+        match places.get(&output.index) {
+            Some(&at) => {
+                let whole = &mut merged[at];
+                whole.ids.extend(output.ids);
+                whole.logprobs.extend(output.logprobs);
+                whole.top.extend(output.top);
+                whole.finish = output.finish;
+            }
+            None => {
+                places.insert(output.index, merged.len());
+                merged.push(output);
+            }
+        }
+    }
+    merged
+}
+
+/// A stream out of a function that is polled.
+fn futures_poll<T>(
+    poll: impl FnMut(&mut std::task::Context<'_>) -> std::task::Poll<Option<T>> + Unpin,
+) -> impl Stream<Item = T> {
+    struct Polled<F>(F);
+    impl<T, F: FnMut(&mut std::task::Context<'_>) -> std::task::Poll<Option<T>> + Unpin> Stream for Polled<F> {
+        type Item = T;
+
+        fn poll_next(
+            mut self: std::pin::Pin<&mut Self>,
+            context: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<T>> {
+            (self.0)(context)
+        }
+    }
+    Polled(poll)
+}

@@ -1,0 +1,183 @@
+//! What the engine counts, under vLLM's names, for one engine: several in a process do not add up.
+
+mod histogram;
+mod render;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use histogram::Histogram;
+
+use crate::scheduler::Finish;
+
+/// Seconds of a request's parts, from a short step to a long wait.
+const REQUEST_SECONDS: &[f64] = &[
+    0.3, 0.5, 0.8, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 60.0, 120.0, 240.0, 480.0, 960.0,
+    1920.0, 7680.0,
+];
+/// Seconds until the first token.
+const FIRST_SECONDS: &[f64] = &[
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0,
+    160.0, 640.0, 2560.0,
+];
+/// Seconds between tokens.
+const TOKEN_SECONDS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0,
+    20.0, 40.0, 80.0,
+];
+/// Tokens of a request, in 1, 2 and 5 of every power of ten.
+const TOKENS: &[f64] =
+    &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 20_000.0, 50_000.0];
+/// Tokens of a step.
+const STEP_TOKENS: &[f64] =
+    &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16_384.0];
+/// Samples of a request.
+const SAMPLES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0];
+
+/// Names of `request_success`'s label, in vLLM's order.
+const REASONS: [&str; 5] = ["stop", "length", "abort", "error", "repetition"];
+
+/// One engine's numbers. All of it is lock-free: steps never wait for a scrape.
+pub(crate) struct Metrics {
+    model: String,
+    cache_tokens: usize,
+    started: f64,
+    running: AtomicUsize,
+    waiting: AtomicUsize,
+    reserved: AtomicUsize,
+    prompt_tokens: AtomicU64,
+    generation_tokens: AtomicU64,
+    preemptions: AtomicU64,
+    finished: [AtomicU64; REASONS.len()],
+    rejections: AtomicU64,
+    request_prompt_tokens: Histogram,
+    request_generation_tokens: Histogram,
+    request_max_tokens: Histogram,
+    request_samples: Histogram,
+    step_tokens: Histogram,
+    first_token: Histogram,
+    between_tokens: Histogram,
+    per_token: Histogram,
+    whole: Histogram,
+    queued: Histogram,
+    inference: Histogram,
+    prefill: Histogram,
+    decode: Histogram,
+}
+
+impl Metrics {
+    /// `started` is the Unix time in seconds at which counting began.
+    pub(crate) fn new(model: String, cache_tokens: usize, started: f64) -> Self {
+        Self {
+            model,
+            cache_tokens,
+            started,
+            running: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
+            prompt_tokens: AtomicU64::new(0),
+            generation_tokens: AtomicU64::new(0),
+            preemptions: AtomicU64::new(0),
+            finished: Default::default(),
+            rejections: AtomicU64::new(0),
+            request_prompt_tokens: Histogram::new(TOKENS),
+            request_generation_tokens: Histogram::new(TOKENS),
+            request_max_tokens: Histogram::new(TOKENS),
+            request_samples: Histogram::new(SAMPLES),
+            step_tokens: Histogram::new(STEP_TOKENS),
+            first_token: Histogram::new(FIRST_SECONDS),
+            between_tokens: Histogram::new(TOKEN_SECONDS),
+            per_token: Histogram::new(TOKEN_SECONDS),
+            whole: Histogram::new(REQUEST_SECONDS),
+            queued: Histogram::new(REQUEST_SECONDS),
+            inference: Histogram::new(REQUEST_SECONDS),
+            prefill: Histogram::new(REQUEST_SECONDS),
+            decode: Histogram::new(REQUEST_SECONDS),
+        }
+    }
+
+    /// How many sequences there are, and how much of the cache's budget is theirs.
+    pub(crate) fn state(&self, running: usize, waiting: usize, reserved: usize) {
+        self.running.store(running, Ordering::Relaxed);
+        self.waiting.store(waiting, Ordering::Relaxed);
+        self.reserved.store(reserved, Ordering::Relaxed);
+    }
+
+    /// A request was let in.
+    pub(crate) fn asked(&self, samples: usize, max_tokens: usize) {
+        self.request_samples.record(samples as f64);
+        for _ in 0..samples {
+            self.request_max_tokens.record(max_tokens as f64);
+        }
+    }
+
+    /// A request found no place.
+    pub(crate) fn rejected(&self) {
+        self.rejections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A running sequence lost its keys and values and computes them again.
+    pub(crate) fn preempted(&self) {
+        self.preemptions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A step went through the model with so many tokens.
+    pub(crate) fn stepped(&self, tokens: usize) {
+        self.step_tokens.record(tokens as f64);
+    }
+
+    /// A sequence got a token.
+    pub(crate) fn token(&self, times: &mut Times, prompt: usize, now: Instant) {
+        self.generation_tokens.fetch_add(1, Ordering::Relaxed);
+        match times.last {
+            Some(last) => self.between_tokens.record((now - last).as_secs_f64()),
+            None => {
+                times.first = Some(now);
+                self.prompt_tokens.fetch_add(prompt as u64, Ordering::Relaxed);
+                self.first_token.record((now - times.arrived).as_secs_f64());
+            }
+        }
+        times.last = Some(now);
+    }
+
+    /// A sequence ended.
+    pub(crate) fn finished(&self, times: &Times, prompt: usize, generated: usize, finish: Option<&Finish>) {
+        let reason = match finish {
+            Some(Finish::End | Finish::StopToken(_) | Finish::StopText(_)) => 0,
+            Some(Finish::Length) => 1,
+            Some(Finish::Abort) | None => 2,
+            Some(Finish::Error(_)) => 3,
+        };
+        self.finished[reason].fetch_add(1, Ordering::Relaxed);
+        self.request_prompt_tokens.record(prompt as f64);
+        self.request_generation_tokens.record(generated as f64);
+        self.whole.record(times.arrived.elapsed().as_secs_f64());
+        if let (Some(started), Some(first), Some(last)) = (times.started, times.first, times.last) {
+            self.queued.record((started - times.arrived).as_secs_f64());
+            self.inference.record((last - started).as_secs_f64());
+            self.prefill.record((first - started).as_secs_f64());
+            let decode = (last - first).as_secs_f64();
+            self.decode.record(decode);
+            self.per_token.record(decode / (generated.max(2) - 1) as f64);
+        }
+    }
+}
+
+/// When things happened to a sample.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// The request came.
+    pub(crate) arrived: Instant,
+    /// It left the queue.
+    pub(crate) started: Option<Instant>,
+    /// It got its first token.
+    pub(crate) first: Option<Instant>,
+    /// It got its last one so far.
+    pub(crate) last: Option<Instant>,
+}
+
+impl Times {
+    pub(crate) fn new(arrived: Instant) -> Self {
+        Self { arrived, started: None, first: None, last: None }
+    }
+}

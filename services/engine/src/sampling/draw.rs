@@ -1,0 +1,169 @@
+//! One draw.
+
+use super::Sampling;
+use super::truncate::{keep, likelier};
+use super::weights::{exponentials, largest, log_sum, place_of};
+use crate::settings::LogprobsMode;
+
+/// A token, and how likely it was under the mode of the settings. 0 where nobody asked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Drawn {
+    pub(crate) id: u32,
+    pub(crate) logprob: f32,
+}
+
+/// The model computed something that is no number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the model's logits are not finite")]
+pub(crate) struct NotFinite;
+
+/// Draws; keeps its arrays from one row to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Sampler {
+    weights: Vec<f32>,
+    blocks: Vec<f64>,
+    kept: Vec<u32>,
+    ranked: Vec<u32>,
+}
+
+impl Sampler {
+    /// Draws from `row`, a row of logits, which is used up. `early` says that the sample is shorter than its `min_tokens`. As many
+    /// alternatives as the request asks for are appended to `top`, the likeliest first.
+    pub(crate) fn draw(
+        &mut self,
+        row: &mut [f32],
+        sampling: &Sampling,
+        mode: LogprobsMode,
+        early: bool,
+        uniform: f64,
+        top: &mut Vec<(u32, f32)>,
+    ) -> Result<Drawn, NotFinite> {
+        let raw = sampling.logprobs.filter(|_| mode == LogprobsMode::RawLogprobs);
+        let raw_sum = match raw {
+            None => 0.0,
+            Some(count) => {
+                let (_, highest) = finite(row)?;
+                let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
+                self.rank_all(row, count);
+                top.extend(self.ranked.iter().map(|&id| (id, (f64::from(row[id as usize]) - sum) as f32)));
+                sum
+            }
+        };
+        let drawn_raw = |id: usize, logit: f32| Drawn {
+            id: id as u32,
+            logprob: if raw.is_some() { (f64::from(logit) - raw_sum) as f32 } else { 0.0 },
+        };
+        if early {
+            for &id in &sampling.never_early {
+                row[id as usize] = f32::NEG_INFINITY;
+            }
+        }
+        let processed = sampling.logprobs.filter(|_| mode == LogprobsMode::ProcessedLogprobs);
+        if sampling.temperature == 0.0 {
+            let (id, highest) = finite(row)?;
+            let Some(count) = processed else {
+                return Ok(drawn_raw(id, highest));
+            };
+            let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
+            self.rank_all(row, count);
+            top.extend(self.ranked.iter().map(|&id| (id, (f64::from(row[id as usize]) - sum) as f32)));
+            return Ok(Drawn { id: id as u32, logprob: (f64::from(highest) - sum) as f32 });
+        }
+
+        let temperature = sampling.temperature;
+        if temperature != 1.0 {
+            for x in row.iter_mut() {
+                *x /= temperature;
+            }
+        }
+        let (_, highest) = finite(row)?;
+        exponentials(row, highest, &mut self.weights, &mut self.blocks);
+        let truncated = sampling.limits.bind(row.len());
+        let (id, total) = if truncated {
+            keep(row, &self.weights, sampling.limits, &mut self.kept);
+            self.draw_kept(uniform)
+        } else {
+            let total: f64 = self.blocks.iter().sum();
+            (place_of(uniform * total, &self.weights, &self.blocks), total)
+        };
+        let Some(count) = processed else {
+            return Ok(drawn_raw(id, row[id] * temperature));
+        };
+        let sum = f64::from(highest) + total.ln();
+        if truncated {
+            self.rank_kept(row, count, sum, top);
+        } else {
+            self.rank_all(row, count);
+            top.extend(self.ranked.iter().map(|&id| (id, (f64::from(row[id as usize]) - sum) as f32)));
+        }
+        Ok(Drawn { id: id as u32, logprob: (f64::from(row[id]) - sum) as f32 })
+    }
+
+    /// Draws among `kept`; the sum of their weights beside it.
+    fn draw_kept(&self, uniform: f64) -> (usize, f64) {
+        let weight = |id: u32| f64::from(self.weights[id as usize]);
+        let total: f64 = self.kept.iter().map(|&id| weight(id)).sum();
+        let mut target = uniform * total;
+        // The likeliest weighs 1, so that there is one with a weight; rounding may leave the target at the very end.
+        let mut last = self.kept[0];
+        for &id in &self.kept {
+            if weight(id) > 0.0 {
+                last = id;
+                target -= weight(id);
+                if target < 0.0 {
+                    break;
+                }
+            }
+        }
+        (last as usize, total)
+    }
+
+    /// Puts the `count` likeliest of the row into `ranked`.
+    fn rank_all(&mut self, row: &[f32], count: usize) {
+        let count = count.min(row.len());
+        self.ranked.clear();
+        if count == 0 {
+            return;
+        }
+        if count > 64 {
+            self.ranked.extend(0..row.len() as u32);
+            self.ranked.select_nth_unstable_by(count - 1, |&a, &b| likelier(row, a, b));
+            self.ranked.truncate(count);
+            self.ranked.sort_unstable_by(|&a, &b| likelier(row, a, b));
+            return;
+        }
+        // Few among many: nearly every token falls at the first comparison.
+        let mut least = f32::NEG_INFINITY;
+        for (id, &x) in row.iter().enumerate() {
+            if self.ranked.len() == count && x <= least {
+                continue;
+            }
+            let at = self.ranked.partition_point(|&other| row[other as usize] >= x);
+            if self.ranked.len() == count {
+                self.ranked.pop();
+            }
+            self.ranked.insert(at, id as u32);
+            least = row[self.ranked[self.ranked.len() - 1] as usize];
+        }
+    }
+
+    /// The likeliest of what is kept, then tokens that could not have been drawn, with a log-probability of minus infinity.
+    fn rank_kept(&mut self, row: &[f32], count: usize, sum: f64, top: &mut Vec<(u32, f32)>) {
+        let count = count.min(row.len());
+        self.kept.sort_unstable_by(|&a, &b| likelier(row, a, b));
+        let first = top.len();
+        top.extend(self.kept.iter().take(count).map(|&id| (id, (f64::from(row[id as usize]) - sum) as f32)));
+        let missing = count - (top.len() - first);
+        let others = (0..row.len() as u32).filter(|id| !self.kept.contains(id));
+        top.extend(others.take(missing).map(|id| (id, f32::NEG_INFINITY)));
+    }
+}
+
+fn finite(row: &[f32]) -> Result<(usize, f32), NotFinite> {
+    let (at, top) = largest(row);
+    if top.is_finite() { Ok((at, top)) } else { Err(NotFinite) }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

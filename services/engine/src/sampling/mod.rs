@@ -1,0 +1,39 @@
+//! From a row of logits to a token and its log-probability.
+//!
+//! Everything here is a function of the row, the request and one number of the sequence's own stream ([`random`]): which thread
+//! draws, and beside what, cannot be seen in the result.
+
+mod draw;
+pub(crate) mod random;
+mod truncate;
+mod weights;
+
+pub(crate) use draw::{Drawn, NotFinite, Sampler};
+pub(crate) use truncate::Limits;
+
+use std::sync::Arc;
+
+/// What a request asks of each of its samples.
+#[derive(Debug, Clone)]
+pub(crate) struct Sampling {
+    /// 0 takes the likeliest token.
+    pub(crate) temperature: f32,
+    pub(crate) limits: Limits,
+    /// Alternatives to report at each token; `None` reports no log-probabilities at all.
+    pub(crate) logprobs: Option<usize>,
+    /// Tokens before which none of `never_early` may be drawn.
+    pub(crate) min_tokens: usize,
+    pub(crate) never_early: Vec<u32>,
+    /// Most tokens that are generated, at least 1.
+    pub(crate) max_tokens: usize,
+    /// The token that ends a sample without a stop reason.
+    pub(crate) end: Option<u32>,
+    /// Tokens that end it and are the reason.
+    pub(crate) stop_ids: Vec<u32>,
+    /// Texts that end it.
+    pub(crate) stop: Arc<[String]>,
+    /// Whether the text keeps what it was stopped by.
+    pub(crate) keep_stop: bool,
+    /// Whether special tokens leave no text.
+    pub(crate) skip_special: bool,
+}

@@ -1,0 +1,245 @@
+//! Against a plain reference: whole sorts, f64 throughout, one rule after the other.
+
+use std::sync::Arc;
+
+use super::super::truncate::Limits;
+use super::super::{Sampling, random::uniform};
+use super::*;
+
+fn sampling(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> Sampling {
+    Sampling {
+        temperature,
+        limits: Limits { top_k, top_p, min_p },
+        logprobs: Some(5),
+        min_tokens: 0,
+        never_early: Vec::new(),
+        max_tokens: 1,
+        end: None,
+        stop_ids: Vec::new(),
+        stop: Arc::new([]),
+        keep_stop: false,
+        skip_special: true,
+    }
+}
+
+/// Logits that look like a model's: most near zero, few high, no two equal.
+fn row(vocabulary: usize, seed: u64) -> Vec<f32> {
+    (0..vocabulary)
+        .map(|id| (6.0 * uniform(seed, id as u64).powi(3) - 3.0 * uniform(seed + 1, id as u64)) as f32)
+        .collect()
+}
+
+/// ln p of each token, minus infinity where it cannot be drawn.
+fn reference(row: &[f32], sampling: &Sampling) -> Vec<f64> {
+    let temperature = f64::from(if sampling.temperature == 0.0 { 1.0 } else { sampling.temperature });
+    let z: Vec<f64> = row.iter().map(|&x| f64::from(x) / temperature).collect();
+    let softmax = |z: &[f64]| -> Vec<f64> {
+        let top = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = z.iter().map(|x| (x - top).exp()).sum();
+        z.iter().map(|x| (x - top).exp() / sum).collect()
+    };
+    let mut kept = z.clone();
+    let limits = sampling.limits;
+    if limits.min_p > 0.0 {
+        let p = softmax(&kept);
+        let most = p.iter().copied().fold(0.0, f64::max);
+        for (x, p) in kept.iter_mut().zip(&p) {
+            if *p < f64::from(limits.min_p) * most {
+                *x = f64::NEG_INFINITY;
+            }
+        }
+    }
+    let order = |kept: &[f64]| {
+        let mut order: Vec<usize> = (0..kept.len()).collect();
+        order.sort_by(|&a, &b| kept[b].total_cmp(&kept[a]));
+        order
+    };
+    if limits.top_k > 0 {
+        for &id in order(&kept).iter().skip(limits.top_k) {
+            kept[id] = f64::NEG_INFINITY;
+        }
+    }
+    if limits.top_p < 1.0 {
+        let p = softmax(&kept);
+        let mut before = 0.0;
+        for id in order(&kept) {
+            if before >= f64::from(limits.top_p) {
+                kept[id] = f64::NEG_INFINITY;
+            }
+            before += p[id];
+        }
+    }
+    softmax(&kept).into_iter().map(f64::ln).collect()
+}
+
+fn cases() -> Vec<Sampling> {
+    let mut cases = Vec::new();
+    for temperature in [0.3, 1.0, 1.7] {
+        for (top_k, top_p, min_p) in [
+            (0, 1.0, 0.0),
+            (1, 1.0, 0.0),
+            (7, 1.0, 0.0),
+            (0, 0.6, 0.0),
+            (0, 0.999, 0.0),
+            (0, 1e-6, 0.0),
+            (20, 0.8, 0.0),
+            (0, 1.0, 0.1),
+            (9, 0.9, 0.05),
+            (100_000, 1.0, 0.0),
+        ] {
+            cases.push(sampling(temperature, top_k, top_p, min_p));
+        }
+    }
+    cases
+}
+
+#[test]
+fn processed_logprobs_are_those_of_the_distribution_that_is_drawn_from() {
+    let mut sampler = Sampler::default();
+    for vocabulary in [128, 1000, 5003] {
+        for (number, case) in cases().iter().enumerate() {
+            let row = row(vocabulary, number as u64);
+            let wanted = reference(&row, case);
+            let mut ranked: Vec<usize> = (0..vocabulary).collect();
+            ranked.sort_by(|&a, &b| wanted[b].total_cmp(&wanted[a]));
+            for draw in 0..40 {
+                let mut top = Vec::new();
+                let mode = LogprobsMode::ProcessedLogprobs;
+                let drawn = sampler.draw(&mut row.clone(), case, mode, false, uniform(9, draw), &mut top).unwrap();
+                let exact = wanted[drawn.id as usize];
+                assert!((f64::from(drawn.logprob) - exact).abs() < 1e-5, "{case:?}: {drawn:?}, {exact}");
+                assert_eq!(top.len(), 5);
+                for (&(id, logprob), &expected) in top.iter().zip(&ranked) {
+                    if wanted[expected] == f64::NEG_INFINITY {
+                        assert_eq!((logprob, wanted[id as usize]), (f32::NEG_INFINITY, f64::NEG_INFINITY));
+                    } else {
+                        assert_eq!(id as usize, expected, "{case:?}");
+                        assert!((f64::from(logprob) - wanted[expected]).abs() < 1e-5);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_may_be_drawn_sums_to_one() {
+    let mut sampler = Sampler::default();
+    for case in cases() {
+        let case = Sampling { logprobs: Some(1000), ..case };
+        let mut top = Vec::new();
+        let mode = LogprobsMode::ProcessedLogprobs;
+        sampler.draw(&mut row(1000, 4), &case, mode, false, 0.5, &mut top).unwrap();
+        let sum: f64 = top.iter().map(|&(_, logprob)| f64::from(logprob).exp()).sum();
+        assert!((sum - 1.0).abs() < 1e-4, "{case:?}: {sum}");
+        let mut ids: Vec<_> = top.iter().map(|&(id, _)| id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..1000).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn tokens_come_as_often_as_they_are_likely() {
+    let mut sampler = Sampler::default();
+    let draws = 60_000;
+    for case in [sampling(1.0, 0, 1.0, 0.0), sampling(1.4, 8, 1.0, 0.0), sampling(0.8, 0, 0.9, 0.0)] {
+        let row = row(50, 2);
+        let wanted = reference(&row, &case);
+        let mut counts = vec![0f64; row.len()];
+        for draw in 0..draws {
+            let mode = LogprobsMode::ProcessedLogprobs;
+            let drawn = sampler.draw(&mut row.clone(), &case, mode, false, uniform(77, draw), &mut Vec::new()).unwrap();
+            counts[drawn.id as usize] += 1.0;
+        }
+        for (id, count) in counts.iter().enumerate() {
+            let p = wanted[id].exp();
+            let deviation = (draws as f64 * p * (1.0 - p)).sqrt();
+            assert!((count - draws as f64 * p).abs() <= 5.0 * deviation + 1e-9, "{case:?}, token {id}: {count} of {p}");
+        }
+    }
+}
+
+#[test]
+fn raw_logprobs_are_the_models_own_whatever_is_asked() {
+    let mut sampler = Sampler::default();
+    let plain = reference(&row(300, 6), &sampling(1.0, 0, 1.0, 0.0));
+    for case in cases() {
+        let case = Sampling { never_early: vec![0, 1, 2], ..case };
+        let mut top = Vec::new();
+        let drawn = sampler.draw(&mut row(300, 6), &case, LogprobsMode::RawLogprobs, true, 0.3, &mut top).unwrap();
+        assert!((f64::from(drawn.logprob) - plain[drawn.id as usize]).abs() < 1e-5);
+        for (id, logprob) in top {
+            assert!((f64::from(logprob) - plain[id as usize]).abs() < 1e-5);
+        }
+    }
+}
+
+#[test]
+fn temperature_zero_takes_the_first_of_the_likeliest() {
+    let mut sampler = Sampler::default();
+    let mut top = Vec::new();
+    let greedy = sampling(0.0, 0, 1.0, 0.0);
+    let mut row = vec![0.0, 2.0, 2.0, -1.0, f32::NEG_INFINITY, 0.5];
+    let drawn = sampler.draw(&mut row, &greedy, LogprobsMode::ProcessedLogprobs, false, 0.99, &mut top).unwrap();
+    assert_eq!(drawn.id, 1);
+    assert_eq!(top.iter().map(|&(id, _)| id).collect::<Vec<_>>(), [1, 2, 5, 0, 3]);
+    let early = Sampling { never_early: vec![1, 2], ..greedy };
+    let drawn = sampler.draw(&mut row, &early, LogprobsMode::ProcessedLogprobs, true, 0.0, &mut Vec::new()).unwrap();
+    assert_eq!(drawn.id, 5);
+}
+
+#[test]
+fn both_ends_of_the_unit_interval_draw_a_token_that_may_be_drawn() {
+    let mut sampler = Sampler::default();
+    for case in cases() {
+        let row = row(1000, 3);
+        let wanted = reference(&row, &case);
+        for number in [0.0, 1.0 - f64::EPSILON / 2.0] {
+            let mode = LogprobsMode::ProcessedLogprobs;
+            let drawn = sampler.draw(&mut row.clone(), &case, mode, false, number, &mut Vec::new()).unwrap();
+            assert!(wanted[drawn.id as usize] > f64::NEG_INFINITY, "{case:?} at {number}");
+        }
+    }
+}
+
+#[test]
+fn logits_that_are_no_numbers_are_an_error() {
+    let mut sampler = Sampler::default();
+    for broken in [f32::NAN, f32::INFINITY] {
+        for temperature in [0.0, 1.0] {
+            let mut row = row(64, 1);
+            row[40] = broken;
+            let case = sampling(temperature, 0, 1.0, 0.0);
+            let mode = LogprobsMode::ProcessedLogprobs;
+            assert_eq!(sampler.draw(&mut row, &case, mode, false, 0.5, &mut Vec::new()), Err(NotFinite));
+        }
+    }
+    let mut row = vec![f32::NEG_INFINITY; 8];
+    let case = sampling(1.0, 0, 1.0, 0.0);
+    assert!(sampler.draw(&mut row, &case, LogprobsMode::RawLogprobs, false, 0.5, &mut Vec::new()).is_err());
+}
+
+/// `cargo test --release -p evenkeel-engine --lib speed -- --ignored --nocapture`
+#[test]
+#[ignore = "prints times, judges nothing"]
+fn speed_of_a_draw() {
+    let mut sampler = Sampler::default();
+    for vocabulary in [128, 151_936] {
+        let row = row(vocabulary, 3);
+        for case in [sampling(1.0, 0, 1.0, 0.0), sampling(0.8, 0, 0.95, 0.0), sampling(0.8, 50, 0.95, 0.0)] {
+            let case = Sampling { logprobs: Some(0), ..case };
+            let (mut work, draws) = (row.clone(), 2_000_000 / vocabulary);
+            let mut seconds = 0.0;
+            for draw in 0..draws {
+                work.copy_from_slice(&row);
+                let began = std::time::Instant::now();
+                let number = uniform(1, draw as u64);
+                sampler
+                    .draw(&mut work, &case, LogprobsMode::ProcessedLogprobs, false, number, &mut Vec::new())
+                    .unwrap();
+                seconds += began.elapsed().as_secs_f64();
+            }
+            println!("{vocabulary} logits, {:?}: {:.1} microseconds", case.limits, seconds / draws as f64 * 1e6);
+        }
+    }
+}

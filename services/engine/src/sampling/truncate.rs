@@ -1,0 +1,101 @@
+//! Which tokens may be drawn: top-k, then top-p within it, and a floor relative to the likeliest (min-p).
+//!
+//! vLLM's order and its ties: the floor first, then as many as are at least as likely as the k-th, then the fewest
+//! likely ones whose probability (renormalised over what the others left) reaches p, one at least.
+
+use std::cmp::Ordering;
+
+/// Up to so many, the k likeliest are found by one pass with a short list; beyond, by selection.
+const SHORT_LIST: usize = 256;
+/// A range of the nucleus that is sorted at once.
+const SORTED_AT_ONCE: usize = 64;
+
+/// Limits of a request; `top_k` 0, `top_p` 1 and `min_p` 0 are none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Limits {
+    pub(crate) top_k: usize,
+    pub(crate) top_p: f32,
+    pub(crate) min_p: f32,
+}
+
+impl Limits {
+    /// Whether any of them can leave a token out of `vocabulary`.
+    pub(super) fn bind(&self, vocabulary: usize) -> bool {
+        (self.top_k > 0 && self.top_k < vocabulary) || self.top_p < 1.0 || self.min_p > 0.0
+    }
+}
+
+/// Likelier first; equals in the order of their ids.
+pub(super) fn likelier(row: &[f32], a: u32, b: u32) -> Ordering {
+    row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b))
+}
+
+/// Fills `kept` with the ids that may be drawn. `row` are logits over temperature, `weights` their exponentials relative to the
+/// largest (so that the likeliest weighs 1).
+pub(super) fn keep(row: &[f32], weights: &[f32], limits: Limits, kept: &mut Vec<u32>) {
+    kept.clear();
+    // Without a floor a weight of 0 still counts for top-k: vLLM masks logits, not underflown probabilities.
+    let floor = limits.min_p;
+    let possible = |id: usize| row[id] > f32::NEG_INFINITY && weights[id] >= floor;
+    let least = match limits.top_k {
+        k @ 1..=SHORT_LIST if k < row.len() => {
+            nth_largest((0..row.len()).filter(|&id| possible(id)).map(|id| row[id]), k)
+        }
+        _ => f32::NEG_INFINITY,
+    };
+    kept.extend((0..row.len()).filter(|&id| row[id] >= least && possible(id)).map(|id| id as u32));
+    if limits.top_k > SHORT_LIST && limits.top_k < kept.len() {
+        let (_, &mut nth, _) = kept.select_nth_unstable_by(limits.top_k - 1, |&a, &b| likelier(row, a, b));
+        let least = row[nth as usize];
+        kept.retain(|&id| row[id as usize] >= least);
+    }
+    if limits.top_p < 1.0 {
+        keep_nucleus(row, weights, limits.top_p, kept);
+    }
+}
+
+/// The `n`th largest of the values, or minus infinity where they are fewer.
+fn nth_largest(values: impl Iterator<Item = f32>, n: usize) -> f32 {
+    let mut list: Vec<f32> = Vec::with_capacity(n + 1);
+    let mut least = f32::NEG_INFINITY;
+    for x in values {
+        // Nearly every value of a large vocabulary falls here.
+        if list.len() == n && x <= least {
+            continue;
+        }
+        list.insert(list.partition_point(|&other| other >= x), x);
+        list.truncate(n);
+        least = if list.len() == n { list[n - 1] } else { f32::NEG_INFINITY };
+    }
+    least
+}
+
+/// Leaves the fewest likely ones whose weights reach `top_p` of all. Halves the range in which the last of them lies, so that a
+/// flat distribution over a large vocabulary takes linear time as well.
+fn keep_nucleus(row: &[f32], weights: &[f32], top_p: f32, kept: &mut Vec<u32>) {
+    let weight = |id: u32| f64::from(weights[id as usize]);
+    let total: f64 = kept.iter().map(|&id| weight(id)).sum();
+    let mut wanted = f64::from(top_p) * total;
+    // All tokens below this together weigh less than what may be left out.
+    let negligible = (total - wanted) / kept.len() as f64;
+    kept.retain(|&id| weight(id) >= negligible);
+    let (mut from, mut to) = (0, kept.len());
+    while to - from > SORTED_AT_ONCE {
+        let half = (to - from) / 2;
+        kept[from..to].select_nth_unstable_by(half, |&a, &b| likelier(row, a, b));
+        let sum: f64 = kept[from..from + half].iter().map(|&id| weight(id)).sum();
+        if sum >= wanted {
+            to = from + half;
+        } else {
+            wanted -= sum;
+            from += half;
+        }
+    }
+    kept[from..to].sort_unstable_by(|&a, &b| likelier(row, a, b));
+    let mut before = 0.0;
+    let enough = kept[from..to].iter().position(|&id| {
+        before += weight(id);
+        before >= wanted
+    });
+    kept.truncate(enough.map_or(to, |last| from + last + 1));
+}

@@ -1,0 +1,128 @@
+//! One step: what each sequence feeds, and how the threads share it.
+//!
+//! Each thread takes its sequences through the whole model and draws their next tokens while the logits are still in its caches;
+//! nobody waits for anybody but at the end of the step.
+
+use evenkeel_model::decode::Step;
+use evenkeel_model::{Config, Decoder, parameter_specs};
+
+use super::sequence::{Finish, Sequence};
+use crate::sampling::Sampler;
+use crate::sampling::random::uniform;
+use crate::settings::LogprobsMode;
+
+/// A model up to this size lies in a core's own caches, or nearly.
+const CACHED_BYTES: usize = 8 << 20;
+/// Shares for each thread of such a model.
+const SHARES_OF_A_THREAD: usize = 4;
+/// Tokens below which a share costs more by itself than it can even out.
+const LEAST_SHARE: usize = 32;
+
+/// Decides how many ids each sequence feeds: one where it decodes, and of prompts as many as `prefill` in all. Returns the sum.
+pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
+    let mut total = 0;
+    for sequence in sequences {
+        sequence.drew = false;
+        let pending = sequence.pending();
+        let decodes = pending == 1 && sequence.generated() > 0;
+        sequence.planned = if decodes { 1 } else { pending.min(prefill) };
+        if !decodes {
+            prefill -= sequence.planned;
+        }
+        total += sequence.planned;
+    }
+    total
+}
+
+/// Into how many shares a step may be cut at most.
+///
+/// One for each thread is what a step costs least with. But then the thread that gets its processor last ends the step for all:
+/// where the weights of the whole model lie in the caches, and to read them once more costs little, there are more, and whoever
+/// is there takes the next.
+pub(super) fn most_shares(config: &Config, threads: usize) -> usize {
+    let bytes: usize = parameter_specs(config).0.iter().map(|spec| 4 * spec.shape.iter().product::<usize>()).sum();
+    threads * if bytes <= CACHED_BYTES { SHARES_OF_A_THREAD } else { 1 }
+}
+
+/// Computes what was planned and takes the tokens that follow, on the threads of the pool that this runs in.
+pub(super) fn step(
+    decoder: &Decoder,
+    mode: LogprobsMode,
+    sequences: &mut [Sequence],
+    samplers: &mut [Sampler],
+    threads: usize,
+) {
+    let total: usize = sequences.iter().map(|sequence| sequence.planned).sum();
+    let mut left = (sequences, total);
+    let parts = (total / LEAST_SHARE).clamp(threads, samplers.len());
+    rayon::scope(|scope| {
+        for (part, sampler) in samplers[..parts].iter_mut().enumerate() {
+            let (sequences, tokens) = left;
+            let share = tokens.div_ceil(parts - part);
+            let mut taken = 0;
+            let count = match part + 1 == parts {
+                true => sequences.len(),
+                false => sequences
+                    .iter()
+                    .position(|sequence| {
+                        let enough = taken >= share;
+                        taken += if enough { 0 } else { sequence.planned };
+                        enough
+                    })
+                    .unwrap_or(sequences.len()),
+            };
+            let (mine, rest) = sequences.split_at_mut(count);
+            left = (rest, tokens - taken);
+            // The last share is this thread's own.
+            if part + 1 == parts {
+                run(decoder, mode, mine, sampler);
+                break;
+            }
+            scope.spawn(move |_| run(decoder, mode, mine, sampler));
+        }
+    });
+}
+
+/// One thread's sequences.
+fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sampler: &mut Sampler) {
+    let mut steps: Vec<Step<'_>> = sequences
+        .iter_mut()
+        .filter(|sequence| sequence.planned > 0)
+        .filter_map(|sequence| {
+            let cache = sequence.cache.as_mut()?;
+            let from = cache.len();
+            Some(Step { cache, ids: &sequence.ids[from..from + sequence.planned] })
+        })
+        .collect();
+    if steps.is_empty() {
+        return;
+    }
+    let logits = decoder.step(&mut steps);
+    drop(steps);
+    let planned = sequences.iter_mut().filter(|sequence| sequence.planned > 0);
+    let mut logits = match logits {
+        Ok(logits) => logits,
+        Err(error) => {
+            // Requests were checked when they came: this is the machine's fault (memory), and said to all whom it hit.
+            tracing::error!(%error, "a decoding step failed");
+            for sequence in planned {
+                sequence.finish = Some(Finish::Error(error.to_string()));
+            }
+            return;
+        }
+    };
+    let vocabulary = decoder.config().vocab_size;
+    for (sequence, row) in planned.zip(logits.chunks_exact_mut(vocabulary)) {
+        // A part of a prompt says nothing about what follows all of it.
+        if sequence.pending() > 0 {
+            continue;
+        }
+        let generated = sequence.generated();
+        let number = uniform(sequence.seed, generated as u64);
+        let mut top = std::mem::take(sequence.top_mut());
+        let sampling = sequence.sampling();
+        let drawn = sampler.draw(row, sampling, mode, generated < sampling.min_tokens, number, &mut top);
+        *sequence.top_mut() = top;
+        sequence.take(drawn);
+    }
+}

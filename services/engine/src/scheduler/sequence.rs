@@ -1,0 +1,181 @@
+//! One sample while it is made.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use evenkeel_model::SequenceCache;
+
+use super::{Job, Permit};
+use crate::metrics::Times;
+use crate::sampling::{Drawn, NotFinite, Sampling};
+use crate::text::{Stopped, Tokenizer, Transcript};
+
+/// Why a sample ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Finish {
+    /// The end of sequence.
+    End,
+    /// A token of the request or of the model's own list.
+    StopToken(u32),
+    /// A text of the request.
+    StopText(String),
+    /// `max_tokens`, or the end of the context.
+    Length,
+    /// Somebody ended it from outside.
+    Abort,
+    /// The model computed no numbers.
+    Error(String),
+}
+
+/// Tokens of one sample: all of them, or those since the last time.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// Which sample of the request.
+    pub(crate) index: usize,
+    pub(crate) ids: Vec<u32>,
+    /// Of each token, where the request asked for them.
+    pub(crate) logprobs: Vec<f32>,
+    /// As many for each token as the request asked for, the likeliest first.
+    pub(crate) top: Vec<(u32, f32)>,
+    pub(crate) finish: Option<Finish>,
+}
+
+pub(super) struct Sequence {
+    pub(super) job: Arc<Job>,
+    pub(super) index: usize,
+    pub(super) seed: u64,
+    /// The prompt, then what was generated. Empty until it is admitted.
+    pub(super) ids: Vec<u32>,
+    /// Keys and values of the first of them. `None` until it is admitted.
+    pub(super) cache: Option<SequenceCache>,
+    /// Ids that the next step feeds.
+    pub(super) planned: usize,
+    /// Whether the last step drew a token.
+    pub(super) drew: bool,
+    pub(super) finish: Option<Finish>,
+    pub(super) times: Times,
+    logprobs: Vec<f32>,
+    top: Vec<(u32, f32)>,
+    /// Generated tokens that were told of.
+    told: usize,
+    transcript: Option<Transcript>,
+    /// Held until the sample leaves the engine.
+    _permit: Option<Permit>,
+}
+
+impl Sequence {
+    pub(super) fn new(job: Arc<Job>, index: usize, seed: u64, permit: Option<Permit>) -> Self {
+        let times = Times::new(job.arrived);
+        Self {
+            job,
+            index,
+            seed,
+            ids: Vec::new(),
+            cache: None,
+            planned: 0,
+            drew: false,
+            finish: None,
+            times,
+            logprobs: Vec::new(),
+            top: Vec::new(),
+            told: 0,
+            transcript: None,
+            _permit: permit,
+        }
+    }
+
+    /// Makes it ready to run.
+    pub(super) fn begin(&mut self, cache: SequenceCache, tokenizer: Option<&Arc<Tokenizer>>) {
+        let sampling = &self.job.sampling;
+        self.ids.reserve_exact(self.reserved());
+        self.ids.extend_from_slice(&self.job.prompt);
+        self.cache = Some(cache);
+        self.times.started = Some(Instant::now());
+        if let Some(tokenizer) = tokenizer.filter(|_| !sampling.stop.is_empty()) {
+            self.transcript = Some(Transcript::new(tokenizer.clone(), &self.job.prompt, sampling));
+        }
+    }
+
+    /// Tokens of the cache's budget that are its own: as long as it may become.
+    pub(super) fn reserved(&self) -> usize {
+        self.job.prompt.len() + self.job.sampling.max_tokens
+    }
+
+    /// Ids that are not in the cache yet: one of a sequence that decodes, more of one that begins or begins again.
+    pub(super) fn pending(&self) -> usize {
+        self.ids.len() - self.cached()
+    }
+
+    pub(super) fn cached(&self) -> usize {
+        self.cache.as_ref().map_or(0, SequenceCache::len)
+    }
+
+    pub(super) fn generated(&self) -> usize {
+        self.ids.len().saturating_sub(self.job.prompt.len())
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.job.gone.load(Ordering::Acquire)
+    }
+
+    pub(super) fn sampling(&self) -> &Sampling {
+        &self.job.sampling
+    }
+
+    /// Alternatives go here while a token is drawn.
+    pub(super) fn top_mut(&mut self) -> &mut Vec<(u32, f32)> {
+        &mut self.top
+    }
+
+    /// Takes a token, or why there is none, and sees whether it was the last.
+    pub(super) fn take(&mut self, drawn: Result<Drawn, NotFinite>) {
+        let drawn = match drawn {
+            Ok(drawn) => drawn,
+            Err(error) => {
+                self.finish = Some(Finish::Error(error.to_string()));
+                return;
+            }
+        };
+        self.drew = true;
+        self.ids.push(drawn.id);
+        let sampling = &self.job.sampling;
+        if sampling.logprobs.is_some() {
+            self.logprobs.push(drawn.logprob);
+        }
+        self.finish = if Some(drawn.id) == sampling.end {
+            Some(Finish::End)
+        } else if sampling.stop_ids.contains(&drawn.id) {
+            Some(Finish::StopToken(drawn.id))
+        } else if self.generated() >= sampling.max_tokens {
+            // `max_tokens` never leads beyond the context: it was cut when the request came.
+            Some(Finish::Length)
+        } else {
+            None
+        };
+        let silent = matches!(self.finish, Some(Finish::End | Finish::StopToken(_)));
+        if let Some(Stopped(stop)) = self.transcript.as_mut().and_then(|transcript| transcript.push(drawn.id, silent))
+            && !silent
+        {
+            self.finish = Some(Finish::StopText(stop));
+        }
+    }
+
+    /// What there is to tell now, if anything.
+    pub(super) fn output(&mut self) -> Option<Output> {
+        let fresh = self.generated() - self.told.min(self.generated());
+        let due = match self.job.interval {
+            _ if self.finish.is_some() => true,
+            None => false,
+            // The first token at once, the others as they are asked for.
+            Some(interval) => fresh > 0 && (self.told == 0 || fresh >= interval),
+        };
+        if !due {
+            return None;
+        }
+        let ids = self.ids[self.ids.len() - fresh..].to_vec();
+        self.told += fresh;
+        let (logprobs, top) = (std::mem::take(&mut self.logprobs), std::mem::take(&mut self.top));
+        Some(Output { index: self.index, ids, logprobs, top, finish: self.finish.clone() })
+    }
+}

@@ -1,0 +1,85 @@
+//! The text of one sample while it grows: where it stops, and how much of it can be told already.
+
+use std::sync::Arc;
+
+use super::{Detokenizer, Tokenizer};
+
+/// Which of the request's texts ended a sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stopped(pub(crate) String);
+
+/// A sample's text.
+pub(crate) struct Transcript {
+    tokenizer: Arc<Tokenizer>,
+    detokenizer: Detokenizer,
+    text: String,
+    tokens: usize,
+    stop: Arc<[String]>,
+    keep_stop: bool,
+    min_tokens: usize,
+    /// Characters that may still turn out to begin a stop text.
+    held: usize,
+    /// Bytes of the text that were told.
+    told: usize,
+}
+
+impl Transcript {
+    /// For what follows `prompt`. Until there are more than `min_tokens` tokens nothing stops it.
+    pub(crate) fn new(tokenizer: Arc<Tokenizer>, prompt: &[u32], sampling: &crate::sampling::Sampling) -> Self {
+        let longest = sampling.stop.iter().map(|stop| stop.chars().count()).max().unwrap_or(0);
+        Self {
+            detokenizer: Detokenizer::new(&tokenizer, prompt, sampling.skip_special),
+            tokenizer,
+            text: String::new(),
+            tokens: 0,
+            stop: sampling.stop.clone(),
+            keep_stop: sampling.keep_stop,
+            min_tokens: sampling.min_tokens,
+            held: if sampling.keep_stop { 0 } else { longest.saturating_sub(1) },
+            told: 0,
+        }
+    }
+
+    /// Adds a token; the stop text that it completed, if any. A token that ended the sample by itself leaves no text
+    /// (`silent`).
+    pub(crate) fn push(&mut self, id: u32, silent: bool) -> Option<Stopped> {
+        self.tokens += 1;
+        if silent && !self.keep_stop {
+            return None;
+        }
+        let before = self.text.len();
+        self.detokenizer.push(&self.tokenizer, id, &mut self.text);
+        if self.tokens <= self.min_tokens || self.text.len() == before {
+            return None;
+        }
+        // The one that is complete first; among those that end together, the first of the request.
+        let found = self.stop.iter().filter_map(|stop| {
+            let from = (0..=before.saturating_sub(stop.len())).rev().find(|&at| self.text.is_char_boundary(at))?;
+            let starts = self.text[from..].match_indices(stop.as_str()).map(|(at, _)| from + at);
+            let start = starts.into_iter().find(|start| start + stop.len() > before)?;
+            Some((start + stop.len(), start, stop))
+        });
+        let (end, start, stop) = found.min_by_key(|&(end, _, _)| end)?;
+        let stopped = Stopped(stop.clone());
+        self.text.truncate(if self.keep_stop { end } else { start });
+        Some(stopped)
+    }
+
+    /// The whole text.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What can be told since the last call; everything once the sample has ended.
+    pub(crate) fn tell(&mut self, ended: bool) -> &str {
+        let held = if ended { 0 } else { self.held };
+        let end = match held {
+            0 => self.text.len(),
+            held => self.text.char_indices().nth_back(held - 1).map_or(0, |(at, _)| at),
+        };
+        // A stop text takes back what was held, never what was told.
+        let from = self.told.min(end);
+        self.told = from.max(end);
+        &self.text[from..end]
+    }
+}

@@ -1,0 +1,12 @@
+//! The engine from outside: over HTTP, as a client sees it.
+#![allow(clippy::unwrap_used, reason = "a test binary, helpers and all")]
+
+mod answers;
+mod control;
+mod limits;
+mod real_vllm;
+mod refusals;
+mod seeds;
+mod start;
+mod stopping;
+mod support;

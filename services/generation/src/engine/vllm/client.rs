@@ -1,0 +1,138 @@
+//! HTTP clients of an engine: pools of connections that are kept, and a count of those that were made.
+
+use std::future::Future;
+#[cfg(feature = "tls")]
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::GenerationError;
+use crate::engine::EngineError;
+use crate::settings::{EngineConfig, GenerationConfig};
+
+/// How many connections were made. Whoever knows that none was made since can tell that an engine did not restart.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Connects(Arc<AtomicU64>);
+
+impl Connects {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl<S> Layer<S> for Connects {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted { inner, connects: self.clone() }
+    }
+}
+
+/// A connector whose connections are counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Counted<S> {
+    inner: S,
+    connects: Connects,
+}
+
+impl<S, T> Service<T> for Counted<S>
+where
+    S: Service<T>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, target: T) -> Self::Future {
+        let (connecting, connects) = (self.inner.call(target), self.connects.clone());
+        Box::pin(async move {
+            let connection = connecting.await?;
+            // Before anything can be sent over it.
+            connects.0.fetch_add(1, Ordering::Release);
+            Ok(connection)
+        })
+    }
+}
+
+/// What the settings' files say, read once.
+#[derive(Debug, Clone)]
+pub(crate) struct Files {
+    headers: HeaderMap,
+    #[cfg(feature = "tls")]
+    ca: Vec<reqwest::Certificate>,
+}
+
+impl Files {
+    pub(crate) fn read(config: &GenerationConfig) -> Result<Self, GenerationError> {
+        let mut headers = HeaderMap::new();
+        if let Some(path) = &config.api_key_file {
+            let failed =
+                |message: String| GenerationError::File { setting: "api_key_file", path: path.clone(), message };
+            let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+            let key = text.trim();
+            let visible = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+            let value = visible.then(|| HeaderValue::try_from(format!("Bearer {key}")).ok()).flatten();
+            let mut value =
+                value.ok_or_else(|| failed("holds no key, allowed: visible ASCII characters".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(Self {
+            headers,
+            #[cfg(feature = "tls")]
+            ca: config.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default(),
+        })
+    }
+
+    /// A client for one engine.
+    pub(crate) fn client(
+        &self,
+        config: &EngineConfig,
+        connects: Option<Connects>,
+    ) -> Result<reqwest::Client, EngineError> {
+        #[cfg(feature = "tls")]
+        {
+            // Whoever came first has chosen; an error says just that.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let mut builder = reqwest::Client::builder()
+            .default_headers(self.headers.clone())
+            .connect_timeout(Duration::from_millis(config.connect_timeout_ms))
+            .pool_idle_timeout(Duration::from_millis(config.idle_connection_ms))
+            .tcp_nodelay(true)
+            // Engines are where the settings say, and nowhere else.
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy();
+        #[cfg(feature = "tls")]
+        if !self.ca.is_empty() {
+            builder = builder.tls_certs_only(self.ca.iter().cloned());
+        }
+        if let Some(connects) = connects {
+            builder = builder.connector_layer(connects);
+        }
+        builder.build().map_err(|error| super::http::transport("client", error))
+    }
+}
+
+#[cfg(feature = "tls")]
+fn read_certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, GenerationError> {
+    let failed = |message: String| GenerationError::File { setting: "ca_file", path: path.to_owned(), message };
+    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    match reqwest::Certificate::from_pem_bundle(&bytes) {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(failed("holds no certificate, allowed: PEM".to_owned())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}

@@ -1,0 +1,84 @@
+//! Health and weights: vLLM's development routes, one by one.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::VllmEngine;
+use crate::engine::{EngineError, EnginePause};
+
+/// Seconds after which the engine itself gives up on its workers. Longer than anybody waits here: the caller's deadline decides.
+const COLLECTIVE_TIMEOUT_S: u64 = 3600;
+
+impl VllmEngine {
+    pub(super) async fn check_health(&self) -> Result<(), EngineError> {
+        self.control.get("/health", self.control_timeout).await.map(drop)
+    }
+
+    /// What the engine says that its weights are. `None` before vLLM 0.28, which has no such route.
+    pub(super) async fn weight_info(&self) -> Result<Option<String>, EngineError> {
+        #[derive(Deserialize)]
+        struct Info {
+            weight_version: Value,
+        }
+        let body = match self.control.get("/weight_info", self.control_timeout).await {
+            Ok(body) => body,
+            Err(error) if error.is_missing_route() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        match serde_json::from_slice::<Info>(&body) {
+            Ok(Info { weight_version: Value::String(label) }) => Ok(Some(label)),
+            Ok(Info { weight_version: Value::Null }) => Ok(None),
+            // Somebody wrote a number.
+            Ok(Info { weight_version }) => Ok(Some(weight_version.to_string())),
+            Err(error) => Err(EngineError::answer("weight_info", error, "an object with weight_version")),
+        }
+    }
+
+    pub(super) async fn post_pause(&self, mode: EnginePause, clear_cache: bool) -> Result<(), EngineError> {
+        let mode = match mode {
+            EnginePause::Abort => "abort",
+            EnginePause::Wait => "wait",
+        };
+        let query = format!("?mode={mode}&clear_cache={clear_cache}");
+        // An engine that waits for its samples takes as long as they do.
+        self.control.post("/pause", &query, None, None).await.map(drop)
+    }
+
+    pub(super) async fn reload_weights(&self, path: &str) -> Result<(), EngineError> {
+        let body = json!({
+            "method": "reload_weights",
+            "kwargs": { "weights_path": path },
+            "timeout": COLLECTIVE_TIMEOUT_S,
+        });
+        self.control.post("/collective_rpc", "", Some(&body), None).await.map(drop)
+    }
+
+    /// False before vLLM 0.28, which has no such route.
+    pub(super) async fn update_weight_version(&self, label: &str) -> Result<bool, EngineError> {
+        let body = json!({ "new_version": label });
+        match self.control.post("/update_weight_version", "", Some(&body), Some(self.control_timeout)).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_missing_route() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn post_resume(&self) -> Result<(), EngineError> {
+        self.control.post("/resume", "", None, Some(self.control_timeout)).await.map(drop)
+    }
+
+    /// `None` where there are no such routes.
+    pub(super) async fn is_paused(&self) -> Result<Option<bool>, EngineError> {
+        #[derive(Deserialize)]
+        struct Paused {
+            is_paused: bool,
+        }
+        match self.control.get("/is_paused", self.control_timeout).await {
+            Ok(body) => serde_json::from_slice::<Paused>(&body)
+                .map(|paused| Some(paused.is_paused))
+                .map_err(|error| EngineError::answer("is_paused", error, "an object with is_paused")),
+            Err(error) if error.is_missing_route() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

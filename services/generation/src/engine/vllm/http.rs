@@ -1,0 +1,161 @@
+//! Requests and answers, bounded in time and size.
+
+use std::error::Error;
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::{Client, Response};
+use serde_json::Value;
+
+use crate::engine::EngineError;
+
+/// Longest answer to anything but a sample, and longest body of an error that is looked at.
+const SMALL: usize = 1 << 20;
+/// Longest message of an engine that is repeated, in characters.
+const MAX_MESSAGE_CHARS: usize = 400;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// One server.
+#[derive(Debug, Clone)]
+pub(super) struct Http {
+    endpoint: String,
+    client: Client,
+}
+
+impl Http {
+    pub(super) fn new(endpoint: &str, client: Client) -> Self {
+        Self { endpoint: endpoint.to_owned(), client }
+    }
+
+    /// Sends a body and waits for the head of the answer, which is a success.
+    pub(super) async fn post_json(
+        &self,
+        route: &'static str,
+        body: Vec<u8>,
+        traceparent: &str,
+    ) -> Result<Response, EngineError> {
+        let mut request = self.client.post(format!("{}{route}", self.endpoint)).header(CONTENT_TYPE, JSON).body(body);
+        if !traceparent.is_empty() {
+            request = request.header("traceparent", traceparent);
+        }
+        succeeded(route, request.send().await.map_err(|error| transport(route, error))?).await
+    }
+
+    /// Asks, and reads the whole answer, in this time.
+    pub(super) async fn get(&self, route: &'static str, timeout: Duration) -> Result<Vec<u8>, EngineError> {
+        let request = self.client.get(format!("{}{route}", self.endpoint));
+        within(route, timeout, async {
+            let response = request.send().await.map_err(|error| transport(route, error))?;
+            read_all(route, &mut succeeded(route, response).await?, SMALL).await
+        })
+        .await
+    }
+
+    /// Tells, and reads the whole answer, in this time; `None` leaves the time to the caller.
+    pub(super) async fn post(
+        &self,
+        route: &'static str,
+        query: &str,
+        body: Option<&Value>,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<u8>, EngineError> {
+        let mut request = self.client.post(format!("{}{route}{query}", self.endpoint));
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, JSON).body(body.to_string());
+        }
+        let exchange = async {
+            let response = request.send().await.map_err(|error| transport(route, error))?;
+            read_all(route, &mut succeeded(route, response).await?, SMALL).await
+        };
+        match timeout {
+            Some(timeout) => within(route, timeout, exchange).await,
+            None => exchange.await,
+        }
+    }
+}
+
+async fn within<T>(
+    route: &'static str,
+    timeout: Duration,
+    exchange: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
+    let after_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(EngineError::Timeout { route, after_ms }))
+}
+
+/// The body, at most `limit` bytes of it.
+pub(super) async fn read_all(
+    route: &'static str,
+    response: &mut Response,
+    limit: usize,
+) -> Result<Vec<u8>, EngineError> {
+    let announced = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    let mut body = Vec::with_capacity(announced.min(limit));
+    while let Some(chunk) = response.chunk().await.map_err(|error| transport(route, error))? {
+        if body.len() + chunk.len() > limit {
+            return Err(EngineError::answer("body", format_args!("over {limit} bytes"), "at most max_answer_bytes"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// The response, unless its status says no.
+async fn succeeded(route: &'static str, mut response: Response) -> Result<Response, EngineError> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let body = read_all(route, &mut response, SMALL).await.unwrap_or_default();
+    let message = message_of(&body);
+    Err(match status.as_u16() {
+        400 | 413 | 422 => EngineError::Refused { route, message },
+        status => EngineError::Status { route, status, message },
+    })
+}
+
+/// What an error's body says: engines write it in four ways.
+pub(super) fn message_of(body: &[u8]) -> String {
+    let parsed: Option<Value> = serde_json::from_slice(body).ok();
+    let said = parsed.as_ref().and_then(|value| {
+        let error = value.get("error").or_else(|| value.get("detail")).or_else(|| value.get("message"))?;
+        error.get("message").unwrap_or(error).as_str().map(str::to_owned).or_else(|| Some(error.to_string()))
+    });
+    let text = said.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
+    match text.char_indices().nth(MAX_MESSAGE_CHARS) {
+        None if text.is_empty() => "without a message".to_owned(),
+        None => text,
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
+/// A transport error with everything behind it; by itself it says nothing.
+pub(super) fn transport(route: &'static str, error: reqwest::Error) -> EngineError {
+    let error = error.without_url();
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let part = error.to_string();
+        if !message.contains(&part) {
+            message.push_str(": ");
+            message.push_str(&part);
+        }
+        source = error.source();
+    }
+    EngineError::Transport { route, message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message_of;
+
+    #[test]
+    fn the_ways_of_saying_no_are_understood() {
+        assert_eq!(message_of(br#"{"error":{"message":"too long","code":400}}"#), "too long");
+        assert_eq!(message_of(br#"{"error":"cannot pause"}"#), "cannot pause");
+        assert_eq!(message_of(br#"{"detail":"Not Found"}"#), "Not Found");
+        assert_eq!(message_of(b"<html>bad gateway"), "<html>bad gateway");
+        assert_eq!(message_of(b""), "without a message");
+        assert!(message_of("ä".repeat(10_000).as_bytes()).len() < 1000);
+    }
+}

@@ -1,0 +1,120 @@
+//! vLLM over HTTP, and whatever speaks as it does: `/v1/completions` with token ids for samples, its development routes
+//! (`VLLM_SERVER_DEV_MODE=1`) for weights.
+
+mod answer;
+mod client;
+mod control;
+mod frames;
+mod http;
+mod probe;
+mod request;
+mod stream;
+
+pub(crate) use client::{Connects, Files};
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::RwLock;
+
+use super::{Boxed, Draw, Ending, Engine, EngineError, EngineInfo, EnginePause, Tokens, believe};
+use crate::settings::GenerationConfig;
+use http::Http;
+
+/// Where samples are asked for.
+const COMPLETIONS: &str = "/v1/completions";
+
+/// One vLLM server.
+pub(crate) struct VllmEngine {
+    endpoint: String,
+    /// For samples. Their connections are counted.
+    samples: Http,
+    /// For everything else, so that a full pool of samples does not hold up a question about health.
+    control: Http,
+    connects: Connects,
+    /// Name of the model, once the engine was probed.
+    model: RwLock<Arc<str>>,
+    wanted_model: Option<String>,
+    control_timeout: Duration,
+    max_answer_bytes: usize,
+}
+
+impl VllmEngine {
+    /// The engine at `endpoint`; nothing is sent yet.
+    pub(crate) fn new(endpoint: &str, config: &GenerationConfig, files: &Files) -> Result<Self, EngineError> {
+        let endpoint = endpoint.trim_end_matches('/').to_owned();
+        let connects = Connects::default();
+        let samples = files.client(&config.engine, Some(connects.clone()))?;
+        let control = files.client(&config.engine, None)?;
+        Ok(Self {
+            samples: Http::new(&endpoint, samples),
+            control: Http::new(&endpoint, control),
+            endpoint,
+            connects,
+            model: RwLock::new(config.model.as_deref().unwrap_or_default().into()),
+            wanted_model: config.model.clone(),
+            control_timeout: Duration::from_millis(config.engine.control_timeout_ms),
+            max_answer_bytes: config.max_answer_bytes,
+        })
+    }
+
+    async fn draw(&self, draw: Draw<'_>, tokens: &mut Tokens) -> Result<Ending, EngineError> {
+        let model = Arc::clone(&*self.model.read().await);
+        let body = request::body(&model, &draw);
+        let mut response = self.samples.post_json(COMPLETIONS, body, draw.traceparent).await?;
+        let ending = if draw.stream {
+            stream::read(&mut response, &draw, self.max_answer_bytes, tokens).await?
+        } else {
+            let bytes = http::read_all(COMPLETIONS, &mut response, self.max_answer_bytes).await?;
+            answer::parse(&bytes, draw.token_ids, tokens)?
+        };
+        believe(tokens, ending, &draw)?;
+        Ok(ending)
+    }
+}
+
+impl Engine for VllmEngine {
+    fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    fn connections(&self) -> u64 {
+        self.connects.count()
+    }
+
+    fn probe(&self) -> Boxed<'_, EngineInfo> {
+        Box::pin(self.find_out())
+    }
+
+    fn health(&self) -> Boxed<'_, ()> {
+        Box::pin(self.check_health())
+    }
+
+    fn samples(&self) -> Boxed<'_, ()> {
+        Box::pin(async { self.tiny_sample().await.map(drop) })
+    }
+
+    fn sample<'a>(&'a self, draw: Draw<'a>, tokens: &'a mut Tokens) -> Boxed<'a, Ending> {
+        Box::pin(self.draw(draw, tokens))
+    }
+
+    fn weights(&self) -> Boxed<'_, Option<String>> {
+        Box::pin(self.weight_info())
+    }
+
+    fn pause(&self, mode: EnginePause, clear_cache: bool) -> Boxed<'_, ()> {
+        Box::pin(self.post_pause(mode, clear_cache))
+    }
+
+    fn load<'a>(&'a self, path: &'a str) -> Boxed<'a, ()> {
+        Box::pin(self.reload_weights(path))
+    }
+
+    fn name_weights<'a>(&'a self, label: &'a str) -> Boxed<'a, bool> {
+        Box::pin(self.update_weight_version(label))
+    }
+
+    fn resume(&self) -> Boxed<'_, ()> {
+        Box::pin(self.post_resume())
+    }
+}

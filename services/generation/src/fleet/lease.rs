@@ -1,0 +1,40 @@
+//! An engine in the hands of one sample.
+
+use std::sync::Arc;
+
+use super::board::Grant;
+use super::session::Session;
+use super::{Fleet, Member};
+
+/// A sample's place on an engine; dropping it gives the place back.
+pub(crate) struct Lease {
+    fleet: Arc<Fleet>,
+    grant: Grant,
+}
+
+impl Lease {
+    pub(super) fn new(fleet: Arc<Fleet>, grant: Grant) -> Self {
+        Self { fleet, grant }
+    }
+
+    /// Number of the engine.
+    pub(crate) fn engine(&self) -> usize {
+        self.grant.engine
+    }
+
+    /// The engine.
+    pub(crate) fn member(&self) -> &Member {
+        &self.fleet.members[self.grant.engine]
+    }
+
+    /// The engine's time under its present weights.
+    pub(crate) fn session(&self) -> &Session {
+        &self.grant.session
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.fleet.give_back(&self.grant);
+    }
+}

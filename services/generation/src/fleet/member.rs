@@ -1,0 +1,64 @@
+//! One engine as the service knows it, besides its place on the board.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Notify;
+
+use crate::engine::{Engine, EngineInfo};
+use crate::weights::Target;
+
+/// One engine with what the service knows of it.
+pub(crate) struct Member {
+    /// Unique: host and port.
+    pub(crate) name: String,
+    pub(crate) engine: Box<dyn Engine>,
+    /// What it is, since it was first probed.
+    pub(crate) info: OnceLock<EngineInfo>,
+    /// Held by whoever changes or examines it.
+    pub(crate) control: tokio::sync::Mutex<Control>,
+    /// It should be looked at now.
+    pub(crate) kick: Notify,
+    /// A sample left it.
+    pub(super) idle: Notify,
+    /// Up to which of its connections its weights were confirmed.
+    pub(super) confirmed: AtomicU64,
+    pub(super) confirming: tokio::sync::Mutex<()>,
+}
+
+/// What is remembered from one examination of an engine to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// The weights that it was given and has not been lost with since: all there is to know of an engine that does not say.
+    pub(crate) applied: Option<Arc<Target>>,
+    /// Unanswered questions in a row.
+    pub(crate) unanswered: u32,
+    /// Attempts in a row to bring it back.
+    pub(crate) attempts: u32,
+    /// A change of its weights was begun and not finished: whatever it says, they may be half of each.
+    pub(crate) tainted: bool,
+}
+
+impl Control {
+    /// Whether an engine that says this has these weights.
+    pub(crate) fn has(&self, target: &Target, says: Option<&str>) -> bool {
+        !self.tainted && (target.is(says) || (says.is_none() && self.applied.as_deref() == Some(target)))
+    }
+}
+
+impl Member {
+    pub(super) fn new(engine: Box<dyn Engine>) -> Self {
+        let endpoint = engine.endpoint();
+        let name = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest).to_owned();
+        Self {
+            name,
+            engine,
+            info: OnceLock::new(),
+            control: tokio::sync::Mutex::default(),
+            kick: Notify::new(),
+            idle: Notify::new(),
+            confirmed: AtomicU64::new(0),
+            confirming: tokio::sync::Mutex::default(),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What an item asks for, checked before it costs anything.
+
+use evenkeel_proto::v1::GenerateItem;
+use evenkeel_proto::{FieldError, SamplingSettings, check_token_ids, flatten};
+
+/// vLLM raises temperatures between 0 and this one to it, and says so only in its log.
+const LEAST_TEMPERATURE: f32 = 0.01;
+
+/// An item that can be sampled.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// Prompt and the response that there is already.
+    pub(super) token_ids: Vec<u32>,
+    /// How much of it is the prompt.
+    pub(super) prompt_tokens: usize,
+    /// `max_tokens` fits the context.
+    pub(super) sampling: SamplingSettings,
+}
+
+/// What items must fit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Longest sequence.
+    pub(super) context_tokens: u32,
+    /// Ids are below it. 0 where it is not known.
+    pub(super) vocabulary_size: u32,
+}
+
+impl Plan {
+    /// Refuses what no engine could sample rightly.
+    pub(super) fn check(item: &GenerateItem, limits: Limits) -> Result<Self, FieldError> {
+        let vocabulary = if limits.vocabulary_size == 0 { u32::MAX } else { limits.vocabulary_size };
+        check_token_ids("prompt_token_ids", &item.prompt_token_ids, vocabulary)?;
+        let prefix = flatten(&item.prefix_segments)
+            .map_err(|error| FieldError { field: format!("prefix_{}", error.field), ..error })?;
+        if !prefix.token_ids.is_empty() {
+            check_token_ids("prefix_segments[].token_ids", &prefix.token_ids, vocabulary)?;
+        }
+        let sampling = item.sampling.as_ref().ok_or_else(|| FieldError::missing("sampling", "settings"))?;
+        let mut sampling = SamplingSettings::try_from(sampling).map_err(|error| error.within("sampling"))?;
+        if sampling.temperature > 0.0 && sampling.temperature < LEAST_TEMPERATURE {
+            let allowed = format!("0, or at least {LEAST_TEMPERATURE}, below which engines round");
+            return Err(FieldError::new("sampling.temperature", sampling.temperature, allowed));
+        }
+        if !sampling.stop_token_ids.is_empty() {
+            check_token_ids("sampling.stop_token_ids", &sampling.stop_token_ids, vocabulary)?;
+        }
+        let prompt_tokens = item.prompt_token_ids.len();
+        let taken = prompt_tokens + prefix.token_ids.len();
+        let context = limits.context_tokens as usize;
+        if taken >= context {
+            let value = format!("{taken} ids with prefix_segments");
+            return Err(FieldError::new(
+                "prompt_token_ids",
+                value,
+                format!("at most {}, since the context is {context}", context.saturating_sub(1)),
+            ));
+        }
+        // The context ends a sample as `max_tokens` does; engines refuse what might not fit.
+        let left = u32::try_from(context - taken).unwrap_or(u32::MAX);
+        sampling.max_tokens = sampling.max_tokens.min(left);
+        sampling.min_tokens = sampling.min_tokens.min(sampling.max_tokens);
+        let token_ids = [item.prompt_token_ids.as_slice(), &prefix.token_ids].concat();
+        Ok(Self { token_ids, prompt_tokens, sampling })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_proto::v1::Segment;
+
+    use super::*;
+
+    const LIMITS: Limits = Limits { context_tokens: 10, vocabulary_size: 100 };
+
+    fn item() -> GenerateItem {
+        GenerateItem {
+            sample_id: "a".into(),
+            prompt_token_ids: vec![1, 2, 3],
+            sampling: Some(SamplingSettings::plain(4, 1).into()),
+            ..GenerateItem::default()
+        }
+    }
+
+    fn refused(change: impl Fn(&mut GenerateItem)) -> String {
+        let mut item = item();
+        change(&mut item);
+        Plan::check(&item, LIMITS).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_plan_continues_what_is_there_and_fits_the_context() {
+        let mut item = item();
+        item.prefix_segments = vec![Segment::sampled(vec![4, 5], vec![-1.0, -1.0], 0), Segment::injected(vec![6])];
+        item.sampling.as_mut().unwrap().max_tokens = Some(50);
+        let plan = Plan::check(&item, LIMITS).unwrap();
+        assert_eq!(plan.token_ids, [1, 2, 3, 4, 5, 6]);
+        assert_eq!((plan.prompt_tokens, plan.sampling.max_tokens), (3, 4));
+    }
+
+    #[test]
+    fn refusals_name_the_field() {
+        assert_eq!(refused(|i| i.prompt_token_ids.clear()), "prompt_token_ids is empty, allowed: at least one id");
+        assert_eq!(
+            refused(|i| i.prompt_token_ids[1] = 100),
+            "prompt_token_ids[1] is 100, allowed: an id below the vocabulary size 100"
+        );
+        assert_eq!(
+            refused(|i| i.prompt_token_ids = vec![1; 10]),
+            "prompt_token_ids is 10 ids with prefix_segments, allowed: at most 9, since the context is 10"
+        );
+        assert_eq!(refused(|i| i.sampling = None), "sampling is absent, allowed: settings");
+        assert_eq!(
+            refused(|i| i.sampling.as_mut().unwrap().max_tokens = Some(0)),
+            "sampling.max_tokens is 0, allowed: at least 1"
+        );
+        assert!(
+            refused(|i| i.sampling.as_mut().unwrap().temperature = Some(0.001))
+                .starts_with("sampling.temperature is 0.001")
+        );
+        assert!(
+            refused(|i| i.sampling.as_mut().unwrap().stop_token_ids = vec![5, 200])
+                .starts_with("sampling.stop_token_ids[1] is 200")
+        );
+        assert!(
+            refused(|i| i.prefix_segments = vec![Segment::injected(vec![])])
+                .starts_with("prefix_segments[0].token_ids is empty")
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! What is refused before anything is served, and what is waited for.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::support::{FakeEngine, Service, bounded, item, items, settings, weights};
+use evenkeel_common::config::Loader;
+use evenkeel_common::server::ServerConfig;
+use evenkeel_generation::{GenerationConfig, LogProbabilitySetting, bind};
+use evenkeel_proto::v1::{EngineHealth, LogProbabilityMode};
+
+async fn refused(config: GenerationConfig) -> String {
+    bind(config).await.err().expect("it should be refused").to_string()
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_are_refused() {
+    bounded(async {
+        let error = refused(GenerationConfig::default()).await;
+        assert_eq!(
+            error,
+            "setting `generation.endpoints is empty, allowed: at least one of http://HOST:PORT, https://HOST:PORT`"
+        );
+        let misspelt = Loader::new().text("x.toml", "max_itms = 3").unwrap().load::<GenerationConfig>();
+        assert!(misspelt.unwrap_err().to_string().contains("nearest allowed: `max_items`"));
+        let listed =
+            Loader::new().set(["endpoints=http://a:1,http://b:2"]).unwrap().load::<GenerationConfig>().unwrap();
+        assert_eq!(listed.settings.endpoints, ["http://a:1", "http://b:2"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_is_said_before_engines_are_asked() {
+    bounded(async {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listen = taken.local_addr().unwrap().to_string();
+        let config = GenerationConfig {
+            server: ServerConfig::on(&listen),
+            endpoints: vec!["http://127.0.0.1:1".into()],
+            ..GenerationConfig::default()
+        };
+        let error = refused(config).await;
+        assert!(error.contains(&listen) && error.contains("generation.server.listen"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_engine_with_raw_log_probabilities_is_refused_unless_they_are_wanted() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.shared.raw.store(true, Ordering::SeqCst);
+        let error = refused(settings(&[&engine])).await;
+        assert!(
+            error.contains("log_probabilities is raw") && error.contains("--logprobs-mode processed_logprobs"),
+            "{error}"
+        );
+        let raw = GenerationConfig { log_probabilities: LogProbabilitySetting::Raw, ..settings(&[&engine]) };
+        let rollout = Service::with(raw).await.draw(item("a", 1)).await;
+        assert_eq!(rollout.log_probability_mode(), LogProbabilityMode::Raw);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_an_engine_lacks_is_named() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let short = GenerationConfig { min_context_tokens: 4096, ..settings(&[&engine]) };
+        assert!(
+            refused(short)
+                .await
+                .ends_with("max_model_len is 512, allowed: at least generation.min_context_tokens, which is 4096")
+        );
+        let other = GenerationConfig { model: Some("qwen".into()), ..settings(&[&engine]) };
+        assert!(refused(other).await.ends_with("model is qwen, allowed: a model that it serves: fake"));
+        engine.fail("/version", 404, 100);
+        assert!(
+            refused(settings(&[&engine]))
+                .await
+                .ends_with("/version is not there, allowed: a server that speaks as vLLM does")
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_any_engine_the_service_does_not_start() {
+    bounded(async {
+        let mut engine = FakeEngine::start();
+        let mut config = settings(&[&engine]);
+        config.engine.startup_timeout_ms = 400;
+        engine.kill();
+        let error = refused(config).await;
+        assert!(error.starts_with("no engine answered within 4") && error.contains(&engine.endpoint()), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_half_started_engine_is_waited_for_and_a_late_one_joins() {
+    bounded(async {
+        let (slow, mut late) = (FakeEngine::start(), FakeEngine::start());
+        slow.fail("/health", 503, 3);
+        late.kill();
+        let service = Service::start(&[&slow, &late]).await;
+        assert_eq!(service.health().await, [EngineHealth::Healthy, EngineHealth::Open]);
+        service.update(weights(4)).await.unwrap();
+        late.restart();
+        service.until_health(&[EngineHealth::Healthy, EngineHealth::Healthy]).await;
+        let rollouts = service.draw_all(items(64)).await;
+        assert!(rollouts.values().all(|rollout| rollout.segments[0].policy_version == Some(4)));
+        assert!(rollouts.values().any(|rollout| rollout.engine == late.name()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_service_that_begins_anew_learns_the_version_from_its_engines() {
+    bounded(async {
+        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let first = Service::start(&[&one]).await;
+        first.update(weights(7)).await.unwrap();
+        first.server.kill().await.unwrap();
+        let second = Service::start(&[&one, &two]).await;
+        let status = second.status().await;
+        assert_eq!((status.policy_version, status.weights_digest), (7, format!("sha256:{:064x}", 7)));
+        assert_eq!(second.health().await, [EngineHealth::Healthy, EngineHealth::Stale]);
+        assert_eq!(second.draw(item("a", 1)).await.segments[0].policy_version, Some(7));
+        second.update(weights(7)).await.unwrap();
+        assert_eq!(second.health().await, [EngineHealth::Healthy, EngineHealth::Healthy]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_engine_that_was_left_paused_is_resumed_and_given_weights_first() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let dead = Service::start(&[&engine]).await;
+        engine.fail("/resume", 404, 100);
+        dead.update(weights(1)).await.unwrap();
+        dead.server.kill().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        engine.fail_no_more();
+        let service = Service::start(&[&engine]).await;
+        assert_eq!(service.health().await, [EngineHealth::Stale]);
+        service.update(weights(1)).await.unwrap();
+        assert_eq!(service.draw(item("a", 1)).await.segments[0].policy_version, Some(1));
+    })
+    .await;
+}

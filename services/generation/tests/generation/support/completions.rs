@@ -1,0 +1,199 @@
+//! `/v1/completions` of the scripted engine, whole and streamed.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::engine::{Act, App, Shared, VOCABULARY};
+
+/// Counts a request while it lives, however it ends.
+struct Live(Arc<Shared>);
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.0.live.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The `index`th token of a sample and its log-probability.
+pub(crate) fn token(body: &Value, label: &str, index: usize) -> (u64, f32) {
+    let mut hash = body["seed"].as_u64().unwrap();
+    let prompt = body["prompt"].as_array().unwrap();
+    let words = prompt.iter().map(|id| id.as_u64().unwrap()).chain(label.bytes().map(u64::from)).chain([index as u64]);
+    for word in words {
+        hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash ^= hash >> 29;
+    }
+    // Neither 0 nor 1, which would be the end.
+    (2 + hash % (VOCABULARY - 2), -(((hash >> 32) % 1000) as f32) / 256.0)
+}
+
+pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json<Value>) -> Response {
+    shared.asked.lock().unwrap().push(body.clone());
+    shared.live.fetch_add(1, Ordering::SeqCst);
+    let live = Live(Arc::clone(&shared));
+    let mut aborts = shared.aborts.subscribe();
+    let response = shared.checked("/v1/completions", || json!({})).await;
+    if !response.status().is_success() {
+        return response;
+    }
+    let mut paused = shared.paused.subscribe();
+    paused.wait_for(|paused| !paused).await.unwrap();
+    let probe = body["cache_salt"] == "probe";
+    let act = if probe { Act::Answer } else { (shared.script.lock().unwrap())(&body) };
+    let tick = match act {
+        Act::Hang => std::future::pending().await,
+        Act::Say(status, body) => return (StatusCode::from_u16(status).unwrap(), body).into_response(),
+        Act::Canned => {
+            let max = body["max_tokens"].as_u64().unwrap() as usize;
+            return ([("content-type", "application/json")], canned(&body, max)).into_response();
+        }
+        Act::Tick(tick) => tick,
+        _ => Duration::ZERO,
+    };
+    let label = shared.label.lock().unwrap().clone();
+    let max = body["max_tokens"].as_u64().unwrap() as usize;
+    let certain = body["top_k"] == 1 && !shared.raw.load(Ordering::SeqCst);
+    let draw = move |body: &Value, index: usize| {
+        let (id, value) = token(body, &label, index);
+        (id, if certain { 0.0 } else { value })
+    };
+    if body["stream"] == true {
+        return streamed(body, max, tick, act, draw, aborts, live).await;
+    }
+    let mut tokens = Vec::new();
+    let mut finish = "length";
+    for index in 0..max {
+        if !tick.is_zero() {
+            tokio::select! {
+                () = tokio::time::sleep(tick) => {}
+                _ = aborts.changed() => { finish = "abort"; break; }
+            }
+        }
+        tokens.push(draw(&body, index));
+    }
+    let text = whole(&body, &tokens, finish);
+    match act {
+        Act::Garble(change) => ([("content-type", "application/json")], change(text)).into_response(),
+        Act::Break(bytes) => broken(text, bytes),
+        _ => ([("content-type", "application/json")], text).into_response(),
+    }
+}
+
+fn whole(body: &Value, tokens: &[(u64, f32)], finish: &str) -> String {
+    let (ids, values): (Vec<u64>, Vec<f32>) = tokens.iter().copied().unzip();
+    let text: Vec<String> = ids.iter().map(u64::to_string).collect();
+    json!({
+        "id": "cmpl-1", "object": "text_completion", "created": 1, "model": "fake",
+        "choices": [{
+            "index": 0, "text": text.join(" "), "finish_reason": finish, "stop_reason": null,
+            "logprobs": {"text_offset": vec![0; ids.len()], "token_logprobs": values, "tokens": text, "top_logprobs": null},
+            "token_ids": ids, "prompt_token_ids": body["prompt"],
+        }],
+        "usage": {"prompt_tokens": body["prompt"].as_array().unwrap().len(), "completion_tokens": ids.len()},
+    })
+    .to_string()
+}
+
+/// Some bytes, then an end that is none.
+fn broken(text: String, bytes: usize) -> Response {
+    let (chunks, stream) = mpsc::channel::<Result<String, std::io::Error>>(4);
+    tokio::spawn(async move {
+        let _ = chunks.send(Ok(text[..bytes.min(text.len())].to_owned())).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let _ = chunks.send(Err(std::io::Error::other("broken"))).await;
+    });
+    Body::from_stream(ReceiverStream::new(stream)).into_response()
+}
+
+async fn streamed(
+    body: Value,
+    max: usize,
+    tick: Duration,
+    act: Act,
+    draw: impl Fn(&Value, usize) -> (u64, f32) + Send + 'static,
+    mut aborts: watch::Receiver<u64>,
+    live: Live,
+) -> Response {
+    let (chunks, stream) = mpsc::channel::<Result<String, std::io::Error>>(1024);
+    tokio::spawn(async move {
+        let _live = live;
+        let frame = |ids: Vec<u64>, values: Vec<f32>, finish: Value, first: bool| {
+            let prompt = if first { body["prompt"].clone() } else { Value::Null };
+            let choice = json!({"index": 0, "text": "", "token_ids": ids, "prompt_token_ids": prompt,
+                "logprobs": {"token_logprobs": values}, "finish_reason": finish});
+            format!("data: {}\n\n", json!({"id": "cmpl-1", "choices": [choice]}))
+        };
+        let change = |text: String| match act {
+            Act::Garble(change) => change(text),
+            _ => text,
+        };
+        for index in 0..max {
+            let mut finish = if index + 1 == max { json!("length") } else { Value::Null };
+            tokio::select! {
+                () = tokio::time::sleep(tick) => {}
+                _ = aborts.changed() => finish = json!("abort"),
+                () = chunks.closed() => return,
+            }
+            let aborted = finish == "abort";
+            let tokens = if aborted { vec![] } else { vec![draw(&body, index)] };
+            let (ids, values) = tokens.into_iter().unzip();
+            let text = change(frame(ids, values, finish, index == 0));
+            let cut = matches!(act, Act::Break(after) if index >= after);
+            let sent = if cut { Err(std::io::Error::other("broken")) } else { Ok(text) };
+            if chunks.send(sent).await.is_err() || cut {
+                return;
+            }
+            if aborted {
+                break;
+            }
+        }
+        let _ = chunks.send(Ok(change("data: [DONE]\n\n".into()))).await;
+    });
+    ([("content-type", "text/event-stream")], Body::from_stream(ReceiverStream::new(stream))).into_response()
+}
+
+/// An answer that is written once for each length.
+fn canned(body: &Value, max: usize) -> String {
+    static CANNED: Mutex<Vec<(usize, bool, String)>> = Mutex::new(Vec::new());
+    let stream = body["stream"] == true;
+    let mut canned = CANNED.lock().unwrap();
+    if let Some((_, _, text)) = canned.iter().find(|(length, streamed, _)| *length == max && *streamed == stream) {
+        return text.clone();
+    }
+    let tokens: Vec<(u64, f32)> = (0..max).map(|index| token(body, "default", index)).collect();
+    let text = if stream {
+        let frame = |(index, (id, value)): (usize, &(u64, f32))| {
+            let finish = if index + 1 == max { json!("length") } else { Value::Null };
+            let choice = json!({"index": 0, "text": "x", "token_ids": [id], "prompt_token_ids": null,
+                "logprobs": {"text_offset": [0], "token_logprobs": [value], "tokens": ["x"], "top_logprobs": [{"x": value}]}, "finish_reason": finish,
+                "stop_reason": null});
+            format!(
+                "data: {}\n\n",
+                json!({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "fake", "choices": [choice]})
+            )
+        };
+        tokens.iter().enumerate().map(frame).collect::<String>() + "data: [DONE]\n\n"
+    } else {
+        whole(body, &tokens, "length")
+    };
+    canned.push((max, stream, text.clone()));
+    text
+}
+
+/// The body of a plain request, for clients that ask directly.
+pub(crate) fn request_body(seed: u64, tokens: u32) -> String {
+    json!({
+        "model": "fake", "prompt": [3, 4, 5], "max_tokens": tokens, "temperature": 1.0, "seed": seed, "logprobs": 0,
+        "return_token_ids": true, "stream": false,
+    })
+    .to_string()
+}

@@ -1,0 +1,301 @@
+//! A server that speaks vLLM's HTTP and does what a script says. Its samples follow from prompt, seed and weights alone, as a real
+//! engine's do. It runs in a runtime of its own, so that it can be killed as a process is.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use super::completions::completions;
+
+/// Ids of the fake model are below it.
+pub(crate) const VOCABULARY: u64 = 64;
+/// Longest sequence of the fake model.
+pub(crate) const CONTEXT: u64 = 512;
+
+/// What becomes of one request for a sample.
+#[derive(Clone)]
+pub(crate) enum Act {
+    /// The sample, at once.
+    Answer,
+    /// The sample, a token in each of these.
+    Tick(Duration),
+    /// A sample from memory, the same for every seed.
+    Canned,
+    /// Nothing, ever.
+    Hang,
+    /// This status with this body.
+    Say(u16, String),
+    /// The body of the sample, changed.
+    Garble(fn(String) -> String),
+    /// That many bytes of the body of the sample, then the connection breaks.
+    Break(usize),
+}
+
+type Script = Box<dyn Fn(&Value) -> Act + Send + Sync>;
+
+/// What all handlers share.
+pub(crate) struct Shared {
+    pub(super) script: Mutex<Script>,
+    /// Routes that fail: route, status, how often.
+    failing: Mutex<Vec<(String, u16, usize)>>,
+    /// Every request but those for health and version.
+    pub(crate) log: Mutex<Vec<String>>,
+    /// Requests for samples.
+    pub(crate) asked: Mutex<Vec<Value>>,
+    /// Requests for samples that are not answered.
+    pub(crate) live: AtomicUsize,
+    pub(crate) label: Mutex<String>,
+    pub(crate) folder: Mutex<String>,
+    /// Model that it says to serve from.
+    pub(crate) root: Mutex<String>,
+    /// Log-probabilities before truncation.
+    pub(crate) raw: AtomicBool,
+    /// Nothing is answered any more, as of a process that was stopped.
+    pub(crate) frozen: AtomicBool,
+    /// What it is told about its weights is forgotten.
+    pub(crate) deaf: AtomicBool,
+    pub(super) paused: watch::Sender<bool>,
+    pub(super) aborts: watch::Sender<u64>,
+}
+
+/// The server.
+pub(crate) struct FakeEngine {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) address: SocketAddr,
+    runtime: Option<Runtime>,
+}
+
+impl FakeEngine {
+    pub(crate) fn start() -> Self {
+        let shared = Arc::new(Shared {
+            script: Mutex::new(Box::new(|_| Act::Answer)),
+            failing: Mutex::default(),
+            log: Mutex::default(),
+            asked: Mutex::default(),
+            live: AtomicUsize::new(0),
+            label: Mutex::new("default".into()),
+            folder: Mutex::default(),
+            root: Mutex::new("/nowhere/fake".into()),
+            raw: AtomicBool::new(false),
+            frozen: AtomicBool::new(false),
+            deaf: AtomicBool::new(false),
+            paused: watch::channel(false).0,
+            aborts: watch::channel(0).0,
+        });
+        let (runtime, address) = run(&shared, "127.0.0.1:0".parse().unwrap());
+        Self { shared, address, runtime: Some(runtime) }
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub(crate) fn script(&self, script: impl Fn(&Value) -> Act + Send + Sync + 'static) {
+        *self.shared.script.lock().unwrap() = Box::new(script);
+    }
+
+    /// The next `times` requests to `route` fail.
+    pub(crate) fn fail(&self, route: &str, status: u16, times: usize) {
+        self.shared.failing.lock().unwrap().push((route.into(), status, times));
+    }
+
+    pub(crate) fn fail_no_more(&self) {
+        self.shared.failing.lock().unwrap().clear();
+    }
+
+    /// Cuts every connection and frees the port.
+    pub(crate) fn kill(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+
+    /// Begins anew on the same port, with the weights that it began with.
+    pub(crate) fn restart(&mut self) {
+        self.kill();
+        *self.shared.label.lock().unwrap() = "default".into();
+        self.shared.paused.send_replace(false);
+        self.shared.live.store(0, Ordering::SeqCst);
+        self.runtime = Some(run(&self.shared, self.address).0);
+    }
+
+    pub(crate) fn live(&self) -> usize {
+        self.shared.live.load(Ordering::SeqCst)
+    }
+
+    /// Requests for samples so far, without those of probes.
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        let asked = self.shared.asked.lock().unwrap();
+        asked.iter().filter(|body| body["cache_salt"] != "probe").cloned().collect()
+    }
+
+    /// Control requests since the last call.
+    pub(crate) fn take_log(&self) -> Vec<String> {
+        std::mem::take(&mut *self.shared.log.lock().unwrap())
+    }
+
+    pub(crate) fn label(&self) -> String {
+        self.shared.label.lock().unwrap().clone()
+    }
+}
+
+impl Drop for FakeEngine {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn run(shared: &Arc<Shared>, address: SocketAddr) -> (Runtime, SocketAddr) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    // A killed predecessor lets go of the port in its own time.
+    let listener = (0..200)
+        .find_map(|_| {
+            std::net::TcpListener::bind(address).inspect_err(|_| std::thread::sleep(Duration::from_millis(10))).ok()
+        })
+        .expect("the port is free");
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = router(Arc::clone(shared));
+    runtime.spawn(async move {
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        axum::serve(listener, router).await.unwrap();
+    });
+    (runtime, address)
+}
+
+pub(super) type App = State<Arc<Shared>>;
+
+fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/health", get(|State(s): App| async move { s.checked("/health", || json!({})).await }))
+        .route(
+            "/version",
+            get(|State(s): App| async move { s.checked("/version", || json!({"version": "0.32.0"})).await }),
+        )
+        .route("/v1/models", get(models))
+        .route("/weight_info", get(weight_info))
+        .route(
+            "/is_paused",
+            get(|State(s): App| async move {
+                let p = *s.paused.borrow();
+                s.checked("/is_paused", || json!({"is_paused": p})).await
+            }),
+        )
+        .route("/pause", post(pause))
+        .route("/resume", post(resume))
+        .route("/collective_rpc", post(collective_rpc))
+        .route("/update_weight_version", post(update_weight_version))
+        .route("/v1/completions", post(completions))
+        .with_state(shared)
+}
+
+impl Shared {
+    pub(super) async fn checked(&self, route: &str, answer: impl FnOnce() -> Value) -> Response {
+        if self.frozen.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        let failing = {
+            let mut failing = self.failing.lock().unwrap();
+            let entry = failing.iter_mut().find(|(name, _, times)| name == route && *times > 0);
+            entry.map(|entry| {
+                entry.2 -= 1;
+                entry.1
+            })
+        };
+        match failing {
+            Some(status) => {
+                let body = json!({"error": {"message": format!("{route} fails"), "code": status}});
+                (StatusCode::from_u16(status).unwrap(), axum::Json(body)).into_response()
+            }
+            None => axum::Json(answer()).into_response(),
+        }
+    }
+
+    fn note(&self, entry: String) {
+        self.log.lock().unwrap().push(entry);
+    }
+}
+
+async fn models(State(shared): App) -> Response {
+    let root = shared.root.lock().unwrap().clone();
+    let model = json!({"id": "fake", "object": "model", "root": root, "max_model_len": CONTEXT});
+    shared.checked("/v1/models", || json!({"object": "list", "data": [model]})).await
+}
+
+async fn weight_info(State(shared): App) -> Response {
+    let label = shared.label.lock().unwrap().clone();
+    shared.checked("/weight_info", || json!({"weight_version": label})).await
+}
+
+async fn pause(State(shared): App, Query(query): Query<std::collections::BTreeMap<String, String>>) -> Response {
+    let mode = query.get("mode").map(String::as_str).unwrap_or("abort").to_owned();
+    shared
+        .note(format!("pause mode={mode} clear_cache={}", query.get("clear_cache").map(String::as_str).unwrap_or("-")));
+    let response = shared.checked("/pause", || json!({"status": "paused"})).await;
+    if response.status().is_success() {
+        shared.paused.send_replace(true);
+        if mode == "abort" {
+            shared.aborts.send_modify(|count| *count += 1);
+        }
+    }
+    response
+}
+
+async fn resume(State(shared): App) -> Response {
+    shared.note("resume".into());
+    let response = shared.checked("/resume", || json!({"status": "resumed"})).await;
+    if response.status().is_success() {
+        shared.paused.send_replace(false);
+    }
+    response
+}
+
+async fn collective_rpc(State(shared): App, axum::Json(body): axum::Json<Value>) -> Response {
+    let path = body["kwargs"]["weights_path"].as_str().unwrap_or_default().to_owned();
+    shared.note(format!(
+        "{} {path} live={} paused={}",
+        body["method"].as_str().unwrap(),
+        shared.live.load(Ordering::SeqCst),
+        *shared.paused.borrow()
+    ));
+    let response = shared.checked("/collective_rpc", || json!({"results": [null]})).await;
+    if response.status().is_success() {
+        *shared.folder.lock().unwrap() = path;
+    }
+    response
+}
+
+async fn update_weight_version(State(shared): App, axum::Json(body): axum::Json<Value>) -> Response {
+    let label = body["new_version"].as_str().unwrap().to_owned();
+    shared.note(format!("version {label}"));
+    let answer = json!({"success": true, "new_version": label});
+    let response = shared.checked("/update_weight_version", || answer).await;
+    if response.status().is_success() && !shared.deaf.load(Ordering::SeqCst) {
+        *shared.label.lock().unwrap() = label;
+    }
+    response
+}
+
+/// An engine in a process of its own would be better; one that answers from memory is nearly as good. Returns its URL; it serves
+/// until the tests end.
+pub(crate) fn spawn_instant() -> String {
+    let shared = FakeEngine::start();
+    shared.script(|_| Act::Canned);
+    let endpoint = shared.endpoint();
+    std::mem::forget(shared);
+    endpoint
+}

@@ -1,0 +1,129 @@
+//! The same against a real vLLM, at `VLLM_URL`: tiny, with `VLLM_SERVER_DEV_MODE=1` and `--logprobs-mode processed_logprobs`. Its
+//! model's folder must be readable here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use evenkeel_generation::{GenerationConfig, StreamSetting, WeightsConfig};
+use evenkeel_proto::v1::{
+    CancelItem, EngineUpdateOutcome, FinishReason, GenerateItem, PauseMode, UpdateWeightsRequest, WeightsRef,
+};
+
+use crate::support::{Service, content, item, items, settings_of, with_tokens};
+
+fn config() -> GenerationConfig {
+    let mut config = settings_of(vec![std::env::var("VLLM_URL").expect("VLLM_URL is the engine's URL")]);
+    config.engine.control_timeout_ms = 20_000;
+    config.engine.health_interval_ms = 1_000;
+    config.item_deadline_ms = 120_000;
+    config.weights = WeightsConfig { marker: String::new(), update_timeout_ms: 60_000, ..WeightsConfig::default() };
+    config
+}
+
+/// A copy of a model's folder with every weight multiplied, so that it samples something else.
+fn scaled(from: &Path, to: PathBuf, factor: f32) -> String {
+    fs::create_dir(&to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+    let file = to.join("model.safetensors");
+    let mut bytes = fs::read(&file).unwrap();
+    let head = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    for value in bytes[head..].chunks_exact_mut(4) {
+        let scaled = f32::from_le_bytes((&*value).try_into().unwrap()) * factor;
+        value.copy_from_slice(&scaled.to_le_bytes());
+    }
+    fs::write(file, bytes).unwrap();
+    to.to_str().unwrap().to_owned()
+}
+
+fn update(version: u64, path: &str, mode: PauseMode) -> UpdateWeightsRequest {
+    let weights = WeightsRef::at_path(version, format!("sha256:{version:064x}"), path, 0);
+    UpdateWeightsRequest { weights: Some(weights), pause_mode: mode.into(), ..UpdateWeightsRequest::default() }
+}
+
+/// Samples that the engine says to have in work.
+async fn running(url: &str) -> f64 {
+    let text = reqwest::get(format!("{url}/metrics")).await.unwrap().text().await.unwrap();
+    let line = text.lines().find(|line| line.starts_with("vllm:num_requests_running")).unwrap();
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a real vLLM at VLLM_URL"]
+async fn a_real_engine() {
+    let service = Service::with(config()).await;
+    let status = service.status().await;
+    println!("{status:#?}");
+    let model = status.model.unwrap();
+    assert!(model.vocabulary_size > 0 && !model.architecture.is_empty(), "its folder is readable here");
+    let url = std::env::var("VLLM_URL").unwrap();
+    let models: serde_json::Value =
+        serde_json::from_slice(&reqwest::get(format!("{url}/v1/models")).await.unwrap().bytes().await.unwrap())
+            .unwrap();
+    let root = PathBuf::from(models["data"][0]["root"].as_str().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let other = scaled(&root, folder.path().join("other"), 1.5);
+    let same = scaled(&root, folder.path().join("same"), 1.0);
+
+    // The same seeds are the same samples, whole or streamed.
+    let first = service.draw_all(items(64)).await;
+    assert!(first.values().all(|rollout| rollout.failure.is_none()), "{first:#?}");
+    let streaming = Service::with(GenerationConfig { stream: StreamSetting::Always, ..config() }).await;
+    let second = streaming.draw_all(items(64)).await;
+    let equal = first.iter().filter(|(id, rollout)| content(rollout).0 == content(&second[*id]).0).count();
+    println!("{equal} of 64 samples are the same when streamed");
+    assert!(equal >= 60);
+    drop(streaming);
+
+    // What engines refuse is the item's own fault; a cancel frees the engine.
+    let mut stream = service.stream().await;
+    stream.send(GenerateItem { keep_partial: true, ..with_tokens(item("long", 1), 500) }).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    stream.send(CancelItem::new("long")).await;
+    let cancelled = stream.next().await;
+    println!("cancelled after {} tokens", content(&cancelled).0.len());
+    assert_eq!(cancelled.finish_reason(), FinishReason::Cancelled);
+
+    stream.send(with_tokens(item("whole", 1), 500)).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(running(&url).await > 0.0, "it is still sampled");
+    stream.send(CancelItem::new("whole")).await;
+    assert_eq!(stream.next().await.finish_reason(), FinishReason::Cancelled);
+    let begun = Instant::now();
+    while running(&url).await > 0.0 {
+        assert!(begun.elapsed() < Duration::from_secs(1), "the engine goes on");
+    }
+    println!("the engine was free {:?} after the cancel", begun.elapsed());
+
+    // Other weights sample something else, and the first ones again the same.
+    let mut version = status.policy_version;
+    for (path, mode) in
+        [(&other, PauseMode::Wait), (&same, PauseMode::Abort), (&other, PauseMode::Keep), (&same, PauseMode::Wait)]
+    {
+        version += 1;
+        let long = GenerateItem { keep_partial: true, ..with_tokens(item(format!("across {version}"), 1), 300) };
+        stream.send(long).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let response = service.update(update(version, path, mode)).await.unwrap();
+        println!("{:?}", response.engines[0]);
+        assert_eq!(response.engines[0].outcome(), EngineUpdateOutcome::Updated, "{response:?}");
+        let across = stream.next().await;
+        let spans: Vec<_> = across.segments.iter().map(|s| (s.policy_version.unwrap(), s.token_ids.len())).collect();
+        println!("{mode:?}: {:?} {spans:?}", across.finish_reason());
+        let expected = if mode == PauseMode::Abort { FinishReason::Aborted } else { across.finish_reason() };
+        assert_eq!(across.finish_reason(), expected);
+        let rollouts = service.draw_all(items(64)).await;
+        let equal = first.iter().filter(|(id, rollout)| content(rollout).0 == content(&rollouts[*id]).0).count();
+        println!("version {version}: {equal} of 64 samples are those of the first weights");
+        assert!(if path == &same { equal >= 60 } else { equal <= 4 });
+        assert!(rollouts.values().all(|rollout| rollout.segments[0].policy_version == Some(version)));
+    }
+    let begun = Instant::now();
+    let many: Vec<_> = (0..512).map(|seed| with_tokens(item(format!("m/{seed}"), seed), 50)).collect();
+    let rollouts = service.draw_all(many).await;
+    println!("512 samples of at most 50 tokens in {:?}", begun.elapsed());
+    assert!(rollouts.values().all(|rollout| rollout.failure.is_none()));
+}

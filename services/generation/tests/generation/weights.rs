@@ -1,0 +1,339 @@
+//! New weights: in order, on every engine, and never a sample under the wrong version.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::support::completions::token;
+use crate::support::{
+    Act, FakeEngine, Service, bounded, content, item, items, label, settings, until, weights, with_tokens,
+};
+use evenkeel_generation::WeightsConfig;
+use evenkeel_proto::v1::{
+    ChunkedWeights, EngineHealth, EngineUpdateOutcome, FailureCode, FinishReason, GenerateItem, LoraWeights,
+    NcclWeights, PauseMode, UpdateWeightsRequest, WeightsRef, weights_ref,
+};
+use tonic::Code;
+
+const SLOW: Act = Act::Tick(Duration::from_millis(10));
+
+fn with_mode(version: u64, mode: PauseMode) -> UpdateWeightsRequest {
+    UpdateWeightsRequest { pause_mode: mode.into(), ..weights(version) }
+}
+
+/// Whether a request is for this sample.
+fn request_of(request: &serde_json::Value, sample_id: &str) -> bool {
+    request["request_id"].as_str().and_then(|id| id.rsplit_once('#')).is_some_and(|(id, _)| id == sample_id)
+}
+
+#[tokio::test]
+async fn every_engine_pauses_loads_says_its_version_and_resumes() {
+    bounded(async {
+        let (one, two) = (FakeEngine::start(), FakeEngine::start());
+        let service = Service::start(&[&one, &two]).await;
+        let response = service.update(with_mode(3, PauseMode::Wait)).await.unwrap();
+        assert_eq!(response.version, 3);
+        for (engine, update) in [&one, &two].into_iter().zip(&response.engines) {
+            let expected = [
+                "pause mode=wait clear_cache=true".to_owned(),
+                "reload_weights /weights/step-3 live=0 paused=true".to_owned(),
+                format!("version {}", label(3)),
+                "resume".to_owned(),
+            ];
+            assert_eq!(engine.take_log(), expected);
+            assert_eq!(
+                (update.engine.as_str(), update.outcome()),
+                (engine.name().as_str(), EngineUpdateOutcome::Updated)
+            );
+            assert_eq!((update.version, update.resumed, &update.failure), (Some(3), true, &None));
+            assert!(update.paused_us >= update.load_us);
+        }
+        let status = service.status().await;
+        assert_eq!((status.policy_version, status.weights_digest), (3, format!("sha256:{:064x}", 3)));
+        let rollout = service.draw(item("a", 1)).await;
+        assert_eq!(rollout.segments[0].policy_version, Some(3));
+        let asked = [one.asked(), two.asked()].concat();
+        assert_eq!(asked[0]["cache_salt"], label(3));
+
+        let again = service.update(weights(3)).await.unwrap();
+        assert!(again.engines.iter().all(|update| update.outcome() == EngineUpdateOutcome::Current));
+        assert!(one.take_log().is_empty(), "who has them is left alone");
+        let back = service.update(weights(1)).await.unwrap();
+        assert_eq!((back.version, back.engines[0].version), (1, Some(1)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn samples_in_work_are_finished_under_the_old_weights_and_waiting_ones_get_the_new() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.script(|_| SLOW);
+        let mut config = settings(&[&engine]);
+        config.max_in_flight = 4;
+        let service = Service::with(config).await;
+        let mut stream = service.stream().await;
+        for item in items(8) {
+            stream.send(item).await;
+        }
+        stream.send(GenerateItem { policy_version: Some(2), ..item("pinned", 1) }).await;
+        until(|| engine.live() == 4).await;
+        // Whoever wants a version that is not there and not on its way is told.
+        assert_eq!(stream.next().await.failure.unwrap().code(), FailureCode::FailedPrecondition);
+        let updating = service.update(with_mode(2, PauseMode::Wait));
+        let (response, ()) = tokio::join!(updating, async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            stream.send(GenerateItem { policy_version: Some(2), ..item("pinned again", 1) }).await;
+        });
+        assert_eq!(response.unwrap().engines[0].outcome(), EngineUpdateOutcome::Updated);
+        assert_eq!(engine.take_log()[1], "reload_weights /weights/step-2 live=0 paused=true");
+        let mut versions = Vec::new();
+        for _ in 0..9 {
+            let rollout = stream.next().await;
+            let version = rollout.segments[0].policy_version.unwrap();
+            let request = engine.asked().into_iter().find(|asked| request_of(asked, &rollout.sample_id)).unwrap();
+            let said = if version == 2 { label(2) } else { "default".into() };
+            assert_eq!(
+                rollout.segments[0].token_ids[0],
+                token(&request, &said, 0).0 as u32,
+                "tagged with what sampled it"
+            );
+            versions.push(version);
+        }
+        versions.sort_unstable();
+        assert_eq!(versions, [0, 0, 0, 0, 2, 2, 2, 2, 2]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn samples_in_work_are_aborted_where_asked() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.script(|_| SLOW);
+        let service = Service::start(&[&engine]).await;
+        let mut stream = service.stream().await;
+        stream.send(with_tokens(item("plain", 1), 400)).await;
+        stream.send(GenerateItem { keep_partial: true, ..with_tokens(item("kept", 2), 400) }).await;
+        until(|| engine.live() == 2).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        service.update(with_mode(1, PauseMode::Abort)).await.unwrap();
+        for _ in 0..2 {
+            let rollout = stream.next().await;
+            assert_eq!((rollout.finish_reason(), &rollout.failure), (FinishReason::Aborted, &None));
+            let kept = rollout.sample_id == "kept";
+            assert_eq!(content(&rollout).0.is_empty(), !kept);
+            assert!(rollout.segments.iter().all(|segment| segment.policy_version == Some(0)));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn samples_in_work_go_on_under_the_new_weights_where_asked() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.script(|_| SLOW);
+        let service = Service::start(&[&engine]).await;
+        let mut stream = service.stream().await;
+        stream.send(with_tokens(item("a", 1), 40)).await;
+        stream.send(GenerateItem { keep_partial: true, ..with_tokens(item("b", 2), 40) }).await;
+        until(|| engine.live() == 2).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        service.update(with_mode(1, PauseMode::Keep)).await.unwrap();
+        for _ in 0..2 {
+            let rollout = stream.next().await;
+            let versions: Vec<_> = rollout.segments.iter().map(|segment| segment.policy_version.unwrap()).collect();
+            assert_eq!((versions, content(&rollout).0.len()), (vec![0, 1], 40));
+            assert_eq!((rollout.finish_reason(), rollout.attempts), (FinishReason::Length, 1));
+            let first = &rollout.segments[0].token_ids;
+            let asked = engine.asked();
+            let seed = rollout.sampling.as_ref().unwrap().seed;
+            let own = |body: &&serde_json::Value| request_of(body, &rollout.sample_id) && body["seed"].as_u64() != seed;
+            let rest = asked.iter().find(own).unwrap();
+            assert_eq!(rest["prompt"].as_array().unwrap().len(), 3 + first.len());
+            assert_eq!(rest["max_tokens"].as_u64(), Some(40 - first.len() as u64));
+            assert_eq!(rollout.segments[1].token_ids[0], token(rest, &label(1), 0).0 as u32);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn whatever_step_fails_the_engine_resumes_gets_no_sample_and_is_mended() {
+    bounded(async {
+        for route in ["/pause", "/collective_rpc", "/update_weight_version"] {
+            let (bad, good) = (FakeEngine::start(), FakeEngine::start());
+            let service = Service::start(&[&bad, &good]).await;
+            bad.fail(route, 500, 3);
+            let response = service.update(weights(2)).await.unwrap();
+            let failed = &response.engines[0];
+            assert_eq!((failed.outcome(), failed.resumed), (EngineUpdateOutcome::Failed, true), "{route}");
+            assert!(failed.failure.as_ref().unwrap().message.contains(&format!("{route}: HTTP 500")));
+            assert_eq!(response.engines[1].outcome(), EngineUpdateOutcome::Updated);
+            let log = bad.take_log();
+            assert!(log.iter().any(|entry| entry == "resume"), "{route}: {log:?}");
+            let rollouts = service.draw_all(items(32)).await;
+            for rollout in rollouts.values() {
+                assert_eq!(rollout.segments[0].policy_version, Some(2), "{route}");
+            }
+            service.until_health(&[EngineHealth::Healthy, EngineHealth::Healthy]).await;
+            assert_eq!(bad.label(), label(2), "{route}");
+            // Nobody asked it while it had other weights.
+            assert!(bad.asked().iter().all(|asked| asked["cache_salt"] == label(2)), "{route}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn resuming_is_tried_again_and_its_failure_is_told() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let service = Service::start(&[&engine]).await;
+        engine.fail("/resume", 500, 2);
+        let updated = service.update(weights(1)).await.unwrap();
+        assert_eq!((updated.engines[0].outcome(), updated.engines[0].resumed), (EngineUpdateOutcome::Updated, true));
+        engine.fail("/resume", 500, 4);
+        let failed = service.update(weights(2)).await.unwrap();
+        assert_eq!((failed.engines[0].outcome(), failed.engines[0].resumed), (EngineUpdateOutcome::Failed, false));
+        // Mended once it takes it again.
+        assert_eq!(service.draw(item("a", 1)).await.segments[0].policy_version, Some(2));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_engine_that_says_other_weights_than_it_was_given_is_stale() {
+    bounded(async {
+        let (odd, good) = (FakeEngine::start(), FakeEngine::start());
+        let service = Service::start(&[&odd, &good]).await;
+        // It answers well and does nothing.
+        odd.shared.deaf.store(true, Ordering::SeqCst);
+        let response = service.update(weights(2)).await.unwrap();
+        let failed = &response.engines[0];
+        assert_eq!((failed.outcome(), failed.resumed), (EngineUpdateOutcome::Failed, true));
+        assert!(failed.failure.as_ref().unwrap().message.contains("its weights are `default`"));
+        assert_eq!(response.engines[1].outcome(), EngineUpdateOutcome::Updated);
+        service.until_health(&[EngineHealth::Stale, EngineHealth::Healthy]).await;
+        let rollouts = service.draw_all(items(20)).await;
+        assert!(rollouts.values().all(|rollout| rollout.engine == good.name()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dead_or_hung_engine_does_not_hold_up_the_others() {
+    bounded(async {
+        let (mut dead, hung, good) = (FakeEngine::start(), FakeEngine::start(), FakeEngine::start());
+        let service = Service::start(&[&dead, &hung, &good]).await;
+        dead.kill();
+        hung.shared.frozen.store(true, Ordering::SeqCst);
+        let begun = Instant::now();
+        let response = service.update(weights(1)).await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(8));
+        let outcomes: Vec<_> = response.engines.iter().map(|update| update.outcome()).collect();
+        use EngineUpdateOutcome::{Failed, Updated};
+        assert_eq!(outcomes, [Failed, Failed, Updated]);
+        hung.shared.frozen.store(false, Ordering::SeqCst);
+        dead.restart();
+        service.until_health(&[EngineHealth::Healthy; 3]).await;
+        assert_eq!((dead.label(), hung.label()), (label(1), label(1)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_update_ends_at_its_deadline_and_the_engine_goes_on() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.script(|_| Act::Hang);
+        let service = Service::start(&[&engine]).await;
+        let stream = service.stream().await;
+        stream.send(item("a", 1)).await;
+        until(|| engine.live() == 1).await;
+        let request = UpdateWeightsRequest { deadline_ms: Some(300), ..with_mode(1, PauseMode::Wait) };
+        let begun = Instant::now();
+        let response = service.update(request).await.unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(3));
+        let failure = response.engines[0].failure.as_ref().unwrap();
+        assert_eq!(failure.code(), FailureCode::DeadlineExceeded);
+        assert!(response.engines[0].resumed);
+        engine.script(|_| Act::Answer);
+        assert_eq!(service.draw(item("b", 1)).await.segments[0].policy_version, Some(1));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_update_whose_caller_went_away_is_finished() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.script(|_| SLOW);
+        let service = Service::start(&[&engine]).await;
+        let mut stream = service.stream().await;
+        stream.send(item("a", 1)).await;
+        until(|| engine.live() == 1).await;
+        let updating = tokio::time::timeout(Duration::from_millis(20), service.update(with_mode(1, PauseMode::Wait)));
+        assert!(updating.await.is_err());
+        assert_eq!(stream.next().await.finish_reason(), FinishReason::Length);
+        until(|| engine.take_log().iter().any(|entry| entry == "resume")).await;
+        until(|| engine.label() == label(1)).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_not_there_yet_says_so() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let service = Service::start(&[&engine]).await;
+        let sources = [
+            (weights_ref::Source::Lora(LoraWeights::default()), "weights.lora"),
+            (weights_ref::Source::Nccl(NcclWeights::default()), "weights.nccl"),
+            (weights_ref::Source::Chunks(ChunkedWeights::default()), "weights.chunks"),
+        ];
+        for (source, name) in sources {
+            let reference = WeightsRef { version: 1, digest: format!("sha256:{:064x}", 1), source: Some(source) };
+            let request = UpdateWeightsRequest { weights: Some(reference), ..UpdateWeightsRequest::default() };
+            let status = service.update(request).await.unwrap_err();
+            assert_eq!(status.code(), Code::Unimplemented);
+            assert!(status.message().contains(name), "{}", status.message());
+        }
+        let nothing = service.update(UpdateWeightsRequest::default()).await.unwrap_err();
+        assert_eq!(
+            (nothing.code(), nothing.message()),
+            (Code::InvalidArgument, "weights is absent, allowed: a reference to weights")
+        );
+        assert!(engine.take_log().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_missing_or_unfinished_is_refused_before_an_engine_is_paused() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let mut config = settings(&[&engine]);
+        config.weights = WeightsConfig { check_folder: true, ..config.weights };
+        let service = Service::with(config).await;
+        let missing = service.update(weights(1)).await.unwrap_err();
+        assert_eq!(missing.code(), Code::InvalidArgument);
+        assert!(
+            missing.message().contains("weights.path.path is `/weights/step-1`, which is no folder here"),
+            "{}",
+            missing.message()
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap().to_owned();
+        std::fs::write(folder.path().join("model.safetensors"), b"half").unwrap();
+        let reference = || WeightsRef::at_path(1, format!("sha256:{:064x}", 1), path.clone(), 0);
+        let request = || UpdateWeightsRequest { weights: Some(reference()), ..UpdateWeightsRequest::default() };
+        let unfinished = service.update(request()).await.unwrap_err();
+        assert!(unfinished.message().contains("without evenkeel-version.json"), "{}", unfinished.message());
+        assert!(engine.take_log().is_empty());
+        assert_eq!(service.draw(item("a", 1)).await.segments[0].policy_version, Some(0), "it goes on as before");
+        std::fs::write(folder.path().join("evenkeel-version.json"), b"{}").unwrap();
+        assert_eq!(service.update(request()).await.unwrap().engines[0].outcome(), EngineUpdateOutcome::Updated);
+    })
+    .await;
+}

@@ -1,0 +1,107 @@
+//! Connections to the three services.
+
+use evenkeel_common::client::{ClientChannel, Connector, Target};
+use evenkeel_common::dispatch::{DispatchConfig, Dispatcher, Endpoints as Workers};
+use evenkeel_common::items::{GenerateItems, VerifyItems};
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::generation_client::GenerationClient;
+use evenkeel_proto::v1::learner_client::LearnerClient;
+use evenkeel_proto::v1::reward_client::RewardClient;
+
+use super::{Endpoints, Outage, Patience, Stop};
+use crate::error::RunError;
+use crate::events::Events;
+use crate::settings::ServicesSettings;
+
+/// Begun again by the dispatcher itself, before this side counts a failure.
+const ATTEMPTS_WITHIN: u32 = 2;
+
+/// The services of a run.
+pub(crate) struct Services {
+    pub(crate) endpoints: Endpoints,
+    pub(crate) settings: ServicesSettings,
+    pub(crate) events: Events,
+    pub(crate) stop: Stop,
+    pub(crate) patience: Patience,
+    pub(crate) generation: Dispatcher<GenerateItems>,
+    pub(crate) reward: Dispatcher<VerifyItems>,
+    pub(super) generation_calls: GenerationClient<ClientChannel>,
+    pub(super) reward_calls: Option<(String, RewardClient<ClientChannel>)>,
+    pub(super) learner: LearnerClient<ClientChannel>,
+}
+
+impl Services {
+    /// Begins to connect; must be called within a runtime.
+    ///
+    /// # Errors
+    /// Endpoints that are none, files of the connection settings that cannot be read.
+    pub(crate) fn connect(
+        endpoints: Endpoints,
+        settings: &ServicesSettings,
+        events: Events,
+        stop: Stop,
+    ) -> Result<Self, RunError> {
+        let refused = |field: &str, value: &str, error: &dyn std::fmt::Display| {
+            RunError::Setting(FieldError::new(field, format_args!("`{value}`"), error.to_string()))
+        };
+        let connector = Connector::new("services.client", settings.client.clone())
+            .map_err(|error| refused("services.client", "set", &error))?;
+        let limit = connector.max_message_bytes();
+        let lazy = |field: &str, url: &str| {
+            connector.connect_lazy(&Target::url(url)).map_err(|error| refused(field, url, &error))
+        };
+        let workers =
+            |field: &str, urls: &[String]| Workers::parse(urls).map_err(|error| RunError::Setting(error.within(field)));
+        let dispatch = |outstanding: usize, deadline_ms: u64| DispatchConfig {
+            max_outstanding: outstanding,
+            max_queued: settings.max_rollouts.max(outstanding),
+            max_attempts: ATTEMPTS_WITHIN,
+            item_deadline_ms: deadline_ms,
+            backoff_initial_ms: settings.backoff_initial_ms,
+            backoff_max_ms: settings.backoff_max_ms,
+            ..DispatchConfig::default()
+        };
+        let generation_workers = workers("endpoints.generation", std::slice::from_ref(&endpoints.generation))?;
+        let reward_workers = workers("endpoints.reward", &endpoints.reward)?;
+        let by_url = endpoints.reward.iter().find(|url| url.starts_with("http"));
+        let reward_calls = match by_url {
+            None => None,
+            Some(url) => {
+                let client = RewardClient::new(lazy("endpoints.reward", url)?);
+                Some((url.clone(), client.max_decoding_message_size(limit).max_encoding_message_size(limit)))
+            }
+        };
+        Ok(Self {
+            generation: Dispatcher::start(
+                &dispatch(settings.max_rollouts, settings.rollout_deadline_ms),
+                generation_workers,
+                connector.clone(),
+            ),
+            reward: Dispatcher::start(
+                &dispatch(settings.max_verifications, settings.verify_deadline_ms),
+                reward_workers,
+                connector.clone(),
+            ),
+            generation_calls: GenerationClient::new(lazy("endpoints.generation", &endpoints.generation)?)
+                .max_decoding_message_size(limit)
+                .max_encoding_message_size(limit),
+            reward_calls,
+            learner: LearnerClient::new(lazy("endpoints.learner", &endpoints.learner)?)
+                .max_decoding_message_size(limit)
+                .max_encoding_message_size(limit),
+            patience: Patience::new(events.clone(), stop.clone(), settings.clone()),
+            settings: settings.clone(),
+            endpoints,
+            events,
+            stop,
+        })
+    }
+
+    pub(crate) fn generation_outage(&self) -> Outage {
+        Outage::new("generation", self.endpoints.generation.clone(), self.patience.clone())
+    }
+
+    pub(crate) fn reward_outage(&self) -> Outage {
+        Outage::new("reward", self.endpoints.reward.join(", "), self.patience.clone())
+    }
+}

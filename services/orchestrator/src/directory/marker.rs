@@ -1,0 +1,53 @@
+//! `run.json`: which run a directory holds.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::RunError;
+use crate::recipe::Recipe;
+
+const FILE: &str = "run.json";
+
+/// Which run it is. There is no time in it: two runs of one recipe have the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Marker {
+    /// Layout of the directory.
+    pub(crate) format: u32,
+    /// Name of the run.
+    pub(crate) run_id: String,
+    /// [`Recipe::identity`].
+    pub(crate) identity: String,
+    /// Version of the program that began it.
+    pub(crate) program_version: String,
+}
+
+const FORMAT: u32 = 1;
+
+impl Marker {
+    pub(crate) fn of(run_id: &str, recipe: &Recipe) -> Self {
+        Self {
+            format: FORMAT,
+            run_id: run_id.to_owned(),
+            identity: recipe.identity(),
+            program_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// `None` where the directory holds no run.
+    pub(crate) fn read(directory: &Path) -> Result<Option<Self>, RunError> {
+        let Some(json) = crate::text::optional_json(&directory.join(FILE))? else { return Ok(None) };
+        let broken = |message: String| RunError::directory(directory, format!("{FILE} {message}"));
+        let marker: Self =
+            serde_json::from_value(json).map_err(|error| broken(format!("is not one of this program: {error}")))?;
+        if marker.format != FORMAT {
+            return Err(broken(format!("has format {}, allowed: {FORMAT}", marker.format)));
+        }
+        Ok(Some(marker))
+    }
+
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), RunError> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| RunError::Defect(error.to_string()))?;
+        super::replace(&directory.join(FILE), &format!("{text}\n"))
+    }
+}

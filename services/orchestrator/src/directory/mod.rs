@@ -1,0 +1,222 @@
+//! The run directory: what a run leaves behind.
+//!
+//! | | |
+//! |---|---|
+//! | `run.json` | which run this is; its presence makes a folder a run directory |
+//! | `config.toml` | the resolved settings |
+//! | `metrics.jsonl` | a line for each GRPO step |
+//! | `warm_start.jsonl` | a line for each supervised step |
+//! | `evaluation.jsonl` | a line for each evaluation |
+//! | `summary.json`, `report.html` | what it came to, written whenever it ends |
+//! | `model/` | the fresh model, where the recipe asks for one |
+//! | `checkpoints/`, `weights/` | the learner's, bounded by the settings `checkpoint` |
+
+mod lines;
+mod lock;
+mod marker;
+mod retention;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evenkeel_common::config::Loader;
+
+use crate::error::RunError;
+use crate::recipe::Recipe;
+use crate::settings::is_run_name;
+
+pub use retention::retain;
+
+pub(crate) use lines::{Lines, read_lines};
+pub(crate) use lock::Lock;
+pub(crate) use marker::Marker;
+
+/// The lines of GRPO steps.
+pub const METRICS_FILE: &str = "metrics.jsonl";
+pub(crate) const WARM_START_FILE: &str = "warm_start.jsonl";
+pub(crate) const EVALUATION_FILE: &str = "evaluation.jsonl";
+const CONFIG_FILE: &str = "config.toml";
+
+/// The directory of one run, held by one process at a time. Clones are the same hold.
+#[derive(Debug, Clone)]
+pub struct RunDirectory {
+    path: PathBuf,
+    run_id: String,
+    resumed: bool,
+    _lock: Arc<Lock>,
+}
+
+impl RunDirectory {
+    /// Makes the directory of a new run and writes `config.toml`.
+    ///
+    /// # Errors
+    /// A directory that holds a run already or anything else; one that cannot be written.
+    pub fn create(path: &Path, recipe: &Recipe) -> Result<Self, RunError> {
+        std::fs::create_dir_all(path).map_err(RunError::file(path))?;
+        let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
+        if let Some(marker) = Marker::read(&path)? {
+            let message = format!(
+                "holds run `{}` already, allowed: an empty or a new directory (or resume that run)",
+                marker.run_id
+            );
+            return Err(RunError::directory(&path, message));
+        }
+        let lock = Lock::take(&path)?;
+        let mut entries = std::fs::read_dir(&path).map_err(RunError::file(&path))?;
+        let other =
+            entries.find_map(|entry| entry.ok().map(|entry| entry.file_name()).filter(|name| name != lock::FILE));
+        if let Some(other) = other {
+            let message = format!("holds `{}`, allowed: an empty or a new directory", other.to_string_lossy());
+            return Err(RunError::directory(&path, message));
+        }
+        let run_id = run_id(&path, recipe)?;
+        let directory = Self { path, run_id, resumed: false, _lock: Arc::new(lock) };
+        directory.write_config(recipe)?;
+        Marker::of(&directory.run_id, recipe).write(&directory.path)?;
+        Ok(directory)
+    }
+
+    /// Opens the directory of a run that is to go on.
+    ///
+    /// # Errors
+    /// A directory without a run; one whose run was another than `recipe` describes; one that another process holds.
+    pub fn resume(path: &Path, recipe: &Recipe) -> Result<Self, RunError> {
+        let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
+        let Some(marker) = Marker::read(&path)? else {
+            return Err(RunError::directory(&path, "holds no run that could be resumed (there is no run.json)"));
+        };
+        if marker.identity != recipe.identity() {
+            let message = format!(
+                "holds run `{}` with other settings, allowed to change: run.steps, evaluation (but problems), checkpoint, services",
+                marker.run_id
+            );
+            return Err(RunError::directory(&path, message));
+        }
+        let lock = Lock::take(&path)?;
+        let directory = Self { path, run_id: marker.run_id, resumed: true, _lock: Arc::new(lock) };
+        directory.write_config(recipe)?;
+        Ok(directory)
+    }
+
+    /// A loader with the settings that a run was begun with, for overrides on top of them.
+    ///
+    /// # Errors
+    /// A directory without `config.toml`.
+    pub fn settings_of(path: &Path) -> Result<Loader, RunError> {
+        let config = path.join(CONFIG_FILE);
+        if !config.exists() {
+            return Err(RunError::directory(
+                path,
+                format!("holds no run that could be resumed (there is no {CONFIG_FILE})"),
+            ));
+        }
+        Ok(Loader::new().file(config)?)
+    }
+
+    /// The directory, absolute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Name of the run.
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// Whether it holds a run that goes on.
+    pub fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// Where the learner is to write checkpoints, so that their number stays bounded.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.path.join("checkpoints")
+    }
+
+    /// Where the learner is to publish weights, so that their number stays bounded.
+    pub fn weights(&self) -> PathBuf {
+        self.path.join("weights")
+    }
+
+    fn write_config(&self, recipe: &Recipe) -> Result<(), RunError> {
+        let text = toml::to_string_pretty(recipe)
+            .map_err(|error| evenkeel_common::config::ConfigError::Write(error.to_string()))?;
+        self.replace(CONFIG_FILE, &text)
+    }
+
+    /// Replaces a file as a whole: whoever reads it sees the old or the new one.
+    pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), RunError> {
+        replace(&self.path.join(name), text)
+    }
+}
+
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), RunError> {
+    use std::io::Write;
+    let aside = path.with_extension("writing");
+    let written = std::fs::File::create(&aside).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&aside, path)).map_err(RunError::file(path))
+}
+
+/// The name of the settings, or else that of the directory.
+fn run_id(path: &Path, recipe: &Recipe) -> Result<String, RunError> {
+    if !recipe.run.name.is_empty() {
+        return Ok(recipe.run.name.clone());
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if is_run_name(&name) {
+        return Ok(name);
+    }
+    let allowed = "a directory whose name is letters, digits, `-`, `_` and `.`, or run.name set";
+    Err(RunError::directory(path, format!("its name `{name}` cannot name a run, allowed: {allowed}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe() -> Recipe {
+        Recipe::default()
+    }
+
+    #[test]
+    fn a_directory_is_one_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("first");
+        let directory = RunDirectory::create(&path, &recipe()).unwrap();
+        assert_eq!((directory.run_id(), directory.is_resumed()), ("first", false));
+        let error = RunDirectory::create(&path, &recipe()).unwrap_err().to_string();
+        assert!(error.contains("holds run `first` already"), "{error}");
+        let error = RunDirectory::resume(&path, &recipe()).unwrap_err().to_string();
+        assert!(error.contains("another process"), "{error}");
+        drop(directory);
+
+        let mut longer = recipe();
+        longer.run.steps = 500;
+        let directory = RunDirectory::resume(&path, &longer).unwrap();
+        assert!(directory.is_resumed());
+        let again: Recipe = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
+        assert_eq!(again.run.steps, 500);
+        drop(directory);
+
+        let mut other = recipe();
+        other.run.seed = 5;
+        let error = RunDirectory::resume(&path, &other).unwrap_err().to_string();
+        assert!(error.contains("with other settings, allowed to change"), "{error}");
+    }
+
+    #[test]
+    fn anything_else_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("thesis.tex"), "").unwrap();
+        let error = RunDirectory::create(dir.path(), &recipe()).unwrap_err().to_string();
+        assert!(error.contains("holds `thesis.tex`"), "{error}");
+        let error = RunDirectory::resume(dir.path(), &recipe()).unwrap_err().to_string();
+        assert!(error.contains("holds no run"), "{error}");
+        assert!(RunDirectory::settings_of(dir.path()).is_err());
+        let named = dir.path().join("a b");
+        assert!(RunDirectory::create(&named, &recipe()).unwrap_err().to_string().contains("cannot name a run"));
+    }
+}

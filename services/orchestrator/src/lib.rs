@@ -1,0 +1,45 @@
+//! The orchestrator: it turns a recipe into prompts, rollouts, verdicts and training steps until the run is done.
+//!
+//! - [`Recipe`]: what to run; typed sections of its own, the sections of other services as they come.
+//! - [`RunDirectory`]: what a run leaves behind, and the only place that it writes to.
+//! - [`Run`]: the loop over gRPC, with its [`Event`]s; the same seed gives the same metrics to the bit, also after a resume.
+//! - [`serve`]: the same behind the service `evenkeel.v1.Orchestrator`.
+//!
+//! Nothing here normalises a reward or weighs a token (the learner does), and nothing reads a clock or a global generator to decide:
+//! time is measured and reported only.
+#![forbid(unsafe_code)]
+
+mod clients;
+mod data;
+mod directory;
+mod error;
+mod events;
+mod metrics;
+mod model;
+mod random;
+mod recipe;
+mod report;
+mod rollout;
+mod run;
+mod server;
+mod settings;
+mod summary;
+mod text;
+
+pub use clients::Endpoints;
+pub use data::{Dataset, Problem};
+pub use directory::{METRICS_FILE, RunDirectory, retain};
+pub use error::RunError;
+pub use events::{Event, Outcome, Progress, Subscription};
+pub use metrics::{Line, may_differ};
+pub use model::{FreshModel, character_tokenizer, prepare_model, write_fresh_model};
+pub use recipe::{BUILT_IN_RECIPES, KeyDoc, Open, Recipe, built_in_recipe, load_recipe};
+pub use report::render as render_report;
+pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
+pub use server::{Inspect, OrchestratorConfig, OrchestratorService, StartConfig, serve};
+pub use settings::{
+    CheckpointSettings, DataSettings, EvaluationSettings, FreshShape, ModelSettings, Overlong, RunSettings,
+    SamplingSettings, ServicesSettings, ShapingSettings, Task, WarmStartSettings,
+};
+pub use summary::Summary;
+pub use text::Tokenizer;

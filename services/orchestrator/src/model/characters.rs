@@ -1,0 +1,76 @@
+//! A tokenizer of one token for each character: line break, space and visible ASCII.
+
+use serde_json::{Map, Value, json};
+
+/// Padding, end, line break, space, the 94 visible ASCII characters, and the unknown.
+pub(crate) const CHARACTER_TOKENS: usize = 99;
+/// Id of the padding.
+pub(super) const PAD: u32 = 0;
+/// Id of the end of an answer.
+pub(super) const END: u32 = 1;
+
+/// `tokenizer.json`: a BPE that never merges, which every library reads as a tokenizer of characters.
+pub fn character_tokenizer() -> Value {
+    let characters = ['\n', ' '].into_iter().chain('!'..='~');
+    let names = ["<pad>".to_owned(), "<eos>".to_owned()].into_iter();
+    let names: Vec<String> = names.chain(characters.map(String::from)).chain(["<unk>".to_owned()]).collect();
+    let special = |id: u32, content: &str| json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true});
+    let unknown = names.len() as u32 - 1;
+    let vocabulary: Map<String, Value> = names.into_iter().enumerate().map(|(id, name)| (name, json!(id))).collect();
+    json!({
+        "version": "1.0",
+        "truncation": null,
+        "padding": null,
+        "added_tokens": [special(PAD, "<pad>"), special(END, "<eos>"), special(unknown, "<unk>")],
+        "normalizer": null,
+        "pre_tokenizer": null,
+        "post_processor": null,
+        "decoder": {"type": "Fuse"},
+        "model": {
+            "type": "BPE",
+            "dropout": null,
+            "unk_token": "<unk>",
+            "continuing_subword_prefix": null,
+            "end_of_word_suffix": null,
+            "fuse_unk": false,
+            "byte_fallback": false,
+            "ignore_merges": false,
+            "vocab": vocabulary,
+            "merges": [],
+        },
+    })
+}
+
+/// `tokenizer_config.json`, from which engines learn what ends an answer.
+pub(super) fn tokenizer_config(context: usize) -> Value {
+    json!({
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "pad_token": "<pad>",
+        "eos_token": "<eos>",
+        "unk_token": "<unk>",
+        "clean_up_tokenization_spaces": false,
+        "model_max_length": context,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Tokenizer;
+
+    #[test]
+    fn every_character_is_one_token_and_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, json: &Value| std::fs::write(dir.path().join(name), json.to_string()).unwrap();
+        write("tokenizer.json", &character_tokenizer());
+        write("tokenizer_config.json", &tokenizer_config(256));
+        let tokenizer = Tokenizer::load(dir.path()).unwrap();
+        let all: String = ['\n', ' '].into_iter().chain('!'..='~').collect();
+        let ids = tokenizer.encode(&all).unwrap();
+        assert_eq!(ids, (2..98).collect::<Vec<u32>>());
+        assert_eq!(tokenizer.decode(&ids).unwrap(), all);
+        assert_eq!(tokenizer.decode(&[4, 1]).unwrap(), "!", "the end is no text");
+        assert_eq!(tokenizer.encode("aé  b").unwrap().len(), 5, "what is unknown is one token, too");
+        assert_eq!((tokenizer.end_id(), tokenizer.vocabulary_size() as usize), (Some(1), CHARACTER_TOKENS));
+    }
+}

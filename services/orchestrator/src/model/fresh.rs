@@ -1,0 +1,141 @@
+//! A fresh model with random weights, written from its seed as a Hugging Face folder that any engine opens.
+
+use std::path::Path;
+
+use candle_core::{DType, Device};
+use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
+use evenkeel_model::{Config, Family, ModelError, Parameters};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::characters::{CHARACTER_TOKENS, END, PAD, character_tokenizer, tokenizer_config};
+use crate::error::RunError;
+use crate::settings::FreshShape;
+use crate::text::optional_json;
+
+/// The file that says what a folder was written from. It is written last: with it the folder is whole.
+const MARKER: &str = "evenkeel-fresh.json";
+
+/// What decides every bit of a fresh model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FreshModel {
+    /// Its shape.
+    pub shape: FreshShape,
+    /// What its weights follow from.
+    pub seed: u64,
+}
+
+impl FreshModel {
+    fn config(&self) -> Config {
+        let shape = &self.shape;
+        Config {
+            family: Family::Qwen3,
+            vocab_size: shape.vocabulary_size,
+            hidden_size: shape.hidden_size,
+            intermediate_size: shape.intermediate_size,
+            num_layers: shape.layers,
+            num_heads: shape.heads,
+            num_kv_heads: shape.kv_heads,
+            head_dim: shape.head_dim,
+            max_position_embeddings: shape.context_tokens,
+            rms_norm_eps: 1e-6,
+            rope_theta: 10_000.0,
+            qkv_bias: false,
+            output_bias: false,
+            tie_word_embeddings: true,
+            eos_token_ids: vec![END],
+        }
+    }
+}
+
+/// Writes the model with its tokenizer into `folder`. One that is there already is left alone.
+///
+/// # Errors
+/// A shape that is none; a folder that holds something else; a file that cannot be written.
+pub fn write_fresh_model(folder: &Path, model: &FreshModel) -> Result<(), RunError> {
+    let marker = serde_json::to_value(model).map_err(|error| RunError::model(folder, error))?;
+    let there = optional_json(&folder.join(MARKER))?;
+    if there.as_ref() == Some(&marker) {
+        return Ok(());
+    }
+    let aside = folder.with_extension(format!("writing-{}", std::process::id()));
+    if let Some(other) = there {
+        return Err(RunError::model(folder, format!("was written from {other}, allowed: {marker}")));
+    }
+    if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(RunError::model(folder, "holds something else, allowed: an empty folder or none"));
+    }
+    let written = write(&aside, model, &marker).and_then(|()| {
+        if folder.exists() {
+            std::fs::remove_dir(folder).map_err(RunError::file(folder))?;
+        }
+        std::fs::rename(&aside, folder).map_err(RunError::file(folder))
+    });
+    // Another process that wrote the same folder in the same moment is as good as this one.
+    if written.is_err() && optional_json(&folder.join(MARKER))?.as_ref() == Some(&marker) {
+        let _ = std::fs::remove_dir_all(&aside);
+        return Ok(());
+    }
+    written
+}
+
+fn write(folder: &Path, model: &FreshModel, marker: &Value) -> Result<(), RunError> {
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder).map_err(RunError::file(folder))?;
+    let config = model.config();
+    let failed = |error: ModelError| RunError::model(folder, error);
+    config.validate().map_err(failed)?;
+    debug_assert!(config.vocab_size >= CHARACTER_TOKENS, "settings are checked before");
+    let parameters = Parameters::random(&config, model.seed, model.shape.deviation, &Device::Cpu).map_err(failed)?;
+    save_parameters(folder, &parameters, SaveOptions::default()).map_err(failed)?;
+    save_config(folder, &config.to_json(), DType::F32).map_err(failed)?;
+    let files = [
+        ("tokenizer.json", character_tokenizer()),
+        ("tokenizer_config.json", tokenizer_config(config.max_position_embeddings)),
+        ("generation_config.json", json!({"eos_token_id": END, "pad_token_id": PAD})),
+        (MARKER, marker.clone()),
+    ];
+    for (name, value) in files {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("{value:#}\n")).map_err(RunError::file(&path))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(seed: u64) -> FreshModel {
+        FreshModel { shape: FreshShape::default(), seed }
+    }
+
+    #[test]
+    fn the_same_seed_writes_the_same_folder_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let [a, b, c] = ["a", "b", "c"].map(|name| dir.path().join(name));
+        for (folder, seed) in [(&a, 1), (&b, 1), (&c, 2), (&a, 1)] {
+            write_fresh_model(folder, &model(seed)).unwrap();
+        }
+        let weights = |folder: &Path| std::fs::read(folder.join("model.safetensors")).unwrap();
+        assert_eq!(weights(&a), weights(&b));
+        assert_ne!(weights(&a), weights(&c));
+        let (config, _) = Config::load(&a).unwrap();
+        let parameters = evenkeel_model::folder::load_parameters(&a, &config, &Device::Cpu).unwrap();
+        assert_eq!(parameters.count(), 308_064);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left beside the folders");
+    }
+
+    #[test]
+    fn a_folder_of_something_else_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("model");
+        write_fresh_model(&folder, &model(1)).unwrap();
+        assert!(write_fresh_model(&folder, &model(2)).unwrap_err().to_string().contains("was written from"));
+        let other = dir.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(other.join("thesis.tex"), "").unwrap();
+        assert!(write_fresh_model(&other, &model(1)).unwrap_err().to_string().contains("holds something else"));
+        assert!(other.join("thesis.tex").exists());
+    }
+}

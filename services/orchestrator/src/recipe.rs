@@ -1,0 +1,267 @@
+//! Recipes: everything that decides what a run does, in one file.
+
+use std::path::Path;
+
+use evenkeel_common::config::{ConfigError, Loaded, Loader, Settings};
+use evenkeel_proto::FieldError;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::RunError;
+use crate::settings::{
+    CheckpointSettings, DataSettings, Documented, EvaluationSettings, FreshShape, KeyText, ModelSettings, RunSettings,
+    SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings, check_learner, check_own,
+};
+
+/// A section that belongs to another service, taken as it is written.
+pub type Open = toml::Table;
+
+/// The recipes that come with the program: name and text.
+pub const BUILT_IN_RECIPES: &[(&str, &str)] =
+    &[("arithmetic", include_str!("../../../deploy/recipes/arithmetic.toml"))];
+
+/// Everything that a run is made of. The four sections of other services are typed by whoever has their types (the binary), and
+/// are plain tables otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    bound(
+        serialize = "L: Serialize, E: Serialize, G: Serialize, R: Serialize",
+        deserialize = "L: DeserializeOwned + Default, E: DeserializeOwned + Default, G: DeserializeOwned + Default, R: DeserializeOwned + Default"
+    )
+)]
+pub struct Recipe<L = Open, E = Open, G = Open, R = Open> {
+    /// The run: name, seed, steps.
+    pub run: RunSettings,
+    /// What it begins with.
+    pub model: ModelSettings,
+    /// Problems.
+    pub data: DataSettings,
+    /// How the policy is sampled.
+    pub sampling: SamplingSettings,
+    /// From raw to shaped rewards.
+    pub shaping: ShapingSettings,
+    /// Supervised steps before the first GRPO step.
+    pub warm_start: WarmStartSettings,
+    /// Problems that are never trained on.
+    pub evaluation: EvaluationSettings,
+    /// What is kept on disk.
+    pub checkpoint: CheckpointSettings,
+    /// Deadlines and patience.
+    pub services: ServicesSettings,
+    /// Settings of the learner.
+    pub learner: L,
+    /// Settings of the embedded engine.
+    pub engine: E,
+    /// Settings of the generation service.
+    pub generation: G,
+    /// Settings of the reward service.
+    pub reward: R,
+}
+
+impl<L, E, G, R> Settings for Recipe<L, E, G, R>
+where
+    L: Serialize + DeserializeOwned + Default,
+    E: Serialize + DeserializeOwned + Default,
+    G: Serialize + DeserializeOwned + Default,
+    R: Serialize + DeserializeOwned + Default,
+{
+    fn check(&self) -> Result<(), FieldError> {
+        check_own(self)?;
+        check_learner(self)
+    }
+}
+
+/// A key of the orchestrator's own sections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyDoc {
+    /// With its section: `sampling.group_size`.
+    pub key: String,
+    /// What it is and what it may be.
+    pub text: &'static str,
+}
+
+impl Recipe {
+    /// Documentation of every key of the orchestrator's own sections, in their order.
+    pub fn documentation() -> Vec<KeyDoc> {
+        let sections: [(&str, &[KeyText]); 10] = [
+            ("run", RunSettings::KEYS),
+            ("model", ModelSettings::KEYS),
+            ("model.fresh", FreshShape::KEYS),
+            ("data", DataSettings::KEYS),
+            ("sampling", SamplingSettings::KEYS),
+            ("shaping", ShapingSettings::KEYS),
+            ("warm_start", WarmStartSettings::KEYS),
+            ("evaluation", EvaluationSettings::KEYS),
+            ("checkpoint", CheckpointSettings::KEYS),
+            ("services", ServicesSettings::KEYS),
+        ];
+        let of_section = |(section, keys): &(&str, &'static [KeyText])| {
+            let section = (*section).to_owned();
+            keys.iter().map(move |(key, text)| KeyDoc { key: format!("{section}.{key}"), text: text.trim() })
+        };
+        sections.iter().flat_map(of_section).collect()
+    }
+
+    /// Digest of everything that decides what the run computes: what may change when it is resumed (`run.name`, `run.steps`,
+    /// `evaluation`, `checkpoint`, `services`, and where the other services listen) is left out.
+    pub fn identity(&self) -> String {
+        let mut same = self.clone();
+        same.run.name = String::new();
+        same.run.steps = 0;
+        same.evaluation = EvaluationSettings { problems: self.evaluation.problems, ..EvaluationSettings::default() };
+        same.checkpoint = CheckpointSettings::default();
+        same.services = ServicesSettings::default();
+        (same.engine, same.generation, same.reward) = (Open::new(), Open::new(), Open::new());
+        // JSON of sorted maps: the order in which a file has its keys does not matter.
+        let text = serde_json::to_value(&same).map(|value| value.to_string());
+        let digest = Sha256::digest(text.expect("settings are texts, numbers and tables with text keys").as_bytes());
+        format!("sha256:{digest:x}")
+    }
+}
+
+impl<L: Serialize, E: Serialize, G: Serialize, R: Serialize> Recipe<L, E, G, R> {
+    /// The same with the sections of other services as plain tables.
+    ///
+    /// # Errors
+    /// A section that TOML cannot write.
+    pub fn to_open(&self) -> Result<Recipe, ConfigError> {
+        let write = |error: toml::ser::Error| ConfigError::Write(error.to_string());
+        Ok(Recipe {
+            run: self.run.clone(),
+            model: self.model.clone(),
+            data: self.data.clone(),
+            sampling: self.sampling.clone(),
+            shaping: self.shaping.clone(),
+            warm_start: self.warm_start.clone(),
+            evaluation: self.evaluation.clone(),
+            checkpoint: self.checkpoint.clone(),
+            services: self.services.clone(),
+            learner: Open::try_from(&self.learner).map_err(write)?,
+            engine: Open::try_from(&self.engine).map_err(write)?,
+            generation: Open::try_from(&self.generation).map_err(write)?,
+            reward: Open::try_from(&self.reward).map_err(write)?,
+        })
+    }
+}
+
+/// The text of a recipe that comes with the program.
+pub fn built_in_recipe(name: &str) -> Option<&'static str> {
+    BUILT_IN_RECIPES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// Adds a recipe to the layers of a loader: one that comes with the program by its name, otherwise a TOML file by its path. Add the
+/// environment and `--set` arguments to the loader and [`Loader::load`] it as a [`Recipe`] of any section types.
+///
+/// # Errors
+/// A name that is neither; a file that cannot be read or is no TOML.
+pub fn load_recipe(loader: Loader, name_or_path: &str) -> Result<Loader, RunError> {
+    if let Some(text) = built_in_recipe(name_or_path) {
+        return Ok(loader.text(&format!("recipe {name_or_path}"), text)?);
+    }
+    let path = Path::new(name_or_path);
+    if !path.exists() && path.extension().is_none() {
+        let known: Vec<&str> = BUILT_IN_RECIPES.iter().map(|(name, _)| *name).collect();
+        let allowed = format!("one of {}, or a TOML file", known.join(", "));
+        return Err(FieldError::new("recipe", format_args!("`{name_or_path}`"), allowed).into());
+    }
+    Ok(loader.file(path)?)
+}
+
+/// A recipe from TOML and `section.key=value` overrides, with its sections of other services as tables.
+pub(crate) fn recipe_of(origin: &str, toml: &str, overrides: &[String]) -> Result<Loaded<Recipe>, ConfigError> {
+    Loader::new().text(origin, toml)?.set(overrides)?.load()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(text: &str) -> Result<Recipe, String> {
+        recipe_of("test", text, &[]).map(|loaded| loaded.settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn built_in_recipes_load_and_survive_being_written() {
+        for (name, text) in BUILT_IN_RECIPES {
+            let loaded = recipe_of(name, text, &[]).unwrap();
+            let again = recipe_of(name, &loaded.to_toml().unwrap(), &[]).unwrap();
+            assert_eq!(again.settings, loaded.settings, "{name}");
+            assert_eq!(again.settings.identity(), loaded.settings.identity());
+        }
+    }
+
+    #[test]
+    fn impossible_settings_name_key_value_and_what_is_allowed() {
+        let cases = [
+            ("[run]\nsteps = 0", "`run.steps` is 0 in test, allowed: at least 1"),
+            ("[run]\nname = \"a/b\"", "`run.name` is \"a/b\" in test, allowed: letters"),
+            ("[samplign]\n", "unknown key `samplign` in test, nearest allowed: `sampling`"),
+            (
+                "[sampling]\ngroup_sise = 3",
+                "unknown key `sampling.group_sise` in test, nearest allowed: `sampling.group_size`",
+            ),
+            ("[sampling]\ngroup_size = \"x\"", "`sampling.group_size` is \"x\" in test, allowed: an integer"),
+            (
+                "[sampling]\ndynamic = true\ngroup_size = 1",
+                "`sampling.group_size` is 1 in test, allowed: at least 2 with",
+            ),
+            (
+                "[sampling]\nmax_prompts_per_step = 5",
+                "`sampling.max_prompts_per_step` is 5 in test, allowed: 0 without",
+            ),
+            ("[sampling]\ntemperature = 0.0", "`sampling.temperature` is 0 in test, allowed: a finite number above 0"),
+            (
+                "[sampling]\ntemperature = 0.5\n[learner]\ntemperature = 1.0",
+                "`learner.temperature` is 1 in test, allowed: sampling.temperature, which is 0.5",
+            ),
+            (
+                "[evaluation]\nsamples = 4",
+                "`evaluation.samples` is 4 in test, allowed: 1 with evaluation.temperature 0",
+            ),
+            ("[data]\ntask = \"jsonl\"", "`data.path` is absent in"),
+            ("[data]\npath = \"x\"", "`data.path` is x in test, allowed: absent with"),
+            (
+                "[services]\nbackoff_max_ms = 1",
+                "`services.backoff_max_ms` is 1 in test, allowed: at least services.backoff_initial_ms",
+            ),
+            (
+                "[services.client]\nconnect_timeout_ms = 0",
+                "`services.client.connect_timeout_ms` is 0 in test, allowed: at least 1",
+            ),
+        ];
+        for (text, words) in cases {
+            let error = loaded(text).unwrap_err();
+            assert!(error.starts_with(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_a_resumed_run_may_change_is_not_its_identity() {
+        let base = loaded("").unwrap();
+        let longer = loaded("[run]\nsteps = 500\n[checkpoint]\nevery = 3").unwrap();
+        let other = loaded("[learner.optimizer]\nlearning_rate = 0.1").unwrap();
+        assert_eq!(base.identity(), longer.identity());
+        assert_ne!(base.identity(), other.identity());
+    }
+
+    #[test]
+    fn every_key_is_documented_once() {
+        let docs = Recipe::documentation();
+        assert!(
+            docs.iter().any(|doc| doc.key == "sampling.group_size" && doc.text.starts_with("Samples for each prompt"))
+        );
+        let toml = toml::Value::try_from::<Recipe>(Recipe::default()).unwrap();
+        for section in ["run", "sampling", "evaluation", "services"] {
+            for key in toml[section].as_table().unwrap().keys() {
+                assert_eq!(
+                    docs.iter().filter(|doc| doc.key == format!("{section}.{key}")).count(),
+                    1,
+                    "{section}.{key}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Everything that is checked before a run starts, and what it is made of.
+
+use std::time::Duration;
+
+use evenkeel_proto::v1::{RunState, StepKind};
+
+use super::RunOptions;
+use super::drive::Driver;
+use crate::clients::{Endpoints, Services, Stop};
+use crate::data::{Dataset, Demonstrations, Order, Prompts};
+use crate::directory::{EVALUATION_FILE, Lines, METRICS_FILE, RunDirectory, WARM_START_FILE};
+use crate::error::{Halt, RunError};
+use crate::events::{Event, Events};
+use crate::model::prepare_model;
+use crate::recipe::Recipe;
+use crate::text::{Tokenizer, optional_json};
+
+/// How long a reward worker may take to connect before that is told.
+const REWARD_PATIENCE: Duration = Duration::from_millis(50);
+
+/// Checks what needs no service.
+pub(super) fn begin(
+    recipe: Recipe,
+    directory: RunDirectory,
+    endpoints: Endpoints,
+    options: RunOptions,
+    events: Events,
+    stop: Stop,
+) -> Result<Driver, RunError> {
+    evenkeel_common::config::Settings::check(&recipe)?;
+    let dataset = Dataset::load(&recipe)?;
+    let folder = match &options.model {
+        Some(folder) => folder.clone(),
+        None => prepare_model(&recipe, directory.path())?,
+    };
+    let tokenizer = Tokenizer::load(&folder)?;
+    let config = optional_json(&folder.join("config.json"))?.unwrap_or_default();
+    let number = |key: &str| config.get(key).and_then(serde_json::Value::as_u64);
+    let (context, vocabulary) = (number("max_position_embeddings"), number("vocab_size"));
+    let missing = |key: &str| RunError::model(folder.join("config.json"), format!("has no number `{key}`"));
+    let context = context.ok_or_else(|| missing("max_position_embeddings"))? as usize;
+    let vocabulary = vocabulary.ok_or_else(|| missing("vocab_size"))?;
+    if u64::from(tokenizer.vocabulary_size()) > vocabulary {
+        let message = format!(
+            "has {} tokens, allowed: at most vocab_size of config.json, which is {vocabulary}",
+            tokenizer.vocabulary_size()
+        );
+        return Err(RunError::model(folder.join("tokenizer.json"), message));
+    }
+    let prompts =
+        Prompts::encode(&dataset, &tokenizer, context, recipe.sampling.max_tokens as usize, recipe.data.overlong)?;
+    let demonstrations = match recipe.warm_start.steps {
+        0 => None,
+        _ => Some(Demonstrations::of(&dataset, recipe.run.seed, &recipe.data.demonstration_field)?),
+    };
+    let lines = |name, kind| Lines::open(directory.path(), name, kind);
+    Ok(Driver {
+        order: Order::new(prompts.train.len(), recipe.run.seed, recipe.data.shuffle),
+        services: Services::connect(endpoints, &recipe.services, events.clone(), stop.clone())?,
+        metrics: lines(METRICS_FILE, StepKind::Train)?,
+        warm_starts: lines(WARM_START_FILE, StepKind::WarmStart)?,
+        evaluations: lines(EVALUATION_FILE, StepKind::Evaluation)?,
+        settings_hash: options.learner_settings_hash,
+        vocabulary_size: vocabulary.try_into().unwrap_or(u32::MAX),
+        versions: Default::default(),
+        pruned_warning: false,
+        recipe,
+        directory,
+        events,
+        stop,
+        tokenizer,
+        prompts,
+        demonstrations,
+    })
+}
+
+impl Driver {
+    /// Checks the services, as soon as they are there: whether they go together, and with the recipe.
+    pub(super) async fn check_services(&mut self) -> Result<(), Halt> {
+        self.events.enter(RunState::Starting);
+        let learner = self.services.learner_status().await?;
+        let generation = self.services.generation_status().await?;
+        self.wait_for_reward().await?;
+        let reward = self.services.reward_status().await?;
+
+        let wanted = self.settings_hash.get_or_insert_with(|| learner.settings_hash.clone());
+        if *wanted != learner.settings_hash {
+            let message = format!("the learner trains by settings {}, the recipe has {wanted}", learner.settings_hash);
+            return Err(RunError::Mismatch(message).into());
+        }
+        let longest =
+            self.prompts.train.iter().chain(&self.prompts.held_out).map(|prompt| prompt.token_ids.len()).max();
+        let needed = longest.unwrap_or(0) + self.recipe.sampling.max_tokens as usize;
+        for (service, model) in [("learner", &learner.model), ("generation", &generation.model)] {
+            let Some(model) = model else { continue };
+            // 0 and empty: the service does not say.
+            if model.vocabulary_size != 0 && model.vocabulary_size != self.vocabulary_size {
+                let (has, of) = (self.vocabulary_size, model.vocabulary_size);
+                let message = format!("the model folder has a vocabulary of {has}, the {service} service one of {of}");
+                return Err(RunError::Mismatch(message).into());
+            }
+            let ours = self.tokenizer.digest();
+            if !model.tokenizer_digest.is_empty() && model.tokenizer_digest != ours {
+                let message =
+                    format!("tokenizer.json is {ours}, that of the {service} service {}", model.tokenizer_digest);
+                return Err(RunError::Mismatch(message).into());
+            }
+            let context = model.context_tokens as usize;
+            if context != 0 && context < needed {
+                let message = format!("prompt and answer need {needed} tokens, the {service} service takes {context}");
+                return Err(RunError::Mismatch(message).into());
+            }
+        }
+        if reward.as_ref().is_some_and(|reward| !reward.math) {
+            return Err(RunError::Mismatch("the reward service cannot judge mathematics".to_owned()).into());
+        }
+        let profile = &self.recipe.data.math_profile;
+        if let Some(reward) = &reward
+            && !profile.is_empty()
+            && !reward.math_profiles.contains(profile)
+        {
+            let allowed = reward.math_profiles.join(", ");
+            return Err(
+                evenkeel_proto::FieldError::new("data.math_profile", format_args!("`{profile}`"), allowed).into()
+            );
+        }
+        let servers =
+            [("learner", learner.server), ("generation", generation.server), ("reward", reward.and_then(|r| r.server))];
+        for (service, server) in servers {
+            if let Some(version) = server.map(|server| server.program_version).filter(|version| !version.is_empty()) {
+                self.versions.insert(service.to_owned(), version);
+            }
+        }
+        for engine in generation.engines.iter().filter(|engine| !engine.engine_version.is_empty()) {
+            self.versions.insert(format!("engine {}", engine.name), engine.engine_version.clone());
+        }
+        Ok(())
+    }
+
+    /// Waits for a first worker.
+    async fn wait_for_reward(&self) -> Result<(), Halt> {
+        let mut outage = self.services.reward_outage();
+        loop {
+            let is_there = self.services.reward.ready(1, REWARD_PATIENCE).await;
+            outage.watch(is_there, &self.stop)?;
+            if is_there {
+                return Ok(());
+            }
+            if let Some(halt) = futures_util::FutureExt::now_or_never(self.stop.at_all()) {
+                return Err(halt);
+            }
+        }
+    }
+
+    pub(super) fn tell_started(&self, step: u64) {
+        self.events.tell(Event::Started {
+            run_id: self.directory.run_id().to_owned(),
+            directory: self.directory.path().to_owned(),
+            step,
+            total_steps: self.recipe.run.steps,
+            warm_start_steps: self.recipe.warm_start.steps,
+            problems: self.prompts.train.len(),
+        });
+    }
+}

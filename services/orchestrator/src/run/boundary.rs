@@ -1,0 +1,58 @@
+//! Between two steps: new weights for the engines, checkpoints, and what may be thrown away.
+
+use std::path::Path;
+
+use evenkeel_proto::v1::{WeightsRef, weights_ref};
+
+use super::drive::Driver;
+use super::position::Position;
+use crate::directory::retain;
+use crate::error::Halt;
+use crate::events::Event;
+
+impl Driver {
+    /// Publishes the weights of that version and moves the engines to them.
+    pub(super) async fn switch(&mut self, version: u64) -> Result<WeightsRef, Halt> {
+        let weights = self.services.publish(self.directory.run_id(), version).await?;
+        self.services.update_weights(&weights).await?;
+        if let Some(weights_ref::Source::Path(at)) = &weights.source {
+            self.prune(Path::new(&at.path), self.recipe.checkpoint.keep_weights);
+        }
+        Ok(weights)
+    }
+
+    /// Writes a checkpoint where one is due: after the warm start, every so many steps, at an end. One that the run has just come from
+    /// is not written again.
+    pub(super) async fn checkpoint_if_due(
+        &mut self,
+        position: &Position,
+        at_end: bool,
+        just_loaded: bool,
+    ) -> Result<(), Halt> {
+        let due = position.step.is_multiple_of(self.recipe.checkpoint.every) || at_end;
+        if !due || (just_loaded && position.step > 0) {
+            return Ok(());
+        }
+        // A checkpoint goes back to lines that are surely there.
+        for lines in [&self.warm_starts, &self.metrics, &self.evaluations] {
+            self.services.patience.write(lines.path(), || lines.sync()).await?;
+        }
+        let run_id = self.directory.run_id();
+        let saved = self.services.save_checkpoint(run_id, position.step, position.version, position.to_bytes()).await?;
+        self.prune(Path::new(&saved.path), self.recipe.checkpoint.keep);
+        self.events.tell(Event::Checkpoint { step: position.step, path: saved.path });
+        // So that whoever looks at a run that is still going sees something.
+        if let Err(error) = self.write_summary(self.events.state()) {
+            self.events.tell(Event::Warning { message: format!("no report: {error}") });
+        }
+        Ok(())
+    }
+
+    /// Removes what is older than the settings keep. A folder that stays too long is no reason to end a run.
+    fn prune(&mut self, newest: &Path, keep: usize) {
+        let Err(error) = retain(self.directory.path(), newest, keep) else { return };
+        if !std::mem::replace(&mut self.pruned_warning, true) {
+            self.events.tell(Event::Warning { message: format!("old checkpoints or weights stay: {error}") });
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The runs of one orchestrator: those in work, and those that lie in its folder.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evenkeel_common::error::ServiceError;
+use evenkeel_proto::v1::{Run as RunMessage, RunState, StepKind};
+use evenkeel_proto::{FieldError, Label};
+use tokio::sync::watch;
+
+use super::journal;
+use crate::directory::{METRICS_FILE, Marker, read_lines};
+use crate::error::RunError;
+use crate::events::{Events, Progress};
+use crate::recipe::Recipe;
+use crate::run::{RunHandle, StopOnDrop};
+use crate::summary::Summary;
+
+/// Checks the sections of a recipe that belong to other services, and says the digest of the learner's settings.
+pub type Inspect = Arc<dyn Fn(&Recipe) -> Result<Option<String>, FieldError> + Send + Sync>;
+
+/// A run that was started here.
+pub(super) struct Entry {
+    pub(super) run_id: String,
+    pub(super) directory: PathBuf,
+    pub(super) settings_hash: String,
+    pub(super) events: Events,
+    pub(super) stop: StopOnDrop,
+    pub(super) began: std::time::Instant,
+    /// True once its task has ended.
+    pub(super) ended: watch::Receiver<bool>,
+}
+
+impl Entry {
+    /// Takes a run over: its task is followed to its end.
+    pub(super) fn of(handle: RunHandle, settings_hash: String) -> Self {
+        let (run_id, directory) = (handle.run_id().to_owned(), handle.directory().to_owned());
+        let events = handle.events.clone();
+        let stop = StopOnDrop(handle.stop.0.clone());
+        tokio::spawn(journal::keep(run_id.clone(), handle.subscribe()));
+        let (sender, ended) = watch::channel(false);
+        tokio::spawn(async move {
+            // An error is told as an event as well, which the journal writes.
+            let _ = handle.join().await;
+            let _ = sender.send(true);
+        });
+        Self { run_id, directory, settings_hash, events, stop, began: std::time::Instant::now(), ended }
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        !*self.ended.borrow()
+    }
+
+    pub(super) fn message(&self) -> RunMessage {
+        let progress: Progress = self.events.progress().borrow().clone();
+        let before = read_summary(&self.directory).map_or(0.0, |summary| summary.seconds.total);
+        // While it runs the files are behind; the longer of both is nearer.
+        let elapsed =
+            (before * 1e3).max(self.began.elapsed().as_secs_f64() * 1e3 * f64::from(u8::from(self.is_active())));
+        RunMessage {
+            run_id: self.run_id.clone(),
+            state: progress.state.into(),
+            step: progress.step,
+            total_steps: progress.total_steps,
+            policy_version: progress.policy_version,
+            directory: self.directory.display().to_string(),
+            settings_hash: self.settings_hash.clone(),
+            message: progress.message,
+            elapsed_ms: elapsed as u64,
+        }
+    }
+}
+
+/// All runs.
+#[derive(Default)]
+pub(super) struct Registry {
+    entries: HashMap<String, Arc<Entry>>,
+}
+
+impl Registry {
+    pub(super) fn get(&self, run_id: &str) -> Option<Arc<Entry>> {
+        self.entries.get(run_id).cloned()
+    }
+
+    pub(super) fn active(&self) -> Option<Arc<Entry>> {
+        self.entries.values().find(|entry| entry.is_active()).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Entry>> {
+        self.entries.values().cloned().collect()
+    }
+
+    pub(super) fn insert(&mut self, entry: Arc<Entry>) {
+        self.entries.insert(entry.run_id.clone(), entry);
+    }
+}
+
+/// A run that lies in the folder and is not in work. `None` where there is none.
+pub(super) fn stored(directory: &Path) -> Result<Option<RunMessage>, RunError> {
+    let Some(marker) = Marker::read(directory)? else { return Ok(None) };
+    let summary = read_summary(directory);
+    let lines = read_lines(&directory.join(METRICS_FILE), StepKind::Train)?;
+    let last = lines.last();
+    // Without a summary the process ended before it could say how.
+    let state = summary.as_ref().and_then(|summary| RunState::from_label(&summary.state));
+    let state = match state {
+        Some(state @ (RunState::Completed | RunState::Stopped | RunState::Failed)) => state,
+        _ => RunState::Stopped,
+    };
+    Ok(Some(RunMessage {
+        run_id: marker.run_id,
+        state: state.into(),
+        step: lines.len() as u64,
+        total_steps: summary.as_ref().map_or(0, |summary| summary.total_steps),
+        policy_version: last.map_or(0, |line| line.policy_version),
+        directory: directory.display().to_string(),
+        settings_hash: marker.identity,
+        message: String::new(),
+        elapsed_ms: summary.map_or(0, |summary| (summary.seconds.total * 1e3) as u64),
+    }))
+}
+
+fn read_summary(directory: &Path) -> Option<Summary> {
+    serde_json::from_str(&std::fs::read_to_string(directory.join("summary.json")).ok()?).ok()
+}
+
+/// How an error of a run is said over gRPC.
+pub(super) fn service_error(error: RunError) -> ServiceError {
+    match error {
+        RunError::Setting(field) => ServiceError::from(field),
+        RunError::Config(error) => {
+            use evenkeel_common::config::ConfigError;
+            let text = error.to_string();
+            ServiceError::from(match error {
+                ConfigError::Invalid { key, value, allowed, .. } => FieldError { field: key, value, allowed },
+                ConfigError::UnknownKey { key, allowed, .. } => FieldError::new(key, "no setting", allowed.join(", ")),
+                _ => FieldError::new("configuration", "not readable", text),
+            })
+        }
+        RunError::Directory { .. } | RunError::Mismatch(_) => {
+            ServiceError::Precondition { reason: "RUN_DIRECTORY", message: error.to_string() }
+        }
+        RunError::Data { .. } | RunError::PromptTooLong { .. } | RunError::Model { .. } => {
+            ServiceError::from(FieldError::new("configuration", "refused", error.to_string()))
+        }
+        other => ServiceError::Internal { message: other.to_string() },
+    }
+}

@@ -1,0 +1,140 @@
+//! Sections about the loop: run, sampling, shaping, warm start, evaluation, checkpoints, services.
+
+use evenkeel_common::client::ClientConfig;
+
+use super::documented::section;
+
+section! {
+    /// Section `run`.
+    pub struct RunSettings {
+        /// Name of the run: letters, digits, `-`, `_` and `.`, at most 128. Empty takes the name of its directory.
+        name: String = String::new(),
+        /// Everything random follows from it: 0 to 2^63 - 1. The same seed is the same run.
+        seed: u64 = 0,
+        /// GRPO steps to do, over all resumptions; at least 1.
+        steps: u64 = 80,
+    }
+}
+
+section! {
+    /// Section `sampling`.
+    pub struct SamplingSettings {
+        /// Prompts in a step (P), each with a group of samples; at least 1.
+        prompts_per_step: u32 = 16,
+        /// Samples for each prompt (G); at least 1, at least 2 with `dynamic`.
+        group_size: u32 = 16,
+        /// Divides the logits; above 0, and the same as `learner.temperature`.
+        temperature: f32 = 1.0,
+        /// Keeps the most probable tokens whose probabilities reach it: above 0, at most 1. Below 1 training is biased.
+        top_p: f32 = 1.0,
+        /// Keeps so many of the most probable tokens; 0 keeps all.
+        top_k: u32 = 0,
+        /// Drops tokens less probable than this times the most probable one: 0 to 1.
+        min_p: f32 = 0.0,
+        /// Longest answer in tokens, at least 1. Prompt and answer together must fit the model's context.
+        max_tokens: u32 = 128,
+        /// Tokens before a stop token may be drawn, at most `max_tokens`.
+        min_tokens: u32 = 0,
+        /// Ids that end an answer besides the model's end of sequence.
+        stop_token_ids: Vec<u32> = Vec::new(),
+        /// Drop groups whose raw rewards are all equal and take the next prompts instead (DAPO's dynamic sampling).
+        dynamic: bool = false,
+        /// With `dynamic`: prompts that a step may try at most, at least `prompts_per_step`; 0 is four times that. What is missing
+        /// then is filled up with dropped groups, so that every step has the same size.
+        max_prompts_per_step: u32 = 0,
+    }
+}
+
+impl SamplingSettings {
+    /// Prompts that a step may try at most.
+    pub(crate) fn prompts_limit(&self) -> u64 {
+        let prompts = u64::from(self.prompts_per_step);
+        match (self.dynamic, self.max_prompts_per_step) {
+            (false, _) => prompts,
+            (true, 0) => prompts * 4,
+            (true, limit) => u64::from(limit),
+        }
+    }
+}
+
+section! {
+    /// Section `shaping`: from the raw to the shaped reward. Dynamic sampling and metrics of accuracy look at the raw one.
+    pub struct ShapingSettings {
+        /// Length of the buffer before `max_tokens` over which the penalty of DAPO's overlong shaping grows; 0 for no penalty.
+        overlong_buffer_tokens: u32 = 0,
+        /// The penalty at `max_tokens`, from 0.
+        overlong_penalty: f64 = 1.0,
+        /// Train on no token of an answer that was cut off; its reward still counts in its group.
+        mask_truncated: bool = false,
+    }
+}
+
+section! {
+    /// Section `warm_start`: supervised steps on demonstrations before the first GRPO step.
+    pub struct WarmStartSettings {
+        /// Supervised steps; 0 for none.
+        steps: u64 = 0,
+        /// Demonstrations in a step, at least 1.
+        examples_per_step: u32 = 64,
+    }
+}
+
+section! {
+    /// Section `evaluation`: problems that are never trained on.
+    pub struct EvaluationSettings {
+        /// Held-out problems to ask, at most so many as there are; 0 for no evaluation.
+        problems: u32 = 256,
+        /// Samples for each (k of mean@k), at least 1; only 1 makes sense at temperature 0.
+        samples: u32 = 1,
+        /// 0 takes the most probable token (greedy).
+        temperature: f32 = 0.0,
+        /// Keeps the most probable tokens whose probabilities reach it: above 0, at most 1.
+        top_p: f32 = 1.0,
+        /// Evaluate before the first GRPO step.
+        before: bool = true,
+        /// Evaluate after the last one.
+        after: bool = true,
+        /// Evaluate after each so many steps; 0 for never.
+        every: u64 = 0,
+    }
+}
+
+section! {
+    /// Section `checkpoint`.
+    pub struct CheckpointSettings {
+        /// Write a checkpoint after each so many steps, at least 1; after the warm start, the last step and a stop there always is one.
+        every: u64 = 10,
+        /// Checkpoints that are kept; 0 keeps all.
+        keep: usize = 2,
+        /// Published weights that are kept; 0 keeps all.
+        keep_weights: usize = 2,
+    }
+}
+
+section! {
+    /// Section `services`: how long things may take, and what happens where a service is gone.
+    pub struct ServicesSettings {
+        /// How long a service that is gone (or a full disk) is waited for before the run ends with an error.
+        wait_ms: u64 = 600_000,
+        /// First pause between two attempts to reach it; doubles up to `backoff_max_ms`.
+        backoff_initial_ms: u64 = 200,
+        /// Longest pause.
+        backoff_max_ms: u64 = 10_000,
+        /// Time for one sample, queue included.
+        rollout_deadline_ms: u64 = 600_000,
+        /// Time for one verdict, queue included.
+        verify_deadline_ms: u64 = 60_000,
+        /// Time for one call to learner or generation, and between two signs of life of a training step that has all its groups.
+        call_deadline_ms: u64 = 600_000,
+        /// How often a sample may fail for a reason that is not its own before it is left out, as invalid.
+        sample_attempts: u32 = 3,
+        /// How often a sample is verified before it is left out, as invalid.
+        verify_attempts: u32 = 3,
+        /// Samples that the generation service may have at once.
+        max_rollouts: usize = 4096,
+        /// Samples that one reward worker may have at once.
+        max_verifications: usize = 64,
+        /// Connections: `connect_timeout_ms`, `keepalive_interval_ms`, `keepalive_timeout_ms`, `max_message_bytes`, `token_file`, `tls`.
+        client: ClientConfig = ClientConfig::default(),
+    }
+}

@@ -1,0 +1,15 @@
+//! The orchestrator's own settings, a section each; every key carries its documentation with it.
+
+mod check;
+mod documented;
+mod loop_sections;
+mod source_sections;
+
+pub use loop_sections::{
+    CheckpointSettings, EvaluationSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
+    WarmStartSettings,
+};
+pub use source_sections::{DataSettings, FreshShape, ModelSettings, Overlong, Task};
+
+pub(crate) use check::{check_learner, check_own, is_run_name};
+pub(crate) use documented::{Documented, KeyText};

@@ -1,0 +1,141 @@
+//! What a run came to: `summary.json`.
+
+use std::collections::BTreeMap;
+
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::RunState;
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::Line;
+use crate::recipe::Recipe;
+
+/// Steps whose mean reward is taken at either end.
+const ENDS: usize = 10;
+
+/// What a run came to. Everything but the seconds is the same in two runs of one seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Name of the run.
+    pub run_id: String,
+    /// completed, stopped or failed; another state where the run still goes on.
+    pub state: String,
+    /// GRPO steps done.
+    pub steps: u64,
+    /// GRPO steps to do.
+    pub total_steps: u64,
+    /// Supervised steps done.
+    pub warm_start_steps: u64,
+    /// Mean raw reward of the first ten steps.
+    pub reward_first_ten: Option<f64>,
+    /// Mean raw reward of the last ten steps.
+    pub reward_last_ten: Option<f64>,
+    /// Accuracy on problems never trained on, before the first GRPO step.
+    pub accuracy_before: Option<f64>,
+    /// The same after the last one.
+    pub accuracy_after: Option<f64>,
+    /// Problems that the accuracy is of.
+    pub evaluated_problems: Option<u64>,
+    /// Mean response length in tokens of the first ten steps.
+    pub response_length_first_ten: Option<f64>,
+    /// The same of the last ten.
+    pub response_length_last_ten: Option<f64>,
+    /// Tokens of prompts and responses over all GRPO steps.
+    pub tokens: u64,
+    /// Samples that were left out.
+    pub invalid_samples: u64,
+    /// Where the time went.
+    pub seconds: Seconds,
+    /// The rule by which token terms are summed, where the recipe says it.
+    pub aggregation: Option<String>,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Versions of the program and of the services.
+    pub versions: BTreeMap<String, String>,
+}
+
+/// Wall time, over all resumptions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seconds {
+    /// The warm start.
+    pub warm_start: f64,
+    /// Rollouts.
+    pub generation: f64,
+    /// Verification beyond what ran beside generation.
+    pub reward: f64,
+    /// Training beyond what ran beside both.
+    pub update_actor: f64,
+    /// Publishing and switching.
+    pub update_weights: f64,
+    /// Evaluations.
+    pub evaluation: f64,
+    /// All steps of all kinds.
+    pub total: f64,
+}
+
+impl Summary {
+    pub(crate) fn of(
+        run_id: &str,
+        recipe: &Recipe,
+        state: RunState,
+        metrics: &[Line],
+        warm_start: &[Line],
+        evaluations: &[Line],
+        versions: &BTreeMap<String, String>,
+    ) -> Self {
+        let sum = |lines: &[Line], name: &str| lines.iter().filter_map(|line| line.get(name)).sum::<f64>();
+        let first = &metrics[..metrics.len().min(ENDS)];
+        let last = &metrics[metrics.len().saturating_sub(ENDS)..];
+        let last_evaluation = evaluations.last().filter(|line| line.step > 0 && line.step == metrics.len() as u64);
+        let mut versions = versions.clone();
+        versions.insert("evenkeel".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        let mut seconds = Seconds {
+            warm_start: sum(warm_start, "timing_s/step"),
+            generation: sum(metrics, "timing_s/gen"),
+            reward: sum(metrics, "timing_s/reward"),
+            update_actor: sum(metrics, "timing_s/update_actor"),
+            update_weights: sum(metrics, "timing_s/update_weights"),
+            evaluation: sum(evaluations, "timing_s/testing"),
+            total: 0.0,
+        };
+        seconds.total = seconds.warm_start + seconds.evaluation + sum(metrics, "timing_s/step");
+        Self {
+            run_id: run_id.to_owned(),
+            state: state.label().to_owned(),
+            steps: metrics.len() as u64,
+            total_steps: recipe.run.steps,
+            warm_start_steps: warm_start.len() as u64,
+            reward_first_ten: mean(first, "critic/score/mean"),
+            reward_last_ten: mean(last, "critic/score/mean"),
+            accuracy_before: evaluations.first().filter(|line| line.step == 0).and_then(accuracy),
+            accuracy_after: last_evaluation.and_then(accuracy),
+            evaluated_problems: evaluations.last().and_then(problems),
+            response_length_first_ten: mean(first, "response_length/mean"),
+            response_length_last_ten: mean(last, "response_length/mean"),
+            tokens: sum(metrics, "perf/total_num_tokens") as u64,
+            invalid_samples: sum(metrics, "rollout/invalid_samples") as u64,
+            seconds,
+            aggregation: aggregation(recipe),
+            seed: recipe.run.seed,
+            versions,
+        }
+    }
+}
+
+fn mean(lines: &[Line], name: &str) -> Option<f64> {
+    crate::metrics::Spread::of(lines.iter().filter_map(|line| line.get(name))).mean()
+}
+
+/// The accuracy of an evaluation line, whatever its source and k.
+pub(crate) fn accuracy(line: &Line) -> Option<f64> {
+    let is_core = |name: &str| name.starts_with("val-core/") && name.contains("/acc/mean@");
+    line.values.iter().find(|(name, _)| is_core(name)).map(|(_, value)| *value)
+}
+
+fn problems(line: &Line) -> Option<u64> {
+    let is_count = |name: &str| name.starts_with("val-aux/") && name.ends_with("/problems");
+    line.values.iter().find(|(name, _)| is_count(name)).map(|(_, value)| *value as u64)
+}
+
+fn aggregation(recipe: &Recipe) -> Option<String> {
+    recipe.learner.get("objective")?.get("aggregation")?.as_str().map(str::to_owned)
+}

@@ -1,0 +1,10 @@
+//! The loop against scripted services over real loopback gRPC.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod order;
+mod report;
+mod resume;
+mod sampling;
+mod server;
+mod services;
+mod support;

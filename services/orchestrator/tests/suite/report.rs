@@ -1,0 +1,31 @@
+//! The report of a longer run; it stays in the target directory to be looked at.
+
+use std::path::Path;
+
+use evenkeel_orchestrator::{Summary, render_report};
+
+use crate::support::{Cluster, bounded, recipe, temp};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_report_shows_every_curve_and_can_be_made_again() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let mut recipe = recipe();
+        (recipe.run.name, recipe.run.steps) = ("arithmetic-balanced".into(), 40);
+        (recipe.warm_start.steps, recipe.evaluation.every, recipe.evaluation.problems) = (25, 10, 50);
+        recipe.learner = "objective = { aggregation = \"balanced\" }".parse().unwrap();
+        let cluster = Cluster::start().await;
+        cluster.generation.world.sure.store(70, std::sync::atomic::Ordering::Relaxed);
+        cluster.run(&path, &recipe).await.1.unwrap();
+        let html = std::fs::read_to_string(path.join("report.html")).unwrap();
+        assert_eq!(html.matches("<figure>").count(), 12);
+        assert!(!html.contains("<script") && !html.contains("NaN") && !html.contains("src="));
+        assert_eq!(render_report(&path).unwrap(), html);
+        let summary: Summary =
+            serde_json::from_str(&std::fs::read_to_string(path.join("summary.json")).unwrap()).unwrap();
+        assert!(summary.reward_last_ten > summary.reward_first_ten && summary.tokens > 0, "{summary:?}");
+        assert_eq!(summary.aggregation.as_deref(), Some("balanced"));
+        std::fs::write(Path::new(env!("CARGO_TARGET_TMPDIR")).join("report.html"), html).unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,179 @@
+//! A run that was killed, or whose learner was, gives the same lines to the bit.
+
+use std::time::Duration;
+
+use crate::support::{Cluster, LEARNER, bounded, finish, lines, mix, recipe, temp, undisturbed};
+use evenkeel_orchestrator::{Event, Outcome, RunDirectory, StopMode};
+
+/// Kills a run again and again after random times until it comes through; `with_learner` kills that, too.
+async fn kill_and_resume(with_learner: bool, seed: u64) {
+    let (_dir, path) = temp();
+    let mut cluster = Cluster::start().await;
+    let recipe = recipe();
+    let mut kills = 0;
+    let mut handle = cluster.begin(&path, &recipe);
+    loop {
+        // Later tries get more time, so that one of them comes through.
+        let time = Duration::from_millis(10 + mix(seed ^ kills) % (60 + 40 * kills));
+        let progress = handle.progress();
+        tokio::time::sleep(time).await;
+        if progress.borrow().step == recipe.run.steps || kills == 12 {
+            break;
+        }
+        handle.kill().await;
+        kills += 1;
+        if with_learner {
+            cluster.down(LEARNER).await;
+            cluster.up(LEARNER).await;
+        }
+        handle = cluster.resume(&path, &recipe);
+    }
+    let (_, result) = finish(handle).await;
+    assert_eq!(result.unwrap().0, Outcome::Completed);
+    assert!(kills > 0);
+    assert_eq!(lines(&path), undisturbed(&recipe).await, "after {kills} kills");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_anywhere_and_resumed_beside_a_learner_that_lives() {
+    bounded(async {
+        for seed in 0..3 {
+            kill_and_resume(false, seed).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_anywhere_with_the_learner_and_resumed() {
+    bounded(async {
+        for seed in 10..13 {
+            kill_and_resume(true, seed).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_that_dies_costs_no_finished_step() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let mut cluster = Cluster::start().await;
+        let handle = cluster.begin(&path, &recipe());
+        let progress = handle.progress();
+        let following = tokio::spawn(finish(handle));
+        for step in [1, 3] {
+            crate::support::until(|| progress.borrow().step >= step).await;
+            cluster.down(LEARNER).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            cluster.up(LEARNER).await;
+        }
+        let (events, result) = following.await.unwrap();
+        assert_eq!(result.unwrap().0, Outcome::Completed);
+        let waits =
+            events.iter().filter(|event| matches!(&***event, Event::Waiting { service: "learner", .. })).count();
+        let rewinds = events.iter().filter(|event| matches!(&***event, Event::Rewound { .. })).count();
+        assert!(waits >= 1 && rewinds >= 1, "{waits} {rewinds}");
+        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_lost_after_the_step_does_not_step_twice() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        cluster.learner.world.cut_after.lock().unwrap().extend([0, 2, 5]);
+        cluster.run(&path, &recipe()).await.1.unwrap();
+        assert!(cluster.learner.world.cut_after.lock().unwrap().is_empty());
+        assert!(cluster.learner.world.done.lock().unwrap().values().all(|times| *times == 1));
+        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_ends_after_the_step_with_a_checkpoint_and_the_rest_follows() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let handle = cluster.begin(&path, &recipe());
+        let progress = handle.progress();
+        crate::support::until(|| progress.borrow().step >= 1).await;
+        handle.stop(StopMode::AfterStep);
+        let (events, result) = finish(handle).await;
+        let (outcome, summary) = result.unwrap();
+        assert_eq!((outcome, summary.state.as_str()), (Outcome::Stopped, "stopped"));
+        let done = summary.steps;
+        assert!((1..6).contains(&done));
+        let last = events.iter().rev().find_map(|event| match &**event {
+            Event::Checkpoint { step, .. } => Some(*step),
+            _ => None,
+        });
+        assert_eq!(last, Some(done));
+        let (events, result) = finish(cluster.resume(&path, &recipe())).await;
+        assert_eq!(result.unwrap().0, Outcome::Completed);
+        assert!(events.iter().any(|event| matches!(&**event, Event::Started { step, .. } if *step == done)));
+        assert!(cluster.learner.world.done.lock().unwrap().values().all(|times| *times == 1));
+        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_in_the_warm_start_and_one_at_once_can_be_resumed() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let mut cluster = Cluster::start().await;
+        let handle = cluster.begin(&path, &recipe());
+        handle.stop(StopMode::AfterStep);
+        let (_, result) = finish(handle).await;
+        assert_eq!(result.unwrap().0, Outcome::Stopped);
+        cluster.down(LEARNER).await;
+        cluster.up(LEARNER).await;
+
+        let handle = cluster.resume(&path, &recipe());
+        let progress = handle.progress();
+        crate::support::until(|| progress.borrow().step >= 3).await;
+        handle.stop(StopMode::Now);
+        assert_eq!(finish(handle).await.1.unwrap().0, Outcome::Stopped);
+        assert_eq!(finish(cluster.resume(&path, &recipe())).await.1.unwrap().0, Outcome::Completed);
+        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_done_can_be_made_longer() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let mut recipe = recipe();
+        recipe.run.steps = 3;
+        recipe.evaluation.after = false;
+        cluster.run(&path, &recipe).await.1.unwrap();
+        recipe.run.steps = 6;
+        finish(cluster.resume(&path, &recipe)).await.1.unwrap();
+        assert_eq!(lines(&path), undisturbed(&recipe).await);
+
+        recipe.run.steps = 2;
+        let error = finish(cluster.resume(&path, &recipe)).await.1.unwrap_err().to_string();
+        assert_eq!(error, "run.steps is 2, allowed: at least 6, the steps that are done");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_were_taken_away_are_missed() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        cluster.run(&path, &recipe()).await.1.unwrap();
+        std::fs::write(path.join("metrics.jsonl"), "").unwrap();
+        let error = finish(cluster.resume(&path, &recipe())).await.1.unwrap_err().to_string();
+        assert!(error.contains("metrics.jsonl has 0 lines, the checkpoint is after step 6"), "{error}");
+        assert!(RunDirectory::create(&path, &recipe()).unwrap_err().to_string().contains("holds run `run` already"));
+    })
+    .await;
+}

@@ -1,0 +1,157 @@
+//! What becomes of samples that fail, verdicts that do not stand and groups that teach nothing.
+
+use crate::support::{Cluster, bounded, finish, metrics, recipe, temp};
+use evenkeel_orchestrator::{Event, RunError};
+use evenkeel_proto::v1::{FailureCode, InvalidReason};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dynamic_sampling_takes_the_next_prompts_in_data_order() {
+    bounded(async {
+        let mut recipe = recipe();
+        recipe.run.steps = 3;
+        (recipe.sampling.dynamic, recipe.sampling.max_prompts_per_step) = (true, 40);
+        let mut seen = Vec::new();
+        for _ in 0..2 {
+            let (_dir, path) = temp();
+            let cluster = Cluster::start().await;
+            // Every third prompt of the data order teaches nothing.
+            let blank = |group: &str| group.rsplit('/').next().unwrap().parse::<u64>().unwrap().is_multiple_of(3);
+            *cluster.generation.world.blank.lock().unwrap() = Some(Box::new(blank));
+            cluster.run(&path, &recipe).await.1.unwrap();
+            let groups = cluster.learner.world.groups.lock().unwrap();
+            let ids =
+                groups.values().map(|groups| groups.iter().map(|group| group.group_id.clone()).collect::<Vec<_>>());
+            let lines = metrics(&path);
+            for line in &lines {
+                let get = |name: &str| line.get(&format!("training/{name}")).unwrap();
+                let tried = get("prompts_tried");
+                assert!(tried > 4.0 && get("filter_groups/dropped_groups") == tried - 4.0, "{line:?}");
+            }
+            for (line, ids) in lines.iter().zip(ids.clone()) {
+                assert!(
+                    ids.iter().all(|id| id.starts_with(&format!("train/{}/", line.step)) && ids.len() == 4),
+                    "{ids:?}"
+                );
+                let mut sorted = ids.clone();
+                sorted.sort_by_key(|id| id.rsplit('/').next().unwrap().parse::<u64>().unwrap());
+                assert_eq!(ids, sorted);
+            }
+            seen.push(ids.collect::<Vec<_>>());
+        }
+        assert_eq!(seen[0], seen[1]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_without_signal_is_filled_up_at_the_bound() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        *cluster.generation.world.blank.lock().unwrap() = Some(Box::new(|_| true));
+        let mut recipe = recipe();
+        recipe.run.steps = 2;
+        (recipe.sampling.dynamic, recipe.sampling.max_prompts_per_step) = (true, 6);
+        cluster.run(&path, &recipe).await.1.unwrap();
+        for line in metrics(&path) {
+            assert_eq!(line.get("training/prompts_tried"), Some(6.0));
+            assert_eq!(line.get("training/filter_groups/filled_up_groups"), Some(4.0));
+        }
+        let groups = cluster.learner.world.groups.lock().unwrap();
+        assert_eq!(
+            groups[&1].iter().map(|group| group.group_id.as_str()).collect::<Vec<_>>(),
+            ["train/1/6", "train/1/7", "train/1/8", "train/1/9"]
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verdict_that_does_not_stand_is_asked_for_again_and_never_is_a_wrong_answer() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let script = |id: &str, times: u32| match id {
+            // Comes right at the last attempt.
+            "train/1/4/0" if times < 3 => Some(InvalidReason::Internal),
+            // Never comes right.
+            "train/1/4/1" => Some(InvalidReason::Deadline),
+            // Asking again cannot help.
+            "train/1/5/2" => Some(InvalidReason::BadGold),
+            _ => None,
+        };
+        *cluster.reward.world.script.lock().unwrap() = Some(Box::new(script));
+        let (_, summary) = cluster.run(&path, &recipe()).await.1.unwrap();
+        assert_eq!(summary.invalid_samples, 2);
+        let groups = cluster.learner.world.groups.lock().unwrap();
+        let sample = |group: usize, sample: usize| groups[&1][group].samples[sample].clone();
+        assert!(sample(0, 0).valid && sample(0, 0).raw_reward.is_some());
+        for left_out in [sample(0, 1), sample(1, 2)] {
+            assert!(!left_out.valid && left_out.raw_reward.is_none() && left_out.shaped_reward.is_none());
+            assert!(!left_out.segments.is_empty(), "it keeps its place in the group");
+        }
+        let line = &metrics(&path)[1];
+        assert_eq!(line.get("rollout/invalid_samples"), Some(2.0));
+        assert_eq!(line.get("rollout/samples"), Some(16.0));
+        let times = cluster.reward.world.times.lock().unwrap();
+        assert_eq!(times["train/1/5/2"], 1);
+        assert!(times["train/1/4/1"] >= 3);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sample_that_cannot_be_had_is_begun_again_and_then_left_out() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let script = |id: &str, times: u32| match id {
+            "train/0/1/1" if times == 1 => Some(FailureCode::DeadlineExceeded),
+            "train/0/1/2" => Some(FailureCode::Cancelled),
+            _ => None,
+        };
+        *cluster.generation.world.script.lock().unwrap() = Some(Box::new(script));
+        cluster.run(&path, &recipe()).await.1.unwrap();
+        let line = &metrics(&path)[0];
+        assert_eq!(line.get("rollout/failed_samples"), Some(1.0));
+        assert_eq!(line.get("rollout/begun_again"), Some(4.0));
+        let groups = cluster.learner.world.groups.lock().unwrap();
+        let samples = &groups[&0][1].samples;
+        assert_eq!(samples.iter().map(|sample| sample.valid).collect::<Vec<_>>(), [true, true, false, true]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sample_that_is_refused_ends_the_run_by_its_id() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let script = |id: &str, _| (id == "train/2/8/3").then_some(FailureCode::InvalidArgument);
+        *cluster.generation.world.script.lock().unwrap() = Some(Box::new(script));
+        let (events, result) = cluster.run(&path, &recipe()).await;
+        let error = result.unwrap_err();
+        assert!(matches!(error, RunError::Refused { service: "generation", .. }), "{error}");
+        assert!(error.to_string().contains("sample `train/2/8/3`"), "{error}");
+        assert!(matches!(&**events.last().unwrap(), Event::Failed { .. }));
+        assert_eq!(metrics(&path).len(), 2, "finished steps stay");
+        // The step that failed left the learner as it was, and is done again.
+        *cluster.generation.world.script.lock().unwrap() = None;
+        finish(cluster.resume(&path, &recipe())).await.1.unwrap();
+        assert_eq!(crate::support::lines(&path), crate::support::undisturbed(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_without_a_single_verdict_ends_the_run() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let script = |id: &str, _| id.starts_with("train/0/").then_some(InvalidReason::BadGold);
+        *cluster.reward.world.script.lock().unwrap() = Some(Box::new(script));
+        let error = cluster.run(&path, &recipe()).await.1.unwrap_err().to_string();
+        assert!(error.contains("step 0") && error.contains("bad_gold: as told"), "{error}");
+    })
+    .await;
+}

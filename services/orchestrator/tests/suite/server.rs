@@ -1,0 +1,156 @@
+//! The service over gRPC: start, watch, stop, resume, list.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::support::{Cluster, bounded, recipe};
+use evenkeel_common::client::{ClientChannel, ClientConfig, Connector, Target};
+use evenkeel_orchestrator::{Inspect, OrchestratorConfig, Recipe, serve};
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::orchestrator_client::OrchestratorClient;
+use evenkeel_proto::v1::{
+    GetRunRequest, ListRunsRequest, OrchestratorGetStatusRequest, RunState, StartRunRequest, StepKind, StopRunRequest,
+    WatchRunRequest, start_run_request::Configuration,
+};
+use tonic::Code;
+
+struct Door {
+    _server: evenkeel_common::server::RunningServer,
+    client: OrchestratorClient<ClientChannel>,
+    _dir: tempfile::TempDir,
+}
+
+async fn door(cluster: &Cluster) -> Door {
+    let dir = tempfile::tempdir().unwrap();
+    let config = OrchestratorConfig {
+        runs: dir.path().to_owned(),
+        endpoints: cluster.endpoints(),
+        ..OrchestratorConfig::default()
+    };
+    let inspect: Inspect = Arc::new(|recipe: &Recipe| match recipe.learner.get("learning_rate") {
+        Some(value) => Err(FieldError::new("learner.learning_rate", value, "learner.optimizer.learning_rate")),
+        None => Ok(None),
+    });
+    let (server, _) = serve(config, Some(inspect)).await.unwrap();
+    let server = server.spawn();
+    let connector = Connector::new("client", ClientConfig::default()).unwrap();
+    let client = OrchestratorClient::new(connector.connect(&Target::url(server.endpoint())).await.unwrap());
+    Door { _server: server, client, _dir: dir }
+}
+
+fn start(run_id: &str) -> StartRunRequest {
+    let toml = toml::to_string(&recipe()).unwrap();
+    StartRunRequest {
+        run_id: run_id.into(),
+        configuration: Some(Configuration::Toml(toml)),
+        ..StartRunRequest::default()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_started_once_watched_and_listed() {
+    bounded(async {
+        let cluster = Cluster::start().await;
+        let mut door = door(&cluster).await;
+        let run = door.client.start_run(start("first")).await.unwrap().into_inner().run.unwrap();
+        assert_eq!((run.run_id.as_str(), run.total_steps), ("first", 6));
+        door.client.start_run(start("first")).await.unwrap();
+        let other = StartRunRequest { overrides: vec!["run.seed=99".into()], ..start("first") };
+        assert_eq!(door.client.start_run(other).await.unwrap_err().code(), Code::AlreadyExists);
+
+        let watch = |run_id: &str| WatchRunRequest { run_id: run_id.into(), from_step: Some(0) };
+        let mut stream = door.client.watch_run(watch("first")).await.unwrap().into_inner();
+        let mut live = Vec::new();
+        while let Some(line) = stream.message().await.unwrap() {
+            live.push((line.kind(), line.step));
+        }
+        let of = |kind: StepKind, lines: &[(StepKind, u64)]| {
+            lines.iter().filter(|line| line.0 == kind).map(|line| line.1).collect::<Vec<_>>()
+        };
+        assert_eq!(of(StepKind::Train, &live), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(of(StepKind::WarmStart, &live), [0, 1]);
+        assert_eq!(of(StepKind::Evaluation, &live), [0, 6]);
+
+        let request = GetRunRequest { run_id: "first".into() };
+        crate::support::until_async(async || {
+            let run = door.client.clone().get_run(request.clone()).await.unwrap().into_inner().run.unwrap();
+            run.state() == RunState::Completed && run.step == 6
+        })
+        .await;
+        let mut stream = door.client.watch_run(watch("first")).await.unwrap().into_inner();
+        let mut stored = Vec::new();
+        while let Some(line) = stream.message().await.unwrap() {
+            stored.push((line.kind(), line.step));
+        }
+        assert_eq!(stored.len(), live.len());
+        let runs = door.client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
+        assert_eq!(runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["first"]);
+        let status = door.client.get_status(OrchestratorGetStatusRequest {}).await.unwrap().into_inner();
+        assert_eq!((status.active_runs.len(), status.dependencies.len()), (0, 3));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_stopped_resumed_and_alone() {
+    bounded(async {
+        let cluster = Cluster::start().await;
+        cluster.generation.world.slowness_ms.store(60, Ordering::Relaxed);
+        let mut door = door(&cluster).await;
+        door.client.start_run(start("a")).await.unwrap();
+        let busy = door.client.start_run(start("b")).await.unwrap_err();
+        assert_eq!(busy.code(), Code::FailedPrecondition);
+        assert!(busy.message().contains("run `a` is in work"), "{busy}");
+        let request = StopRunRequest { run_id: "a".into(), ..StopRunRequest::default() };
+        let run = door.client.stop_run(request.clone()).await.unwrap().into_inner().run.unwrap();
+        assert_eq!(run.state(), RunState::Stopped);
+        assert_eq!(door.client.stop_run(request).await.unwrap().into_inner().run.unwrap().state(), RunState::Stopped);
+
+        cluster.generation.world.slowness_ms.store(0, Ordering::Relaxed);
+        let resume =
+            StartRunRequest { run_id: "a".into(), resume: true, total_steps: Some(3), ..StartRunRequest::default() };
+        door.client.start_run(resume).await.unwrap();
+        let request = GetRunRequest { run_id: "a".into() };
+        crate::support::until_async(async || {
+            let run = door.client.clone().get_run(request.clone()).await.unwrap().into_inner().run.unwrap();
+            run.state() == RunState::Completed && run.step == 3
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_refused_names_its_field() {
+    bounded(async {
+        let cluster = Cluster::start().await;
+        let mut door = door(&cluster).await;
+        let toml = |text: &str| StartRunRequest {
+            run_id: "x".into(),
+            configuration: Some(Configuration::Toml(text.into())),
+            ..StartRunRequest::default()
+        };
+        let cases = [
+            (toml("[sampling]\ngroup_sise = 4"), Code::InvalidArgument, "sampling.group_sise"),
+            (toml("[run]\nsteps = 0"), Code::InvalidArgument, "run.steps is 0"),
+            (toml("[learner]\nlearning_rate = 1"), Code::InvalidArgument, "learner.learning_rate is 1"),
+            (toml("="), Code::InvalidArgument, "configuration"),
+            (StartRunRequest { run_id: "../x".into(), ..start("") }, Code::InvalidArgument, "run_id is `../x`"),
+            (StartRunRequest { configuration: None, ..start("x") }, Code::InvalidArgument, "configuration is absent"),
+            (StartRunRequest { resume: true, ..start("x") }, Code::NotFound, "run `x` not found"),
+            (
+                StartRunRequest { configuration: Some(Configuration::Recipe("algebra".into())), ..start("x") },
+                Code::InvalidArgument,
+                "recipe is `algebra`, allowed: one of arithmetic",
+            ),
+        ];
+        for (request, code, words) in cases {
+            let status = door.client.start_run(request).await.unwrap_err();
+            assert_eq!(status.code(), code, "{status}");
+            assert!(status.message().contains(words), "{status}");
+        }
+        let missing = door.client.get_run(GetRunRequest { run_id: "nobody".into() }).await.unwrap_err();
+        assert_eq!(missing.code(), Code::NotFound);
+    })
+    .await;
+}

@@ -1,0 +1,217 @@
+//! Services that are gone, full disks, and what is refused before anything starts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use evenkeel_proto::v1::FailureCode;
+
+use crate::support::{Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, temp, undisturbed};
+use evenkeel_orchestrator::{Endpoints, Event, Outcome, Recipe, Run, RunDirectory, RunError, RunOptions, StopMode};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn generation_and_reward_may_die_and_come_back() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let mut cluster = Cluster::start().await;
+        cluster.generation.world.slowness_ms.store(30, Ordering::Relaxed);
+        let handle = cluster.begin(&path, &recipe());
+        let progress = handle.progress();
+        let following = tokio::spawn(finish(handle));
+        for (step, service) in [(1, GENERATION), (2, REWARD), (3, GENERATION)] {
+            crate::support::until(|| progress.borrow().step >= step).await;
+            tokio::time::sleep(Duration::from_millis(15)).await;
+            cluster.down(service).await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            cluster.up(service).await;
+        }
+        let (events, result) = following.await.unwrap();
+        assert_eq!(result.unwrap().0, Outcome::Completed);
+        assert!(events.iter().any(|event| matches!(&**event, Event::Waiting { .. })));
+        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn engines_that_are_gone_are_waited_for_behind_a_service_that_is_there() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let gone = Arc::new(AtomicBool::new(true));
+        let told = Arc::clone(&gone);
+        let script = move |id: &str, _| {
+            (id.starts_with("train/2/") && told.load(Ordering::Relaxed)).then_some(FailureCode::Unavailable)
+        };
+        *cluster.generation.world.script.lock().unwrap() = Some(Box::new(script));
+        let mut handle = cluster.begin(&path, &recipe());
+        loop {
+            let event = handle.next_event().await.unwrap();
+            if let Event::Waiting { service: "generation", message, .. } = &*event {
+                assert_eq!(message, "AS_TOLD: as the script wants it");
+                break;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        gone.store(false, Ordering::Relaxed);
+        finish(handle).await.1.unwrap();
+        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_stays_away_ends_the_run_by_its_name() {
+    bounded(async {
+        for (service, name) in [(GENERATION, "generation"), (REWARD, "reward"), (LEARNER, "learner")] {
+            let (_dir, path) = temp();
+            let mut cluster = Cluster::start().await;
+            let mut recipe = recipe();
+            recipe.services.wait_ms = 300;
+            let handle = cluster.begin(&path, &recipe);
+            let progress = handle.progress();
+            let following = tokio::spawn(finish(handle));
+            crate::support::until(|| progress.borrow().step >= 2).await;
+            cluster.down(service).await;
+            let (events, result) = following.await.unwrap();
+            let error = result.unwrap_err();
+            assert!(matches!(&error, RunError::ServiceLost { service, .. } if *service == name), "{name}: {error}");
+            assert!(events.iter().any(|event| matches!(&**event, Event::Waiting { service, .. } if *service == name)));
+            // Nothing is lost.
+            recipe.services.wait_ms = 20_000;
+            cluster.up(service).await;
+            finish(cluster.resume(&path, &recipe)).await.1.unwrap();
+            assert_eq!(lines(&path).len(), 2 + 6 + 2);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_may_begin_before_its_services_and_a_stop_ends_its_waiting() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let mut cluster = Cluster::start().await;
+        for service in [GENERATION, REWARD, LEARNER] {
+            cluster.down(service).await;
+        }
+        let mut handle = cluster.begin(&path, &recipe());
+        loop {
+            if let Event::Waiting { service: "learner", message, gives_up_in_ms, .. } =
+                &*handle.next_event().await.unwrap()
+            {
+                assert!(!message.is_empty() && *gives_up_in_ms > 0);
+                break;
+            }
+        }
+        handle.stop(StopMode::AfterStep);
+        assert_eq!(finish(handle).await.1.unwrap().0, Outcome::Stopped);
+        let handle = cluster.resume(&path, &recipe());
+        for service in [LEARNER, GENERATION, REWARD] {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            cluster.up(service).await;
+        }
+        finish(handle).await.1.unwrap();
+        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_of_the_learner_is_waited_for() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        cluster.learner.world.disk_full.store(3, Ordering::SeqCst);
+        let (events, result) = cluster.run(&path, &recipe()).await;
+        result.unwrap();
+        let told = events.iter().find_map(|event| match &**event {
+            Event::Waiting { message, .. } => Some(message.clone()),
+            _ => None,
+        });
+        assert!(told.unwrap().contains("no space left"));
+        assert!(events.iter().any(|event| matches!(&**event, Event::Recovered { service: "learner", .. })));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checkpoints_and_weights_stay_bounded() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        *cluster.learner.world.folder.lock().unwrap() = Some(path.clone());
+        let mut recipe = recipe();
+        (recipe.checkpoint.every, recipe.checkpoint.keep, recipe.checkpoint.keep_weights) = (1, 2, 3);
+        cluster.run(&path, &recipe).await.1.unwrap();
+        let names = |folder: &str| {
+            let entries = std::fs::read_dir(path.join(folder)).unwrap();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("checkpoints"), ["step-5", "step-6"]);
+        assert_eq!(names("weights"), ["step-6", "step-7", "step-8"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_that_do_not_go_together_are_refused() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let directory = RunDirectory::create(&path, &recipe()).unwrap();
+        let options = RunOptions { learner_settings_hash: Some("sha256:mine".into()), model: None };
+        let handle = Run::start(recipe(), directory, cluster.endpoints(), options).unwrap();
+        let error = finish(handle).await.1.unwrap_err().to_string();
+        assert!(
+            error.contains("the learner trains by settings sha256:settings, the recipe has sha256:mine"),
+            "{error}"
+        );
+
+        // A learner that holds another run's weights is not taken for a new one.
+        let (_dir, first) = temp();
+        cluster.run(&first, &recipe()).await.1.unwrap();
+        let (_dir2, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let error = cluster.run(&second.path().join("other"), &recipe()).await.1.unwrap_err().to_string();
+        assert!(error.contains("of run `run`, it must be started anew for `other`"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_before_anything_starts() {
+    type Change = dyn Fn(&mut Recipe, &mut Endpoints);
+    let endpoints = || Endpoints {
+        generation: "http://a:1".into(),
+        reward: vec!["http://b:1".into()],
+        learner: "http://c:1".into(),
+    };
+    let refused = |change: &Change| {
+        let (_dir, path) = temp();
+        let (mut recipe, mut endpoints) = (recipe(), endpoints());
+        change(&mut recipe, &mut endpoints);
+        let directory = RunDirectory::create(&path, &recipe).unwrap();
+        Run::start(recipe, directory, endpoints, RunOptions::default()).err().unwrap().to_string()
+    };
+    let cases: [(&Change, &str); 6] = [
+        (&|recipe, _| recipe.run.steps = 0, "run.steps is 0, allowed: at least 1"),
+        (&|_, endpoints| endpoints.learner = "learner".into(), "endpoints.learner is `learner`, allowed"),
+        (&|_, endpoints| endpoints.reward.clear(), "endpoints.reward"),
+        (
+            &|recipe, _| recipe.sampling.max_tokens = 123,
+            "prompt `10+10` has 7 tokens, allowed: at most 5 (context 128 less max_tokens 123)",
+        ),
+        (&|recipe, _| recipe.model.path = Some("/nowhere".into()), "model /nowhere: has no config.json, allowed"),
+        (
+            &|recipe, _| recipe.evaluation.problems = 1_000_000,
+            "data is 0 problems, allowed: at least one problem to train on",
+        ),
+    ];
+    for (change, words) in cases {
+        let error = refused(change);
+        assert!(error.starts_with(words), "{error}");
+    }
+}

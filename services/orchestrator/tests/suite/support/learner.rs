@@ -1,0 +1,249 @@
+//! A learner whose weights are a hash of everything that it was ever sent, in the order in which it was sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use evenkeel_proto::v1::learner_server::Learner;
+use evenkeel_proto::v1::{
+    CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
+    ModelInfo, PublishRequest, PublishResponse, SaveCheckpointRequest, SaveCheckpointResponse, ScoreRequest,
+    ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, WeightsRef,
+    train_request,
+};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{hash, mix};
+
+pub(crate) const SETTINGS_HASH: &str = "sha256:settings";
+
+/// What a process holds and loses.
+#[derive(Debug, Clone, Default)]
+struct Memory {
+    run_id: String,
+    version: u64,
+    digest: u64,
+    reports: BTreeMap<(i32, u64), TrainReport>,
+}
+
+/// What outlives it, and what tests look at.
+#[derive(Default)]
+pub(crate) struct World {
+    disk: Mutex<BTreeMap<u64, (Memory, Vec<u8>)>>,
+    /// Groups of each step as they were sent.
+    pub(crate) groups: Mutex<BTreeMap<u64, Vec<TrainGroup>>>,
+    /// How often each step was really done.
+    pub(crate) done: Mutex<BTreeMap<(i32, u64), u32>>,
+    /// After these GRPO steps the connection is cut before the report is out.
+    pub(crate) cut_after: Mutex<BTreeSet<u64>>,
+    /// So many checkpoints find the disk full.
+    pub(crate) disk_full: AtomicU32,
+    /// Where folders are made, as a real learner would.
+    pub(crate) folder: Mutex<Option<PathBuf>>,
+    /// What it says about its settings.
+    pub(crate) settings_hash: Mutex<Option<String>>,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct FakeLearner {
+    pub(crate) world: Arc<World>,
+    memory: Arc<Mutex<Memory>>,
+}
+
+impl FakeLearner {
+    pub(crate) fn fresh(&self) -> Self {
+        Self { world: Arc::clone(&self.world), memory: Arc::default() }
+    }
+
+    fn hash(&self) -> String {
+        self.world.settings_hash.lock().unwrap().clone().unwrap_or_else(|| SETTINGS_HASH.to_owned())
+    }
+
+    fn folder(&self, kind: &str, number: u64) -> String {
+        match &*self.world.folder.lock().unwrap() {
+            None => format!("/nowhere/{kind}/step-{number}"),
+            Some(root) => {
+                let path = root.join(kind).join(format!("step-{number}"));
+                std::fs::create_dir_all(&path).unwrap();
+                path.display().to_string()
+            }
+        }
+    }
+
+    async fn step(
+        &self,
+        mut requests: Streaming<TrainRequest>,
+        events: tokio::sync::mpsc::Sender<Result<TrainEvent, Status>>,
+    ) -> Result<(), Status> {
+        let Some(train_request::Kind::Header(header)) =
+            requests.next().await.transpose()?.and_then(|request| request.kind)
+        else {
+            return Err(Status::invalid_argument("no header"));
+        };
+        header.check().map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let key = (header.kind, header.step);
+        if header.settings_hash != self.hash() {
+            return Err(Status::failed_precondition("another settings_hash"));
+        }
+        let before = self.memory.lock().unwrap().clone();
+        let stored = before.reports.get(&key).filter(|_| before.run_id == header.run_id).cloned();
+        let accepted =
+            TrainAccepted { run_id: header.run_id.clone(), step: header.step, already_done: stored.is_some() };
+        if stored.is_none() && before.version != header.base_version {
+            return Err(Status::failed_precondition(format!("the version is {}", before.version)));
+        }
+        let _ = events.send(Ok(accepted.into())).await;
+        if let Some(report) = stored {
+            let _ = events.send(Ok(report.into())).await;
+            return Ok(());
+        }
+        let (mut groups, mut examples, mut digest) = (Vec::new(), 0, before.digest);
+        while let Some(request) = requests.next().await {
+            match request?.kind {
+                Some(train_request::Kind::Group(group)) => {
+                    group.responses().map_err(|error| Status::invalid_argument(error.to_string()))?;
+                    if group.index as usize != groups.len() {
+                        return Err(Status::invalid_argument("groups come out of order"));
+                    }
+                    digest = mix(digest ^ hash(&format!("{group:?}")));
+                    groups.push(group);
+                }
+                Some(train_request::Kind::Examples(batch)) => {
+                    digest = mix(digest ^ hash(&format!("{batch:?}")));
+                    examples += batch.examples.len();
+                }
+                _ => return Err(Status::invalid_argument("neither groups nor examples")),
+            }
+        }
+        if groups.len() != header.expected_groups as usize || examples != header.expected_examples as usize {
+            return Err(Status::invalid_argument(format!("{} groups, {examples} examples", groups.len())));
+        }
+        let number = |salt: u64| (mix(digest ^ salt) >> 11) as f64 / (1_u64 << 53) as f64;
+        // Something that looks like training, with everything that was sent in its noise.
+        let (early, noise) = (1.0 / (1.0 + header.step as f64 / 8.0), number(3));
+        let metrics = [
+            ("actor/pg_clipfrac", 0.02 * noise),
+            ("actor/ppo_kl", 1e-4 * noise),
+            ("actor/entropy", 0.2 + 0.5 * early + 0.03 * noise),
+            ("aggregation/length_cv", 0.1 + 0.2 * early + 0.05 * noise),
+            ("aggregation/length_gap", 8.0 * early + 3.0 * noise),
+            ("aggregation/pull_positive", 0.3 + 0.1 * noise),
+            ("aggregation/pull_negative", 0.3 + 0.1 * noise),
+        ];
+        let report = TrainReport {
+            run_id: header.run_id.clone(),
+            step: header.step,
+            kind: header.kind,
+            base_version: header.base_version,
+            version: header.base_version + 1,
+            loss: if header.kind() == TrainKind::Supervised { 4.0 * early } else { 0.01 * (number(1) - 0.5) },
+            gradient_norm: Some(number(2)),
+            learning_rate: 1e-4,
+            groups: groups.len() as u32,
+            metrics: metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            ..TrainReport::default()
+        };
+        {
+            let mut memory = self.memory.lock().unwrap();
+            (memory.run_id, memory.version, memory.digest) = (header.run_id.clone(), report.version, digest);
+            memory.reports.insert(key, report.clone());
+        }
+        *self.world.done.lock().unwrap().entry(key).or_default() += 1;
+        if header.kind() == TrainKind::Grpo {
+            self.world.groups.lock().unwrap().insert(header.step, groups);
+            if self.world.cut_after.lock().unwrap().remove(&header.step) {
+                return Err(Status::unavailable("the connection was lost"));
+            }
+        }
+        let _ = events.send(Ok(report.into())).await;
+        Ok(())
+    }
+}
+
+#[tonic::async_trait]
+impl Learner for FakeLearner {
+    type TrainStream = ReceiverStream<Result<TrainEvent, Status>>;
+    type ScoreStream = ReceiverStream<Result<ScoreResponse, Status>>;
+
+    async fn train(&self, request: Request<Streaming<TrainRequest>>) -> Result<Response<Self::TrainStream>, Status> {
+        let (events, stream) = tokio::sync::mpsc::channel(8);
+        let learner = self.clone();
+        tokio::spawn(async move {
+            if let Err(status) = learner.step(request.into_inner(), events.clone()).await {
+                let _ = events.send(Err(status)).await;
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(stream)))
+    }
+
+    async fn score(&self, _: Request<Streaming<ScoreRequest>>) -> Result<Response<Self::ScoreStream>, Status> {
+        Err(Status::unimplemented("not needed"))
+    }
+
+    async fn publish(&self, request: Request<PublishRequest>) -> Result<Response<PublishResponse>, Status> {
+        let memory = self.memory.lock().unwrap().clone();
+        if request.into_inner().version.is_some_and(|version| version != memory.version) {
+            return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
+        }
+        let digest = format!("sha256:{:064x}", memory.digest);
+        let weights = WeightsRef::at_path(memory.version, digest, self.folder("weights", memory.version), 0);
+        Ok(Response::new(PublishResponse { weights: Some(weights), ..PublishResponse::default() }))
+    }
+
+    async fn save_checkpoint(
+        &self,
+        request: Request<SaveCheckpointRequest>,
+    ) -> Result<Response<SaveCheckpointResponse>, Status> {
+        let request = request.into_inner();
+        if self.world.disk_full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(Status::resource_exhausted("no space left on device"));
+        }
+        let memory = self.memory.lock().unwrap().clone();
+        if request.version.is_some_and(|version| version != memory.version) {
+            return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
+        }
+        let path = self.folder("checkpoints", request.step);
+        self.world.disk.lock().unwrap().entry(request.step).or_insert((memory.clone(), request.client_state));
+        let checkpoint = CheckpointRef {
+            path,
+            run_id: request.run_id,
+            step: request.step,
+            version: memory.version,
+            ..CheckpointRef::default()
+        };
+        Ok(Response::new(SaveCheckpointResponse { checkpoint: Some(checkpoint), write_us: 1 }))
+    }
+
+    async fn load_checkpoint(
+        &self,
+        _: Request<LoadCheckpointRequest>,
+    ) -> Result<Response<LoadCheckpointResponse>, Status> {
+        let disk = self.world.disk.lock().unwrap();
+        let Some((step, (memory, client_state))) = disk.last_key_value() else { return Err(Status::not_found("none")) };
+        *self.memory.lock().unwrap() = memory.clone();
+        let checkpoint = CheckpointRef {
+            step: *step,
+            version: memory.version,
+            run_id: memory.run_id.clone(),
+            ..CheckpointRef::default()
+        };
+        Ok(Response::new(LoadCheckpointResponse { checkpoint: Some(checkpoint), client_state: client_state.clone() }))
+    }
+
+    async fn get_status(
+        &self,
+        _: Request<LearnerGetStatusRequest>,
+    ) -> Result<Response<LearnerGetStatusResponse>, Status> {
+        let memory = self.memory.lock().unwrap().clone();
+        Ok(Response::new(LearnerGetStatusResponse {
+            version: memory.version,
+            run_id: memory.run_id,
+            settings_hash: self.hash(),
+            model: Some(ModelInfo { vocabulary_size: 128, context_tokens: 128, ..ModelInfo::default() }),
+            ..LearnerGetStatusResponse::default()
+        }))
+    }
+}

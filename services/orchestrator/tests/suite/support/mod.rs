@@ -1,0 +1,220 @@
+//! Scripted services over real loopback gRPC: they answer deterministically, in an order that is different each time.
+
+pub(crate) mod generation;
+pub(crate) mod learner;
+pub(crate) mod reward;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_common::server::{RunningServer, Server, ServerConfig};
+use evenkeel_orchestrator::{
+    Endpoints, Event, FreshShape, Line, Outcome, Recipe, Run, RunDirectory, RunError, RunHandle, RunOptions, Summary,
+    may_differ,
+};
+use evenkeel_proto::v1::StepKind;
+use evenkeel_proto::v1::generation_server::GenerationServer;
+use evenkeel_proto::v1::learner_server::LearnerServer;
+use evenkeel_proto::v1::reward_server::RewardServer;
+
+use generation::FakeGeneration;
+use learner::FakeLearner;
+use reward::FakeReward;
+
+/// No test takes longer.
+pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends in time")
+}
+
+/// A bijection whose every output bit depends on every input bit.
+pub(crate) fn mix(word: u64) -> u64 {
+    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+pub(crate) fn hash(text: &str) -> u64 {
+    text.bytes().fold(7, |state, byte| mix(state ^ u64::from(byte)))
+}
+
+/// A recipe that takes half a second: 2 warm-start steps, 6 steps of 4 prompts and 4 samples.
+pub(crate) fn recipe() -> Recipe {
+    let mut recipe: Recipe = Recipe::default();
+    recipe.run.steps = 6;
+    recipe.run.seed = 11;
+    recipe.model.fresh = FreshShape {
+        hidden_size: 32,
+        intermediate_size: 32,
+        layers: 1,
+        heads: 1,
+        context_tokens: 128,
+        ..FreshShape::default()
+    };
+    recipe.sampling.prompts_per_step = 4;
+    recipe.sampling.group_size = 4;
+    recipe.sampling.max_tokens = 60;
+    recipe.warm_start.steps = 2;
+    recipe.warm_start.examples_per_step = 3;
+    recipe.evaluation.problems = 5;
+    recipe.checkpoint.every = 2;
+    let services = &mut recipe.services;
+    services.wait_ms = 20_000;
+    services.backoff_initial_ms = 10;
+    services.backoff_max_ms = 50;
+    services.client.connect_timeout_ms = 1_000;
+    recipe
+}
+
+/// Three services that can be killed and started again on their ports.
+pub(crate) struct Cluster {
+    pub(crate) generation: FakeGeneration,
+    pub(crate) reward: FakeReward,
+    pub(crate) learner: FakeLearner,
+    servers: [Option<RunningServer>; 3],
+    addresses: [String; 3],
+}
+
+pub(crate) const GENERATION: usize = 0;
+pub(crate) const REWARD: usize = 1;
+pub(crate) const LEARNER: usize = 2;
+
+async fn bind(address: &str) -> Server {
+    let config = ServerConfig { drain_ms: 500, ..ServerConfig::on(address) };
+    for _ in 0..200 {
+        match Server::bind("fake", "server", config.clone()).await {
+            Ok(server) => return server,
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+    panic!("{address} stays taken");
+}
+
+impl Cluster {
+    pub(crate) async fn start() -> Self {
+        let mut cluster = Self {
+            generation: FakeGeneration::default(),
+            reward: FakeReward::default(),
+            learner: FakeLearner::default(),
+            servers: [None, None, None],
+            addresses: std::array::from_fn(|_| "127.0.0.1:0".to_owned()),
+        };
+        for service in 0..3 {
+            cluster.up(service).await;
+        }
+        cluster
+    }
+
+    /// Starts a service on the port that it had. What a process holds in memory begins anew.
+    pub(crate) async fn up(&mut self, service: usize) {
+        let server = bind(&self.addresses[service]).await;
+        self.addresses[service] = server.address().to_string();
+        let drain = server.drain();
+        let server = match service {
+            GENERATION => server.with_service(GenerationServer::new(self.generation.fresh(drain))),
+            REWARD => server.with_service(RewardServer::new(self.reward.fresh(drain))),
+            _ => server.with_service(LearnerServer::new(self.learner.fresh())),
+        };
+        self.servers[service] = Some(server.spawn());
+    }
+
+    /// Kills a service.
+    pub(crate) async fn down(&mut self, service: usize) {
+        if let Some(server) = self.servers[service].take() {
+            let _ = server.kill().await;
+        }
+    }
+
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        let url = |service: usize| format!("http://{}", self.addresses[service]);
+        Endpoints { generation: url(GENERATION), reward: vec![url(REWARD)], learner: url(LEARNER) }
+    }
+
+    /// Begins a run.
+    pub(crate) fn begin(&self, path: &Path, recipe: &Recipe) -> RunHandle {
+        let directory = RunDirectory::create(path, recipe).unwrap();
+        Run::start(recipe.clone(), directory, self.endpoints(), RunOptions::default()).unwrap()
+    }
+
+    /// Goes on with a run.
+    pub(crate) fn resume(&self, path: &Path, recipe: &Recipe) -> RunHandle {
+        let directory = RunDirectory::resume(path, recipe).unwrap();
+        Run::start(recipe.clone(), directory, self.endpoints(), RunOptions::default()).unwrap()
+    }
+
+    /// Runs to the end.
+    pub(crate) async fn run(
+        &self,
+        path: &Path,
+        recipe: &Recipe,
+    ) -> (Vec<Arc<Event>>, Result<(Outcome, Summary), RunError>) {
+        finish(self.begin(path, recipe)).await
+    }
+}
+
+/// Follows a run to its end.
+pub(crate) async fn finish(mut handle: RunHandle) -> (Vec<Arc<Event>>, Result<(Outcome, Summary), RunError>) {
+    let mut events = Vec::new();
+    while let Some(event) = handle.next_event().await {
+        let last = matches!(&*event, Event::Finished { .. } | Event::Failed { .. });
+        events.push(event);
+        if last {
+            break;
+        }
+    }
+    (events, handle.join().await)
+}
+
+/// A run of that recipe that nothing disturbed.
+pub(crate) async fn undisturbed(recipe: &Recipe) -> Vec<String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    let (_, result) = Cluster::start().await.run(&path, recipe).await;
+    assert_eq!(result.unwrap().0, Outcome::Completed);
+    lines(&path)
+}
+
+/// All lines of a run, of all kinds, times left out.
+pub(crate) fn lines(path: &Path) -> Vec<String> {
+    let files = [
+        ("warm_start.jsonl", StepKind::WarmStart),
+        ("metrics.jsonl", StepKind::Train),
+        ("evaluation.jsonl", StepKind::Evaluation),
+    ];
+    let mut all = Vec::new();
+    for (name, kind) in files {
+        for line in std::fs::read_to_string(path.join(name)).unwrap().lines() {
+            let mut line = Line::from_json(kind, line).unwrap();
+            line.values.retain(|name, _| !may_differ(name));
+            all.push(format!("{name} {}", line.to_json()));
+        }
+    }
+    all
+}
+
+/// The lines of GRPO steps.
+pub(crate) fn metrics(path: &Path) -> Vec<Line> {
+    let text = std::fs::read_to_string(path.join("metrics.jsonl")).unwrap();
+    text.lines().map(|line| Line::from_json(StepKind::Train, line).unwrap()).collect()
+}
+
+pub(crate) fn temp() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run");
+    (dir, path)
+}
+
+/// Waits until something holds; the test's bound ends it if it never does.
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// The same for what has to be asked over a connection.
+pub(crate) async fn until_async(mut holds: impl AsyncFnMut() -> bool) {
+    while !holds().await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

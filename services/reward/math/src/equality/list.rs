@@ -1,0 +1,140 @@
+//! Lists: as many items on either side, each with its own partner.
+
+use super::compare as compare_values;
+use crate::{Fuel, Order, Outcome, Policy, Reason, Value};
+
+/// Items up to which partners are searched for in any order; it is the width of a row of the search.
+const MAX_MATCHED: usize = 64;
+
+pub(super) fn compare(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+    if gold.len() != answer.len() {
+        return Reason::DifferentCount;
+    }
+    match policy.order {
+        Order::Strict => in_order(gold, answer, policy, fuel),
+        // Long lists are only ever found equal as they stand.
+        Order::Free if gold.len() > MAX_MATCHED => match in_order(gold, answer, policy, fuel) {
+            Reason::DifferentItem => Reason::TooLarge,
+            reason => reason,
+        },
+        Order::Free => in_any_order(gold, answer, policy, fuel),
+    }
+}
+
+fn in_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+    let mut undecided = None;
+    for (gold, answer) in gold.iter().zip(answer) {
+        let reason = item(gold, answer, policy, fuel);
+        match reason.outcome() {
+            Outcome::Equal => {}
+            Outcome::Undecided => undecided = Some(reason),
+            _ => return Reason::DifferentItem,
+        }
+    }
+    undecided.unwrap_or(Reason::EqualList)
+}
+
+fn in_any_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+    // Bit c of row r: item r of the gold list may be item c of the answer.
+    let (mut equal, mut possible) = (Vec::with_capacity(gold.len()), Vec::with_capacity(gold.len()));
+    for gold in gold {
+        let (mut equal_row, mut possible_row) = (0_u64, 0_u64);
+        for (column, answer) in answer.iter().enumerate() {
+            match item(gold, answer, policy, fuel) {
+                Reason::OutOfFuel => return Reason::OutOfFuel,
+                reason if reason.outcome() == Outcome::Equal => equal_row |= 1 << column,
+                reason if reason.outcome() == Outcome::Undecided => possible_row |= 1 << column,
+                _ => {}
+            }
+        }
+        equal.push(equal_row);
+        possible.push(equal_row | possible_row);
+    }
+    match () {
+        () if has_perfect_matching(&equal) => Reason::EqualList,
+        () if has_perfect_matching(&possible) => Reason::TooLarge,
+        () => Reason::DifferentItem,
+    }
+}
+
+fn item(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    match fuel.spend(crate::fuel::ITEM) {
+        Ok(()) => compare_values(gold, answer, policy, fuel),
+        Err(_) => Reason::OutOfFuel,
+    }
+}
+
+/// Whether every row can have a column of its own (Kuhn's augmenting paths).
+fn has_perfect_matching(rows: &[u64]) -> bool {
+    let mut owners = [None; MAX_MATCHED];
+    (0..rows.len()).all(|row| augment(rows, row, &mut owners, &mut 0))
+}
+
+/// Gives `row` a column, moving owners of columns on where that helps. Depth is at most the number of columns, since each is visited
+/// once.
+fn augment(rows: &[u64], row: usize, owners: &mut [Option<usize>; MAX_MATCHED], visited: &mut u64) -> bool {
+    loop {
+        let free = rows[row] & !*visited;
+        if free == 0 {
+            return false;
+        }
+        let column = free.trailing_zeros() as usize;
+        *visited |= 1 << column;
+        if owners[column].is_none_or(|owner| augment(rows, owner, owners, visited)) {
+            owners[column] = Some(row);
+            return true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::parse;
+
+    fn judged(gold: &str, answer: &str, policy: &Policy) -> Reason {
+        let mut fuel = Fuel::new(100_000);
+        let list = |text, fuel: &mut Fuel| match parse(text, fuel) {
+            Ok(Value::List(items)) => items,
+            other => panic!("{text} is {other:?}"),
+        };
+        let (gold, answer) = (list(gold, &mut fuel), list(answer, &mut fuel));
+        compare(&gold, &answer, policy, &mut fuel)
+    }
+
+    #[test]
+    fn lists_are_equal_as_multisets() {
+        let policy = Policy::default();
+        assert_eq!(judged("1, 2, 3", "3, 1, 2", &policy), Reason::EqualList);
+        assert_eq!(judged("1 and 1/2", "0.5, 1", &policy), Reason::EqualList);
+        assert_eq!(judged("1, 1, 2", "1, 2, 2", &policy), Reason::DifferentItem);
+        assert_eq!(judged("1, 2", "1, 2, 2", &policy), Reason::DifferentCount);
+        assert_eq!(judged("(1, 2), x", "x, (1,2)", &policy), Reason::EqualList);
+    }
+
+    #[test]
+    fn order_matters_where_the_policy_says_so() {
+        let policy = Policy { order: Order::Strict, ..Policy::default() };
+        assert_eq!(judged("1, 2", "2, 1", &policy), Reason::DifferentItem);
+        assert_eq!(judged("1, 2", "1, 2", &policy), Reason::EqualList);
+    }
+
+    #[test]
+    fn partners_are_exchanged_where_one_fits_two() {
+        // 33% may be 0.33 or 33; here it has to leave the other item its only partner.
+        assert_eq!(judged("33\\%, 0.33", "0.33, 33", &Policy::default()), Reason::EqualList);
+        assert_eq!(judged("33\\%, 0.33", "33, 33", &Policy::default()), Reason::DifferentItem);
+        assert_eq!(judged("33, 33\\%", "33\\%, 0.33", &Policy::default()), Reason::EqualList);
+        assert!(has_perfect_matching(&[0b111, 0b011, 0b001]));
+        assert!(!has_perfect_matching(&[0b001, 0b011, 0b001]));
+    }
+
+    #[test]
+    fn a_long_list_is_equal_as_it_stands_or_undecided() {
+        let list =
+            |numbers: &mut dyn Iterator<Item = usize>| numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
+        let (up, down) = (list(&mut (0..100)), list(&mut (0..100).rev()));
+        assert_eq!(judged(&up, &up, &Policy::default()), Reason::EqualList);
+        assert_eq!(judged(&up, &down, &Policy::default()), Reason::TooLarge);
+    }
+}

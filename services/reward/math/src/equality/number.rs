@@ -1,0 +1,203 @@
+//! Numbers: exactly, and where the policy allows it as decimals that were rounded. Everything is computed in integers.
+
+use dashu_int::ops::{Abs, UnsignedAbs};
+use dashu_int::{IBig, UBig};
+use dashu_ratio::RBig;
+
+use crate::{Decimals, Magnitude, Number, Percent, Policy, Reason, Units, Written};
+
+/// Digits behind the point from which on a gold decimal stands for everything that rounds to it.
+const GOLD_DIGITS: usize = 2;
+/// The same for a decimal of the answer.
+const ANSWER_DIGITS: usize = 3;
+/// Longest decimal that is rounded to; nobody writes longer ones but to be believed.
+const MAX_ROUNDED_PLACES: usize = 1000;
+
+pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason {
+    match (policy.units, gold.currency, answer.currency) {
+        (Units::Compare | Units::Require, Some(gold), Some(answer)) if gold != answer => return Reason::DifferentUnit,
+        (Units::Require, Some(_), None) => return Reason::MissingUnit,
+        _ => {}
+    }
+    let (gold_value, answer_value) = match (&gold.magnitude, &answer.magnitude) {
+        (Magnitude::Exact(gold), Magnitude::Exact(answer)) => (gold, answer),
+        _ => return huge(gold, answer),
+    };
+    let plain = |side: &Number, value: &RBig| Reading { value: value.clone(), written: side.written };
+    if gold.percent == answer.percent {
+        // The same hundredth on both sides; a decimal keeps the digits it was written with.
+        return readings(&plain(gold, gold_value), &plain(answer, answer_value), policy);
+    }
+    let reading = |side: &Number, value: &RBig| if side.percent { hundredth(side, value) } else { plain(side, value) };
+    let scaled = readings(&reading(gold, gold_value), &reading(answer, answer_value), policy);
+    if is_equal(scaled) {
+        return Reason::EqualPercent;
+    }
+    if policy.percent == Percent::Either
+        && is_equal(readings(&plain(gold, gold_value), &plain(answer, answer_value), policy))
+    {
+        return Reason::EqualPercent;
+    }
+    scaled
+}
+
+fn is_equal(reason: Reason) -> bool {
+    reason.outcome() == crate::Outcome::Equal
+}
+
+/// Numbers of more digits than are computed with. Normal forms of the same length are compared, and nothing else is claimed.
+fn huge(gold: &Number, answer: &Number) -> Reason {
+    let digits = |side: &Number| !matches!(side.written, Written::Fraction);
+    if gold.percent != answer.percent || !digits(gold) || !digits(answer) {
+        return Reason::TooLarge;
+    }
+    match (&gold.magnitude, &answer.magnitude) {
+        (Magnitude::Huge(gold), Magnitude::Huge(answer)) if gold == answer => Reason::EqualDecimal,
+        // One normal form is short and the other long, or their digits differ.
+        _ => Reason::DifferentNumber,
+    }
+}
+
+/// A number as one of its readings.
+struct Reading {
+    value: RBig,
+    written: Written,
+}
+
+impl Reading {
+    /// Digits behind the point. `None` where it is no decimal.
+    fn places(&self) -> Option<usize> {
+        match self.written {
+            Written::Decimal { places, .. } => Some(places),
+            Written::Integer | Written::Fraction => None,
+        }
+    }
+
+    /// Digits behind the point from the first on that is not zero.
+    fn significant_places(&self) -> usize {
+        match self.written {
+            Written::Decimal { significant, places } => significant.min(places),
+            Written::Integer | Written::Fraction => 0,
+        }
+    }
+}
+
+/// The number as a hundredth of what is written.
+fn hundredth(number: &Number, value: &RBig) -> Reading {
+    let written = match number.written {
+        Written::Decimal { significant, places } => Written::Decimal { significant, places: places + 2 },
+        written => written,
+    };
+    Reading { value: value / IBig::from(100), written }
+}
+
+fn readings(gold: &Reading, answer: &Reading, policy: &Policy) -> Reason {
+    if gold.value == answer.value {
+        let decimal = gold.places().or(answer.places()).is_some();
+        return match () {
+            () if decimal => Reason::EqualDecimal,
+            () if gold.value.is_int() => Reason::EqualInteger,
+            () => Reason::EqualRational,
+        };
+    }
+    if policy.decimals == Decimals::Exact || gold.value.is_int() || answer.value.is_int() {
+        return Reason::DifferentNumber;
+    }
+    // The shorter of two decimals is the one that was rounded more.
+    let (decimal, digits) = match (gold.places(), answer.places()) {
+        (None, None) => return Reason::DifferentNumber,
+        (Some(gold_places), Some(answer_places)) if answer_places < gold_places => (answer, ANSWER_DIGITS),
+        (Some(_), _) => (gold, GOLD_DIGITS),
+        (None, Some(_)) => (answer, ANSWER_DIGITS),
+    };
+    let places = decimal.places().unwrap_or(0);
+    if places > MAX_ROUNDED_PLACES || !within_half_a_digit(&gold.value, &answer.value, places) {
+        return Reason::DifferentNumber;
+    }
+    if decimal.significant_places() >= digits { Reason::EqualRounded } else { Reason::TooFewDigits }
+}
+
+/// `|a - b| ≤ 10^-places / 2`, without a division.
+fn within_half_a_digit(a: &RBig, b: &RBig, places: usize) -> bool {
+    let cross = |a: &RBig, b: &RBig| a.numerator() * IBig::from(b.denominator().clone());
+    let difference: UBig = (cross(a, b) - cross(b, a)).abs().unsigned_abs();
+    let scale = UBig::from(10_u8).pow(places) * UBig::from(2_u8);
+    difference * scale <= a.denominator() * b.denominator()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fuel, Value, parse::parse};
+
+    fn judged(gold: &str, answer: &str, policy: &Policy) -> Reason {
+        let number = |text| match parse(text, &mut Fuel::new(10_000)) {
+            Ok(Value::Number(number)) => number,
+            other => panic!("{text} is {other:?}"),
+        };
+        compare(&number(gold), &number(answer), policy)
+    }
+
+    fn default(gold: &str, answer: &str) -> Reason {
+        judged(gold, answer, &Policy::default())
+    }
+
+    #[test]
+    fn equality_is_exact() {
+        assert_eq!(default("5", "5.0"), Reason::EqualDecimal);
+        assert_eq!(default("1/2", "\\frac{50}{100}"), Reason::EqualRational);
+        assert_eq!(default("0025", "25"), Reason::EqualInteger);
+        assert_eq!(default("5", "5.0001"), Reason::DifferentNumber);
+        let long = "123456789".repeat(40);
+        assert_eq!(default(&format!("{long}1"), &format!("{long}2")), Reason::DifferentNumber);
+        assert_eq!(default(&long, &long), Reason::EqualInteger);
+        assert_eq!(default("0.0000001", "0.0000002"), Reason::DifferentNumber);
+    }
+
+    #[test]
+    fn a_rounded_decimal_needs_digits() {
+        assert_eq!(default("1/3", "0.333"), Reason::EqualRounded);
+        assert_eq!(default("1/3", "0.33"), Reason::TooFewDigits);
+        assert_eq!(default("1/3", "0.334"), Reason::DifferentNumber);
+        assert_eq!(default("0.33", "1/3"), Reason::EqualRounded);
+        assert_eq!(default("0.3", "1/3"), Reason::TooFewDigits);
+        assert_eq!(default("1/12", "0.0833"), Reason::EqualRounded);
+        assert_eq!(default("7.78", "7.7812"), Reason::EqualRounded);
+        assert_eq!(default("7.7812", "7.78"), Reason::TooFewDigits);
+        assert_eq!(default("4.9999", "5"), Reason::DifferentNumber);
+        let exact = Policy { decimals: Decimals::Exact, ..Policy::default() };
+        assert_eq!(judged("1/3", "0.333", &exact), Reason::DifferentNumber);
+        assert_eq!(judged("1/2", "0.5", &exact), Reason::EqualDecimal);
+    }
+
+    #[test]
+    fn a_percent_sign_is_a_hundredth_or_nothing() {
+        assert_eq!(default("50\\%", "1/2"), Reason::EqualPercent);
+        assert_eq!(default("50\\%", "50"), Reason::EqualPercent);
+        assert_eq!(default("50", "50\\%"), Reason::EqualPercent);
+        assert_eq!(default("1/3", "33.3\\%"), Reason::EqualPercent);
+        assert_eq!(default("50\\%", "50\\%"), Reason::EqualInteger);
+        assert_eq!(default("0.5", "50"), Reason::DifferentNumber);
+        let hundredth = Policy { percent: Percent::Hundredth, ..Policy::default() };
+        assert_eq!(judged("50\\%", "50", &hundredth), Reason::DifferentNumber);
+        assert_eq!(judged("50\\%", "0.5", &hundredth), Reason::EqualPercent);
+    }
+
+    #[test]
+    fn currencies_agree_where_they_must() {
+        assert_eq!(default("10", "\\$10"), Reason::EqualInteger);
+        assert_eq!(default("\\$10", "10€"), Reason::DifferentUnit);
+        let with = |units| Policy { units, ..Policy::default() };
+        assert_eq!(judged("\\$10", "10", &with(Units::Require)), Reason::MissingUnit);
+        assert_eq!(judged("\\$10", "10€", &with(Units::Ignore)), Reason::EqualInteger);
+    }
+
+    #[test]
+    fn numbers_of_any_length_compare() {
+        let long = "7".repeat(30_000);
+        assert_eq!(default(&long, &format!("{long}.000")), Reason::EqualDecimal);
+        assert_eq!(default(&long, &format!("{long}1")), Reason::DifferentNumber);
+        assert_eq!(default("3", &long), Reason::DifferentNumber);
+        assert_eq!(default("1/3", &long), Reason::TooLarge);
+    }
+}

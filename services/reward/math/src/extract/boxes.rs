@@ -1,0 +1,238 @@
+//! The last balanced `\boxed{}` or `\fbox{}`, and its neighbours.
+
+use memchr::{memmem, memrchr2_iter, memrchr3_iter};
+
+use super::{Found, NoAnswer};
+
+/// The commands that make a box.
+const COMMANDS: [&str; 2] = ["\\boxed", "\\fbox"];
+/// Neighbouring boxes that are joined into one list.
+pub(super) const MAX_NEIGHBOURS: usize = 256;
+/// Braces that may be open at once while the search runs. Beyond, the outermost half is forgotten: it bounds memory, and no answer
+/// lies that deep.
+const MAX_OPEN: usize = 1 << 16;
+
+/// A box in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    /// Where its command begins.
+    start: usize,
+    /// Its content.
+    inner: (usize, usize),
+}
+
+/// The content of the last box, or of the neighbours that end with it. `None` where there is no box.
+pub(super) fn last(text: &str) -> Result<Option<Found<'_>>, NoAnswer> {
+    let Some(span) = last_span(text) else { return Ok(None) };
+    let mut spans = vec![span];
+    let mut start = span.start;
+    while let Some(neighbour) = neighbour_before(text, start) {
+        if spans.len() == MAX_NEIGHBOURS {
+            return Err(NoAnswer::TooManyBoxes);
+        }
+        start = neighbour.start;
+        spans.push(neighbour);
+    }
+    let contents: Vec<&str> = spans.iter().rev().map(|span| &text[span.inner.0..span.inner.1]).collect();
+    let first = contents[0].trim();
+    // The same box twice is one answer said twice.
+    if contents.iter().all(|content| content.trim() == first) {
+        return if first.is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(contents[0]))) };
+    }
+    Ok(Some(Found::Several(contents)))
+}
+
+/// The content of the last box of one line. `None` where it has none.
+pub(super) fn last_in(line: &str) -> Option<&str> {
+    last_span(line).map(|span| &line[span.inner.0..span.inner.1])
+}
+
+/// The last box that closes; of boxes within boxes the outermost.
+fn last_span(text: &str) -> Option<Span> {
+    let bytes = text.as_bytes();
+    // Most texts without an answer are known by this alone.
+    let first = COMMANDS.iter().filter_map(|command| memmem::find(bytes, command.as_bytes())).min()?;
+    // Closing braces whose partners were not met yet, the outermost first.
+    let mut open: Vec<usize> = Vec::new();
+    let mut found: Option<Span> = None;
+    // Braces around the box that was found: only those can be boxes around it.
+    let mut around = usize::MAX;
+    for at in memrchr3_iter(b'{', b'}', b'\\', bytes) {
+        let span = match bytes[at] {
+            b'\\' => bare_box(text, at),
+            _ if is_escaped(bytes, at) => None,
+            b'}' => {
+                if open.len() == MAX_OPEN {
+                    open.drain(..MAX_OPEN / 2);
+                    around = around.saturating_sub(MAX_OPEN / 2);
+                }
+                open.push(at);
+                None
+            }
+            _ => open
+                .pop()
+                .and_then(|close| command_before(text, at).map(|start| Span { start, inner: (at + 1, close) })),
+        };
+        if let Some(span) = span
+            && open.len() < around
+        {
+            found = Some(span);
+            around = open.len();
+        }
+        if at <= first || (found.is_some() && open.is_empty()) {
+            break;
+        }
+    }
+    found
+}
+
+/// The box that ends where `start` is reached over separators alone.
+fn neighbour_before(text: &str, start: usize) -> Option<Span> {
+    let before = strip_separators(&text[..start]);
+    let close = before.strip_suffix('}')?.len();
+    let bytes = text.as_bytes();
+    if is_escaped(bytes, close) {
+        return None;
+    }
+    let mut depth = 0_usize;
+    for at in memrchr2_iter(b'{', b'}', &bytes[..=close]) {
+        if is_escaped(bytes, at) {
+            continue;
+        }
+        if bytes[at] == b'}' {
+            depth += 1;
+            continue;
+        }
+        depth -= 1;
+        if depth == 0 {
+            return command_before(text, at).map(|start| Span { start, inner: (at + 1, close) });
+        }
+    }
+    None
+}
+
+/// The text without what may stand between neighbouring boxes.
+fn strip_separators(mut text: &str) -> &str {
+    loop {
+        let trimmed = text.trim_end();
+        let stripped = [",", ";", "$", "\\[", "\\]", "\\(", "\\)"].iter().find_map(|mark| trimmed.strip_suffix(mark));
+        match stripped.or_else(|| strip_conjunction(trimmed)).or_else(|| strip_text_conjunction(trimmed)) {
+            Some(rest) => text = rest,
+            None => return trimmed,
+        }
+    }
+}
+
+/// Without "and" or "or" at its end.
+fn strip_conjunction(text: &str) -> Option<&str> {
+    let rest = text.strip_suffix("and").or_else(|| text.strip_suffix("or"))?;
+    (!rest.ends_with(|before: char| before.is_alphanumeric() || before == '\\')).then_some(rest)
+}
+
+/// Without `\text{ and }` or `\text{ or }` at its end.
+fn strip_text_conjunction(text: &str) -> Option<&str> {
+    let inner = strip_conjunction(text.strip_suffix('}')?.trim_end())?;
+    let inner = inner.trim_end().trim_end_matches(',').trim_end();
+    ["\\text{", "\\textrm{", "\\mathrm{", "\\mbox{"].iter().find_map(|command| inner.strip_suffix(command))
+}
+
+/// Where the box command before the brace at `at` begins. `None` where another or none stands there.
+fn command_before(text: &str, at: usize) -> Option<usize> {
+    // Nearly every brace is another one, which its neighbour alone tells.
+    let neighbour = *text.as_bytes()[..at].last()?;
+    if neighbour.is_ascii_graphic() && !matches!(neighbour, b'd' | b'x') {
+        return None;
+    }
+    let before = text[..at].trim_end();
+    COMMANDS.iter().find_map(|command| before.strip_suffix(command)).map(str::len)
+}
+
+/// `\boxed 5`: TeX would take one digit, and everybody who writes it means the number.
+fn bare_box(text: &str, at: usize) -> Option<Span> {
+    let rest = &text[at..];
+    let argument = COMMANDS.iter().find_map(|command| rest.strip_prefix(command))?;
+    let number = argument.trim_start_matches(' ');
+    let signs = number.len() - number.trim_start_matches(['-', '+']).len();
+    let digits = &number[signs..];
+    let end = digits.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ',' | '/')).unwrap_or(digits.len());
+    let digits = digits[..end].trim_end_matches(['.', ',', '/']);
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let begin = text.len() - number.len();
+    Some(Span { start: at, inner: (begin, begin + signs + digits.len()) })
+}
+
+/// Whether the byte at `at` belongs to a command, as the brace of `\}` does.
+fn is_escaped(bytes: &[u8], at: usize) -> bool {
+    bytes[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(text: &str) -> Option<&str> {
+        match last(text) {
+            Ok(Some(Found::One(answer))) => Some(answer),
+            Ok(None) => None,
+            other => panic!("{text} holds {other:?}"),
+        }
+    }
+
+    fn several(text: &str) -> Vec<&str> {
+        match last(text) {
+            Ok(Some(Found::Several(answers))) => answers,
+            other => panic!("{text} holds {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_last_balanced_box_is_the_answer() {
+        assert_eq!(one(r"\boxed{1}, no: \boxed{\frac{1}{2}}."), Some(r"\frac{1}{2}"));
+        assert_eq!(one(r"\fbox{7}"), Some("7"));
+        assert_eq!(one("\\boxed \n {7}"), Some("7"));
+        assert_eq!(one(r"first \boxed{1} and then \boxed{2 was cut"), Some("1"));
+        assert_eq!(one(r"\boxed{\{1, 2\}}"), Some(r"\{1, 2\}"));
+        assert_eq!(one(r"\boxed{1\\}"), Some(r"1\\"));
+        assert_eq!(one(r"no \framebox{1}"), None);
+        assert_eq!(one(r"\boxed{3}} and a stray brace"), Some("3"));
+        assert_eq!(one(r"\frac{\boxed{3}}{4}"), Some("3"));
+    }
+
+    #[test]
+    fn a_box_around_a_box_is_the_whole_answer() {
+        assert_eq!(one(r"\boxed{a + \boxed{3}}"), Some(r"a + \boxed{3}"));
+        assert_eq!(one(r"\boxed{1} x \boxed{{\boxed{3}}}}"), Some(r"{\boxed{3}}"));
+    }
+
+    #[test]
+    fn a_number_needs_no_braces() {
+        assert_eq!(one(r"so \boxed 52."), Some("52"));
+        assert_eq!(one(r"so \boxed-5$"), Some("-5"));
+        assert_eq!(one(r"Mark it with \boxed .\n So \boxed{5}"), Some("5"));
+        assert_eq!(one(r"Put it into \boxed and stop"), None);
+    }
+
+    #[test]
+    fn neighbours_are_one_list() {
+        assert_eq!(several(r"\boxed{3}, \boxed{5}, \boxed{7}"), ["3", "5", "7"]);
+        assert_eq!(several("$\\boxed{1}$ and\n\\[\\boxed{2}\\]"), ["1", "2"]);
+        assert_eq!(several(r"\boxed{1} \text{ or } \boxed{2}"), ["1", "2"]);
+        assert_eq!(one(r"\boxed{1} band \boxed{2}"), Some("2"));
+        assert_eq!(one(r"\boxed{1} turned out wrong, so \boxed{2}"), Some("2"));
+        assert_eq!(one("\\boxed{4}\n\n\\boxed{ 4 }"), Some("4"));
+    }
+
+    #[test]
+    fn an_empty_box_is_no_answer() {
+        assert_eq!(last(r"put it in \boxed{}"), Err(NoAnswer::EmptyBox));
+        assert_eq!(last(&r"\boxed{1}\boxed{2}".repeat(1000)), Err(NoAnswer::TooManyBoxes));
+    }
+
+    #[test]
+    fn deep_nesting_does_not_grow_without_bound() {
+        let text = format!("\\boxed{{3}}{}", "}".repeat(3 * MAX_OPEN));
+        assert_eq!(one(&text), Some("3"));
+    }
+}

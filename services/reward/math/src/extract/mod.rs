@@ -1,0 +1,117 @@
+//! Where a completion states its final answer.
+//!
+//! Every search runs from the end and looks at each byte a bounded number of times, so that ten megabytes of hostile text cost what ten
+//! megabytes of prose do.
+
+mod boxes;
+mod line;
+mod span;
+mod thinking;
+mod unmarked;
+
+use crate::{Marker, Policy, Reason};
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found<'a> {
+    /// One answer.
+    One(&'a str),
+    /// The contents of neighbouring boxes, in order; at least two.
+    Several(Vec<&'a str>),
+}
+
+impl Found<'_> {
+    /// Its length.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::One(answer) => answer.len(),
+            Self::Several(answers) => answers.iter().map(|answer| answer.len()).sum(),
+        }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// The text is empty.
+    #[error("the completion is empty")]
+    EmptyCompletion,
+    /// `<think>` without `</think>`.
+    #[error("the thinking never ended")]
+    UnclosedThinking,
+    /// None of the policy's markers is there.
+    #[error("nothing is marked as the answer")]
+    NothingMarked,
+    /// The last box is empty.
+    #[error("the last box is empty")]
+    EmptyBox,
+    /// More neighbouring boxes than a list may have.
+    #[error("more than {} neighbouring boxes", boxes::MAX_NEIGHBOURS)]
+    TooManyBoxes,
+}
+
+impl NoAnswer {
+    /// The reason of the verdict.
+    pub fn reason(self) -> Reason {
+        match self {
+            Self::EmptyCompletion => Reason::EmptyCompletion,
+            Self::UnclosedThinking => Reason::UnclosedThinking,
+            Self::NothingMarked => Reason::NothingMarked,
+            Self::EmptyBox => Reason::EmptyBox,
+            Self::TooManyBoxes => Reason::TooManyBoxes,
+        }
+    }
+}
+
+/// The final answer of a completion, by the first of the policy's markers that is there.
+pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Found<'a>, NoAnswer> {
+    if completion.trim_start().is_empty() {
+        return Err(NoAnswer::EmptyCompletion);
+    }
+    let text = thinking::tail(completion, policy.thinking)?;
+    for marker in &policy.markers {
+        let found = match marker {
+            Marker::Boxed => boxes::last(text)?,
+            Marker::Hashes => line::after_hashes(text).map(Found::One),
+            Marker::AnswerLine => line::answer_line(text).map(Found::One),
+            Marker::Unmarked => unmarked::last(text).map(Found::One),
+        };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+    Err(NoAnswer::NothingMarked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Profile;
+
+    fn one(text: &str) -> Result<Found<'_>, NoAnswer> {
+        extract(text, &Policy::default())
+    }
+
+    #[test]
+    fn the_first_marker_that_is_there_wins() {
+        let text = "#### 1\nAnswer: 2\n\\boxed{3}\nso 4";
+        let by = |markers: &[Marker]| extract(text, &Policy { markers: markers.to_vec(), ..Policy::default() });
+        assert_eq!(by(&[Marker::Boxed, Marker::Hashes]), Ok(Found::One("3")));
+        assert_eq!(by(&[Marker::Hashes, Marker::Boxed]), Ok(Found::One("1")));
+        assert_eq!(by(&[Marker::AnswerLine]), Ok(Found::One("2")));
+        assert_eq!(by(&[Marker::Unmarked]), Ok(Found::One("4")));
+    }
+
+    #[test]
+    fn an_unmarked_number_is_no_answer_unless_it_is_asked_for() {
+        let text = "Adding both gives 12.";
+        assert_eq!(one(text), Err(NoAnswer::NothingMarked));
+        assert_eq!(extract(text, &Profile::Unmarked.policy()), Ok(Found::One("12")));
+    }
+
+    #[test]
+    fn nothing_is_not_an_answer() {
+        assert_eq!(one(""), Err(NoAnswer::EmptyCompletion));
+        assert_eq!(one(" \n\t "), Err(NoAnswer::EmptyCompletion));
+    }
+}

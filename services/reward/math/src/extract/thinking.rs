@@ -1,0 +1,38 @@
+//! Reasoning models think aloud between tags; what counts is what they say afterwards.
+
+use memchr::{memmem, memrchr_iter};
+
+use super::NoAnswer;
+use crate::Thinking;
+
+/// The part of the text that may hold the answer.
+pub(super) fn tail(text: &str, rule: Thinking) -> Result<&str, NoAnswer> {
+    if rule == Thinking::Ignore {
+        return Ok(text);
+    }
+    // The rarest byte of the tag; searching for it backwards is much faster than for the tag.
+    let mut closings = memrchr_iter(b'>', text.as_bytes());
+    let tail = match closings.find(|at| text.as_bytes()[..=*at].ends_with(b"</think>")) {
+        Some(at) => &text[at + 1..],
+        None => text,
+    };
+    // Whoever was cut off while thinking has not answered, whatever stands in a box by then.
+    match memmem::find(tail.as_bytes(), b"<think>") {
+        Some(_) => Err(NoAnswer::UnclosedThinking),
+        None => Ok(tail),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_follows_the_thinking_counts() {
+        assert_eq!(tail("<think>1</think>2</think>3", Thinking::Tail), Ok("3"));
+        assert_eq!(tail("no tags", Thinking::Tail), Ok("no tags"));
+        assert_eq!(tail("<think>\\boxed{1}", Thinking::Tail), Err(NoAnswer::UnclosedThinking));
+        assert_eq!(tail("<think>a</think>b<think>c", Thinking::Tail), Err(NoAnswer::UnclosedThinking));
+        assert_eq!(tail("<think>1", Thinking::Ignore), Ok("<think>1"));
+    }
+}

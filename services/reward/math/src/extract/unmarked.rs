@@ -1,0 +1,76 @@
+//! The last number or formula of a text that marks no answer, for comparison with graders that take it.
+
+use super::span::formula_at_end;
+
+/// Longest number that is looked for.
+const MAX_NUMBER_BYTES: usize = 256;
+
+/// The last formula if the text ends with one, otherwise the last number. `None` where there is neither.
+pub(super) fn last(text: &str) -> Option<&str> {
+    let text = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '*' | '!'));
+    if let Some(formula) = formula_at_end(text) {
+        return Some(formula);
+    }
+    let last = text.rfind(|c: char| c.is_ascii_digit())?;
+    let end = last + 1;
+    let start = number_start(text, end);
+    // A part of a formula without delimiters is not the number; the line may be.
+    if text[..start].ends_with(['{', '}', '\\', '^', '_']) || text[end..].starts_with('}') {
+        return text.lines().next_back().map(str::trim);
+    }
+    // "UK2A" names something and counts nothing.
+    if text[..start].ends_with(|before: char| before.is_alphanumeric()) {
+        return None;
+    }
+    Some(&text[start..end + percent_length(&text[end..])])
+}
+
+/// Where the number that ends at `end` begins: digits with points, separators, a slash, and the whole of a mixed number.
+fn number_start(text: &str, end: usize) -> usize {
+    let bytes = text.as_bytes();
+    let floor = end.saturating_sub(MAX_NUMBER_BYTES);
+    let mut start = end;
+    let mut slash = false;
+    while start > floor {
+        let digit_before = start >= 2 && bytes[start - 2].is_ascii_digit();
+        match bytes[start - 1] {
+            b'0'..=b'9' => {}
+            b'.' if digit_before || !text[..start - 1].ends_with(char::is_alphanumeric) => {}
+            b',' if digit_before => {}
+            b'/' if digit_before && !slash => slash = true,
+            b' ' if digit_before && slash => slash = false,
+            _ => break,
+        }
+        start -= 1;
+    }
+    let sign = ["-", "\u{2212}", "+"].iter().find(|sign| text[..start].ends_with(*sign)).map_or(0, |sign| sign.len());
+    // Behind another operand it is an operator.
+    let operand = text[..start - sign].trim_end().ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | '}'));
+    let start = if sign > 0 && !operand { start - sign } else { start };
+    if text[..start].ends_with('$') { start - 1 } else { start }
+}
+
+/// Length of the percent sign, or the word for it, behind a number.
+fn percent_length(rest: &str) -> usize {
+    let word = rest.trim_start_matches(' ');
+    let signs = ["\\%", "%", "percent", "pct"];
+    signs.iter().find(|sign| word.starts_with(*sign)).map_or(0, |sign| rest.len() - word.len() + sign.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_number_or_formula_is_taken() {
+        assert_eq!(last("the number is not 10 which is 1,000.99€"), Some("1,000.99"));
+        assert_eq!(last("The answer is 4 4/9."), Some("4 4/9"));
+        assert_eq!(last("28 percent"), Some("28 percent"));
+        assert_eq!(last("Answer \\[ \n 9 \n \\]"), Some(" \n 9 \n "));
+        assert_eq!(last("so x = -5"), Some("-5"));
+        assert_eq!(last("so 7 - 5"), Some("5"));
+        assert_eq!(last("It is\n-\\frac{10}{9}"), Some("-\\frac{10}{9}"));
+        assert_eq!(last("AZYUK2A"), None);
+        assert_eq!(last("no number"), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! Numbers: integers, decimals, fractions, mixed numbers, with sign, percent and currency.
+
+use std::ops::Range;
+
+use dashu_ratio::RBig;
+
+use super::ParseError;
+use super::structure::Tokens;
+use super::token::Kind;
+use crate::{Fuel, Magnitude, Number, Written};
+
+/// Numbers within numbers: `\frac{\frac{1}{2}}{3}` has two levels. Deeper ones are text.
+const MAX_DEPTH: usize = 32;
+
+/// The number that these tokens are. `None` where they are something else.
+///
+/// # Errors
+/// [`ParseError::Undefined`] where a denominator is zero.
+/// [`ParseError::OutOfFuel`] where computing it takes too long.
+pub(super) fn read(tokens: &Tokens<'_>, range: Range<usize>, fuel: &mut Fuel) -> Read {
+    nested(tokens, range, 0, fuel)
+}
+
+fn nested(tokens: &Tokens<'_>, range: Range<usize>, depth: usize, fuel: &mut Fuel) -> Read {
+    if depth == MAX_DEPTH {
+        return Ok(None);
+    }
+    let range = unwrapped(tokens, range);
+    Reader { tokens, at: range.start, end: range.end, digit: 0, depth, fuel }.number()
+}
+
+/// Without braces and parentheses around all of it, however many.
+fn unwrapped(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
+    let mut range = tokens.stripped(range);
+    while range.len() >= 3
+        && matches!(tokens.kind(range.start), Kind::GroupOpen | Kind::Open('('))
+        && tokens.partner(range.start, range.end) == Some(range.end - 1)
+        && matches!(tokens.kind(range.end - 1), Kind::GroupClose | Kind::Close(')'))
+    {
+        range = tokens.stripped(range.start + 1..range.end - 1);
+    }
+    range
+}
+
+/// Goes over the tokens of one number.
+struct Reader<'t, 'a, 'f> {
+    tokens: &'t Tokens<'a>,
+    fuel: &'f mut Fuel,
+    at: usize,
+    end: usize,
+    /// Digits of the numeral at `at` that were taken already: `\frac12` takes two of one numeral.
+    digit: usize,
+    depth: usize,
+}
+
+type Read<T = Number> = Result<Option<T>, ParseError>;
+
+/// The value of an option of a result, or `Ok(None)` from the function around.
+macro_rules! some {
+    ($read:expr) => {
+        match $read {
+            Some(value) => value,
+            None => return Ok(None),
+        }
+    };
+}
+
+impl<'t, 'a> Reader<'t, 'a, '_> {
+    fn number(&mut self) -> Read {
+        let mut currency = None;
+        let negative = some!(self.signs(&mut currency));
+        let mut number = some!(self.operand()?);
+        if self.slash() {
+            let negative = some!(self.signs(&mut None));
+            let denominator = some!(self.operand()?);
+            let quotient = some!(self.quotient(&number, &denominator)?);
+            number = if negative { quotient.negated() } else { quotient };
+        } else if number.written == Written::Integer
+            && let Some(part) = self.proper_fraction()?
+        {
+            number = some!(sum(&number, &part));
+        }
+        if !number.is_bare() {
+            return Ok(None);
+        }
+        self.spaces();
+        loop {
+            match self.peek() {
+                Some(Kind::Percent | Kind::Word("percent" | "percentage" | "pct")) if !number.percent => {
+                    number.percent = true;
+                }
+                Some(Kind::Currency(sign)) if currency.is_none() => currency = Some(*sign),
+                _ => break,
+            }
+            self.at += 1;
+            self.spaces();
+        }
+        if self.at < self.end {
+            return Ok(None);
+        }
+        number.currency = currency;
+        Ok(Some(if negative { number.negated() } else { number }))
+    }
+
+    fn peek(&self) -> Option<&'t Kind<'a>> {
+        (self.at < self.end).then(|| self.tokens.kind(self.at))
+    }
+
+    /// Takes a slash and the white space before it. `false` where there is none, and then nothing is taken.
+    fn slash(&mut self) -> bool {
+        let begun = self.at;
+        self.spaces();
+        let is_slash = self.peek() == Some(&Kind::Symbol('/'));
+        self.at = if is_slash { self.at + 1 } else { begun };
+        is_slash
+    }
+
+    fn spaces(&mut self) {
+        while self.peek() == Some(&Kind::Space) {
+            self.at += 1;
+        }
+    }
+
+    /// Signs in front of an operand, and at most one currency. `None` where there are two.
+    fn signs(&mut self, currency: &mut Option<char>) -> Option<bool> {
+        let mut negative = false;
+        loop {
+            match self.peek() {
+                Some(Kind::Symbol('-')) => negative = !negative,
+                Some(Kind::Symbol('+') | Kind::Space) => {}
+                Some(Kind::Currency(sign)) => {
+                    if currency.replace(*sign).is_some() {
+                        return None;
+                    }
+                }
+                _ => return Some(negative),
+            }
+            self.at += 1;
+        }
+    }
+
+    /// A numeral, a fraction, or a number in brackets.
+    fn operand(&mut self) -> Read {
+        match self.peek() {
+            Some(Kind::Numeral(numeral)) => {
+                let (integer, fraction) = (&numeral.integer, numeral.fraction);
+                self.fuel.spend(1 + (integer.len() + fraction.len()) / 4)?;
+                let number = Number::from_digits(integer, fraction, numeral.point);
+                self.at += 1;
+                Ok(Some(number))
+            }
+            Some(Kind::Command("frac")) => self.fraction(),
+            Some(Kind::GroupOpen | Kind::Open('(')) => {
+                // A number in brackets is no part of a mixed one.
+                let number = some!(self.group()?);
+                let written = if number.written == Written::Integer { Written::Fraction } else { number.written };
+                Ok(Some(Number { written, ..number }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The number in the brackets that open here.
+    fn group(&mut self) -> Read {
+        let close = some!(self.tokens.partner(self.at, self.end));
+        if !matches!(self.tokens.kind(close), Kind::GroupClose | Kind::Close(')')) {
+            return Ok(None);
+        }
+        let inner = self.at + 1..close;
+        self.at = close + 1;
+        nested(self.tokens, inner, self.depth + 1, self.fuel)
+    }
+
+    /// `\frac` and its arguments.
+    fn fraction(&mut self) -> Read {
+        self.at += 1;
+        let numerator = some!(self.argument()?);
+        let denominator = some!(self.argument()?);
+        // `\frac123` is a product.
+        if self.digit > 0 { Ok(None) } else { self.quotient(&numerator, &denominator) }
+    }
+
+    /// What TeX takes as an argument: a group or a single digit.
+    fn argument(&mut self) -> Read {
+        self.spaces();
+        match self.peek() {
+            Some(Kind::GroupOpen) => self.group(),
+            Some(Kind::Numeral(numeral)) if numeral.is_digits() => {
+                let digit = Number::from_digits(&numeral.integer[self.digit..=self.digit], "", false);
+                let is_last = self.digit + 1 == numeral.integer.len();
+                (self.at, self.digit) = if is_last { (self.at + 1, 0) } else { (self.at, self.digit + 1) };
+                Ok(Some(digit))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The fraction of a mixed number, below 1 and of integers: `\frac12`, or ` 1/2` behind a space. `None` where there is none, and
+    /// then nothing is taken.
+    fn proper_fraction(&mut self) -> Read {
+        let begun = self.at;
+        self.spaces();
+        let part = match self.peek() {
+            Some(Kind::Command("frac")) => {
+                self.at += 1;
+                self.arguments()?
+            }
+            Some(Kind::Numeral(_)) if self.at > begun => self.plain_fraction()?,
+            _ => None,
+        };
+        let is_proper = |part: &Number| part.exact().is_some_and(|part| *part >= RBig::ZERO && *part < RBig::ONE);
+        if part.as_ref().is_none_or(|part| !is_proper(part)) {
+            (self.at, self.digit) = (begun, 0);
+            return Ok(None);
+        }
+        Ok(part)
+    }
+
+    /// The arguments of `\frac`, both integers.
+    fn arguments(&mut self) -> Read {
+        let numerator = some!(self.argument()?);
+        let denominator = some!(self.argument()?);
+        let integers = numerator.written == Written::Integer && denominator.written == Written::Integer;
+        if self.digit > 0 || !integers { Ok(None) } else { self.quotient(&numerator, &denominator) }
+    }
+
+    /// An integer, a slash, an integer.
+    fn plain_fraction(&mut self) -> Read {
+        let numerator = some!(self.operand()?);
+        if !self.slash() {
+            return Ok(None);
+        }
+        self.spaces();
+        let denominator = some!(self.operand()?);
+        let integers = numerator.written == Written::Integer && denominator.written == Written::Integer;
+        if integers { self.quotient(&numerator, &denominator) } else { Ok(None) }
+    }
+
+    /// `None` where it is not exact: a part is too long, or has more than its value to say.
+    fn quotient(&mut self, numerator: &Number, denominator: &Number) -> Read {
+        let (Some(above), Some(below)) = (numerator.exact(), denominator.exact()) else { return Ok(None) };
+        if !numerator.is_bare() || !denominator.is_bare() {
+            return Ok(None);
+        }
+        if below.is_zero() {
+            return Err(ParseError::Undefined);
+        }
+        self.fuel.spend(numerator.cost(denominator))?;
+        Ok(Some(Number::plain(Magnitude::Exact(above / below), Written::Fraction)))
+    }
+}
+
+/// A mixed number.
+fn sum(whole: &Number, part: &Number) -> Option<Number> {
+    let (Magnitude::Exact(whole), Magnitude::Exact(part)) = (&whole.magnitude, &part.magnitude) else { return None };
+    Some(Number::plain(Magnitude::Exact(whole + part), Written::Fraction))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Digits with a point and separators of thousands, as one token.
+
+use std::borrow::Cow;
+
+/// Unsigned digits as they were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Numeral<'a> {
+    /// Digits before the point, without separators.
+    pub(super) integer: Cow<'a, str>,
+    /// Digits behind it.
+    pub(super) fraction: &'a str,
+    /// Whether there is a point.
+    pub(super) point: bool,
+}
+
+impl Numeral<'_> {
+    /// Whether it is digits and nothing else, so that TeX may take single ones of them.
+    pub(super) fn is_digits(&self) -> bool {
+        !self.point && matches!(self.integer, Cow::Borrowed(_))
+    }
+}
+
+/// Marks between groups of three digits, those with a common beginning the longest first.
+const SEPARATORS: [&str; 10] = [",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\!", "\\ ", ",", "~", " "];
+
+/// The numeral that the text begins with, and its length. `None` where it begins with none. The text must not continue a numeral
+/// that began before.
+pub(super) fn numeral(text: &str) -> Option<(Numeral<'_>, usize)> {
+    let first = digits(text);
+    let (integer, mut length) = match grouped(text, first) {
+        Some((joined, length)) => (Cow::Owned(joined), length),
+        None => (Cow::Borrowed(&text[..first]), first),
+    };
+    let rest = &text[length..];
+    let behind = rest.strip_prefix('.').map_or("", |behind| &behind[..digits(behind)]);
+    // `-1./3` has a point and nothing behind it; `5.` ends a sentence.
+    let bare_point = first > 0 && rest.starts_with("./");
+    let point = !behind.is_empty() || bare_point;
+    if point {
+        length += 1 + behind.len();
+    }
+    (length > 0).then_some((Numeral { integer, fraction: behind, point }, length))
+}
+
+/// Number of ASCII digits that the text begins with.
+fn digits(text: &str) -> usize {
+    text.bytes().take_while(u8::is_ascii_digit).count()
+}
+
+/// The digits of all groups, and their length with separators. `None` where the first `first` digits are no group of thousands.
+fn grouped(text: &str, first: usize) -> Option<(String, usize)> {
+    if !(1..=3).contains(&first) || text.starts_with('0') {
+        return None;
+    }
+    let separator = *SEPARATORS.iter().find(|separator| text[first..].starts_with(*separator))?;
+    let mut ends = vec![first];
+    let mut end = first;
+    while let Some(group) = text[end..].strip_prefix(separator) {
+        match digits(group) {
+            3 => end += separator.len() + 3,
+            // `1,234,5` and `1,2345` are lists; after a space something else may follow.
+            1.. if separator == "," => return None,
+            _ => break,
+        }
+        ends.push(end);
+    }
+    // In `5 123/456` the space belongs to a mixed number.
+    if separator == " " && text[end..].trim_start_matches(' ').starts_with('/') && !text[..end].ends_with("000") {
+        ends.pop();
+    }
+    let end = ends.pop().filter(|_| !ends.is_empty())?;
+    let joined = text[..end].chars().filter(char::is_ascii_digit).collect();
+    Some((joined, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (String, usize) {
+        let (numeral, length) = numeral(text).unwrap();
+        let point = if numeral.point { "." } else { "" };
+        (format!("{}{point}{}", numeral.integer, numeral.fraction), length)
+    }
+
+    #[test]
+    fn digits_and_points() {
+        assert_eq!(read("42x"), ("42".into(), 2));
+        assert_eq!(read("4.20"), ("4.20".into(), 4));
+        assert_eq!(read(".5"), (".5".into(), 2));
+        assert_eq!(read("5."), ("5".into(), 1));
+        assert_eq!(read("1./3"), ("1.".into(), 2));
+        assert_eq!(numeral("x"), None);
+        assert_eq!(numeral("."), None);
+    }
+
+    #[test]
+    fn thousands_are_joined() {
+        for text in ["1,000", "1{,}000", "1\\,000", "1\\!000", "1 000", "1~000", "1,\\!000", "1,\\! 000"] {
+            assert_eq!(read(text), ("1000".into(), text.len()), "{text}");
+        }
+        assert_eq!(read("12,345,678.90"), ("12345678.90".into(), 13));
+        assert_eq!(read("1 000 4/9"), ("1000".into(), 5));
+    }
+
+    #[test]
+    fn what_is_no_group_of_three_stays_apart() {
+        assert_eq!(read("10,00"), ("10".into(), 2));
+        assert_eq!(read("1,234,5"), ("1".into(), 1));
+        assert_eq!(read("1, 000"), ("1".into(), 1));
+        assert_eq!(read("0,123"), ("0".into(), 1));
+        assert_eq!(read("1234,567"), ("1234".into(), 4));
+        assert_eq!(read("5 123/456"), ("5".into(), 1));
+    }
+}

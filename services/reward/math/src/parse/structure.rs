@@ -1,0 +1,196 @@
+//! Which bracket belongs to which, what is only a wrapper, and where lists are cut.
+
+use std::ops::Range;
+
+use super::ParseError;
+use super::token::Kind;
+
+/// Tokens whose brackets are paired.
+#[derive(Debug)]
+pub(super) struct Tokens<'a> {
+    kinds: Vec<Kind<'a>>,
+    /// Index of the partner of a bracket; its own where there is none.
+    partners: Vec<usize>,
+}
+
+impl<'a> Tokens<'a> {
+    /// Pairs the brackets and dissolves wrappers. Braces must pair; written brackets need not, and need not be of one kind: `[0, 1)`.
+    pub(super) fn of(kinds: Vec<Kind<'a>>) -> Result<Self, ParseError> {
+        let mut partners: Vec<usize> = (0..kinds.len()).collect();
+        let mut open: Vec<usize> = Vec::new();
+        for (at, kind) in kinds.iter().enumerate() {
+            match kind {
+                Kind::GroupOpen | Kind::Open(_) => open.push(at),
+                Kind::Close(_) => {
+                    if let Some(&top) = open.last()
+                        && kinds[top] != Kind::GroupOpen
+                    {
+                        open.pop();
+                        (partners[at], partners[top]) = (top, at);
+                    }
+                }
+                Kind::GroupClose => loop {
+                    // Brackets that are open within the group have no partner.
+                    let top = open.pop().ok_or(ParseError::Unbalanced)?;
+                    if kinds[top] == Kind::GroupOpen {
+                        (partners[at], partners[top]) = (top, at);
+                        break;
+                    }
+                },
+                _ => {}
+            }
+        }
+        if open.iter().any(|&at| kinds[at] == Kind::GroupOpen) {
+            return Err(ParseError::Unbalanced);
+        }
+        let mut tokens = Self { kinds, partners };
+        tokens.dissolve_wrappers();
+        Ok(tokens)
+    }
+
+    /// `\text{ cm}` is ` cm`: commands of wrappers and their braces become white space.
+    fn dissolve_wrappers(&mut self) {
+        for at in 0..self.kinds.len() {
+            if self.kinds[at] != Kind::Wrapper {
+                continue;
+            }
+            self.kinds[at] = Kind::Space;
+            let next = if self.kinds.get(at + 1) == Some(&Kind::Space) { at + 2 } else { at + 1 };
+            if self.kinds.get(next) == Some(&Kind::GroupOpen) {
+                let close = self.partners[next];
+                self.kinds[next] = Kind::Space;
+                self.kinds[close] = Kind::Space;
+            }
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Range<usize> {
+        0..self.kinds.len()
+    }
+
+    /// The token at an index of a range that this gave.
+    pub(super) fn kind(&self, at: usize) -> &Kind<'a> {
+        &self.kinds[at]
+    }
+
+    /// Index of the partner of an opening bracket, where it lies in front of `end`.
+    pub(super) fn partner(&self, at: usize, end: usize) -> Option<usize> {
+        Some(self.partners[at]).filter(|&partner| partner > at && partner < end)
+    }
+
+    /// Without white space at either end.
+    pub(super) fn stripped(&self, mut range: Range<usize>) -> Range<usize> {
+        while range.start < range.end && self.kinds[range.start] == Kind::Space {
+            range.start += 1;
+        }
+        while range.start < range.end && self.kinds[range.end - 1] == Kind::Space {
+            range.end -= 1;
+        }
+        range
+    }
+
+    /// Without white space and braces around it, and without the full stop of a sentence.
+    pub(super) fn trimmed(&self, range: Range<usize>) -> Range<usize> {
+        let mut range = self.stripped(range);
+        loop {
+            if range.len() >= 2
+                && self.kinds[range.start] == Kind::GroupOpen
+                && self.partners[range.start] == range.end - 1
+            {
+                range = self.stripped(range.start + 1..range.end - 1);
+                continue;
+            }
+            let ends_sentence = range.len() >= 2
+                && self.kinds[range.end - 1] == Kind::Symbol('.')
+                && self.kinds[range.end - 2] != Kind::Symbol('.');
+            if !ends_sentence {
+                return range;
+            }
+            range = self.stripped(range.start..range.end - 1);
+        }
+    }
+
+    /// The items of a list: what stands between commas, semicolons, "and" and "or" outside of all brackets. `None` where there is
+    /// only one, or where one would be empty.
+    pub(super) fn items(&self, range: Range<usize>) -> Option<Vec<Range<usize>>> {
+        let mut items = Vec::new();
+        let mut start = range.start;
+        let mut after_comma = false;
+        let mut at = range.start;
+        while at < range.end {
+            let conjunction = match &self.kinds[at] {
+                Kind::GroupOpen | Kind::Open(_) => {
+                    at = self.partner(at, range.end).unwrap_or(at) + 1;
+                    continue;
+                }
+                Kind::Symbol(',' | ';') => false,
+                Kind::Word("and" | "or") => true,
+                _ => {
+                    at += 1;
+                    continue;
+                }
+            };
+            let item = self.trimmed(start..at);
+            // ", and" is one separator.
+            if !(conjunction && after_comma && item.is_empty()) {
+                items.push(item);
+            }
+            after_comma = !conjunction;
+            at += 1;
+            start = at;
+        }
+        items.push(self.trimmed(start..range.end));
+        (items.len() > 1 && items.iter().all(|item| !item.is_empty())).then_some(items)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::token::tokens;
+    use super::*;
+    use crate::Fuel;
+
+    fn read(text: &str) -> Result<Tokens<'_>, ParseError> {
+        Tokens::of(tokens(text, &mut Fuel::new(1000)).unwrap())
+    }
+
+    fn count(text: &str) -> usize {
+        let tokens = read(text).unwrap();
+        tokens.items(tokens.trimmed(tokens.all())).map_or(1, |items| items.len())
+    }
+
+    #[test]
+    fn lists_are_cut_outside_of_brackets() {
+        assert_eq!(count("1, 2, 3"), 3);
+        assert_eq!(count("7, -2, \\text{ and } -5"), 3);
+        assert_eq!(count("1 \\text{ or } 2"), 2);
+        assert_eq!(count("(1, 2), [3, 4)"), 2);
+        assert_eq!(count("\\{1, 2\\}"), 1);
+        assert_eq!(count("{1, 2}"), 2);
+        assert_eq!(count("sand or"), 1);
+        assert_eq!(count("1,, 2"), 1);
+        assert_eq!(count("1, 2,"), 1);
+    }
+
+    #[test]
+    fn braces_must_pair_and_brackets_need_not() {
+        for text in ["{", "}", "{1}}", "\\text{a"] {
+            assert_eq!(read(text).unwrap_err(), ParseError::Unbalanced, "{text}");
+        }
+        for text in ["[0, 1)", "(", "{(}", ")1(", "\\{1"] {
+            assert!(read(text).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_full_stop_of_a_sentence_goes() {
+        let length = |text| {
+            let tokens = read(text).unwrap();
+            tokens.trimmed(tokens.all()).len()
+        };
+        assert_eq!(length("5 ."), 1);
+        assert_eq!(length("{{ 5 }}."), 1);
+        assert_eq!(length("5..."), 4);
+    }
+}

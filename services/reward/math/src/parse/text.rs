@@ -1,0 +1,211 @@
+//! The canonical spelling of what is not read any further, so that spellings of one thing are one text.
+//!
+//! White space stays only between words or between digits, arguments always have braces (`\frac12` is `\frac{1}{2}`, `x^2` is
+//! `x^{2}`), and other braces go.
+
+use std::ops::Range;
+
+use super::structure::Tokens;
+use super::token::Kind;
+
+/// The canonical spelling of these tokens.
+pub(super) fn canonical(tokens: &Tokens<'_>, range: Range<usize>) -> String {
+    let range = without_parentheses(tokens, range);
+    let mut writer = Writer { text: String::new(), space: false, last: Last::Other, arguments: vec![0] };
+    for at in range {
+        writer.token(tokens.kind(at));
+    }
+    writer.text
+}
+
+/// `(B)` is the choice B.
+fn without_parentheses(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
+    if range.len() >= 3
+        && *tokens.kind(range.start) == Kind::Open('(')
+        && *tokens.kind(range.end - 1) == Kind::Close(')')
+    {
+        let inner = tokens.stripped(range.start + 1..range.end - 1);
+        if inner.len() == 1 && matches!(tokens.kind(inner.start), Kind::Word(_)) {
+            return inner;
+        }
+    }
+    range
+}
+
+/// What was written last, as far as white space behind it matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    /// Digits.
+    Digits,
+    /// More than one letter.
+    Word,
+    /// A single letter, as variables have.
+    Letter,
+    /// A command that letters would continue.
+    Command,
+    Other,
+}
+
+struct Writer {
+    text: String,
+    space: bool,
+    last: Last,
+    /// Arguments that are still to come, for each open group; 0 also where a group is no argument.
+    arguments: Vec<u8>,
+}
+
+impl Writer {
+    fn token(&mut self, kind: &Kind<'_>) {
+        match kind {
+            Kind::Space | Kind::Wrapper => self.space = true,
+            Kind::GroupOpen => {
+                // The mark of an argument is the brace itself; other groups only keep the books.
+                let is_argument = self.take_argument();
+                if is_argument {
+                    self.other("{");
+                }
+                self.arguments.push(if is_argument { ARGUMENT } else { 0 });
+            }
+            Kind::GroupClose => {
+                let closed = self.arguments.pop().unwrap_or(0);
+                if closed & ARGUMENT != 0 {
+                    self.other("}");
+                }
+                if self.arguments.is_empty() {
+                    self.arguments.push(0);
+                }
+            }
+            Kind::Numeral(numeral) => {
+                let mut digits: &str = &numeral.integer;
+                while numeral.is_digits() && !digits.is_empty() && self.take_argument() {
+                    let (first, rest) = digits.split_at(1);
+                    self.braced(first);
+                    digits = rest;
+                }
+                let point = if numeral.point { "." } else { "" };
+                if !digits.is_empty() || numeral.point {
+                    self.piece(Last::Digits, &[digits, point, numeral.fraction]);
+                }
+            }
+            Kind::Word(word) if self.take_argument() => self.braced(word),
+            Kind::Word(word) => {
+                let last = if word.chars().nth(1).is_some() { Last::Word } else { Last::Letter };
+                self.piece(last, &[word]);
+            }
+            Kind::Command(name) => {
+                let is_argument = self.take_argument();
+                if is_argument {
+                    self.other("{");
+                }
+                self.space = false;
+                self.text.push('\\');
+                self.text.push_str(name);
+                self.last = Last::Command;
+                if is_argument {
+                    self.other("}");
+                }
+                self.expect(match *name {
+                    "frac" | "binom" => 2,
+                    "sqrt" => 1,
+                    _ => 0,
+                });
+            }
+            Kind::Open(character) | Kind::Close(character) | Kind::Currency(character) | Kind::Symbol(character) => {
+                self.symbol(*character);
+            }
+            Kind::Percent => self.symbol('%'),
+        }
+    }
+
+    fn symbol(&mut self, character: char) {
+        self.other(character.encode_utf8(&mut [0; 4]));
+        if matches!(character, '^' | '_') {
+            self.expect(1);
+        }
+    }
+
+    /// Something that white space around never matters to.
+    fn other(&mut self, text: &str) {
+        self.space = false;
+        self.text.push_str(text);
+        self.last = Last::Other;
+    }
+
+    fn braced(&mut self, text: &str) {
+        self.other("{");
+        self.text.push_str(text);
+        self.other("}");
+    }
+
+    /// Digits or letters.
+    fn piece(&mut self, kind: Last, parts: &[&str]) {
+        let separate = match (self.last, kind) {
+            // Letters would continue the name, digits are set apart to look alike.
+            (Last::Command, _) => true,
+            (Last::Digits, Last::Digits) | (Last::Word, Last::Word | Last::Letter) | (Last::Letter, Last::Word) => {
+                self.space
+            }
+            _ => false,
+        };
+        if separate {
+            self.text.push(' ');
+        }
+        parts.iter().for_each(|part| self.text.push_str(part));
+        (self.space, self.last) = (false, kind);
+    }
+
+    fn expect(&mut self, arguments: u8) {
+        if let Some(expected) = self.arguments.last_mut() {
+            *expected = (*expected & ARGUMENT) | arguments;
+        }
+    }
+
+    /// Whether what comes now is an argument.
+    fn take_argument(&mut self) -> bool {
+        match self.arguments.last_mut() {
+            Some(expected) if *expected & !ARGUMENT > 0 => {
+                *expected -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Marks a group that is itself an argument.
+const ARGUMENT: u8 = 0x80;
+
+#[cfg(test)]
+mod tests {
+    use super::super::token::tokens;
+    use super::*;
+    use crate::Fuel;
+
+    fn spelled(text: &str) -> String {
+        let tokens = Tokens::of(tokens(text, &mut Fuel::new(1000)).unwrap()).unwrap();
+        canonical(&tokens, tokens.trimmed(tokens.all()))
+    }
+
+    #[test]
+    fn spellings_of_one_thing_are_one_text() {
+        assert_eq!(spelled("\\frac94\\pi"), "\\frac{9}{4}\\pi");
+        assert_eq!(spelled("\\dfrac {9}{4} \\pi"), "\\frac{9}{4}\\pi");
+        assert_eq!(spelled("x^2 + {y}_{12}"), "x^{2}+y_{12}");
+        assert_eq!(spelled("x^{2}+y_{12}"), "x^{2}+y_{12}");
+        assert_eq!(spelled("\\sqrt2"), spelled("\\sqrt{2}"));
+        assert_eq!(spelled("\\frac{\\frac12}{3}"), "\\frac{\\frac{1}{2}}{3}");
+        assert_eq!(spelled("\\left[ 0 , 1 \\right)"), "[0,1)");
+        assert_eq!(spelled("4210_{7}"), spelled("4210_7"));
+    }
+
+    #[test]
+    fn words_stay_apart_and_letters_do_not() {
+        assert_eq!(spelled("\\text{even  function}"), "even function");
+        assert_eq!(spelled("x y"), "xy");
+        assert_eq!(spelled("1 2 x"), "1 2x");
+        assert_eq!(spelled("5 cm"), spelled("5cm"));
+        assert_eq!(spelled("\\pi r"), "\\pi r");
+        assert_eq!(spelled("\\text{(C)}."), "C");
+        assert_eq!(spelled("\\alpha 2"), "\\alpha 2");
+    }
+}

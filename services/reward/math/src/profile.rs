@@ -1,0 +1,116 @@
+//! Named policies: the default one, and one for each kind of data that needs another.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Decimals, Marker, Order, Percent, Policy, TextCase, Units};
+
+/// A named policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// [`Policy::default`]: for training and for benchmarks whose prompts ask for a box.
+    #[default]
+    Default,
+    /// Nothing is forgiven: exact decimals, a percent is a hundredth, lists in order, case matters.
+    Exact,
+    /// GSM8K: the answer stands behind `####` (or in a box), and currency signs mean nothing.
+    Gsm8k,
+    /// DAPO-Math-17k, whose prompts ask for a last line "Answer: ...".
+    Dapo,
+    /// The default, and the last expression where nothing is marked. For comparison with other graders only.
+    Unmarked,
+}
+
+/// There is no profile of that name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown profile `{name}`, allowed: {}", Profile::names().join(", "))]
+pub struct UnknownProfile {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl Profile {
+    /// Every profile, the default one first.
+    pub const ALL: [Self; 5] = [Self::Default, Self::Exact, Self::Gsm8k, Self::Dapo, Self::Unmarked];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Exact => "exact",
+            Self::Gsm8k => "gsm8k",
+            Self::Dapo => "dapo",
+            Self::Unmarked => "unmarked",
+        }
+    }
+
+    /// The names of all, the default one first.
+    pub fn names() -> Vec<&'static str> {
+        Self::ALL.map(Self::name).to_vec()
+    }
+
+    /// Its policy.
+    pub fn policy(self) -> Policy {
+        let default = Policy::default();
+        match self {
+            Self::Default => default,
+            Self::Exact => Policy {
+                decimals: Decimals::Exact,
+                percent: Percent::Hundredth,
+                units: Units::Require,
+                order: Order::Strict,
+                text_case: TextCase::Exact,
+                ..default
+            },
+            Self::Gsm8k => Policy {
+                markers: vec![Marker::Hashes, Marker::Boxed, Marker::AnswerLine],
+                units: Units::Ignore,
+                ..default
+            },
+            Self::Dapo => Policy { markers: vec![Marker::AnswerLine, Marker::Boxed], ..default },
+            Self::Unmarked => {
+                let markers = vec![Marker::Boxed, Marker::Hashes, Marker::AnswerLine, Marker::Unmarked];
+                Policy { markers, ..default }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(name: &str) -> Result<Self, UnknownProfile> {
+        Self::ALL
+            .into_iter()
+            .find(|profile| profile.name() == name)
+            .ok_or_else(|| UnknownProfile { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_profile_is_found_by_its_name_and_is_a_policy() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.name().parse(), Ok(profile));
+            assert_eq!(profile.policy().validate(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn an_unknown_profile_lists_those_that_exist() {
+        let error = "aime".parse::<Profile>().unwrap_err();
+        assert_eq!(error.to_string(), "unknown profile `aime`, allowed: default, exact, gsm8k, dapo, unmarked");
+    }
+}

@@ -1,0 +1,183 @@
+//! Time and memory stay bounded whatever is written. The limits are far above what is measured: they catch another order of growth,
+//! not a busy machine.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+use std::time::{Duration, Instant};
+
+use evenkeel_math::{Outcome, Policy, Profile, Submission, check};
+
+const TEN_MEGABYTES: usize = 10 << 20;
+
+fn timed(completion: &str, policy: &Policy) -> (Outcome, Duration) {
+    let begun = Instant::now();
+    let verdict = check("3", Submission::Completion(completion), policy);
+    (verdict.outcome(), begun.elapsed())
+}
+
+/// What it takes when nobody else is in the way.
+fn best_of_three(gold: &str, answer: &str, policy: &Policy) -> Duration {
+    let once = || {
+        let begun = Instant::now();
+        std::hint::black_box(check(gold, Submission::Extracted(answer), policy));
+        begun.elapsed()
+    };
+    (0..3).map(|_| once()).min().unwrap_or_default()
+}
+
+#[test]
+fn ten_megabytes_take_milliseconds() {
+    let prose = "Let us think about {x} and \\frac{1}{2} of it, w. ".repeat(TEN_MEGABYTES / 48);
+    for (text, outcome) in [
+        (format!("{prose}\\boxed{{3}}"), Outcome::Equal),
+        (format!("\\boxed{{3}}{prose}"), Outcome::Equal),
+        (prose.clone(), Outcome::NoAnswer),
+        (format!("<think>{prose}</think>\\boxed{{3}}"), Outcome::Equal),
+    ] {
+        let (found, time) = timed(&text, &Policy::default());
+        assert_eq!(found, outcome);
+        println!("ten megabytes with {} behind them: {time:?}", &text[text.len() - 12..]);
+        assert!(time < Duration::from_secs(1), "{time:?}");
+    }
+}
+
+#[test]
+fn repetition_does_not_make_it_quadratic() {
+    let pieces = [
+        "{",
+        "}",
+        "\\boxed{",
+        "\\boxed",
+        "\\fbox{}",
+        "\\boxed{1}",
+        "\\boxed{1},",
+        "\\boxed ",
+        "\\boxed{{",
+        "}}{",
+        "\\",
+        "\\}",
+        "$",
+        "$$",
+        "\\[",
+        "####",
+        "####\n",
+        "#### \n",
+        "\n####",
+        "Answer:",
+        "Answer:\n",
+        "Answer:$",
+        "Answer:\\[",
+        "answer : ",
+        "final answer is ",
+        "<think>",
+        "</think>",
+        "<think></think>",
+        "w",
+        " ",
+        "\n",
+        "and ",
+        "1",
+        "1,",
+        "1.",
+        "1/",
+        "9 ",
+        "(",
+        "\u{202e}",
+        "é",
+        "\\text{and}",
+        "*",
+        "\\boxed{1} and ",
+        "Answer: \\boxed{",
+    ];
+    let policy = Profile::Unmarked.policy();
+    for piece in pieces {
+        for text in [
+            piece.repeat((2 << 20) / piece.len()),
+            format!("\\boxed{{{}}}", piece.repeat((2 << 20) / piece.len())),
+            format!("{}\\boxed{{3}}{}", piece.repeat((1 << 20) / piece.len()), piece.repeat((1 << 20) / piece.len())),
+        ] {
+            let (_, time) = timed(&text, &policy);
+            assert!(time < Duration::from_secs(1), "{piece:?} takes {time:?}");
+        }
+    }
+}
+
+#[test]
+fn answers_of_the_largest_size_are_read_in_milliseconds() {
+    let policy = Policy::default();
+    let size = policy.limits.max_answer_bytes - 32;
+    let mut slowest = (Duration::ZERO, "");
+    for piece in [
+        "9",
+        "1,",
+        "1/",
+        "-",
+        "(",
+        "{}",
+        "\\frac",
+        "\\frac1",
+        "x^",
+        "1 ",
+        "\\text{a}",
+        "0.",
+        ".5,",
+        "1,000,",
+        "€",
+        "a b ",
+        "\\frac{1}{3},",
+        "1 and ",
+        "\\\\",
+        "^{1}",
+        "½",
+    ] {
+        let answer = piece.repeat(size / piece.len());
+        for gold in ["3", "1/3", answer.as_str()] {
+            slowest = slowest.max((best_of_three(gold, &answer, &policy), piece));
+        }
+    }
+    for (answer, piece) in [
+        (format!("{}1{}", "\\frac{".repeat(5_000), "}{1}".repeat(5_000)), "nested fractions"),
+        (format!("{}3{}", "{".repeat(size / 2), "}".repeat(size / 2)), "nested braces"),
+        (format!("{}/{}", "7".repeat(19_000), "3".repeat(19_000)), "long fraction"),
+        (
+            format!("{}1{}", "\\frac{1}{".repeat(31), format!("/{}}}", "7".repeat(2_000)).repeat(31)),
+            "long fractions of fractions",
+        ),
+        (vec!["0.3333333333"; 64].join(", "), "list of decimals"),
+        (vec!["7".repeat(1_000); 60].join(", "), "list of long integers"),
+        (format!("0.{}", "3".repeat(19_990)), "long decimal"),
+    ] {
+        for gold in ["3", "1/3", answer.as_str()] {
+            let time = best_of_three(gold, &answer, &policy);
+            if time > Duration::from_millis(5) {
+                println!("{piece}: {time:?}");
+            }
+            slowest = slowest.max((time, piece));
+        }
+    }
+    println!("largest answers: {slowest:?} at most");
+    assert!(slowest.0 < Duration::from_millis(500), "{slowest:?}");
+}
+
+#[test]
+fn thousands_of_checks_a_second() {
+    let policy = Policy::default();
+    let pairs = [
+        ("42", "After all of this work the result is \\boxed{42}."),
+        ("\\frac{3}{4}", "Both agree, hence $\\boxed{\\dfrac{6}{8}}$."),
+        ("0.125", "So it is \\boxed{1/8}"),
+        ("3, 5, 7", "They are \\boxed{7, 3 \\text{ and } 5}."),
+        ("\\text{Evelyn}", "It was \\boxed{\\text{Evelyn}}."),
+        ("17", "It must be \\boxed{\\sqrt{300}}."),
+    ];
+    let begun = Instant::now();
+    let mut checks = 0_u32;
+    while begun.elapsed() < Duration::from_millis(300) {
+        for (gold, completion) in pairs {
+            std::hint::black_box(check(gold, Submission::Completion(completion), &policy));
+            checks += 1;
+        }
+    }
+    let rate = f64::from(checks) / begun.elapsed().as_secs_f64();
+    println!("{rate:.0} checks a second");
+    assert!(rate > 3_000.0, "{rate} checks a second");
+}

@@ -1,0 +1,133 @@
+//! The crate from outside: whole completions against gold answers, and the verdict with its reason.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+use evenkeel_math::{BadGold, Gold, Limits, Outcome, Policy, Profile, Reason, Submission, Value, check};
+
+fn judged(gold: &str, completion: &str) -> Reason {
+    check(gold, Submission::Completion(completion), &Policy::default()).reason
+}
+
+#[test]
+fn a_verdict_says_why() {
+    let verdict = check("1/2", Submission::Completion("So $\\boxed{ \\dfrac{2}{4} }$."), &Policy::default());
+    assert_eq!(verdict.outcome(), Outcome::Equal);
+    assert!(verdict.is_equal());
+    assert_eq!(verdict.reason.code(), "equal_rational");
+    assert_eq!(verdict.extracted.as_deref(), Some("\\dfrac{2}{4}"));
+    assert_eq!(verdict.canonical().as_deref(), Some("1/2"));
+}
+
+#[test]
+fn what_was_found_is_shown_even_where_it_is_wrong() {
+    let verdict = check("7", Submission::Completion("\\boxed{1} or \\boxed{2}"), &Policy::default());
+    assert_eq!(verdict.reason, Reason::DifferentKind);
+    assert_eq!(verdict.extracted.as_deref(), Some("1, 2"));
+    assert_eq!(verdict.canonical().as_deref(), Some("1, 2"));
+    let broken = check("7", Submission::Extracted("\\frac{7}{0}"), &Policy::default());
+    assert_eq!((broken.reason, broken.value), (Reason::UndefinedAnswer, None));
+    assert_eq!(broken.extracted.as_deref(), Some("\\frac{7}{0}"));
+}
+
+#[test]
+fn neighbouring_boxes_are_one_list() {
+    assert_eq!(judged("3, 5, 7", "So \\boxed{3}, \\boxed{7} and \\boxed{5}."), Reason::EqualList);
+    assert_eq!(judged("1,2,3", "\\boxed{1, 2} and \\boxed{3}"), Reason::EqualList);
+    assert_eq!(judged("2", "\\boxed{1}, on second thoughts \\boxed{2}"), Reason::EqualInteger);
+}
+
+#[test]
+fn nothing_earns_a_reward_but_the_answer() {
+    for completion in [
+        "",
+        "7",
+        "the answer is 7",
+        "\\boxed{}",
+        "\\boxed{x}",
+        "\\boxed{?}",
+        "\\boxed{7?}",
+        "\\boxed{7, 8}",
+        "\\boxed{7 or 8}",
+        "\\boxed{\\text{not } 7}",
+        "\\boxed{7} or \\boxed{8}",
+        "\\boxed{7.4}",
+        "\\boxed{6.9999}",
+        "\\boxed{\\frac{0}{0}}",
+        "\\boxed{7 \\pm 3}",
+        "\\boxed{0,1,2,3,4,5,6,7,8,9}",
+        "<think>\\boxed{7}",
+        "<think>\\boxed{7}</think> done",
+        "\\boxed{4\u{200b}7}",
+        "\\boxed{eval('7')}",
+        "\\boxed{7",
+        "\\boxed{70}",
+        "\\boxed{-7}",
+        "\\boxed{7/0}",
+        "\\boxed{700\\%}",
+    ] {
+        let reason = judged("7", completion);
+        let is_percent = completion.contains("700");
+        assert_eq!(reason.outcome() == Outcome::Equal, is_percent, "{completion} is {reason}");
+    }
+}
+
+#[test]
+fn text_is_compared_as_text() {
+    assert_eq!(judged("\\text{Evelyn}", "\\boxed{evelyn}"), Reason::EqualText);
+    assert_eq!(judged("\\frac{9}{4}\\pi", "\\boxed{\\dfrac94 \\pi}"), Reason::EqualText);
+    assert_eq!(judged("\\text{even}", "\\boxed{\\text{odd}}"), Reason::DifferentText);
+    assert_eq!(judged("\\text{(C)}", "\\boxed{C}"), Reason::EqualText);
+    assert_eq!(judged("x^2", "\\boxed{4}"), Reason::DifferentKind);
+}
+
+#[test]
+fn a_gold_answer_that_cannot_be_read_is_a_defect_of_the_data() {
+    let policy = Policy::default();
+    for (gold, error, reason) in [
+        ("", BadGold::Empty, Reason::GoldEmpty),
+        (" $\\text{ }$ ", BadGold::Empty, Reason::GoldEmpty),
+        ("\\frac{1}{0}", BadGold::Undefined, Reason::GoldUndefined),
+        ("\\frac{1}{2", BadGold::Unbalanced, Reason::GoldUnbalanced),
+        ("4\u{202e}2", BadGold::HiddenCharacter('\u{202e}'), Reason::GoldHiddenCharacters),
+    ] {
+        assert_eq!(Gold::read(gold, &policy), Err(error), "{gold}");
+        // Whatever the answer, even where it is the very same text.
+        for answer in [gold, "7"] {
+            let verdict = check(gold, Submission::Extracted(answer), &policy);
+            assert_eq!((verdict.reason, verdict.outcome()), (reason, Outcome::BadGold));
+        }
+    }
+}
+
+#[test]
+fn limits_end_in_a_verdict_and_never_in_a_reward() {
+    let limits = Limits { max_answer_bytes: 100, fuel: 20 };
+    let policy = Policy { limits, ..Policy::default() };
+    let long = "1".repeat(101);
+    assert_eq!(Gold::read(&long, &policy), Err(BadGold::TooLong { bytes: 101, max: 100 }));
+    assert_eq!(check("1", Submission::Extracted(&long), &policy).reason, Reason::AnswerTooLong);
+    let list = "x+".repeat(30);
+    assert_eq!(check("1", Submission::Extracted(&list), &policy).reason, Reason::OutOfFuel);
+    assert_eq!(Reason::OutOfFuel.outcome(), Outcome::Undecided);
+    assert_eq!(Gold::read(&list, &policy), Err(BadGold::OutOfFuel));
+}
+
+#[test]
+fn profiles_differ_where_their_benchmarks_do() {
+    let judged =
+        |profile: Profile, gold, completion| check(gold, Submission::Completion(completion), &profile.policy()).reason;
+    assert_eq!(judged(Profile::Gsm8k, "18", "#### \\$18 \\boxed{3}").outcome(), Outcome::NotEqual);
+    assert_eq!(judged(Profile::Gsm8k, "18", "She makes \\boxed{3}\n#### $18"), Reason::EqualInteger);
+    assert_eq!(judged(Profile::Dapo, "34", "\\boxed{3}\nAnswer: 34"), Reason::EqualInteger);
+    assert_eq!(judged(Profile::Unmarked, "40/9", "The answer is 4 4/9."), Reason::EqualRational);
+    assert_eq!(judged(Profile::Exact, "1, 2", "\\boxed{2, 1}"), Reason::DifferentItem);
+}
+
+#[test]
+fn one_gold_answer_serves_many_checks() {
+    let policy = Policy::default();
+    let gold = Gold::read("10{,}000", &policy).unwrap();
+    assert!(matches!(gold.value(), Value::Number(_)));
+    for answer in ["10000", "10,000", "10\\,000", "1e4", "10 000"] {
+        assert_eq!(gold.check(Submission::Extracted(answer), &policy).is_equal(), answer != "1e4", "{answer}");
+    }
+}

@@ -1,0 +1,15 @@
+//! Why the service could not start or go on.
+
+use evenkeel_common::server::ServerError;
+use evenkeel_proto::FieldError;
+
+/// Why the service could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RewardError {
+    /// A setting that cannot be.
+    #[error("reward.{0}")]
+    Setting(FieldError),
+    /// The port is taken, a file is missing, or the transport failed.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+}

@@ -1,0 +1,35 @@
+//! The reward service: is the answer of a sample right?
+//!
+//! Samples come as items of a stream, each with its own deadline; each verdict leaves the moment it stands, in any order, under the
+//! item's id. Judging happens on threads of its own, so that a long text delays no other call. Whatever goes wrong outside of the
+//! sample (a gold answer that cannot be read, a full queue, a deadline, a defect) is INVALID and has no reward: it must not be
+//! trained on as a wrong answer.
+//!
+//! [`bind`] makes a server of [`RewardConfig`], for a process of its own or on loopback within another:
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use evenkeel_reward::{RewardConfig, bind};
+//!
+//! let server = bind(RewardConfig::default()).await?.spawn();
+//! let endpoint = server.endpoint();
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! From the outside in: `service` is the gRPC door, [`Judge`] gives the verdict on one item, `rules` turns what a task asks for into a
+//! policy of `evenkeel-math`.
+#![forbid(unsafe_code)]
+
+mod error;
+mod judge;
+mod rules;
+mod service;
+mod settings;
+mod start;
+mod tally;
+
+pub use error::RewardError;
+pub use judge::Judge;
+pub use settings::{MathConfig, RewardConfig};
+pub use start::{bind, serve};

@@ -1,0 +1,163 @@
+//! From what a task asks for to a policy of `evenkeel-math`.
+
+use evenkeel_math::{Decimals, Limits, Marker, Order, Percent, Policy, Profile, TextCase, Units};
+use evenkeel_proto::v1::{
+    AnswerMarker, DecimalRule, EquationRule, MathSettings, MathTask, OrderRule, PercentRule, TextCaseRule, UnitRule,
+};
+use evenkeel_proto::{FieldError, v1};
+
+use crate::settings::MathConfig;
+
+/// The policy of a task. Field paths are relative to the task.
+pub(crate) fn policy(task: &MathTask, config: &MathConfig) -> Result<Policy, FieldError> {
+    let profile = match task.profile.as_str() {
+        "" => config.profile,
+        name => name
+            .parse()
+            .map_err(|_| FieldError::new("profile", format_args!("`{name}`"), Profile::names().join(", ")))?,
+    };
+    let limits = Limits { max_answer_bytes: config.max_answer_bytes, fuel: config.fuel };
+    let mut policy = Policy { limits, ..profile.policy() };
+    if let Some(settings) = &task.settings {
+        depart(&mut policy, settings, config).map_err(|error| error.within("settings"))?;
+    }
+    Ok(policy)
+}
+
+/// The value of an enum field, refused where it has no name.
+macro_rules! known {
+    ($settings:ident . $field:ident: $enum:ident) => {
+        v1::$enum::try_from($settings.$field).map_err(|_| {
+            FieldError::new(stringify!($field), $settings.$field, concat!("a value of ", stringify!($enum)))
+        })?
+    };
+}
+
+fn depart(policy: &mut Policy, settings: &MathSettings, config: &MathConfig) -> Result<(), FieldError> {
+    if !settings.markers.is_empty() {
+        policy.markers = markers(&settings.markers)?;
+    }
+    match known!(settings.decimals: DecimalRule) {
+        DecimalRule::Unspecified => {}
+        DecimalRule::Exact => policy.decimals = Decimals::Exact,
+        DecimalRule::Rounded => policy.decimals = Decimals::Rounded,
+    }
+    match known!(settings.percent: PercentRule) {
+        PercentRule::Unspecified => {}
+        PercentRule::Hundredth => policy.percent = Percent::Hundredth,
+        PercentRule::Either => policy.percent = Percent::Either,
+    }
+    match known!(settings.units: UnitRule) {
+        UnitRule::Unspecified => {}
+        UnitRule::Compare => policy.units = Units::Compare,
+        UnitRule::Ignore => policy.units = Units::Ignore,
+        UnitRule::Require => policy.units = Units::Require,
+    }
+    match known!(settings.order: OrderRule) {
+        OrderRule::Unspecified => {}
+        OrderRule::Free => policy.order = Order::Free,
+        OrderRule::Strict => policy.order = Order::Strict,
+    }
+    match known!(settings.text_case: TextCaseRule) {
+        TextCaseRule::Unspecified => {}
+        TextCaseRule::Fold => policy.text_case = TextCase::Fold,
+        TextCaseRule::Exact => policy.text_case = TextCase::Exact,
+    }
+    match known!(settings.equations: EquationRule) {
+        // Equations are compared as text, which is what the strict rule says.
+        EquationRule::Unspecified | EquationRule::Strict => {}
+        EquationRule::Names => {
+            let allowed = "EQUATION_RULE_STRICT or unset, since equations are compared as text so far";
+            return Err(FieldError::new("equations", EquationRule::Names.as_str_name(), allowed));
+        }
+    }
+    if let Some(fuel) = settings.fuel {
+        if !(1..=config.max_fuel).contains(&fuel) {
+            return Err(FieldError::new("fuel", fuel, format!("1 to {}", config.max_fuel)));
+        }
+        policy.limits.fuel = fuel;
+    }
+    Ok(())
+}
+
+fn markers(numbers: &[i32]) -> Result<Vec<Marker>, FieldError> {
+    let mut markers = Vec::new();
+    // A list of millions is refused at its first repetition.
+    for (index, number) in numbers.iter().enumerate() {
+        let refuse = |value: &str, allowed| Err(FieldError::new(format!("markers[{index}]"), value, allowed));
+        let marker = match AnswerMarker::try_from(*number) {
+            Ok(AnswerMarker::Boxed) => Marker::Boxed,
+            Ok(AnswerMarker::Hashes) => Marker::Hashes,
+            Ok(AnswerMarker::AnswerLine) => Marker::AnswerLine,
+            Ok(AnswerMarker::Unmarked) => Marker::Unmarked,
+            Ok(AnswerMarker::Unspecified) | Err(_) => {
+                return refuse(&number.to_string(), "a named value of AnswerMarker");
+            }
+        };
+        if markers.contains(&marker) {
+            return refuse(&format!("{marker:?} again"), "each marker once");
+        }
+        markers.push(marker);
+    }
+    Ok(markers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(task: MathTask) -> Result<Policy, String> {
+        policy(&task, &MathConfig::default()).map_err(|error| error.to_string())
+    }
+
+    fn with(settings: MathSettings) -> Result<Policy, String> {
+        of(MathTask { settings: Some(settings), ..MathTask::default() })
+    }
+
+    #[test]
+    fn a_task_without_wishes_has_the_workers_profile() {
+        assert_eq!(of(MathTask::default()), Ok(Policy::default()));
+        let config = MathConfig { profile: Profile::Gsm8k, ..MathConfig::default() };
+        assert_eq!(policy(&MathTask::default(), &config), Ok(Profile::Gsm8k.policy()));
+    }
+
+    #[test]
+    fn departures_change_what_they_name() {
+        let policy = with(MathSettings {
+            markers: vec![AnswerMarker::AnswerLine.into(), AnswerMarker::Boxed.into()],
+            decimals: DecimalRule::Exact.into(),
+            order: OrderRule::Strict.into(),
+            fuel: Some(77),
+            ..MathSettings::default()
+        })
+        .unwrap();
+        assert_eq!(policy.markers, [Marker::AnswerLine, Marker::Boxed]);
+        assert_eq!((policy.decimals, policy.order, policy.limits.fuel), (Decimals::Exact, Order::Strict, 77));
+        assert_eq!(policy.percent, Percent::Either);
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused_by_name() {
+        let profile = MathTask { profile: "aime".into(), ..MathTask::default() };
+        assert_eq!(of(profile).unwrap_err(), "profile is `aime`, allowed: default, exact, gsm8k, dapo, unmarked");
+        let settings = MathSettings::default;
+        assert_eq!(
+            with(MathSettings { percent: 9, ..settings() }).unwrap_err(),
+            "settings.percent is 9, allowed: a value of PercentRule"
+        );
+        assert_eq!(
+            with(MathSettings { markers: vec![1, 0], ..settings() }).unwrap_err(),
+            "settings.markers[1] is 0, allowed: a named value of AnswerMarker"
+        );
+        assert_eq!(
+            with(MathSettings { markers: vec![1, 2, 1], ..settings() }).unwrap_err(),
+            "settings.markers[2] is Boxed again, allowed: each marker once"
+        );
+        assert_eq!(
+            with(MathSettings { fuel: Some(0), ..settings() }).unwrap_err(),
+            "settings.fuel is 0, allowed: 1 to 4000000"
+        );
+        let names = MathSettings { equations: EquationRule::Names.into(), ..settings() };
+        assert!(with(names).unwrap_err().starts_with("settings.equations is EQUATION_RULE_NAMES, allowed: "));
+    }
+}

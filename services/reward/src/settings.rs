@@ -1,0 +1,171 @@
+//! Settings `reward`: where it listens, how much it takes at once, and how it judges where a task does not say.
+
+use evenkeel_common::config::Settings;
+use evenkeel_common::server::ServerConfig;
+use evenkeel_math::{Limits, Profile};
+use evenkeel_proto::FieldError;
+use serde::{Deserialize, Serialize};
+
+/// Most threads that judge.
+const MAX_THREADS: usize = 512;
+
+/// The reward service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RewardConfig {
+    /// How it listens.
+    pub server: ServerConfig,
+    /// Name of the worker in its verdicts.
+    pub name: String,
+    /// Items of all streams that may wait or be in work; one more is answered OVERLOADED.
+    pub max_items: usize,
+    /// Items that are judged at once, each on a thread; 0 takes as many as the machine has.
+    pub threads: usize,
+    /// Longest completion that is taken. Not above `server.max_message_bytes`, which a longer one could never pass.
+    pub max_completion_bytes: usize,
+    /// Longest answer, canonical form or detail that a verdict repeats; longer ones are cut.
+    pub max_text_bytes: usize,
+    /// How mathematics is judged.
+    pub math: MathConfig,
+}
+
+/// How mathematics is judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MathConfig {
+    /// Rules of tasks that name none.
+    pub profile: Profile,
+    /// Longest answer, gold or given, that is read.
+    pub max_answer_bytes: usize,
+    /// Steps that one check may take where the task does not say.
+    pub fuel: u64,
+    /// Steps that a task may ask for.
+    pub max_fuel: u64,
+}
+
+impl Default for RewardConfig {
+    fn default() -> Self {
+        Self {
+            server: ServerConfig::default(),
+            name: "reward".to_owned(),
+            max_items: 4096,
+            threads: 0,
+            max_completion_bytes: 16 << 20,
+            max_text_bytes: 4096,
+            math: MathConfig::default(),
+        }
+    }
+}
+
+impl Default for MathConfig {
+    fn default() -> Self {
+        let Limits { max_answer_bytes, fuel } = Limits::default();
+        Self { profile: Profile::default(), max_answer_bytes, fuel, max_fuel: 20 * fuel }
+    }
+}
+
+impl RewardConfig {
+    /// The defaults, listening on this address.
+    pub fn on(listen: impl Into<String>) -> Self {
+        Self { server: ServerConfig::on(listen), ..Self::default() }
+    }
+
+    /// Threads, with the machine's own number in place of 0.
+    pub(crate) fn thread_count(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+            threads => threads,
+        }
+    }
+}
+
+impl Settings for RewardConfig {
+    fn check(&self) -> Result<(), FieldError> {
+        self.server.check().map_err(|error| error.within("server"))?;
+        if self.name.is_empty() {
+            return Err(FieldError::new("name", "\"\"", "a name"));
+        }
+        let least = [
+            ("max_items", self.max_items, 1),
+            ("max_completion_bytes", self.max_completion_bytes, 1),
+            ("max_text_bytes", self.max_text_bytes, 16),
+            ("math.max_answer_bytes", self.math.max_answer_bytes, 1),
+        ];
+        for (field, value, least) in least {
+            if value < least {
+                return Err(FieldError::new(field, value, format!("at least {least}")));
+            }
+        }
+        if self.threads > MAX_THREADS {
+            let allowed = format!("0 (as many as the machine has) to {MAX_THREADS}");
+            return Err(FieldError::new("threads", self.threads, allowed));
+        }
+        if self.max_completion_bytes > self.server.max_message_bytes {
+            let allowed = format!("at most server.max_message_bytes, which is {}", self.server.max_message_bytes);
+            return Err(FieldError::new("max_completion_bytes", self.max_completion_bytes, allowed));
+        }
+        if self.math.fuel == 0 {
+            return Err(FieldError::new("math.fuel", 0, "at least 1"));
+        }
+        if self.math.max_fuel < self.math.fuel {
+            let allowed = format!("at least math.fuel, which is {}", self.math.fuel);
+            return Err(FieldError::new("math.max_fuel", self.math.max_fuel, allowed));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_common::config::Loader;
+
+    use super::*;
+
+    #[test]
+    fn the_defaults_can_be() {
+        assert_eq!(RewardConfig::default().check(), Ok(()));
+        assert!(RewardConfig::default().thread_count() >= 1);
+    }
+
+    #[test]
+    fn settings_are_written_as_toml() {
+        let text = "threads = 3\n[math]\nprofile = 'gsm8k'\n[server]\nlisten = '0.0.0.0:50053'\n";
+        let loaded = Loader::new().text("reward.toml", text).unwrap().load::<RewardConfig>().unwrap();
+        assert_eq!(loaded.settings.math.profile, Profile::Gsm8k);
+        assert_eq!(loaded.settings.thread_count(), 3);
+    }
+
+    #[test]
+    fn a_misspelt_key_and_a_wrong_profile_are_refused() {
+        let refused =
+            |text| Loader::new().text("reward.toml", text).unwrap().load::<RewardConfig>().unwrap_err().to_string();
+        let error = refused("max_item = 3");
+        assert!(error.contains("max_item") && error.contains("nearest allowed: `max_items`"), "{error}");
+        let error = refused("[math]\nprofile = 'aime'");
+        assert!(error.contains("default, exact, gsm8k, dapo, unmarked"), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        let refused = |change: fn(&mut RewardConfig)| {
+            let mut config = RewardConfig::default();
+            change(&mut config);
+            config.check().unwrap_err().to_string()
+        };
+        assert_eq!(refused(|config| config.max_items = 0), "max_items is 0, allowed: at least 1");
+        assert_eq!(
+            refused(|config| config.threads = 1000),
+            "threads is 1000, allowed: 0 (as many as the machine has) to 512"
+        );
+        assert_eq!(
+            refused(|config| config.max_completion_bytes = 64 << 20),
+            "max_completion_bytes is 67108864, allowed: at most server.max_message_bytes, which is 33554432"
+        );
+        assert_eq!(
+            refused(|config| config.math.max_fuel = 1),
+            "math.max_fuel is 1, allowed: at least math.fuel, which is 200000"
+        );
+        assert_eq!(refused(|config| config.server.listen = "x".into()), "server.listen is \"x\", allowed: HOST:PORT");
+        assert_eq!(refused(|config| config.name.clear()), "name is \"\", allowed: a name");
+    }
+}

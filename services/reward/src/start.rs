@@ -1,0 +1,37 @@
+//! From settings to a server. Whatever is wrong is said before anything is served.
+
+use std::future::Future;
+use std::time::Duration;
+
+use evenkeel_common::config::Settings;
+use evenkeel_common::items::{ItemLimits, ItemServer};
+use evenkeel_common::server::{Ended, Server};
+use evenkeel_proto::v1::reward_server::RewardServer;
+
+use crate::error::RewardError;
+use crate::service::RewardService;
+use crate::settings::RewardConfig;
+
+/// Takes the port and returns a server that serves nothing yet: [`Server::spawn`] or [`Server::run`] does.
+///
+/// # Errors
+/// Settings that cannot be, a port that is taken, a file that is not there.
+pub async fn bind(config: RewardConfig) -> Result<Server, RewardError> {
+    config.check().map_err(RewardError::Setting)?;
+    let server = Server::bind(&config.name, "reward.server", config.server.clone()).await?;
+    // A check has no half of a verdict to give, so that a stopped one gets no grace.
+    let limits = ItemLimits { max_items: config.max_items, max_running: config.thread_count(), grace: Duration::ZERO };
+    let items = ItemServer::new(limits, server.drain());
+    let service = RewardService::new(config, items, server.drain());
+    let limit = server.max_message_bytes();
+    let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
+    Ok(server.with_service(service))
+}
+
+/// [`bind`], and serves until `shutdown` ends.
+///
+/// # Errors
+/// Those of [`bind`], and a transport that fails.
+pub async fn serve(config: RewardConfig, shutdown: impl Future<Output = ()>) -> Result<Ended, RewardError> {
+    Ok(bind(config).await?.run(shutdown).await?)
+}

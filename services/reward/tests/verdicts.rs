@@ -1,0 +1,176 @@
+//! What a verdict says, seen by a client: outcome, reason, reward, and never a wrong answer for a fault that is not the sample's.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod support;
+
+use evenkeel_proto::v1::verify_item::{Answer, Task};
+use evenkeel_proto::v1::{
+    AnswerMarker, CodeTask, DecimalRule, InvalidReason, MathSettings, MathTask, Outcome, Verdict, VerifyItem,
+    VerifyOneRequest,
+};
+use evenkeel_reward::RewardConfig;
+use support::{Worker, bounded, item, task};
+use tonic::Code;
+
+fn said(verdict: &Verdict) -> (Outcome, &str, Option<f64>) {
+    (verdict.outcome(), verdict.reason_code.as_str(), verdict.reward)
+}
+
+#[test]
+fn a_right_answer_earns_its_reward_and_shows_what_was_read() {
+    bounded(async {
+        let worker = Worker::with(RewardConfig { name: "reward-3".into(), ..RewardConfig::default() }).await;
+        let verdict = worker.one(item("a", "\\frac{3}{4}", "Thus \\boxed{\\dfrac{6}{8}}.")).await;
+        assert_eq!(said(&verdict), (Outcome::Correct, "equal_rational", Some(1.0)));
+        assert_eq!((verdict.id.as_str(), verdict.worker.as_str()), ("a", "reward-3"));
+        assert_eq!((verdict.extracted.as_deref(), verdict.canonical.as_deref()), (Some("\\dfrac{6}{8}"), Some("3/4")));
+        assert!(verdict.timings.is_some());
+        assert_eq!(verdict.check(), Ok(()));
+    });
+}
+
+#[test]
+fn a_wrong_answer_and_no_answer_earn_nothing_and_are_told_apart() {
+    bounded(async {
+        let worker = Worker::start().await;
+        let wrong = worker.one(item("a", "7", "\\boxed{8}")).await;
+        assert_eq!(said(&wrong), (Outcome::Incorrect, "different_number", Some(0.0)));
+        assert_eq!(wrong.detail, "the gold answer is 7");
+        let none = worker.one(item("b", "7", "It is 7.")).await;
+        assert_eq!(said(&none), (Outcome::NoAnswer, "nothing_marked", Some(0.0)));
+        assert_eq!((none.extracted, none.canonical), (None, None));
+        let empty = worker.one(item("c", "7", "")).await;
+        assert_eq!(said(&empty), (Outcome::NoAnswer, "empty_completion", Some(0.0)));
+        let fuel = MathSettings { fuel: Some(3), ..MathSettings::default() };
+        let undecided =
+            task("d", "\\boxed{7, 8, 9}", MathTask { gold: "7".into(), settings: Some(fuel), ..MathTask::default() });
+        assert_eq!(said(&worker.one(undecided).await), (Outcome::Undecided, "out_of_fuel", Some(0.0)));
+    });
+}
+
+#[test]
+fn an_answer_alone_is_taken_as_it_is() {
+    bounded(async {
+        let worker = Worker::start().await;
+        let bare = VerifyItem { answer: Some(Answer::Extracted(" 0.750 ".into())), ..item("a", "3/4", "") };
+        assert_eq!(said(&worker.one(bare).await), (Outcome::Correct, "equal_decimal", Some(1.0)));
+    });
+}
+
+#[test]
+fn a_gold_answer_that_cannot_be_read_is_no_wrong_answer() {
+    bounded(async {
+        let worker = Worker::start().await;
+        for (gold, reason) in
+            [("", "gold_empty"), ("\\frac{1}{0}", "gold_undefined"), ("\\frac{1}{2", "gold_unbalanced")]
+        {
+            let verdict = worker.one(item("a", gold, "\\boxed{1}")).await;
+            assert_eq!(said(&verdict), (Outcome::Invalid, reason, None));
+            assert_eq!(verdict.invalid_reason(), InvalidReason::BadGold);
+            assert!(!verdict.is_retryable());
+            assert_eq!(verdict.check(), Ok(()));
+        }
+    });
+}
+
+#[test]
+fn programs_are_refused_by_name_and_not_judged() {
+    bounded(async {
+        let worker = Worker::start().await;
+        let program = VerifyItem { task: Some(Task::Code(CodeTask::default())), ..item("a", "", "print(1)") };
+        let verdict = worker.one(program).await;
+        assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Unimplemented));
+        assert_eq!(
+            verdict.detail,
+            "verification of programs is not implemented: this worker has no sandbox to run them in"
+        );
+        assert!(!worker.status().await.code);
+    });
+}
+
+#[test]
+fn an_item_that_breaks_the_protocol_names_the_field() {
+    bounded(async {
+        let worker = Worker::start().await;
+        let profile = MathTask { gold: "7".into(), profile: "aime".into(), ..MathTask::default() };
+        let settings = MathSettings { markers: vec![99], ..MathSettings::default() };
+        let settings = MathTask { gold: "7".into(), settings: Some(settings), ..MathTask::default() };
+        for (broken, field, allowed) in [
+            (VerifyItem { answer: None, ..item("a", "7", "") }, "answer", "completion or extracted"),
+            (VerifyItem { task: None, ..item("a", "7", "") }, "task", "math or code"),
+            (task("a", "", profile), "math.profile", "default, exact, gsm8k, dapo, unmarked"),
+            (task("a", "", settings), "math.settings.markers[0]", "a named value of AnswerMarker"),
+        ] {
+            let verdict = worker.one(broken).await;
+            assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::BadRequest));
+            let violation = &verdict.violations[0];
+            assert_eq!((violation.field.as_str(), violation.allowed.as_str()), (field, allowed));
+        }
+        let status = worker.client().await.verify_one(VerifyOneRequest { item: None }).await.unwrap_err();
+        assert_eq!(
+            (status.code(), status.message()),
+            (Code::InvalidArgument, "item is absent, allowed: an item to judge")
+        );
+    });
+}
+
+#[test]
+fn a_field_beyond_the_limits_is_no_wrong_answer() {
+    bounded(async {
+        let worker = Worker::with(RewardConfig { max_completion_bytes: 1000, ..RewardConfig::default() }).await;
+        let long = worker.one(item("a", "7", &"x".repeat(1001))).await;
+        assert_eq!((long.outcome(), long.invalid_reason()), (Outcome::Invalid, InvalidReason::TooLarge));
+        assert_eq!(long.detail, "completion is 1001 bytes, allowed: at most 1000 bytes");
+        let gold = worker.one(item("b", &"7".repeat(70_000), "\\boxed{7}")).await;
+        assert_eq!((gold.invalid_reason(), gold.violations[0].field.as_str()), (InvalidReason::TooLarge, "math.gold"));
+    });
+}
+
+#[test]
+fn a_task_may_depart_from_the_workers_rules() {
+    bounded(async {
+        let worker = Worker::start().await;
+        let judged = |completion: &'static str, gold: &str, profile: &str, settings| {
+            let item = task("a", completion, MathTask { gold: gold.into(), profile: profile.into(), settings });
+            let worker = &worker;
+            async move { worker.one(item).await.outcome() }
+        };
+        assert_eq!(judged("\\boxed{0.333}", "1/3", "", None).await, Outcome::Correct);
+        let exact = MathSettings { decimals: DecimalRule::Exact.into(), ..MathSettings::default() };
+        assert_eq!(judged("\\boxed{0.333}", "1/3", "", Some(exact)).await, Outcome::Incorrect);
+        assert_eq!(judged("\\boxed{0.333}", "1/3", "exact", None).await, Outcome::Incorrect);
+        let line = MathSettings { markers: vec![AnswerMarker::AnswerLine.into()], ..MathSettings::default() };
+        assert_eq!(judged("\\boxed{1}\nAnswer: 2", "2", "", Some(line)).await, Outcome::Correct);
+    });
+}
+
+#[test]
+fn long_answers_are_cut_in_verdicts() {
+    bounded(async {
+        let worker = Worker::with(RewardConfig { max_text_bytes: 16, ..RewardConfig::default() }).await;
+        let gold = "7".repeat(100);
+        let verdict = worker.one(item("a", &gold, &format!("\\boxed{{{gold}}}"))).await;
+        assert!(verdict.is_valid());
+        assert_eq!(verdict.extracted.as_deref(), Some("7777777777777…"));
+        assert_eq!(verdict.canonical, verdict.extracted);
+    });
+}
+
+#[test]
+fn the_status_says_what_the_worker_can_and_has_done() {
+    bounded(async {
+        let worker = Worker::start().await;
+        worker.one(item("a", "7", "\\boxed{7}")).await;
+        worker.one(item("b", "7", "\\boxed{8}")).await;
+        worker.one(item("c", "", "\\boxed{8}")).await;
+        let status = worker.status().await;
+        assert!(status.math && !status.code);
+        assert_eq!(status.math_profiles, ["default", "exact", "gsm8k", "dapo", "unmarked"]);
+        assert_eq!(status.max_completion_bytes, 16 << 20);
+        for outcome in ["correct", "incorrect", "invalid"] {
+            assert_eq!(status.verdicts[outcome], 1, "{outcome}");
+        }
+        let server = status.server.unwrap();
+        assert_eq!((server.name.as_str(), server.draining), ("reward", false));
+    });
+}
