@@ -4,27 +4,111 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
 
 use crate::arguments::ConfigOptions;
-use crate::recipe;
+use crate::recipe::{self, Recipe};
+
+/// Columns of a comment.
+const WIDTH: usize = 110;
 
 pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
-    let loaded = recipe::load(&options.recipe, &options.set)?;
-    let text = loaded.to_toml()?;
-    let documentation = evenkeel_orchestrator::Recipe::<toml::Table, toml::Table, toml::Table, toml::Table>::documentation();
-    let mut section = String::new();
-    for line in text.lines() {
-        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+    print!("{}", documented(&recipe::load(&options.recipe, &options.set)?.to_toml()?));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A recipe's TOML with a comment over every key: the doc comment of the field that it is read into.
+fn documented(toml: &str) -> String {
+    let schema = SchemaSettings::draft2020_12()
+        .with(|settings| settings.inline_subschemas = true)
+        .into_generator()
+        .into_root_schema_for::<Recipe>()
+        .to_value();
+    let (mut text, mut section) = (String::new(), String::new());
+    for line in toml.lines() {
+        let described = if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             name.clone_into(&mut section);
+            description(&schema, name.split('.'))
         } else if let Some((key, _)) = line.split_once(" = ") {
-            let full = format!("{section}.{key}");
-            if let Some(found) = documentation.iter().find(|doc| doc.key == full) {
-                for sentence in found.text.lines() {
-                    println!("# {}", sentence.trim());
-                }
+            description(&schema, section.split('.').chain([key]))
+        } else {
+            None
+        };
+        for comment in described.iter().flat_map(|text| wrap(text)) {
+            text += &format!("# {comment}\n");
+        }
+        text += line;
+        text.push('\n');
+    }
+    text
+}
+
+/// What a schema says about the key at a path.
+fn description<'a>(schema: &'a Value, path: impl Iterator<Item = &'a str>) -> Option<String> {
+    let mut place = schema;
+    for key in path {
+        // An optional table is one of itself and null.
+        let options = std::iter::once(place).chain(place["anyOf"].as_array().into_iter().flatten());
+        place = options.map(|option| &option["properties"][key]).find(|found| !found.is_null())?;
+    }
+    let text = place["description"].as_str()?.replace("\n\n", "\u{2029}").replace('\n', " ").replace('\u{2029}', "\n");
+    Some(match place["oneOf"].as_array().map(|choices| choices.iter().filter_map(choice).collect::<Vec<_>>()) {
+        Some(choices) if !choices.is_empty() => format!("{text}\n{}", choices.join("\n")),
+        _ => text,
+    })
+}
+
+/// A value of an enumeration and what it stands for.
+fn choice(schema: &Value) -> Option<String> {
+    let (name, meaning) = (schema["const"].as_str()?, schema["description"].as_str()?);
+    Some(format!("- \"{name}\": {}", meaning.replace('\n', " ")))
+}
+
+/// Lines of at most [`WIDTH`] columns.
+fn wrap(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        for word in paragraph.split_whitespace() {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > WIDTH {
+                lines.push(std::mem::take(&mut line));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line += word;
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_of_every_section_is_documented() {
+        let toml = recipe::load("arithmetic", &[]).unwrap().to_toml().unwrap();
+        let text = documented(&toml);
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            if line.contains(" = ") && !line.starts_with('#') {
+                assert!(index > 0 && lines[index - 1].starts_with("# "), "{line} has no documentation");
             }
         }
-        println!("{line}");
+        assert!(text.contains("# How token terms are summed."), "{text}");
     }
-    Ok(ExitCode::SUCCESS)
+
+    #[test]
+    fn what_is_printed_is_a_recipe_again() {
+        let loaded = recipe::load("arithmetic", &["sampling.group_size=4".to_owned()]).unwrap();
+        let text = documented(&loaded.to_toml().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("again.toml");
+        std::fs::write(&path, text).unwrap();
+        let again = recipe::load(path.to_str().unwrap(), &[]).unwrap();
+        assert_eq!(again.settings, loaded.settings);
+    }
 }

@@ -10,8 +10,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardConfig;
 
 /// A recipe whose sections are checked by the crates that they belong to.
-pub(crate) type Recipe =
-    evenkeel_orchestrator::Recipe<LearnerSettings, EngineConfig, GenerationConfig, RewardConfig>;
+pub(crate) type Recipe = evenkeel_orchestrator::Recipe<LearnerSettings, EngineConfig, GenerationConfig, RewardConfig>;
 
 /// The recipe of a name or file, with the environment and `--set` on top.
 pub(crate) fn load(name: &str, set: &[String]) -> Result<Loaded<Recipe>> {

@@ -60,7 +60,9 @@ impl Screen {
                 waited_ms / 1000,
                 gives_up_in_ms / 1000
             )),
-            Event::Recovered { service, waited_ms } => self.say(&format!("{service} is back after {} s", waited_ms / 1000)),
+            Event::Recovered { service, waited_ms } => {
+                self.say(&format!("{service} is back after {} s", waited_ms / 1000))
+            }
             Event::Rewound { step, message } => self.say(&format!("back to step {step}: {message}")),
             Event::Warning { message } => self.say(&format!("warning: {message}")),
             Event::Finished { .. } | Event::Failed { .. } => self.clear(),
@@ -71,8 +73,8 @@ impl Screen {
         if self.json {
             println!("{}", line.to_json());
         }
-        let text = |name: &str, digits: usize| line.get(name).map_or("–".into(), |x| format!("{x:.digits$}"));
-        if let Some(loss) = line.get("warm_start/loss").or_else(|| line.get("train/loss")) {
+        let text = |name: &str, digits| line.get(name).map_or("–".into(), |value| rounded(value, digits));
+        if let Some(loss) = line.get("warm_start/loss") {
             self.warm_start.set_position(line.step + 1);
             self.warm_start.set_message(format!("loss {loss:.3}"));
             self.plain(line.step, 100, || format!("warm start {} loss {loss:.3}", line.step + 1));
@@ -82,10 +84,11 @@ impl Screen {
             }
             self.steps.set_position(line.step + 1);
             let message = format!(
-                "reward {}  length {}  loss {}",
+                "reward {}  length {}  loss {}  gradient {}",
                 text("critic/rewards/mean", 3),
                 text("response_length/mean", 1),
-                text("actor/pg_loss", 4)
+                text("actor/pg_loss", 4),
+                text("actor/grad_norm", 3)
             );
             self.steps.set_message(message.clone());
             self.plain(line.step, 10, || format!("step {} {message}", line.step + 1));
@@ -130,8 +133,14 @@ impl Screen {
             Outcome::Completed => text += &format!("{} steps in {:.0} s\n", summary.steps, summary.seconds.total),
             Outcome::Stopped => text += &format!("stopped after {} of {} steps\n", summary.steps, summary.total_steps),
         }
-        text += &format!("  reward, first to last ten steps   {}\n", change(summary.reward_first_ten, summary.reward_last_ten));
-        text += &format!("  accuracy on unseen problems        {}\n", change(summary.accuracy_before, summary.accuracy_after));
+        text += &format!(
+            "  reward, first to last ten steps   {}\n",
+            change(summary.reward_first_ten, summary.reward_last_ten)
+        );
+        text += &format!(
+            "  accuracy on unseen problems        {}\n",
+            change(summary.accuracy_before, summary.accuracy_after)
+        );
         let lengths = change(summary.response_length_first_ten, summary.response_length_last_ten);
         text += &format!("  response length in tokens          {lengths}\n");
         text += &format!("  report                             {}\n", path.join("report.html").display());
@@ -145,10 +154,18 @@ impl Screen {
     }
 }
 
+/// A number of so many digits; what rounds to 0 has no sign, which would only be noise (a loss without clipping is 0 but for rounding).
+fn rounded(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    match text.strip_prefix('-') {
+        Some(positive) if positive.bytes().all(|byte| matches!(byte, b'0' | b'.')) => positive.to_owned(),
+        _ => text,
+    }
+}
+
 fn bar(name: &str, live: bool) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:>0}").unwrap_or_else(|_| ProgressStyle::default_bar());
     let template = format!("{name:<10} {{bar:28}} {{pos:>4}}/{{len:<4}} {{msg}}  {{eta}} left  {{prefix:.dim}}");
-    let style = ProgressStyle::with_template(&template).unwrap_or(style);
+    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     ProgressBar::with_draw_target(Some(0), target).with_style(style.progress_chars("━╸─"))
 }

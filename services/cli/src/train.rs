@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_orchestrator::{Outcome, Run, RunDirectory, RunOptions, StopMode, prepare_model};
+use evenkeel_orchestrator::{Outcome, Run, RunDirectory, RunHandle, RunOptions, StopMode, prepare_model};
 
 use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
@@ -16,12 +16,15 @@ const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     let (recipe, directory) = open(&options)?;
-    let model = prepare_model(&recipe, directory.path())?;
-    let cluster = Cluster::start(&recipe, &model, &directory).await?;
-    let run_options =
-        RunOptions { learner_settings_hash: Some(recipe.learner.hash()), model: Some(model) };
     let path = directory.path().to_owned();
-    let mut run = Run::start(recipe.to_open()?, directory, cluster.endpoints.clone(), run_options)?;
+    let (_cluster, mut run) = match start(&recipe, &directory).await {
+        Ok(started) => started,
+        Err(refused) => {
+            directory.discard();
+            return Err(refused);
+        }
+    };
+    drop(directory);
     let mut screen = Screen::new(options.json, run.progress());
     let mut asked = 0;
     loop {
@@ -47,6 +50,15 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
         Outcome::Completed => ExitCode::SUCCESS,
         Outcome::Stopped => ExitCode::from(INTERRUPTED),
     })
+}
+
+/// Starts the services and the run; whatever refuses does so before the first step.
+async fn start(recipe: &Recipe, directory: &RunDirectory) -> Result<(Cluster, RunHandle)> {
+    let model = prepare_model(recipe, directory.path())?;
+    let cluster = Cluster::start(recipe, &model, directory).await?;
+    let options = RunOptions { learner_settings_hash: Some(recipe.learner.hash()), model: Some(model) };
+    let run = Run::start(recipe.to_open()?, directory.clone(), cluster.endpoints.clone(), options)?;
+    Ok((cluster, run))
 }
 
 fn open(options: &TrainOptions) -> Result<(Recipe, RunDirectory)> {

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use evenkeel_common::config::Settings;
 use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a model is served.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineConfig {
     /// Folder with `config.json`, safetensors and, for anything that has to do with text, `tokenizer.json`.
@@ -43,7 +44,7 @@ pub struct EngineConfig {
 }
 
 /// Which distribution a log-probability belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogprobsMode {
     /// The one that was sampled from: after temperature and truncation, renormalised over what is left.

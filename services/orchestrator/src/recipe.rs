@@ -4,14 +4,15 @@ use std::path::Path;
 
 use evenkeel_common::config::{ConfigError, Loaded, Loader, Settings};
 use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::RunError;
 use crate::settings::{
-    CheckpointSettings, DataSettings, Documented, EvaluationSettings, FreshShape, KeyText, ModelSettings, RunSettings,
-    SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings, check_learner, check_own,
+    CheckpointSettings, DataSettings, EvaluationSettings, ModelSettings, RunSettings, SamplingSettings,
+    ServicesSettings, ShapingSettings, WarmStartSettings, check_learner, check_own,
 };
 
 /// A section that belongs to another service, taken as it is written.
@@ -23,7 +24,7 @@ pub const BUILT_IN_RECIPES: &[(&str, &str)] =
 
 /// Everything that a run is made of. The four sections of other services are typed by whoever has their types (the binary), and
 /// are plain tables otherwise.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(
     default,
     deny_unknown_fields,
@@ -31,6 +32,9 @@ pub const BUILT_IN_RECIPES: &[(&str, &str)] =
         serialize = "L: Serialize, E: Serialize, G: Serialize, R: Serialize",
         deserialize = "L: DeserializeOwned + Default, E: DeserializeOwned + Default, G: DeserializeOwned + Default, R: DeserializeOwned + Default"
     )
+)]
+#[schemars(
+    bound = "L: JsonSchema + Default + Serialize, E: JsonSchema + Default + Serialize, G: JsonSchema + Default + Serialize, R: JsonSchema + Default + Serialize"
 )]
 pub struct Recipe<L = Open, E = Open, G = Open, R = Open> {
     /// The run: name, seed, steps.
@@ -74,37 +78,7 @@ where
     }
 }
 
-/// A key of the orchestrator's own sections.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyDoc {
-    /// With its section: `sampling.group_size`.
-    pub key: String,
-    /// What it is and what it may be.
-    pub text: &'static str,
-}
-
 impl Recipe {
-    /// Documentation of every key of the orchestrator's own sections, in their order.
-    pub fn documentation() -> Vec<KeyDoc> {
-        let sections: [(&str, &[KeyText]); 10] = [
-            ("run", RunSettings::KEYS),
-            ("model", ModelSettings::KEYS),
-            ("model.fresh", FreshShape::KEYS),
-            ("data", DataSettings::KEYS),
-            ("sampling", SamplingSettings::KEYS),
-            ("shaping", ShapingSettings::KEYS),
-            ("warm_start", WarmStartSettings::KEYS),
-            ("evaluation", EvaluationSettings::KEYS),
-            ("checkpoint", CheckpointSettings::KEYS),
-            ("services", ServicesSettings::KEYS),
-        ];
-        let of_section = |(section, keys): &(&str, &'static [KeyText])| {
-            let section = (*section).to_owned();
-            keys.iter().map(move |(key, text)| KeyDoc { key: format!("{section}.{key}"), text: text.trim() })
-        };
-        sections.iter().flat_map(of_section).collect()
-    }
-
     /// Digest of everything that decides what the run computes: what may change when it is resumed (`run.name`, `run.steps`,
     /// `evaluation`, `checkpoint`, `services`, and where the other services listen) is left out.
     pub fn identity(&self) -> String {
@@ -245,23 +219,5 @@ mod tests {
         let other = loaded("[learner.optimizer]\nlearning_rate = 0.1").unwrap();
         assert_eq!(base.identity(), longer.identity());
         assert_ne!(base.identity(), other.identity());
-    }
-
-    #[test]
-    fn every_key_is_documented_once() {
-        let docs = Recipe::documentation();
-        assert!(
-            docs.iter().any(|doc| doc.key == "sampling.group_size" && doc.text.starts_with("Samples for each prompt"))
-        );
-        let toml = toml::Value::try_from::<Recipe>(Recipe::default()).unwrap();
-        for section in ["run", "sampling", "evaluation", "services"] {
-            for key in toml[section].as_table().unwrap().keys() {
-                assert_eq!(
-                    docs.iter().filter(|doc| doc.key == format!("{section}.{key}")).count(),
-                    1,
-                    "{section}.{key}"
-                );
-            }
-        }
     }
 }

@@ -4,13 +4,14 @@ use evenkeel_common::config::Settings;
 use evenkeel_common::server::ServerConfig;
 use evenkeel_math::{Limits, Profile};
 use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Most threads that judge.
 const MAX_THREADS: usize = 512;
 
 /// The reward service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RewardConfig {
     /// How it listens.
@@ -30,7 +31,7 @@ pub struct RewardConfig {
 }
 
 /// How mathematics is judged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MathConfig {
     /// Rules of tasks that name none.

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Settings;
 
 /// How connections to servers are made and kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClientConfig {
     /// How long a connection may take to stand.
@@ -26,7 +27,7 @@ pub struct ClientConfig {
 }
 
 /// Certificates of a client, as PEM files.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClientTlsConfig {
     /// Certificates that the server's must be signed by.

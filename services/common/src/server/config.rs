@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Settings;
 
 /// How a server listens, how much it takes and how it ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerConfig {
     /// Address to listen on, `HOST:PORT`; port 0 takes any free one.
@@ -35,7 +36,7 @@ pub struct ServerConfig {
 }
 
 /// Certificates of a server, as PEM files.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerTlsConfig {
     /// The certificate, followed by its intermediate ones.

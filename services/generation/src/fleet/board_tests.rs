@@ -30,7 +30,8 @@ fn now(board: &mut Board, want: Want) -> Grant {
 }
 
 fn later(board: &mut Board, want: Want) -> Receiver<Result<Grant, Refusal>> {
-    board.ask(want, Instant::now()).err().expect("it should have to wait")
+    let Err(ticket) = board.ask(want, Instant::now()) else { panic!("it should have to wait") };
+    ticket
 }
 
 fn loads(board: &Board) -> Vec<(usize, u64)> {

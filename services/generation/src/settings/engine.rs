@@ -2,12 +2,13 @@
 
 use evenkeel_common::config::Settings;
 use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::at_least_one;
 
 /// How engines are reached and watched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineConfig {
     /// How long a connection may take to stand.

@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use evenkeel_common::config::Settings;
 use evenkeel_common::server::ServerConfig;
 use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use engine::EngineConfig;
 pub use weights::{PauseSetting, WeightsConfig};
 
 /// When samples are streamed from the engine, token by token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamSetting {
     /// Only where the item keeps a partial rollout. A whole answer is a fifth of the bytes and a fraction of the engine's work.
@@ -26,7 +27,7 @@ pub enum StreamSetting {
 }
 
 /// What the engines' log-probabilities must be taken of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogProbabilitySetting {
     /// The distribution that was drawn from, after temperature and truncation (`--logprobs-mode processed_logprobs`).
@@ -37,7 +38,7 @@ pub enum LogProbabilitySetting {
 }
 
 /// The generation service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GenerationConfig {
     /// How it listens.

@@ -3,12 +3,13 @@
 use evenkeel_common::config::Settings;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::PauseMode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::at_least_one;
 
 /// What happens to samples in work when weights change, where the request does not say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseSetting {
     /// They end, as ABORTED.
@@ -33,7 +34,7 @@ impl PauseSetting {
 }
 
 /// How weights are changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeightsConfig {
     /// What happens to samples in work.

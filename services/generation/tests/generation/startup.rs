@@ -10,7 +10,7 @@ use evenkeel_generation::{GenerationConfig, LogProbabilitySetting, bind};
 use evenkeel_proto::v1::{EngineHealth, LogProbabilityMode};
 
 async fn refused(config: GenerationConfig) -> String {
-    bind(config).await.err().expect("it should be refused").to_string()
+    bind(config).await.expect_err("it should be refused").to_string()
 }
 
 #[tokio::test]

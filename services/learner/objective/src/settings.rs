@@ -11,13 +11,17 @@ use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, MAX_LOG_RATI
 ///
 /// Unknown fields are refused. Reading does not check ranges: call [`validate`](Self::validate).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!try_from))]
 #[serde(try_from = "Written")]
 pub struct Settings {
     /// How rewards become advantages.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub advantage: Advantage,
     /// How token terms are summed.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub aggregation: Aggregation,
     /// The policy term.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub policy: Policy,
     /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Used by every policy but `gmpo`. GSPO's paper has
     /// 3e-4, CISPO's none.
@@ -29,6 +33,7 @@ pub struct Settings {
     /// The bound of `gmpo` on the log-ratio, 0 to [`MAX_LOG_RATIO`].
     pub gmpo_clip: f64,
     /// The correction for the gap between the engine's policy and the learner's.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub correction: Correction,
     /// The smallest ratio that the mask corrections keep, from 0 to `correction_high`.
     pub correction_low: f64,
@@ -39,6 +44,7 @@ pub struct Settings {
     /// The factor of the KL term, from 0; 0 is none.
     pub kl_coefficient: f64,
     /// The estimator of the KL term.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub kl_estimator: KlEstimator,
     /// The factor of the entropy bonus, from 0; 0 is none.
     pub entropy_coefficient: f64,

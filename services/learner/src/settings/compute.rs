@@ -2,13 +2,14 @@
 
 use candle_core::{DType, Device};
 use evenkeel_model::NetworkOptions;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
 
 /// The type of activations and matrix products. Weights, gradients and moments are fp32 whatever it is: at the
 /// learning rates of reinforcement learning a bf16 weight does not move.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ComputeType {
     /// fp32.
@@ -28,7 +29,7 @@ impl From<ComputeType> for DType {
 }
 
 /// Device, compute type, threads and memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compute {
     /// `cpu`, `cuda` or `cuda:N`.

@@ -6,13 +6,14 @@ mod optimizer;
 pub use compute::{Compute, ComputeType};
 pub use optimizer::{OptimizerSettings, Schedule};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{LearnerError, Result};
 
 /// Which log-probabilities the ratio of the first update is taken against.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OldLogp {
     /// Those of the learner's own weights before the first update on the batch. Where one update takes the whole
@@ -24,7 +25,7 @@ pub enum OldLogp {
 }
 
 /// Everything that decides what a step does. Unknown fields are refused.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LearnerSettings {
     /// Advantages, aggregation, policy term, correction, KL and entropy.

@@ -1,11 +1,12 @@
 //! Settings of AdamW and of its learning rate.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
 
 /// How the learning rate goes on after the warm-up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
     /// It stays.
@@ -16,7 +17,7 @@ pub enum Schedule {
 }
 
 /// AdamW (arXiv 1711.05101) with global-norm clipping. Defaults are DAPO's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptimizerSettings {
     /// Peak learning rate, 0 or above.

@@ -98,6 +98,18 @@ impl RunDirectory {
         Ok(directory)
     }
 
+    /// Takes back what [`create`](Self::create) made, for a run that was refused before its first step: the next try finds the place
+    /// free. A directory that was resumed, or that has lines of a run, stays.
+    pub fn discard(self) {
+        let is_begun = [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE]
+            .iter()
+            .any(|name| std::fs::metadata(self.path.join(name)).is_ok_and(|data| data.len() > 0));
+        if !self.resumed && !is_begun {
+            // What cannot be removed stands in nobody's way but the next run's of this name, which then says so.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+
     /// A loader with the settings that a run was begun with, for overrides on top of them.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ impl FreshModel {
             rope_theta: 10_000.0,
             qkv_bias: false,
             output_bias: false,
-            tie_word_embeddings: true,
+            tie_word_embeddings: shape.tied,
             eos_token_ids: vec![END],
         }
     }
@@ -122,7 +122,7 @@ mod tests {
         assert_ne!(weights(&a), weights(&c));
         let (config, _) = Config::load(&a).unwrap();
         let parameters = evenkeel_model::folder::load_parameters(&a, &config, &Device::Cpu).unwrap();
-        assert_eq!(parameters.count(), 308_064);
+        assert_eq!(parameters.count(), 320_352);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left beside the folders");
     }
 

@@ -102,7 +102,11 @@ fn tiles(summary: &Summary) -> String {
     ];
     let left_out = [("Samples left out", summary.invalid_samples.to_string())];
     let left_out = left_out.iter().filter(|_| summary.invalid_samples > 0);
-    tiles.iter().chain(left_out).map(|(name, value)| format!("<div class=\"tile\"><span>{name}</span><b>{value}</b></div>")).collect()
+    tiles
+        .iter()
+        .chain(left_out)
+        .map(|(name, value)| format!("<div class=\"tile\"><span>{name}</span><b>{value}</b></div>"))
+        .collect()
 }
 
 /// Evenly spread steps, the first and the last among them.

@@ -28,8 +28,9 @@ pub(super) fn resolve(request: &StartRunRequest, runs: &Path) -> Result<(Recipe,
     };
     let loaded = match &request.configuration {
         Some(start_run_request::Configuration::Recipe(recipe)) => {
-            let text = built_in_recipe(recipe)
-                .ok_or_else(|| FieldError::new("recipe", format_args!("`{recipe}`"), format!("one of {}", known_recipes())))?;
+            let text = built_in_recipe(recipe).ok_or_else(|| {
+                FieldError::new("recipe", format_args!("`{recipe}`"), format!("one of {}", known_recipes()))
+            })?;
             recipe_of(&format!("recipe {recipe}"), text, &overrides).map_err(RunError::from)
         }
         Some(start_run_request::Configuration::Toml(text)) => {

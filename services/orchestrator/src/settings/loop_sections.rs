@@ -2,7 +2,7 @@
 
 use evenkeel_common::client::ClientConfig;
 
-use super::documented::section;
+use super::section::section;
 
 section! {
     /// Section `run`.

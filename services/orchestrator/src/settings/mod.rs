@@ -1,8 +1,8 @@
 //! The orchestrator's own settings, a section each; every key carries its documentation with it.
 
 mod check;
-mod documented;
 mod loop_sections;
+mod section;
 mod source_sections;
 
 pub use loop_sections::{
@@ -12,4 +12,3 @@ pub use loop_sections::{
 pub use source_sections::{DataSettings, FreshShape, ModelSettings, Overlong, Task};
 
 pub(crate) use check::{check_learner, check_own, is_run_name};
-pub(crate) use documented::{Documented, KeyText};

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::documented::section;
+use super::section::section;
 
 section! {
     /// Section `model`.
@@ -13,7 +14,7 @@ section! {
         /// to `model` in the run directory, from the seed.
         path: Option<PathBuf> = None,
         /// The shape of the fresh one: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`, `head_dim`,
-        /// `context_tokens`, `deviation` of its random matrices.
+        /// `context_tokens`, `tied` (the head is the embedding), `deviation` of its random matrices.
         fresh: FreshShape = FreshShape::default(),
     }
 }
@@ -37,13 +38,15 @@ section! {
         head_dim: usize = 32,
         /// Longest sequence, prompt and answer together.
         context_tokens: usize = 256,
+        /// Whether the head is the embedding. Off, since vLLM 0.32 on a CPU keeps the old head of such a model when it reloads weights.
+        tied: bool = false,
         /// Standard deviation of random matrices, above 0.
         deviation: f32 = 0.02,
     }
 }
 
 /// Which problems.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
     /// Two-digit addition, made from the seed.
@@ -54,7 +57,7 @@ pub enum Task {
 }
 
 /// What becomes of a prompt that leaves no room for an answer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlong {
     /// The run is refused, naming the prompt.

@@ -13,11 +13,13 @@ async fn kill_and_resume(with_learner: bool, seed: u64) {
     let mut kills = 0;
     let mut handle = cluster.begin(&path, &recipe);
     loop {
-        // Later tries get more time, so that one of them comes through.
-        let time = Duration::from_millis(10 + mix(seed ^ kills) % (60 + 40 * kills));
-        let progress = handle.progress();
-        tokio::time::sleep(time).await;
-        if progress.borrow().step == recipe.run.steps || kills == 12 {
+        // Later tries get farther, so that one of them comes through. The moment within a step is left to chance.
+        for _ in 0..1 + mix(seed ^ kills) % (3 + 2 * kills) {
+            handle.next_event().await;
+        }
+        tokio::time::sleep(Duration::from_millis(mix(!seed ^ kills) % 8)).await;
+        let is_through = handle.progress().borrow().step == recipe.run.steps;
+        if kills > 0 && (is_through || kills == 12) {
             break;
         }
         handle.kill().await;

@@ -9,6 +9,7 @@ use crate::{Decimals, Marker, Order, Percent, Policy, TextCase, Units};
 
 /// A named policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// [`Policy::default`]: for training and for benchmarks whose prompts ask for a box.

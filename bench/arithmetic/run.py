@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The recipe `arithmetic` beside its PyTorch peer, on this machine, in one run: python3 bench/arithmetic/run.py [ROUNDS]
+
+Both sides train the same Qwen3 (308,064 parameters, tied head) on two threads: a warm start of 400 steps on 64 demonstrations, then 40
+GRPO steps on 16 prompts x 16 samples. They take turns; the ratio of the medians over rounds (default 2) is what counts.
+
+- warm start: seconds of a supervised step.
+- step: seconds of generation plus training of a GRPO step, and the same for each sampled token, since the tasks differ in length. Ours
+  is `timing_s/step`, so that it has gRPC, verification, files and the switch of weights in it; the peer's is only generation and
+  training.
+- overhead: CPU time of the threads that carry gRPC, HTTP, verification and the loop, as a part of the process's CPU time in GRPO steps.
+- memory: the process's highest resident size.
+
+TORCH_PYTHON is a Python with torch and transformers (default: the one of ../shared/tools/vllm-cpu where that is there, else python3);
+PEER is the PyTorch program (default ../shared/reference/tiny_grpo.py).
+"""
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PEER = Path(os.environ.get("PEER", ROOT.parent / "shared/reference/tiny_grpo.py"))
+WARM_START, STEPS = 400, 40
+LIMITS = {"warm start": 0.7, "step": 0.5, "step, each token": 0.5}
+OVERHEAD_LIMIT, MEMORY_LIMIT_MIB = 0.10, 1024
+
+
+def torch_python():
+    tool = ROOT.parent / "shared/tools/vllm-cpu"
+    default = f"{tool} python" if tool.exists() else "python3"
+    return shlex.split(os.environ.get("TORCH_PYTHON", default))
+
+
+def build():
+    command = ["cargo", "build", "--release", "--message-format", "json-render-diagnostics"]
+    out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    artifacts = (json.loads(line) for line in out.splitlines())
+    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel")
+
+
+def cpu_ticks(pid):
+    """CPU ticks of a process: those of threads that carry the services, and all. Threads that have ended are in neither."""
+    carry = total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        ticks = sum(int(field) for field in rest.split()[11:13])
+        total += ticks
+        carry += ticks if name.startswith("tokio") or task.name == str(pid) else 0
+    return carry, total
+
+
+def ours(binary, folder):
+    out = Path(folder) / "run"
+    settings = [f"warm_start.steps={WARM_START}", f"learner.supervised.total_updates={WARM_START}", "model.fresh.tied=true",
+                "evaluation.problems=0"]
+    command = [binary, "train", "--out", out, "--steps", str(STEPS), *(word for s in settings for word in ("--set", s))]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    metrics, begin, end, peak = out / "metrics.jsonl", None, None, 0
+    while process.poll() is None:
+        try:
+            end = cpu_ticks(process.pid)
+            if begin is None and metrics.exists() and metrics.stat().st_size:
+                begin = end
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            peak = max(peak, int(status.partition("VmHWM:")[2].split()[0]))
+        except (FileNotFoundError, ProcessLookupError, IndexError):
+            pass
+        time.sleep(0.05)
+    if process.returncode:
+        sys.exit(f"{' '.join(map(str, command))} ended with {process.returncode}")
+    read = lambda name: [json.loads(line) for line in (out / name).read_text().splitlines()]
+    steps, warm = read("metrics.jsonl"), read("warm_start.jsonl")
+    seconds = [step["timing_s/step"] for step in steps]
+    tokens = sum(step["response_length/mean"] * step["rollout/samples"] for step in steps)
+    carry, total = (after - before for after, before in zip(end, begin))
+    return {"warm start": statistics.mean(line["timing_s/step"] for line in warm), "step": statistics.mean(seconds),
+            "step, each token": sum(seconds) / tokens, "overhead": carry / total, "memory": peak / 1024}
+
+
+def peer(python):
+    command = [*python, PEER, "--steps", str(STEPS), "--warm-start-steps", str(WARM_START)]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    lines = [json.loads(line) for line in out.splitlines()]
+    seconds = lines[-1]["generation_s"] + lines[-1]["training_s"]
+    return {"warm start": lines[0]["warm_start_s"] / WARM_START, "step": seconds / STEPS, "step, each token": seconds / lines[-1]["tokens"]}
+
+
+def main():
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2
+    binary, python, theirs, mine = build(), torch_python(), [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(rounds):
+            theirs.append(peer(python))
+            mine.append(ours(binary, Path(folder) / str(number)))
+    middle = lambda side, name: statistics.median(run[name] for run in side)
+    ok = True
+    print("| what | PyTorch | Evenkeel | ratio | limit |\n|---|---|---|---|---|")
+    for name, limit in LIMITS.items():
+        a, b = middle(theirs, name), middle(mine, name)
+        ok &= b / a <= limit
+        unit, scale = ("us", 1e6) if "token" in name else ("ms", 1e3)
+        print(f"| {name} | {scale * a:.1f} {unit} | {scale * b:.1f} {unit} | {b / a:.2f} | {limit} {'ok' if b / a <= limit else 'TOO SLOW'} |")
+    overhead, memory = middle(mine, "overhead"), max(run["memory"] for run in mine)
+    ok &= overhead <= OVERHEAD_LIMIT and memory <= MEMORY_LIMIT_MIB
+    print(f"| overhead of a step | – | {overhead:.1%} | – | {OVERHEAD_LIMIT:.0%} {'ok' if overhead <= OVERHEAD_LIMIT else 'TOO MUCH'} |")
+    print(f"| peak memory | – | {memory:.0f} MiB | – | {MEMORY_LIMIT_MIB} MiB {'ok' if memory <= MEMORY_LIMIT_MIB else 'TOO MUCH'} |")
+    sys.exit(0 if ok else 1)
+
+
+main()

@@ -1,0 +1,123 @@
+//! Bad input is refused before anything starts, naming key, value and what is allowed.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use crate::support::{evenkeel, refused, small, succeed, train};
+
+fn refusal(settings: &[&str]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let mut command = train(&out);
+    command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+    let message = refused(command);
+    assert!(!out.exists(), "nothing has started, and nothing is left that would stand in the way of the next try");
+    message
+}
+
+#[test]
+fn a_misspelt_key_is_refused_with_the_nearest_one() {
+    for (setting, nearest) in [
+        ("sampling.group_sise=8", "sampling.group_size"),
+        ("learner.optimizer.learning_rat=1e-5", "learner.optimizer.learning_rate"),
+        ("engine.max_sequence=8", "engine.max_sequences"),
+    ] {
+        let message = refusal(&[setting]);
+        assert!(message.contains("unknown key") && message.contains(nearest), "{message}");
+    }
+}
+
+#[test]
+fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
+    for (settings, words) in [
+        (&["sampling.group_size=many"][..], &["sampling.group_size", "many", "integer"][..]),
+        (&["sampling.temperature=0.5"], &["learner.temperature", "sampling.temperature", "0.5"]),
+        (&["learner.objective.clip_low=-1"], &["learner.objective.clip_low", "-1", "0 to 1"]),
+        (&["learner.epochs=0"], &["learner.epochs", "0", "1 or more"]),
+        (&["learner.objective.aggregation=avarage"], &["aggregation", "avarage", "balanced"]),
+        (&["reward.threads=100000"], &["reward.threads", "100000"]),
+        (&["sampling.max_tokens=256"], &["model.fresh.context_tokens", "256", "above sampling.max_tokens"]),
+    ] {
+        let message = refusal(settings);
+        for word in words {
+            assert!(message.contains(word), "{settings:?}: no {word} in {message}");
+        }
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_model_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let message = refusal(&[&format!("model.path={}", dir.path().display())]);
+    assert!(message.contains("config.json"), "{message}");
+}
+
+#[test]
+fn a_tokenizer_with_more_tokens_than_the_model_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = written_model(dir.path());
+    let tokenizer = model.join("tokenizer.json");
+    let mut value: serde_json::Value = serde_json::from_slice(&std::fs::read(&tokenizer).unwrap()).unwrap();
+    let vocabulary = value["model"]["vocab"].as_object_mut().unwrap();
+    for id in vocabulary.len()..140 {
+        vocabulary.insert(format!("<extra-{id}>"), id.into());
+    }
+    std::fs::write(&tokenizer, value.to_string()).unwrap();
+    let message = refusal(&[&format!("model.path={}", model.display())]);
+    assert!(
+        message.contains("tokenizer.json") && message.contains("vocab_size") && message.contains("127"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_prompt_longer_than_the_context_is_refused_by_its_id() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data.jsonl");
+    let long = "1+".repeat(200);
+    let rows = [("short", "1+1=\n"), ("endless", long.as_str())];
+    let rows = rows.map(|(id, prompt)| serde_json::json!({"id": id, "prompt": prompt, "answer": "2"}).to_string());
+    std::fs::write(&data, rows.join("\n")).unwrap();
+    let path = format!("data.path={}", data.display());
+    let message = refusal(&["data.task=jsonl", &path, "evaluation.problems=0", "warm_start.steps=0"]);
+    assert!(message.contains("endless"), "{message}");
+}
+
+#[test]
+fn the_folder_of_another_run_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let mut command = train(&out);
+    command.args(["--steps", "1", "--set", "warm_start.steps=0"]);
+    succeed(command);
+    let message = refused(train(&out));
+    assert!(message.contains("holds run `run` already"), "{message}");
+    std::fs::remove_file(out.join("run.json")).unwrap();
+    let message = refused(train(&out));
+    assert!(message.contains("allowed: an empty or a new directory"), "{message}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_refused_by_name() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let message = refused(evenkeel(&["serve", "reward", "--set", &format!("server.listen={address}")]));
+    assert!(message.contains("server.listen") && message.contains(&address), "{message}");
+    let dir = tempfile::tempdir().unwrap();
+    let model = format!("model={}", written_model(dir.path()).display());
+    let message = refused(evenkeel(&["serve", "engine", "--set", &model, "--set", &format!("listen={address}")]));
+    assert!(message.contains("listen") && message.contains(&address), "{message}");
+}
+
+#[test]
+fn a_recipe_that_is_not_there_is_refused_with_those_that_are() {
+    let message = refused(evenkeel(&["train", "--recipe", "arithmetics"]));
+    assert!(message.contains("arithmetics") && message.contains("one of arithmetic"), "{message}");
+}
+
+fn written_model(folder: &Path) -> std::path::PathBuf {
+    let model = folder.join("model");
+    let recipe = small();
+    succeed(evenkeel(&["model", "--recipe", recipe.to_str().unwrap(), "--out", model.to_str().unwrap()]));
+    model
+}

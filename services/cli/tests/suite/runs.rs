@@ -1,0 +1,94 @@
+//! One process: what a run leaves behind, and that it is the same run after a kill.
+
+use std::path::Path;
+
+use crate::support::{Process, count_lines, evenkeel, lines, resume, small, succeed, summary, train, wait_for};
+
+#[test]
+fn a_run_leaves_config_metrics_summary_report_checkpoints_and_weights() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let said = succeed(train(&out));
+    let said = String::from_utf8(said.stdout).unwrap();
+    assert!(said.contains("accuracy on unseen problems") && said.contains("report.html"), "{said}");
+    let report = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(report.contains("<svg") && !report.contains("src=\"http"), "one page that needs nothing from elsewhere");
+    let summary = summary(&out).unwrap();
+    assert_eq!((&summary["state"], &summary["steps"]), (&"completed".into(), &6.into()));
+    assert_eq!(count_lines(&out.join("metrics.jsonl")), 6);
+    assert!(std::fs::read_to_string(out.join("config.toml")).unwrap().contains("prompts_per_step = 4"));
+    for kind in ["checkpoints", "weights"] {
+        let folders = walk(&out.join(kind)).into_iter().filter(|name| name.starts_with("step-")).count();
+        assert!((1..=2).contains(&folders), "{kind} has {folders} folders");
+    }
+}
+
+/// Names of all folders under one.
+fn walk(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            names.push(entry.file_name().into_string().unwrap());
+            names.extend(walk(&entry.path()));
+        }
+    }
+    names
+}
+
+#[test]
+fn json_is_one_line_for_each_step_on_stdout_and_nothing_else_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let mut command = train(&out);
+    command.args(["--json", "--steps", "2"]);
+    let said = String::from_utf8(succeed(command).stdout).unwrap();
+    let values: Vec<serde_json::Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(values.len(), 60 + 2 + 2, "warm start, two evaluations, two steps");
+    assert!(values.iter().any(|value| value.get("critic/rewards/mean").is_some()));
+}
+
+#[test]
+fn two_runs_of_one_seed_and_a_run_that_was_killed_three_times_agree_to_the_bit() {
+    let dir = tempfile::tempdir().unwrap();
+    let [first, second, killed] = ["first", "second", "killed"].map(|name| dir.path().join(name));
+    succeed(train(&first));
+    succeed(train(&second));
+    assert_eq!(lines(&first), lines(&second));
+
+    let warm_start = killed.join("warm_start.jsonl");
+    let metrics = killed.join("metrics.jsonl");
+    let process = Process::start(train(&killed));
+    wait_for("the warm start", || count_lines(&warm_start) >= 20);
+    process.kill();
+    for steps in [2, 5] {
+        let process = Process::start(resume(&killed));
+        wait_for("steps", || count_lines(&metrics) >= steps);
+        process.kill();
+    }
+    succeed(resume(&killed));
+    assert_eq!(lines(&killed), lines(&first));
+}
+
+#[test]
+fn ctrl_c_ends_after_the_step_and_resume_goes_on_to_the_same_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let [whole, stopped] = ["whole", "stopped"].map(|name| dir.path().join(name));
+    succeed(train(&whole));
+    let mut process = Process::start(train(&stopped));
+    wait_for("a step", || count_lines(&stopped.join("metrics.jsonl")) >= 1);
+    process.interrupt();
+    assert_eq!(process.0.wait().unwrap().code(), Some(130));
+    let steps = count_lines(&stopped.join("metrics.jsonl"));
+    assert_eq!(summary(&stopped).unwrap()["state"], "stopped");
+    assert!(steps < 6, "it ended early");
+    succeed(resume(&stopped));
+    assert_eq!(lines(&stopped), lines(&whole));
+}
+
+#[test]
+fn config_prints_what_a_run_would_use_with_its_documentation() {
+    let mut command = evenkeel(&["config", "--set", "sampling.group_size=4", "--recipe"]);
+    command.arg(small());
+    let said = String::from_utf8(succeed(command).stdout).unwrap();
+    assert!(said.contains("group_size = 4") && said.contains("# Samples for each prompt"), "{said}");
+}

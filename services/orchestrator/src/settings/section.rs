@@ -1,0 +1,21 @@
+//! Sections: a struct, its defaults and its documentation, written once. `evenkeel config` prints the doc comments.
+
+/// Declares a section.
+macro_rules! section {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident { $( $(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr, )+ }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $name { $( $(#[doc = $doc])+ pub $field: $type, )+ }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $( $field: $default, )+ }
+            }
+        }
+    };
+}
+pub(crate) use section;
