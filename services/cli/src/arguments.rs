@@ -11,6 +11,9 @@ pub(crate) struct Arguments {
     /// What is logged on stderr, as `info` or `evenkeel_learner=debug,warn`.
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
+    /// How it is written.
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
+    pub(crate) log_format: Format,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -25,6 +28,14 @@ pub(crate) enum Command {
     Model(ModelOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Human,
+    /// An object per line.
+    Json,
 }
 
 #[derive(Args)]

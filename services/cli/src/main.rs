@@ -12,9 +12,9 @@ mod train;
 
 use std::process::ExitCode;
 
-use arguments::{Arguments, Command};
+use arguments::{Arguments, Command, Format};
 use clap::Parser;
-use evenkeel_common::telemetry::{TelemetryConfig, init_logging};
+use evenkeel_common::telemetry::{LogFormat, TelemetryConfig, init_logging};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -45,5 +45,9 @@ fn logging(arguments: &Arguments) -> anyhow::Result<()> {
         (None, Command::Serve(_)) => "info".into(),
         (None, _) => "warn".into(),
     };
-    Ok(init_logging(&TelemetryConfig { log, ..TelemetryConfig::default() })?)
+    let log_format = match arguments.log_format {
+        Format::Human => LogFormat::Human,
+        Format::Json => LogFormat::Json,
+    };
+    Ok(init_logging(&TelemetryConfig { log, log_format, ..TelemetryConfig::default() })?)
 }
