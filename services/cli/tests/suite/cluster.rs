@@ -2,12 +2,12 @@
 
 use std::net::TcpListener;
 
-use crate::support::{Process, evenkeel, lines, small, succeed, summary, train, wait_for};
+use crate::support::{Process, evenkeel, lines, small, succeed, summary, train, wait_for, written_model};
 
 /// Ports that nobody has.
 fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("its address").port())
 }
 
 #[test]
@@ -16,10 +16,9 @@ fn a_run_with_each_service_in_its_own_process_agrees_to_the_bit() {
     let alone = dir.path().join("alone");
     succeed(train(&alone));
 
-    let model = dir.path().join("model");
+    let model = written_model(dir.path());
     let recipe = small();
     let recipe = recipe.to_str().unwrap();
-    succeed(evenkeel(&["model", "--recipe", recipe, "--out", model.to_str().unwrap()]));
     let [engine, generation, reward, learner, orchestrator] = free_ports();
     let place = |name: &str| format!("{name}={}", dir.path().join(name).display());
     let start = |service: &str, settings: &[String]| {

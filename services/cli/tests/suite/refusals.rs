@@ -1,12 +1,11 @@
 //! Bad input is refused before anything starts, naming key, value and what is allowed.
 
 use std::net::TcpListener;
-use std::path::Path;
 
-use crate::support::{evenkeel, refused, small, succeed, train};
+use crate::support::{evenkeel, refused, succeed, train, written_model};
 
 fn refusal(settings: &[&str]) -> String {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a folder");
     let out = dir.path().join("run");
     let mut command = train(&out);
     command.args(settings.iter().flat_map(|setting| ["--set", setting]));
@@ -113,11 +112,4 @@ fn a_port_that_is_taken_is_refused_by_name() {
 fn a_recipe_that_is_not_there_is_refused_with_those_that_are() {
     let message = refused(evenkeel(&["train", "--recipe", "arithmetics"]));
     assert!(message.contains("arithmetics") && message.contains("one of arithmetic"), "{message}");
-}
-
-fn written_model(folder: &Path) -> std::path::PathBuf {
-    let model = folder.join("model");
-    let recipe = small();
-    succeed(evenkeel(&["model", "--recipe", recipe.to_str().unwrap(), "--out", model.to_str().unwrap()]));
-    model
 }

@@ -28,7 +28,7 @@ fn walk(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
-            names.push(entry.file_name().into_string().unwrap());
+            names.push(entry.file_name().into_string().expect("a name in UTF-8"));
             names.extend(walk(&entry.path()));
         }
     }

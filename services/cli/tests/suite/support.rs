@@ -44,6 +44,15 @@ pub(crate) fn succeed(mut command: Command) -> Output {
     output
 }
 
+/// The small recipe's model, written under a folder.
+pub(crate) fn written_model(folder: &Path) -> PathBuf {
+    let model = folder.join("model");
+    let mut command = evenkeel(&["model", "--recipe"]);
+    command.arg(small()).arg("--out").arg(&model);
+    succeed(command);
+    model
+}
+
 /// What a command says on stderr when it refuses.
 pub(crate) fn refused(mut command: Command) -> String {
     let output = command.output().expect("the binary starts");
