@@ -26,14 +26,14 @@ def torch_python():
 
 
 def build():
-    command = ["cargo", "build", "--release", "-p", "evenkeel-bench-learner", "--message-format", "json-render-diagnostics"]
+    command = ["cargo", "build", "--release", "--workspace", "--bins", "--message-format", "json-render-diagnostics"]
     out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     artifacts = (json.loads(line) for line in out.splitlines())
     return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel-bench-learner")
 
 
 def last_line(command):
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.splitlines()[-1])
 
 
 def agreement(peer, ours):

@@ -13,7 +13,7 @@ use support::{config, cpu, ids, largest_difference, parameters, portable, varian
 
 /// Widths on both sides of every block of the matrix product: the inner dimension is cut at 512.
 fn wide() -> Config {
-    Config { hidden_size: 40, intermediate_size: 1100, num_layers: 1, ..config(Family::Qwen3) }
+    Config { hidden_size: 40, intermediate_size: 1100, head_dim: 72, num_layers: 1, ..config(Family::Qwen3) }
 }
 
 fn decoder(config: &Config, threads: usize) -> Decoder {

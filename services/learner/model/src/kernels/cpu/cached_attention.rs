@@ -5,12 +5,16 @@
 
 use multiversion::multiversion;
 
-use super::simd::{add_scaled, dot, exp, lane_sum, max};
+use super::simd::{add_scaled, exp, lane_sum, max};
 use super::{Cpu, Matrix};
 use crate::error::Result;
 use crate::kernels::{CachedAttention, HeadShape};
 
-/// Keys and values of one sequence in one layer, each (kv_heads, capacity, dim): a head's keys lie side by side.
+/// Keys of a block are scored side by side, and capacities are whole blocks.
+const BLOCK: usize = 32;
+
+/// Keys and values of one sequence in one layer. Keys lie as (kv_heads, dim, capacity), so that a block of them is
+/// scored in vectors without sums across lanes; values as (kv_heads, capacity, dim), so that they add up in vectors.
 #[derive(Debug, Default)]
 pub struct Cache {
     keys: Vec<f32>,
@@ -26,24 +30,26 @@ impl Cache {
         if needed <= self.capacity {
             return;
         }
-        let capacity = needed.max(2 * self.capacity).next_multiple_of(32);
-        for old in [&mut self.keys, &mut self.values] {
-            let mut new = vec![0.0; shape.kv_heads * capacity * shape.dim];
-            for head in 0..shape.kv_heads {
-                let kept = &old[head * self.capacity * shape.dim..][..self.length * shape.dim];
-                new[head * capacity * shape.dim..][..kept.len()].copy_from_slice(kept);
+        let capacity = needed.max(2 * self.capacity).next_multiple_of(BLOCK);
+        let grown = |old: &[f32], runs: usize, width: usize| {
+            let mut new = vec![0.0; runs * capacity * width];
+            for run in 0..runs {
+                let kept = &old[run * self.capacity * width..][..self.length * width];
+                new[run * capacity * width..][..kept.len()].copy_from_slice(kept);
             }
-            *old = new;
-        }
+            new
+        };
+        self.keys = grown(&self.keys, shape.kv_heads * shape.dim, 1);
+        self.values = grown(&self.values, shape.kv_heads, shape.dim);
         self.capacity = capacity;
     }
 
     fn append(&mut self, k: &[f32], v: &[f32], shape: HeadShape) {
-        for head in 0..shape.kv_heads {
-            let at = (head * self.capacity + self.length) * shape.dim;
-            let from = head * shape.dim;
-            self.keys[at..][..shape.dim].copy_from_slice(&k[from..][..shape.dim]);
-            self.values[at..][..shape.dim].copy_from_slice(&v[from..][..shape.dim]);
+        for (place, &k) in self.keys[self.length..].iter_mut().step_by(self.capacity).zip(k) {
+            *place = k;
+        }
+        for (head, v) in v.chunks_exact(shape.dim).enumerate() {
+            self.values[(head * self.capacity + self.length) * shape.dim..][..shape.dim].copy_from_slice(v);
         }
         self.length += 1;
     }
@@ -67,7 +73,7 @@ impl CachedAttention for Cpu {
     ) -> Result<Matrix> {
         let mut out = Matrix::stale(q.rows(), q.width());
         let longest = rows.iter().zip(caches.iter()).map(|(rows, cache)| cache.length + rows).max().unwrap_or(0);
-        let mut scores = Matrix::stale(1, longest);
+        let mut scores = Matrix::stale(1, longest.next_multiple_of(BLOCK));
         let mut row = 0;
         for (&count, cache) in rows.iter().zip(caches) {
             cache.reserve(count, shape);
@@ -90,27 +96,57 @@ impl CachedAttention for Cpu {
 fn attend_row(out: &mut [f32], q: &[f32], cache: &Cache, shape: HeadShape, scores: &mut [f32]) {
     let HeadShape { dim, .. } = shape;
     let per_kv = shape.heads / shape.kv_heads;
-    let (scale, scores) = (shape.scale(), &mut scores[..cache.length]);
-    for head in 0..shape.heads {
+    let blocks = cache.length.next_multiple_of(BLOCK);
+    for (head, (q, out)) in q.chunks_exact(dim).zip(out.chunks_exact_mut(dim)).enumerate() {
         let at = head / per_kv * cache.capacity * dim;
-        let keys = &cache.keys[at..][..cache.length * dim];
-        let values = &cache.values[at..][..cache.length * dim];
-        let q = &q[head * dim..][..dim];
-        for (score, key) in scores.iter_mut().zip(keys.chunks_exact(dim)) {
-            *score = dot(q, key) * scale;
-        }
-        let largest = max(scores);
+        score_blocks(&mut scores[..blocks], q, &cache.keys[at..][..cache.capacity * dim], cache.capacity);
+        let scores = &mut scores[..cache.length];
+        let (largest, scale) = (max(scores), shape.scale());
         for x in scores.iter_mut() {
-            *x = exp(*x - largest);
+            *x = exp((*x - largest) * scale);
         }
         let inverse = 1.0 / lane_sum(scores.len(), |j| scores[j]);
-        let out = &mut out[head * dim..][..dim];
-        out.fill(0.0);
-        for (&p, value) in scores.iter().zip(values.chunks_exact(dim)) {
-            add_scaled(out, p, value);
+        add_up(out, scores, &cache.values[at..][..cache.length * dim], inverse);
+    }
+}
+
+/// scores\[j\] = q · key j for whole blocks of keys, each summed in the order of the dimensions. Those beyond the
+/// sequence's length are of whatever lies there.
+#[inline(always)]
+fn score_blocks(scores: &mut [f32], q: &[f32], keys: &[f32], capacity: usize) {
+    for (block, scores) in scores.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {
+        let mut sums = [0f32; BLOCK];
+        for (&q, keys) in q.iter().zip(keys.chunks_exact(capacity)) {
+            let keys = &keys.as_chunks::<BLOCK>().0[block];
+            for (sum, key) in sums.iter_mut().zip(keys) {
+                *sum += q * key;
+            }
         }
-        for x in out.iter_mut() {
-            *x *= inverse;
+        *scores = sums;
+    }
+}
+
+/// out = inverse * sum of p\[j\] value j, in the order of the keys; as many columns at a time as registers hold.
+#[inline(always)]
+fn add_up(out: &mut [f32], p: &[f32], values: &[f32], inverse: f32) {
+    let dim = out.len();
+    let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
+    let rest_at = dim - rest.len();
+    for (block, out) in blocks.iter_mut().enumerate() {
+        let mut sums = [0f32; BLOCK];
+        for (&p, value) in p.iter().zip(values.chunks_exact(dim)) {
+            let value = &value.as_chunks::<BLOCK>().0[block];
+            for (sum, v) in sums.iter_mut().zip(value) {
+                *sum += p * v;
+            }
         }
+        *out = sums.map(|sum| sum * inverse);
+    }
+    rest.fill(0.0);
+    for (&p, value) in p.iter().zip(values.chunks_exact(dim)) {
+        add_scaled(rest, p, &value[rest_at..]);
+    }
+    for x in rest {
+        *x *= inverse;
     }
 }
