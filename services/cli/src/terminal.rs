@@ -134,7 +134,7 @@ impl Screen {
             Outcome::Stopped => text += &format!("stopped after {} of {} steps\n", summary.steps, summary.total_steps),
         }
         text += &format!(
-            "  reward, first to last ten steps   {}\n",
+            "  reward, first to last ten steps    {}\n",
             change(summary.reward_first_ten, summary.reward_last_ten)
         );
         text += &format!(

@@ -1,5 +1,8 @@
 //! Round numbers for axes, and numbers as people read them.
 
+/// What is smaller is 0 but for rounding: the loss of a step on policy, for one.
+const ROUNDING: f64 = 1e-12;
+
 /// The range of an axis and its ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scale {
@@ -23,10 +26,12 @@ impl Scale {
         if low > high {
             (low, high) = (0.0, 1.0);
         }
-        // A value that does not change still needs room around it.
-        if high - low <= f64::EPSILON * high.abs().max(low.abs()).max(1e-9) {
-            let room = (high.abs() * 0.1).max(1e-6);
-            (low, high) = (low - room, high + room);
+        // A value that does not change still needs room around it, and rounding errors are no change.
+        let size = high.abs().max(low.abs());
+        if size < ROUNDING {
+            (low, high) = (if floor.is_some() { 0.0 } else { -1.0 }, 1.0);
+        } else if high - low <= f64::EPSILON * size {
+            (low, high) = (low - 0.1 * size, high + 0.1 * size);
         }
         let step = round_step((high - low) / wanted.max(1) as f64);
         let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
@@ -51,11 +56,11 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(10.0 * magnitude)
 }
 
-/// A number with as many digits as its size deserves.
+/// A number with as many digits as its size deserves; rounding errors are 0.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     let text = match size {
-        _ if size == 0.0 => return "0".to_owned(),
+        _ if size < ROUNDING => return "0".to_owned(),
         _ if !(1e-3..1e6).contains(&size) => return format!("{value:.1e}"),
         _ if size >= 100.0 => format!("{value:.0}"),
         _ if size >= 10.0 => format!("{value:.1}"),
@@ -93,6 +98,14 @@ mod tests {
             assert!(scale.low < scale.high && scale.ticks.len() < 12, "{values:?}: {scale:?}");
             assert!(values.iter().all(|value| (0.0..=1.0).contains(&scale.at(*value))), "{values:?}");
         }
+    }
+
+    #[test]
+    fn rounding_errors_are_drawn_as_zero() {
+        let scale = |floor| Scale::of([1.2e-17, -6e-17].into_iter(), floor, None, 4);
+        assert_eq!((scale(None).low, scale(None).high), (-1.0, 1.0));
+        assert_eq!((scale(Some(0.0)).low, scale(Some(0.0)).high), (0.0, 1.0));
+        assert_eq!(number(1.2e-17), "0");
     }
 
     #[test]
