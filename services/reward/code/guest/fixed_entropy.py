@@ -1,0 +1,88 @@
+"""Takes the chance out of a build of the guest.
+
+The interpreter draws the seed of its string hashes while the guest is built, and keeps it: two machines that built their own guest
+would iterate over the same set in different orders. componentize-py lets no PYTHONHASHSEED through, so its source of entropy is
+replaced for the length of the build: the slots of `getrandom` and `syscall` in its table of imported functions are pointed at code
+that fills the buffer with one byte. Linux on x86-64 only; elsewhere a build says that its seed is its own.
+"""
+
+import ctypes
+import mmap
+import platform
+import struct
+import sys
+
+FILL = 0x5A
+SYS_GETRANDOM = 318
+R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT = 6, 7
+DT_NULL, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_JMPREL = 0, 2, 5, 6, 7, 8, 23
+
+# fill(rdi, rcx) with AL and return what RDX holds.
+_FILL = bytes([0xB0, FILL, 0xF3, 0xAA, 0x48, 0x89, 0xD0, 0xC3])
+# getrandom(buffer, length, flags)
+_GETRANDOM = bytes.fromhex("4889f1 4889f2") + _FILL
+# syscall(number, buffer, length, ...): the real one unless the number is that of getrandom.
+_SYSCALL = bytes.fromhex("4881ff") + struct.pack("<i", SYS_GETRANDOM) + bytes.fromhex("750e 4889f7 4889d1") + _FILL
+
+
+def supported() -> bool:
+    return sys.platform == "linux" and platform.machine() == "x86_64" and sys.maxsize > 2**32
+
+
+def fix(library: str) -> None:
+    """Points the library's slots of `getrandom` and `syscall` at code that knows no chance. The library must be loaded."""
+    base = _base(library)
+    dynamic = _dynamic(library, base)
+    libc = ctypes.CDLL(None)
+    real = ctypes.cast(libc.syscall, ctypes.c_void_p).value
+    code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(code))
+    syscall = _SYSCALL + b"\x48\xb8" + struct.pack("<Q", real) + b"\xff\xe0"
+    code[: len(_GETRANDOM)] = _GETRANDOM
+    code[64 : 64 + len(syscall)] = syscall
+    fix.code = code  # lives as long as the process
+    replacements = {b"getrandom": address, b"syscall": address + 64}
+    replaced = set()
+    for slot, name in _slots(base, dynamic):
+        if name in replacements:
+            page = slot & ~(mmap.PAGESIZE - 1)
+            libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(2 * mmap.PAGESIZE), mmap.PROT_READ | mmap.PROT_WRITE)
+            ctypes.c_uint64.from_address(slot).value = replacements[name]
+            replaced.add(name)
+    if replaced != set(replacements):
+        raise RuntimeError(f"componentize-py imports {sorted(replaced)} where getrandom and syscall were expected")
+
+
+def _base(library: str) -> int:
+    with open("/proc/self/maps") as maps:
+        return min(int(line.split("-", 1)[0], 16) for line in maps if line.rstrip().endswith(library))
+
+
+def _dynamic(library: str, base: int) -> dict[int, int]:
+    with open(library, "rb") as file:
+        header = file.read(64)
+        offset, size, count = struct.unpack_from("<Q", header, 32)[0], *struct.unpack_from("<HH", header, 54)
+        file.seek(offset)
+        table = file.read(size * count)
+    segments = [struct.unpack_from("<IIQQQQQQ", table, index * size) for index in range(count)]
+    [address] = [segment[3] for segment in segments if segment[0] == 2]
+    entries = {}
+    for at in range(base + address, base + address + 16 * 256, 16):
+        tag, value = struct.unpack("<QQ", ctypes.string_at(at, 16))
+        if tag == DT_NULL:
+            break
+        entries[tag] = value
+    return entries
+
+
+def _slots(base: int, dynamic: dict[int, int]):
+    # glibc relocates these pointers in place when it loads a library.
+    symbols, strings = dynamic[DT_SYMTAB], dynamic[DT_STRTAB]
+    for table, size in ((DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)):
+        if table not in dynamic:
+            continue
+        raw = ctypes.string_at(dynamic[table], dynamic[size])
+        for offset, info, _ in struct.iter_unpack("<QQq", raw):
+            if info & 0xFFFFFFFF in (R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT):
+                [name] = struct.unpack("<I", ctypes.string_at(symbols + 24 * (info >> 32), 4))
+                yield base + offset, ctypes.string_at(strings + name)

@@ -1,0 +1,63 @@
+"""Threads in an interpreter that has none: the target runs where the thread is started.
+
+Contest programs start one thread to have a deep stack, and join it. That works; two threads that wait for each other do not, and
+say so.
+"""
+
+import sys
+import threading
+
+
+def _start(self: threading.Thread) -> None:
+    if not self._initialized:
+        raise RuntimeError("thread.__init__() not called")
+    if self._started.is_set():
+        raise RuntimeError("threads can only be started once")
+    self._started.set()
+    self._ident = id(self)
+    threading._active[self._ident] = self
+    try:
+        self.run()
+    except SystemExit:
+        pass
+    except BaseException:
+        threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), self)))
+    finally:
+        threading._active.pop(self._ident, None)
+        self._evenkeel_done = True
+
+
+def _join(self: threading.Thread, timeout: float | None = None) -> None:
+    if not self._started.is_set():
+        raise RuntimeError("cannot join thread before it is started")
+
+
+def _is_alive(self: threading.Thread) -> bool:
+    return self._started.is_set() and not getattr(self, "_evenkeel_done", False)
+
+
+def _stack_size(size: int = 0) -> int:
+    if size and size < 32768:
+        raise ValueError(f"size not valid: {size} bytes")
+    return 0
+
+
+def _start_new_thread(function, args, kwargs={}, /) -> int:
+    try:
+        function(*args, **kwargs)
+    except SystemExit:
+        pass
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    return 1
+
+
+def install() -> None:
+    """Replaces what would ask the system for a thread."""
+    import _thread
+
+    threading.Thread.start = _start
+    threading.Thread.join = _join
+    threading.Thread.is_alive = _is_alive
+    threading.stack_size = _thread.stack_size = _stack_size
+    _thread.start_new_thread = _thread.start_new = _start_new_thread

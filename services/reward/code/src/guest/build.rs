@@ -1,0 +1,107 @@
+//! Builds the guest's component: a virtual environment, componentize-py by its hash, and the sources of this crate.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::{GuestError, folder, sources};
+
+/// Bytes of a failed command's output that an error repeats.
+const OUTPUT_BYTES: usize = 2000;
+
+pub(super) fn ensure(folder: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
+    let path = folder.join(format!("guest-{}.wasm", &sources::digest()[..16]));
+    if folder::is_whole(&path) {
+        return Ok(path);
+    }
+    let _lock = folder::lock(folder)?;
+    if folder::is_whole(&path) {
+        return Ok(path);
+    }
+    progress("building the guest interpreter (once, about a minute)");
+    let work = folder.join(format!("build-{}", std::process::id()));
+    let built = build(&work, progress).and_then(|component| folder::finish(&component, &path));
+    // What is left of a failed build is of no use, and not worth another error.
+    let _ = fs::remove_dir_all(&work);
+    built.map(|()| path)
+}
+
+fn build(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
+    let source = work.join("guest");
+    let wit = work.join("wit");
+    for folder in [&source, &wit] {
+        fs::create_dir_all(folder).map_err(GuestError::io(folder))?;
+    }
+    for (name, text) in sources::MODULES {
+        write(&source.join(name), text)?;
+    }
+    write(&wit.join(sources::WIT.0), sources::WIT.1)?;
+
+    let python = environment(work)?;
+    progress(&format!("installing {}", sources::COMPONENTIZER));
+    install(&python, work)?;
+    progress("building the component");
+    let component = work.join("guest.wasm");
+    let arguments: [OsString; 4] = [source.join("build.py").into(), wit.into(), source.into(), component.clone().into()];
+    let output = Command::new(&python)
+        .env_remove("VIRTUAL_ENV")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .args(arguments)
+        .output()
+        .map_err(GuestError::io(&python))?;
+    if !output.status.success() || !component.is_file() {
+        return Err(GuestError::Build(said(&output)));
+    }
+    Ok(component)
+}
+
+/// A virtual environment; the path of its Python.
+fn environment(work: &Path) -> Result<PathBuf, GuestError> {
+    let python = std::env::var("EVENKEEL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let no_python = |problem: String| GuestError::NoPython { command: python.clone(), problem };
+    let version = Command::new(&python)
+        .args(["-c", "import sys; print(sys.version_info >= (3, 9))"])
+        .output()
+        .map_err(|error| no_python(format!("cannot be run ({error})")))?;
+    if !version.status.success() || String::from_utf8_lossy(&version.stdout).trim() != "True" {
+        return Err(no_python("is older".to_owned()));
+    }
+    let folder = work.join("venv");
+    let output = Command::new(&python)
+        .args(["-m", "venv", "--clear"])
+        .arg(&folder)
+        .output()
+        .map_err(|error| no_python(format!("cannot be run ({error})")))?;
+    if !output.status.success() {
+        return Err(GuestError::NoVenv(said(&output)));
+    }
+    Ok(folder.join("bin").join("python"))
+}
+
+fn install(python: &Path, work: &Path) -> Result<(), GuestError> {
+    let hashes: String = sources::WHEELS.iter().map(|wheel| format!(" --hash=sha256:{wheel}")).collect();
+    let requirements = work.join("requirements.txt");
+    write(&requirements, &format!("{}{hashes}\n", sources::COMPONENTIZER))?;
+    let output = Command::new(python)
+        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r"])
+        .arg(&requirements)
+        .output()
+        .map_err(GuestError::io(python))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(GuestError::NoComponentizer { wheel: sources::COMPONENTIZER.to_owned(), problem: said(&output) })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), GuestError> {
+    fs::write(path, text).map_err(GuestError::io(path))
+}
+
+/// The end of what a command said.
+fn said(output: &Output) -> String {
+    let text = [&*String::from_utf8_lossy(&output.stdout), &*String::from_utf8_lossy(&output.stderr)].concat();
+    let text = text.trim();
+    let start = (text.len().saturating_sub(OUTPUT_BYTES)..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    format!("{}: {}", output.status, &text[start..])
+}

@@ -1,0 +1,46 @@
+//! The guest's compiled form: machine code for this engine and these CPU features, mapped from a file.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::{GuestError, folder};
+
+pub(super) fn load(folder: &Path, component: &Path, engine: &Engine, progress: &dyn Fn(&str)) -> Result<Component, GuestError> {
+    let content = folder::sha256(component).map_err(GuestError::io(component))?;
+    // Stands for the engine's version, its settings and the features of this CPU.
+    let mut hasher = DefaultHasher::new();
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    let path = folder.join(format!("guest-{}-{:016x}.cwasm", &content[..16], hasher.finish()));
+    if let Some(component) = open(engine, &path) {
+        return Ok(component);
+    }
+    let _lock = folder::lock(folder)?;
+    if let Some(component) = open(engine, &path) {
+        return Ok(component);
+    }
+    progress("compiling the guest interpreter for this machine (once, about half a minute)");
+    let wasm = fs::read(component).map_err(GuestError::io(component))?;
+    let code = engine.precompile_component(&wasm).map_err(|error| GuestError::Load(format!("{error:#}")))?;
+    let temporary = path.with_added_extension(format!("{}", std::process::id()));
+    fs::write(&temporary, code).map_err(GuestError::io(&temporary))?;
+    folder::finish(&temporary, &path)?;
+    open(engine, &path).ok_or_else(|| GuestError::Load(format!("{} cannot be read back", path.display())))
+}
+
+/// The compiled form, where there is a whole one.
+fn open(engine: &Engine, path: &Path) -> Option<Component> {
+    if !folder::is_whole(path) {
+        return None;
+    }
+    // SAFETY: the file holds machine code, and wasmtime asks that it be what `precompile_component` gave. It lies in a folder of this
+    // program's own, got its name by a rename after it was written whole, is never written to again, and has just been found to have
+    // the hash that was noted when it was made. Whoever can forge both files can replace this program as well. A form made by another
+    // version or for another CPU is refused by wasmtime itself.
+    #[allow(unsafe_code)]
+    let component = unsafe { Component::deserialize_file(engine, path) };
+    component.ok()
+}

@@ -1,0 +1,50 @@
+//! What the guest is built from: the files of `guest/`, carried in this crate so that a single binary can build it.
+
+use sha2::{Digest, Sha256};
+
+/// The builder.
+pub(super) const COMPONENTIZER: &str = "componentize-py==0.25.1";
+
+/// Hashes of the builder's wheels, one for each platform: pip takes no other.
+pub(super) const WHEELS: [&str; 1] = ["8623cd8cab8453cb0cd8bf03f3c7103420d06f2f3d360186a280a70a1ca5e89f"];
+
+/// What the guest can be asked for.
+pub(super) const WIT: (&str, &str) = ("sandbox.wit", include_str!("../../guest/wit/sandbox.wit"));
+
+/// The guest's own modules and the scripts that build it.
+pub(super) const MODULES: [(&str, &str); 11] = [
+    ("build.py", include_str!("../../guest/build.py")),
+    ("ending.py", include_str!("../../guest/ending.py")),
+    ("fixed_entropy.py", include_str!("../../guest/fixed_entropy.py")),
+    ("grader.py", include_str!("../../guest/grader.py")),
+    ("guest.py", include_str!("../../guest/guest.py")),
+    ("header.py", include_str!("../../guest/header.py")),
+    ("library.py", include_str!("../../guest/library.py")),
+    ("platform64.py", include_str!("../../guest/platform64.py")),
+    ("process.py", include_str!("../../guest/process.py")),
+    ("threads.py", include_str!("../../guest/threads.py")),
+    ("values.py", include_str!("../../guest/values.py")),
+];
+
+/// Names the guest that these sources give.
+pub(super) fn digest() -> String {
+    let mut hash = Sha256::new();
+    let wheels = WHEELS.iter().map(|wheel| ("", *wheel));
+    for (name, text) in MODULES.into_iter().chain([WIT, ("", COMPONENTIZER)]).chain(wheels) {
+        for part in [name, text] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    }
+    hex(&hash.finalize())
+}
+
+/// Lower-case hex digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

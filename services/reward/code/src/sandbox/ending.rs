@@ -1,0 +1,83 @@
+//! How a run ended, as the guest claims and as the host saw.
+
+use wasmtime::Trap;
+
+use super::stop::Stop;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It came to its end, with a value in marshal's form or captured text.
+    Returned(Vec<u8>),
+    /// An exception that nothing caught; its text.
+    Raised(String),
+    /// It ended its process with this status.
+    Exited(i32),
+    /// The source does not compile.
+    NotAProgram(String),
+    /// Memory ran out, or a growth was refused and the guest could not go on.
+    OutOfMemory,
+    /// The program has no function of the name that was asked for.
+    NoSuchFunction,
+    /// The input is not what the guest can read: a defect of the test.
+    BadInput(String),
+    /// An exception while the program was loaded.
+    NotLoaded(String),
+    /// An exception that ends the reference grader's own process.
+    Died(String),
+    /// More time than allowed.
+    TimeLimit,
+    /// More output than allowed.
+    OutputLimit,
+    /// The interpreter itself broke off: its stack ran out, or it aborted.
+    Trapped(String),
+    /// The machine had too little time for a verdict.
+    Starved,
+    /// Nobody waits any more.
+    Cancelled,
+    /// Neither the program's doing nor the tests'.
+    Broken(String),
+}
+
+impl Ending {
+    /// Reads the guest's answer. The numbers are those of `guest/ending.py`; any other is a program that forged one.
+    pub(crate) fn claimed(status: u32, rest: Vec<u8>) -> Self {
+        let text = |rest: Vec<u8>| String::from_utf8_lossy(&rest).into_owned();
+        match status {
+            0 => Self::Returned(rest),
+            1 => Self::Raised(text(rest)),
+            2 => match text(rest).parse() {
+                Ok(status) => Self::Exited(status),
+                Err(_) => Self::Raised("exited with a status that is none".to_owned()),
+            },
+            3 => Self::NotAProgram(text(rest)),
+            4 => Self::OutOfMemory,
+            5 => Self::NoSuchFunction,
+            6 => Self::BadInput(text(rest)),
+            7 => Self::NotLoaded(text(rest)),
+            8 => Self::Died(text(rest)),
+            other => Self::Raised(format!("answered with the status {other}, which there is none of")),
+        }
+    }
+
+    /// What an error of the engine means. `refused` says that a growth of memory was refused before.
+    pub(crate) fn stopped(error: &wasmtime::Error, refused: bool) -> Self {
+        if let Some(stop) = error.downcast_ref::<Stop>() {
+            return match stop {
+                Stop::Time => Self::TimeLimit,
+                Stop::Starved => Self::Starved,
+                Stop::Output => Self::OutputLimit,
+                Stop::Cancelled => Self::Cancelled,
+                Stop::Exited(status) => Self::Exited(*status),
+            };
+        }
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::OutOfFuel) => Self::TimeLimit,
+            Some(_) if refused => Self::OutOfMemory,
+            Some(Trap::StackOverflow) => Self::Trapped("the call stack of the interpreter ran out".to_owned()),
+            Some(trap) => Self::Trapped(format!("the interpreter broke off: {trap}")),
+            // A host function refused: the guest asked for something that no program needs.
+            None => Self::Trapped(format!("the sandbox refused: {error}")),
+        }
+    }
+}

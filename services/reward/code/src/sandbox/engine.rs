@@ -1,0 +1,74 @@
+//! How wasmtime is set up: many short instances of one large component, each stopped when its time is up.
+
+use std::thread;
+use std::time::Duration;
+
+use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Result, WasmBacktraceDetails};
+
+/// The clock of all running guests moves this often.
+const TICK: Duration = Duration::from_millis(4);
+
+/// Stack of the guest on the thread that runs it. Recursion in C (an `lru_cache`, `__init__`) goes this deep; it is address space
+/// until it is used.
+const WASM_STACK: usize = 448 << 20;
+
+/// Stack that a thread needs which runs guests.
+pub(crate) const THREAD_STACK: usize = WASM_STACK + (64 << 20);
+
+/// Bytes of a pooled memory that are put back by copying instead of by giving pages back.
+const KEEP_RESIDENT: usize = 24 << 20;
+
+/// The engine for so many guests at once. With `fuel` it counts instructions, which makes the guest slower and its limit exact.
+pub(crate) fn engine(guests: usize, fuel: bool) -> Result<Engine> {
+    let mut config = Config::new();
+    config
+        .cranelift_opt_level(OptLevel::Speed)
+        .wasm_component_model(true)
+        .epoch_interruption(true)
+        .consume_fuel(fuel)
+        .async_stack_size(THREAD_STACK)
+        .max_wasm_stack(WASM_STACK)
+        .wasm_backtrace_max_frames(None)
+        .wasm_backtrace_details(WasmBacktraceDetails::Disable)
+        .memory_init_cow(true)
+        .memory_guaranteed_dense_image_size(256 << 20)
+        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(guests)));
+    let engine = Engine::new(&config)?;
+    tick(&engine)?;
+    Ok(engine)
+}
+
+fn pool(guests: usize) -> PoolingAllocationConfig {
+    // One more than run at once, for an instance that is being taken apart.
+    let slots = u32::try_from(guests).unwrap_or(u32::MAX).saturating_add(1);
+    let mut pool = PoolingAllocationConfig::default();
+    pool.total_component_instances(slots)
+        .total_core_instances(slots.saturating_mul(64))
+        .total_memories(slots.saturating_mul(2))
+        .total_tables(slots.saturating_mul(4))
+        .max_core_instances_per_component(64)
+        .max_memories_per_component(2)
+        .max_tables_per_component(4)
+        .max_component_instance_size(4 << 20)
+        .max_core_instance_size(4 << 20)
+        .table_elements(1 << 16)
+        .max_memory_size(4 << 30)
+        .max_unused_warm_slots(slots)
+        .linear_memory_keep_resident(KEEP_RESIDENT)
+        .table_keep_resident(1 << 20)
+        .pagemap_scan(Enabled::Auto);
+    pool
+}
+
+/// Moves the engine's epoch from one thread for as long as the engine lives.
+fn tick(engine: &Engine) -> Result<()> {
+    let engine = engine.weak();
+    thread::Builder::new().name("evenkeel-tick".to_owned()).stack_size(64 << 10).spawn(move || {
+        while let Some(engine) = engine.upgrade() {
+            engine.increment_epoch();
+            drop(engine);
+            thread::sleep(TICK);
+        }
+    })?;
+    Ok(())
+}

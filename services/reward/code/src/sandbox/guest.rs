@@ -1,0 +1,161 @@
+//! What the host keeps for one instance of the guest: its streams, its limits, its time. It goes when the instance goes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use wasmtime::{ResourceLimiter, Result};
+
+use super::meter::Meter;
+use super::stop::Stop;
+
+/// What one run may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// Work and sleep together.
+    pub time: Duration,
+    /// Wall clock, the backstop.
+    pub wall: Duration,
+    /// Bytes of memory above what the interpreter begins with.
+    pub memory: u64,
+    /// Bytes written to both streams together.
+    pub output: u64,
+    /// Instructions count instead of time.
+    pub deterministic: bool,
+}
+
+/// Set once by whoever no longer waits for a verdict.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// A flag that is not set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets it; a running program ends at the next tick.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was set.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The state of one instance.
+pub(crate) struct Guest {
+    /// What descriptor 0 reads, and how far it was read.
+    pub stdin: Arc<[u8]>,
+    pub read: usize,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// Bytes that may still be written.
+    pub output_left: u64,
+    pub meter: Meter,
+    pub cancel: Cancel,
+    /// Every clock that was asked to ring, by its handle.
+    pub alarms: Vec<u64>,
+    /// State of the generator behind `os.urandom`.
+    pub random: u64,
+    pub memory: MemoryUse,
+}
+
+/// The memory account of one instance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryUse {
+    limit: u64,
+    base: Option<u64>,
+    peak: u64,
+    /// A growth was refused.
+    pub refused: bool,
+}
+
+impl Guest {
+    pub(crate) fn new(stdin: Arc<[u8]>, budget: &Budget, cancel: Cancel) -> Self {
+        Self {
+            stdin,
+            read: 0,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            output_left: budget.output,
+            meter: Meter::start(budget.deterministic, budget.time, budget.wall),
+            cancel,
+            alarms: Vec::new(),
+            random: 0,
+            memory: MemoryUse { limit: budget.memory, base: None, peak: 0, refused: false },
+        }
+    }
+
+    /// Takes what the guest writes to a stream.
+    pub(crate) fn write(&mut self, stderr: bool, bytes: &[u8]) -> Result<(), Stop> {
+        let length = bytes.len() as u64;
+        if length > self.output_left {
+            self.output_left = 0;
+            return Err(Stop::Output);
+        }
+        self.output_left -= length;
+        if stderr { self.stderr.extend_from_slice(bytes) } else { self.stdout.extend_from_slice(bytes) }
+        Ok(())
+    }
+
+    /// The next bytes of standard input, at most so many; none at its end.
+    pub(crate) fn take_stdin(&mut self, most: u64) -> Vec<u8> {
+        let rest = &self.stdin[self.read..];
+        let length = usize::try_from(most).unwrap_or(usize::MAX).min(rest.len());
+        let bytes = rest[..length].to_vec();
+        self.read += length;
+        bytes
+    }
+
+    /// Pseudo-random bytes: the same ones in every run.
+    pub(crate) fn random_u64(&mut self) -> u64 {
+        // SplitMix64.
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Called at every tick of the clock.
+    pub(crate) fn tick(&self) -> Result<(), Stop> {
+        if self.cancel.is_cancelled() {
+            return Err(Stop::Cancelled);
+        }
+        self.meter.check()
+    }
+}
+
+impl MemoryUse {
+    /// Most bytes above the interpreter's own.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak
+    }
+}
+
+impl ResourceLimiter for Guest {
+    fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
+        let (current, desired) = (current as u64, desired as u64);
+        if current == 0 {
+            // The instance's own beginning.
+            return Ok(true);
+        }
+        let base = *self.memory.base.get_or_insert(current);
+        let used = desired.saturating_sub(base);
+        if used > self.memory.limit {
+            self.memory.refused = true;
+            return Ok(false);
+        }
+        self.memory.peak = self.memory.peak.max(used);
+        Ok(true)
+    }
+
+    fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
+        Ok(desired <= 1 << 20)
+    }
+}

@@ -1,0 +1,97 @@
+//! Clocks: both count the time that the program itself has used, from a fixed beginning. Sleeping takes no time and is counted.
+
+use wasmtime::component::{ComponentType, Lift, Lower, Resource};
+use wasmtime::{AsContext, Result, StoreContextMut};
+
+use super::{Guest, Instance};
+
+/// A handle on a moment to wait for; its number is one more than its place among the guest's alarms.
+pub(super) struct Alarm;
+
+impl Alarm {
+    /// The number of one that has rung already.
+    pub(super) const READY: u32 = 0;
+}
+
+/// The moment at which every program begins: 2025-01-01T00:00:00Z, seconds since 1970.
+const BEGINNING_S: u64 = 1_735_689_600;
+const SECOND_NS: u64 = 1_000_000_000;
+/// What the clocks say about their steps, nanoseconds.
+const RESOLUTION_NS: u64 = 100_000;
+/// Alarms that one program may set.
+const MAX_ALARMS: usize = 1 << 20;
+
+/// WASI's `datetime`.
+#[derive(ComponentType, Lift, Lower)]
+#[component(record)]
+struct Datetime {
+    seconds: u64,
+    nanoseconds: u32,
+}
+
+pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -> Result<bool> {
+    match (interface, name) {
+        ("wasi:clocks/monotonic-clock", "now") => instance.func_wrap(name, |store, ()| Ok((now(&store),)))?,
+        ("wasi:clocks/monotonic-clock", "resolution") => instance.func_wrap(name, |_, ()| Ok((RESOLUTION_NS,)))?,
+        ("wasi:clocks/monotonic-clock", "subscribe-instant") => instance.func_wrap(name, |store, (at,): (u64,)| alarm(store, at))?,
+        ("wasi:clocks/monotonic-clock", "subscribe-duration") => {
+            instance.func_wrap(name, |store, (after,): (u64,)| {
+                let at = now(&store).saturating_add(after);
+                alarm(store, at)
+            })?;
+        }
+        ("wasi:clocks/wall-clock", "now") => {
+            instance.func_wrap(name, |store, ()| {
+                let now = now(&store);
+                let nanoseconds = u32::try_from(now % SECOND_NS).unwrap_or(0);
+                Ok((Datetime { seconds: BEGINNING_S + now / SECOND_NS, nanoseconds },))
+            })?;
+        }
+        ("wasi:clocks/wall-clock", "resolution") => {
+            instance.func_wrap(name, |_, ()| Ok((Datetime { seconds: 0, nanoseconds: 100_000 },)))?;
+        }
+        ("wasi:io/poll", "poll") => instance.func_wrap(name, poll)?,
+        ("wasi:io/poll", "[method]pollable.block") => {
+            instance.func_wrap(name, |store, (alarm,): (Resource<Alarm>,)| poll(store, (vec![alarm],)).map(|_| ()))?;
+        }
+        ("wasi:io/poll", "[method]pollable.ready") => {
+            instance.func_wrap(name, |store: StoreContextMut<'_, Guest>, (alarm,): (Resource<Alarm>,)| {
+                Ok((rings_at(&store, &alarm) <= now(&store),))
+            })?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn fuel_left(store: &StoreContextMut<'_, Guest>) -> u64 {
+    store.as_context().get_fuel().unwrap_or(0)
+}
+
+fn now(store: &StoreContextMut<'_, Guest>) -> u64 {
+    store.data().meter.seen_ns(|| fuel_left(store))
+}
+
+fn alarm(mut store: StoreContextMut<'_, Guest>, at: u64) -> Result<(Resource<Alarm>,)> {
+    let alarms = &mut store.data_mut().alarms;
+    wasmtime::ensure!(alarms.len() < MAX_ALARMS, "too many alarms");
+    alarms.push(at);
+    Ok((Resource::new_own(u32::try_from(alarms.len())?),))
+}
+
+fn rings_at(store: &StoreContextMut<'_, Guest>, alarm: &Resource<Alarm>) -> u64 {
+    match alarm.rep() {
+        Alarm::READY => 0,
+        number => store.data().alarms.get(number as usize - 1).copied().unwrap_or(0),
+    }
+}
+
+/// Waits for the first of the alarms: the guest's clock is put forward to it.
+fn poll(mut store: StoreContextMut<'_, Guest>, (alarms,): (Vec<Resource<Alarm>>,)) -> Result<(Vec<u32>,)> {
+    let moments: Vec<u64> = alarms.iter().map(|alarm| rings_at(&store, alarm)).collect();
+    let first = moments.iter().copied().min().unwrap_or(0);
+    let left = fuel_left(&store);
+    store.data_mut().meter.sleep_until(first, || left)?;
+    let rung = (0u32..).zip(&moments).filter(|(_, moment)| **moment <= first).map(|(index, _)| index);
+    Ok((rung.collect(),))
+}

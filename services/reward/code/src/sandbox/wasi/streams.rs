@@ -1,0 +1,79 @@
+//! Standard input and the two outputs: bytes in the host's memory, with a limit on what is written.
+
+use wasmtime::component::{ComponentType, Lift, Lower, Resource};
+use wasmtime::{Result, StoreContextMut};
+
+use super::clocks::Alarm;
+use super::{Guest, Instance};
+
+/// A handle on standard input.
+pub(super) struct Input;
+/// A handle on an output; which one is its number.
+pub(super) struct Output;
+/// A handle on an error, of which there are none.
+pub(super) struct Error;
+
+const STDOUT: u32 = 1;
+const STDERR: u32 = 2;
+
+/// What a guest may write in one call, bytes.
+const WRITE_BYTES: u64 = 1 << 20;
+
+/// WASI's `stream-error`.
+#[derive(ComponentType, Lift, Lower)]
+#[component(variant)]
+enum StreamError {
+    #[component(name = "last-operation-failed")]
+    Failed(Resource<Error>),
+    #[component(name = "closed")]
+    Closed,
+}
+
+type Answer<T> = Result<(Result<T, StreamError>,)>;
+
+pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -> Result<bool> {
+    match (interface, name) {
+        ("wasi:cli/stdin", "get-stdin") => instance.func_wrap(name, |_, ()| Ok((Resource::<Input>::new_own(0),)))?,
+        ("wasi:cli/stdout", "get-stdout") => instance.func_wrap(name, |_, ()| Ok((Resource::<Output>::new_own(STDOUT),)))?,
+        ("wasi:cli/stderr", "get-stderr") => instance.func_wrap(name, |_, ()| Ok((Resource::<Output>::new_own(STDERR),)))?,
+        ("wasi:io/streams", name) => return stream(instance, name),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn stream(instance: &mut Instance<'_>, name: &str) -> Result<bool> {
+    match name {
+        "[method]input-stream.read" | "[method]input-stream.blocking-read" => instance.func_wrap(name, read)?,
+        "[method]input-stream.subscribe" => instance.func_wrap(name, |_, (_,): (Resource<Input>,)| ready())?,
+        "[method]output-stream.subscribe" => instance.func_wrap(name, |_, (_,): (Resource<Output>,)| ready())?,
+        "[method]output-stream.check-write" => instance.func_wrap(name, |_, (_,): (Resource<Output>,)| accept(WRITE_BYTES))?,
+        "[method]output-stream.flush" | "[method]output-stream.blocking-flush" => {
+            instance.func_wrap(name, |_, (_,): (Resource<Output>,)| accept(()))?;
+        }
+        "[method]output-stream.write" | "[method]output-stream.blocking-write-and-flush" => instance.func_wrap(name, write)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn read(mut store: StoreContextMut<'_, Guest>, (_, most): (Resource<Input>, u64)) -> Answer<Vec<u8>> {
+    let bytes = store.data_mut().take_stdin(most);
+    if bytes.is_empty() && most > 0 {
+        return Ok((Err(StreamError::Closed),));
+    }
+    Ok((Ok(bytes),))
+}
+
+fn write(mut store: StoreContextMut<'_, Guest>, (stream, bytes): (Resource<Output>, Vec<u8>)) -> Answer<()> {
+    store.data_mut().write(stream.rep() == STDERR, &bytes)?;
+    Ok((Ok(()),))
+}
+
+fn ready() -> Result<(Resource<Alarm>,)> {
+    Ok((Resource::new_own(Alarm::READY),))
+}
+
+fn accept<T>(value: T) -> Answer<T> {
+    Ok((Ok(value),))
+}
