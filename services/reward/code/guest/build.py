@@ -6,6 +6,7 @@ import componentize_py
 from componentize_py import componentize_py as library
 
 import fixed_entropy
+import stack_patch
 
 
 def main() -> int:
@@ -15,7 +16,9 @@ def main() -> int:
     else:
         print("the seed of string hashes is this build's own: it can be fixed on Linux on x86-64 only", file=sys.stderr)
     sys.argv = ["componentize-py", "-q", "-d", wit, "-w", "sandbox", "componentize", "guest", "-p", source, "-o", output]
-    return componentize_py.script() or 0
+    componentize_py.script()
+    stack_patch.install(output)
+    return 0
 
 
 if __name__ == "__main__":

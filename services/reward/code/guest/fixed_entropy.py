@@ -2,8 +2,8 @@
 
 The interpreter draws the seed of its string hashes while the guest is built, and keeps it: two machines that built their own guest
 would iterate over the same set in different orders. componentize-py lets no PYTHONHASHSEED through, so its source of entropy is
-replaced for the length of the build: the slots of `getrandom` and `syscall` in its table of imported functions are pointed at code
-that fills the buffer with one byte. Linux on x86-64 only; elsewhere a build says that its seed is its own.
+replaced for the length of the build: the slots of `getrandom`, `syscall` and `dlsym` in its table of imported functions are pointed at
+code that fills the buffer with one byte. Linux on x86-64 only; elsewhere a build says that its seed is its own.
 """
 
 import ctypes
@@ -21,8 +21,10 @@ DT_NULL, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_JMPREL = 0, 2
 _FILL = bytes([0xB0, FILL, 0xF3, 0xAA, 0x48, 0x89, 0xD0, 0xC3])
 # getrandom(buffer, length, flags)
 _GETRANDOM = bytes.fromhex("4889f1 4889f2") + _FILL
-# syscall(number, buffer, length, ...): the real one unless the number is that of getrandom.
+# syscall(number, buffer, length, ...): goes on to the real one unless the number is that of getrandom.
 _SYSCALL = bytes.fromhex("4881ff") + struct.pack("<i", SYS_GETRANDOM) + bytes.fromhex("750e 4889f7 4889d1") + _FILL
+# dlsym(handle, name): goes on to the real one unless the name begins like that of getrandom.
+_DLSYM = bytes.fromhex("48b8") + b"getrando" + bytes.fromhex("483906 750b")
 
 
 def supported() -> bool:
@@ -30,18 +32,22 @@ def supported() -> bool:
 
 
 def fix(library: str) -> None:
-    """Points the library's slots of `getrandom` and `syscall` at code that knows no chance. The library must be loaded."""
+    """Points the library's slots for asking the system for chance at code that knows none. The library must be loaded."""
     base = _base(library)
     dynamic = _dynamic(library, base)
     libc = ctypes.CDLL(None)
-    real = ctypes.cast(libc.syscall, ctypes.c_void_p).value
     code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(code))
-    syscall = _SYSCALL + b"\x48\xb8" + struct.pack("<Q", real) + b"\xff\xe0"
-    code[: len(_GETRANDOM)] = _GETRANDOM
-    code[64 : 64 + len(syscall)] = syscall
     fix.code = code  # lives as long as the process
-    replacements = {b"getrandom": address, b"syscall": address + 64}
+    address = ctypes.addressof(ctypes.c_char.from_buffer(code))
+    parts = {
+        b"getrandom": _GETRANDOM,
+        b"syscall": _SYSCALL + _load(libc.syscall) + b"\xff\xe0",
+        b"dlsym": _DLSYM + _load(address) + b"\xc3" + _load(libc.dlsym) + b"\xff\xe0",
+    }
+    replacements = {}
+    for place, (name, instructions) in enumerate(parts.items()):
+        code[64 * place : 64 * place + len(instructions)] = instructions
+        replacements[name] = address + 64 * place
     replaced = set()
     for slot, name in _slots(base, dynamic):
         if name in replacements:
@@ -50,7 +56,13 @@ def fix(library: str) -> None:
             ctypes.c_uint64.from_address(slot).value = replacements[name]
             replaced.add(name)
     if replaced != set(replacements):
-        raise RuntimeError(f"componentize-py imports {sorted(replaced)} where getrandom and syscall were expected")
+        raise RuntimeError(f"componentize-py imports {sorted(replaced)} where {sorted(replacements)} were expected")
+
+
+def _load(address) -> bytes:
+    """mov rax, address"""
+    value = address if isinstance(address, int) else ctypes.cast(address, ctypes.c_void_p).value
+    return b"\x48\xb8" + struct.pack("<Q", value)
 
 
 def _base(library: str) -> int:

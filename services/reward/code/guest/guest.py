@@ -5,6 +5,7 @@ import sys
 
 import wit_world
 
+import deep_stack
 import grader
 import library
 import platform64
@@ -57,3 +58,4 @@ def _build() -> None:
 
 
 _build()
+_stack = deep_stack.reserve()

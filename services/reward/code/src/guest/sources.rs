@@ -12,8 +12,9 @@ pub(super) const WHEELS: [&str; 1] = ["8623cd8cab8453cb0cd8bf03f3c7103420d06f2f3
 pub(super) const WIT: (&str, &str) = ("sandbox.wit", include_str!("../../guest/wit/sandbox.wit"));
 
 /// The guest's own modules and the scripts that build it.
-pub(super) const MODULES: [(&str, &str); 11] = [
+pub(super) const MODULES: [(&str, &str); 13] = [
     ("build.py", include_str!("../../guest/build.py")),
+    ("deep_stack.py", include_str!("../../guest/deep_stack.py")),
     ("ending.py", include_str!("../../guest/ending.py")),
     ("fixed_entropy.py", include_str!("../../guest/fixed_entropy.py")),
     ("grader.py", include_str!("../../guest/grader.py")),
@@ -22,6 +23,7 @@ pub(super) const MODULES: [(&str, &str); 11] = [
     ("library.py", include_str!("../../guest/library.py")),
     ("platform64.py", include_str!("../../guest/platform64.py")),
     ("process.py", include_str!("../../guest/process.py")),
+    ("stack_patch.py", include_str!("../../guest/stack_patch.py")),
     ("threads.py", include_str!("../../guest/threads.py")),
     ("values.py", include_str!("../../guest/values.py")),
 ];
