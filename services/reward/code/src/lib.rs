@@ -1,9 +1,25 @@
 //! Model-written Python against tests, in CPython inside wasmtime.
 #![deny(unsafe_code)]
 
+pub mod compare;
+pub mod extract;
 pub mod guest;
+pub mod rows;
+
+mod interpreter;
+mod judge;
+mod limits;
+mod pool;
 mod sandbox;
+mod task;
+mod verdict;
+
+pub use interpreter::Interpreter;
+pub use limits::Limits;
+pub use pool::{Full, Pool, PoolSettings};
 pub use sandbox::Cancel;
+pub use task::{Answer, Mode, RewardRule, Task};
+pub use verdict::{EXCERPT_BYTES, GraderResult, Invalid, Outcome, Verdict};
 
 #[cfg(test)]
 mod probe {

@@ -15,6 +15,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 pub use folder::default_folder;
+pub(crate) use sources::hex;
 
 /// Why there is no guest.
 #[derive(Debug, thiserror::Error)]

@@ -42,7 +42,7 @@ pub(super) fn digest() -> String {
 }
 
 /// Lower-case hex digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
 
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {

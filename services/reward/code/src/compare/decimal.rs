@@ -1,0 +1,155 @@
+//! Exact decimals as Python's `Decimal` reads them. Nothing is expanded: `1e999999999` costs as much as it is long.
+
+use super::digits::digit;
+
+/// Largest exponent of a leading digit that `Decimal` takes, and the smallest of a last one.
+const MAX_EXPONENT: i128 = 999_999_999_999_999_999;
+const MIN_EXPONENT: i128 = -1_999_999_999_999_999_997;
+
+/// A decimal number in its one normal form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Decimal {
+    /// Digits without zeros at either end, none for zero; the exponent belongs to the last digit.
+    Finite {
+        negative: bool,
+        digits: Vec<u8>,
+        exponent: i128,
+    },
+    Infinite {
+        negative: bool,
+    },
+    /// Equal to nothing.
+    NotANumber,
+    /// Cannot even be compared: Python raises.
+    Signalling,
+}
+
+impl Decimal {
+    /// Reads a token without whitespace.
+    pub(super) fn read(token: &str) -> Option<Self> {
+        // Underscores are dropped wherever they stand, digits may be of any script.
+        let plain: Option<String> = token
+            .chars()
+            .filter(|character| *character != '_')
+            .map(|character| match digit(character) {
+                Some(value) => Some(char::from(b'0' + value)),
+                None => character.is_ascii().then_some(character.to_ascii_lowercase()),
+            })
+            .collect();
+        let plain = plain?;
+        let (negative, rest) = match plain.as_bytes().first()? {
+            b'-' => (true, &plain[1..]),
+            b'+' => (false, &plain[1..]),
+            _ => (false, &*plain),
+        };
+        match rest {
+            "inf" | "infinity" => return Some(Self::Infinite { negative }),
+            _ => {}
+        }
+        for (name, value) in [("nan", Self::NotANumber), ("snan", Self::Signalling)] {
+            if let Some(payload) = rest.strip_prefix(name) {
+                return payload.bytes().all(|byte| byte.is_ascii_digit()).then_some(value);
+            }
+        }
+        Self::finite(negative, rest)
+    }
+
+    fn finite(negative: bool, rest: &str) -> Option<Self> {
+        let (mantissa, exponent) = match rest.split_once('e') {
+            Some((mantissa, exponent)) => (mantissa, read_exponent(exponent)?),
+            None => (rest, 0),
+        };
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let mut digits: Vec<u8> = [whole, fraction].concat().into_bytes();
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return None;
+        }
+        let mut exponent = exponent.checked_sub(i128::try_from(fraction.len()).ok()?)?;
+        let length = digits.len();
+        let leading = digits.iter().take_while(|digit| **digit == b'0').count();
+        let highest = exponent + i128::try_from(length - leading).ok()? - 1;
+        let is_zero = leading == length;
+        if !is_zero && (highest > MAX_EXPONENT || exponent < MIN_EXPONENT) {
+            return None;
+        }
+        while digits.last() == Some(&b'0') {
+            digits.pop();
+            exponent += 1;
+        }
+        if is_zero {
+            return Some(Self::Finite { negative: false, digits: Vec::new(), exponent: 0 });
+        }
+        digits.drain(..leading);
+        Some(Self::Finite { negative, digits, exponent })
+    }
+
+    /// Equal as numbers; `None` where Python raises.
+    pub(super) fn equals(&self, other: &Self) -> Option<bool> {
+        match (self, other) {
+            (Self::Signalling, _) | (_, Self::Signalling) => None,
+            (Self::NotANumber, _) | (_, Self::NotANumber) => Some(false),
+            _ => Some(self == other),
+        }
+    }
+}
+
+fn read_exponent(text: &str) -> Option<i128> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits = digits.trim_start_matches('0');
+    // Far outside of what is taken, whatever the digits are.
+    let value = if digits.len() > 30 { i128::MAX / 4 } else { format!("0{digits}").parse().ok()? };
+    Some(if text.starts_with('-') { -value } else { value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn equal(left: &str, right: &str) -> Option<bool> {
+        Decimal::read(left)?.equals(&Decimal::read(right)?)
+    }
+
+    #[test]
+    fn numbers_are_equal_by_value() {
+        for (left, right) in [
+            ("1.0", "1"),
+            ("1e3", "1000"),
+            ("+5", "5"),
+            ("05", "5"),
+            ("1_000", "1000"),
+            ("-0", "0"),
+            ("inf", "Infinity"),
+            ("５", "5"),
+            (".5", "0.50"),
+            ("5.", "5"),
+            ("1E+2", "100"),
+            ("0e5", "0"),
+            ("-0.10e1", "-1"),
+            ("1e999999999", "10e999999998"),
+        ] {
+            assert_eq!(equal(left, right), Some(true), "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn no_tolerance_is_given() {
+        for (left, right) in [("0.33333333", "0.3333333333"), ("1", "-1"), ("inf", "-inf"), ("NaN", "nan"), ("1e10", "1e11")] {
+            assert_eq!(equal(left, right), Some(false), "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_decimal_is_refused() {
+        for text in ["", "+", ".", "e5", "1e", "1e+", "1.2.3", "0x10", "one", "--1", "1,000", "²", "infinit", "nan1a", "1e1.5", "1e9999999999999999999"] {
+            assert_eq!(Decimal::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_signalling_nan_cannot_be_compared() {
+        assert_eq!(Decimal::read("sNaN").and_then(|nan| nan.equals(&nan)), None);
+    }
+}

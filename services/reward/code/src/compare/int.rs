@@ -1,0 +1,119 @@
+//! Integers of any size, as far as equality needs them.
+
+/// Most decimal digits of an integer in expected JSON: what the reference grader's Python reads.
+pub const MAX_DIGITS: usize = 50_000;
+
+/// An integer in its one normal form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Int {
+    negative: bool,
+    /// Words of 32 bits, the least first, without zeros at the end; none for zero.
+    words: Vec<u32>,
+}
+
+impl Int {
+    /// Reads decimal digits with an optional minus sign. `None` where they are none or too many.
+    #[must_use]
+    pub fn from_decimal(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        if digits.is_empty() || digits.len() > MAX_DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let mut words = Vec::new();
+        let (first, rest) = digits.split_at(digits.len() % 9);
+        let rest = rest.as_bytes().chunks(9).map(|chunk| std::str::from_utf8(chunk).unwrap_or("0"));
+        for chunk in std::iter::once(first).filter(|chunk| !chunk.is_empty()).chain(rest) {
+            multiply_add(&mut words, 1_000_000_000, chunk.parse().ok()?);
+        }
+        Some(Self::new(text.starts_with('-'), words))
+    }
+
+    /// From digits of 15 bits, the least first, as marshal has them.
+    #[must_use]
+    pub fn from_marshal(negative: bool, digits: &[u16]) -> Self {
+        let mut words = vec![0_u32; digits.len() * 15 / 32 + 1];
+        for (index, digit) in digits.iter().enumerate() {
+            let (word, shift) = (index * 15 / 32, index * 15 % 32);
+            let bits = u64::from(digit & 0x7fff) << shift;
+            words[word] |= low(bits);
+            if bits >> 32 != 0 {
+                words[word + 1] |= low(bits >> 32);
+            }
+        }
+        Self::new(negative, words)
+    }
+
+    /// The integer that a float is, where it is one.
+    #[must_use]
+    pub fn from_float(value: f64) -> Option<Self> {
+        if !value.is_finite() || value.fract() != 0.0 {
+            return None;
+        }
+        let bits = value.to_bits();
+        let exponent = i64::try_from(bits >> 52 & 0x7ff).ok()? - 1075;
+        let mantissa = if value == 0.0 { 0 } else { bits & ((1 << 52) - 1) | 1 << 52 };
+        let (mantissa, shift) = if exponent < 0 { (mantissa >> -exponent.max(-63), 0) } else { (mantissa, usize::try_from(exponent).ok()?) };
+        let mut words = vec![0; shift / 32];
+        let shifted = u128::from(mantissa) << (shift % 32);
+        words.extend((0..4).map(|word| low((shifted >> (32 * word)) as u64)));
+        Some(Self::new(value < 0.0, words))
+    }
+
+    fn new(negative: bool, mut words: Vec<u32>) -> Self {
+        while words.last() == Some(&0) {
+            words.pop();
+        }
+        Self { negative: negative && !words.is_empty(), words }
+    }
+}
+
+impl From<i32> for Int {
+    fn from(value: i32) -> Self {
+        Self::new(value < 0, vec![value.unsigned_abs()])
+    }
+}
+
+fn multiply_add(words: &mut Vec<u32>, factor: u64, addend: u64) {
+    let mut carry = addend;
+    for word in words.iter_mut() {
+        let product = u64::from(*word) * factor + carry;
+        *word = low(product);
+        carry = product >> 32;
+    }
+    if carry > 0 {
+        words.push(low(carry));
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)]
+fn low(value: u64) -> u32 {
+    value as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimals_marshal_and_floats_agree() {
+        let big = Int::from_decimal("36893488147419103232").unwrap();
+        assert_eq!(Int::from_marshal(false, &[0, 0, 0, 0, 32]), big);
+        assert_eq!(Int::from_float(36_893_488_147_419_103_232.0), Some(big));
+        assert_eq!(Int::from_float(-7.0), Int::from_decimal("-7"));
+        assert_eq!(Int::from(-7), Int::from_decimal("-007").unwrap());
+        assert_eq!(Int::from_float(-0.0), Int::from_decimal("0"));
+    }
+
+    #[test]
+    fn a_float_with_a_fraction_is_no_integer() {
+        assert_eq!(Int::from_float(0.5), None);
+        assert_eq!(Int::from_float(f64::INFINITY), None);
+        assert_eq!(Int::from_float(f64::NAN), None);
+    }
+
+    #[test]
+    fn more_digits_than_the_grader_reads_are_refused() {
+        assert!(Int::from_decimal(&"9".repeat(MAX_DIGITS)).is_some());
+        assert_eq!(Int::from_decimal(&"9".repeat(MAX_DIGITS + 1)), None);
+    }
+}

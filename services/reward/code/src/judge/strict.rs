@@ -1,0 +1,69 @@
+//! One test of a program, run as a process of its own would run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{difference, meaning};
+use crate::compare::text::{self, Match};
+use crate::compare::{marshal, value::Value};
+use crate::rows::Tests;
+use crate::sandbox::{Budget, Cancel, Ending, Run, Sandbox};
+use crate::verdict::{Outcome, excerpt};
+
+/// What came of one test.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub outcome: Outcome,
+    pub detail: String,
+    pub stdout: String,
+    pub stderr: String,
+    pub cpu: Duration,
+    pub memory: u64,
+}
+
+/// Runs one test.
+pub(crate) fn judge(sandbox: &Sandbox, program: &str, tests: &Tests, index: usize, budget: &Budget, cancel: &Cancel) -> Report {
+    let input = tests.tests()[index].input.as_bytes();
+    let run = match tests.function() {
+        None => sandbox.process(program.as_bytes(), Arc::from(input), budget, cancel),
+        Some(name) => sandbox.call(program.as_bytes(), name, input, budget, cancel),
+    };
+    let (outcome, detail) = match outcome_of(&run) {
+        (Outcome::Pass, _) => compare(&run, tests, index),
+        other => other,
+    };
+    let passed = outcome == Outcome::Pass;
+    let kept = |bytes: &[u8]| if passed { String::new() } else { excerpt(bytes) };
+    Report { outcome, detail, stdout: kept(&run.stdout), stderr: kept(&run.stderr), cpu: run.cpu, memory: run.memory }
+}
+
+fn outcome_of(run: &Run) -> (Outcome, String) {
+    meaning(run)
+}
+
+fn compare(run: &Run, tests: &Tests, index: usize) -> (Outcome, String) {
+    let Some(_) = tests.function() else {
+        let found = text::compare(&String::from_utf8_lossy(&run.stdout), &tests.tests()[index].output);
+        return match found {
+            Match::Equal => (Outcome::Pass, String::new()),
+            found => (Outcome::WrongAnswer, difference(&found)),
+        };
+    };
+    let Ending::Returned(bytes) = &run.ending else {
+        // It ended its process before it returned anything.
+        return (Outcome::RuntimeError, "ended before the function returned".to_owned());
+    };
+    let returned = marshal::read(bytes);
+    match tests.expected(index) {
+        Some(expected) if returned.answers(expected) => (Outcome::Pass, String::new()),
+        _ => (Outcome::WrongAnswer, unequal(&returned)),
+    }
+}
+
+/// What to say of a returned value that is not the expected one.
+pub(super) fn unequal(returned: &Value) -> String {
+    match returned {
+        Value::Other(what) => format!("returned a value that JSON has no counterpart of: {what}"),
+        _ => "returned another value".to_owned(),
+    }
+}

@@ -1,0 +1,48 @@
+//! What one test may use.
+
+use std::time::Duration;
+
+use crate::sandbox::Budget;
+
+/// Limits on one test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// CPU time of the program, and what it sleeps. LiveCodeBench gives 6 s of a native interpreter; the guest is about 2.3 times
+    /// slower, so the default is 15 s.
+    pub cpu: Duration,
+    /// Wall clock: a backstop for a machine that is too busy to say anything about the program. The verdict is then INVALID.
+    pub wall: Duration,
+    /// Memory of the program above the interpreter's own, bytes.
+    pub memory_bytes: u64,
+    /// What it may write to standard output and standard error together, bytes.
+    pub output_bytes: u64,
+    /// Length of the program, bytes.
+    pub source_bytes: u64,
+    /// Count instructions instead of time: the same verdict on every machine, at about half the speed.
+    pub deterministic: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            cpu: Duration::from_secs(15),
+            wall: Duration::from_secs(120),
+            memory_bytes: 1 << 30,
+            output_bytes: 16 << 20,
+            source_bytes: 256 << 10,
+            deterministic: false,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn budget(&self) -> Budget {
+        Budget {
+            time: self.cpu,
+            wall: self.wall,
+            memory: self.memory_bytes,
+            output: self.output_bytes,
+            deterministic: self.deterministic,
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The worker: a bounded queue of programs, and threads that run their tests.
+//!
+//! A free thread takes the next test of the program that is expected to be done first, so one program's tests spread over all threads
+//! that have nothing else to do. A program's first failure drops its remaining tests. Which verdict comes out does not depend on which
+//! thread was faster: the failing test is the first by its index, and what ran beyond it does not count.
+
+mod job;
+mod queue;
+mod worker;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crate::interpreter::Interpreter;
+use crate::sandbox::Cancel;
+use crate::task::Task;
+use crate::verdict::Verdict;
+
+use job::Job;
+use queue::Queue;
+
+/// What a pool is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolSettings {
+    /// Threads that run programs.
+    pub workers: usize,
+    /// Programs that may wait or run at once; one more is refused.
+    pub queue: usize,
+}
+
+/// The queue is full: send the program elsewhere or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the queue is full")]
+pub struct Full;
+
+/// Threads that judge programs. Dropping it cancels what waits and runs, and ends the threads.
+pub struct Pool {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    ///
+    /// Where the system gives no thread.
+    pub fn start(interpreter: Arc<Interpreter>, settings: PoolSettings) -> std::io::Result<Self> {
+        let queue = Arc::new(Queue::new(settings.queue));
+        let threads = (0..settings.workers.max(1)).map(|_| worker::start(Arc::clone(&queue), Arc::clone(&interpreter))).collect::<Result<_, _>>()?;
+        Ok(Self { queue, threads })
+    }
+
+    /// Gives a program to the pool. `done` is called once with its verdict, on a thread of the pool; it must not block.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`], and `done` is dropped without being called.
+    pub fn submit(&self, task: Task, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) -> Result<(), Full> {
+        self.queue.push(Job::new(task, cancel, Box::new(done)))
+    }
+
+    /// Judges one program and waits for its verdict.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`].
+    pub fn judge(&self, task: Task) -> Result<Verdict, Full> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.submit(task, Cancel::new(), move |verdict| {
+            // The receiver waits below.
+            let _ = sender.send(verdict);
+        })?;
+        receiver.recv().map_err(|_| Full)
+    }
+
+    /// Programs that wait or run.
+    #[must_use]
+    pub fn load(&self) -> usize {
+        self.queue.load()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.queue.close();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The tests of one problem, read once.
+
+use sha2::{Digest, Sha256};
+
+use crate::compare::json;
+use crate::compare::value::Value;
+
+/// How a program gets its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It reads standard input and writes standard output.
+    Stdin,
+    /// A function is called: every line of the input is one argument as JSON, the output one value as JSON.
+    Functional,
+}
+
+/// One test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// How the program gets the input.
+    pub kind: Kind,
+    /// The input.
+    pub input: String,
+    /// The expected output. It never leaves the host.
+    pub output: String,
+}
+
+/// Why there are no tests to run: a defect of the data, never a wrong answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadTests {
+    /// There are none.
+    #[error("no tests")]
+    None,
+    /// A test calls a function, but none is named; or reads standard input, but one is.
+    #[error("test {0} is of another kind than the function's name says")]
+    Kind(usize),
+    /// Part of a functional test is not JSON.
+    #[error("test {test}: the {part} is {problem}")]
+    Json {
+        /// Its index, from 0.
+        test: usize,
+        /// `input` or `output`.
+        part: &'static str,
+        /// Where it stops being JSON.
+        problem: json::NotJson,
+    },
+}
+
+/// The tests of one problem: at least one, all of one kind.
+#[derive(Debug)]
+pub struct Tests {
+    tests: Vec<Test>,
+    function: Option<String>,
+    /// The expected values of functional tests; the first defect instead where there is one.
+    expected: Result<Vec<Value>, BadTests>,
+    digest: String,
+}
+
+impl Tests {
+    /// Reads tests. `function` is the function or method to call, if one is.
+    ///
+    /// # Errors
+    ///
+    /// [`BadTests::None`] and [`BadTests::Kind`]. What is not JSON is found later, by [`Self::defect`], since the reference grader has
+    /// an answer to it.
+    pub fn new(tests: Vec<Test>, function: Option<String>) -> Result<Self, BadTests> {
+        let function = function.filter(|name| !name.is_empty());
+        let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
+        if tests.is_empty() {
+            return Err(BadTests::None);
+        }
+        if let Some(index) = tests.iter().position(|test| test.kind != kind) {
+            return Err(BadTests::Kind(index));
+        }
+        let expected = if kind == Kind::Functional { expected(&tests) } else { Ok(Vec::new()) };
+        let digest = digest(&tests, function.as_deref());
+        Ok(Self { tests, function, expected, digest })
+    }
+
+    /// The tests, in their order.
+    #[must_use]
+    pub fn tests(&self) -> &[Test] {
+        &self.tests
+    }
+
+    /// How many there are: at least one.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.tests.len()
+    }
+
+    /// The function or method to call.
+    #[must_use]
+    pub fn function(&self) -> Option<&str> {
+        self.function.as_deref()
+    }
+
+    /// The first input or output that cannot be read.
+    #[must_use]
+    pub fn defect(&self) -> Option<&BadTests> {
+        self.expected.as_ref().err()
+    }
+
+    /// The expected value of a functional test.
+    #[must_use]
+    pub fn expected(&self, index: usize) -> Option<&Value> {
+        self.expected.as_ref().ok()?.get(index)
+    }
+
+    /// `sha256:` and 64 hex digits: the name under which these tests can be asked for again. `reward.proto` says of what.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Bytes that the tests hold.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.tests.iter().map(|test| test.input.len() + test.output.len()).sum()
+    }
+}
+
+fn expected(tests: &[Test]) -> Result<Vec<Value>, BadTests> {
+    let read = |test, part, text: &str| json::read(text).map_err(|problem| BadTests::Json { test, part, problem });
+    let one = |(index, test): (usize, &Test)| {
+        test.input.split('\n').try_for_each(|line| read(index, "input", line).map(drop))?;
+        read(index, "output", &test.output)
+    };
+    tests.iter().enumerate().map(one).collect()
+}
+
+fn digest(tests: &[Test], function: Option<&str>) -> String {
+    let mut hash = Sha256::new();
+    let mut text = |text: &str| {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    };
+    text(function.unwrap_or_default());
+    for test in tests {
+        let kind: u8 = match test.kind {
+            Kind::Stdin => 1,
+            Kind::Functional => 2,
+        };
+        hash.update([kind]);
+        for part in [&test.input, &test.output] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    }
+    format!("sha256:{}", crate::guest::hex(&hash.finalize()))
+}
