@@ -80,7 +80,7 @@ def load(source: bytes, name: str) -> tuple[int, bytes]:
     try:
         text = source.decode("utf-8")
         _Loaded.reads_stdin = not name
-        module = _module(*(_wrapped(text) if _Loaded.reads_stdin else _plain(text)))
+        module = _module(_wrapped(text) if _Loaded.reads_stdin else _plain(text))
         owner = module.Solution() if "class Solution" in text else module
         found = getattr(owner, name or "wrapped_function", None)
     except Exception as error:
@@ -143,12 +143,9 @@ def _call(text: str) -> tuple[int, bytes]:
         return ending.DIED, _text(error)
 
 
-def _module(code, bare: bool) -> ModuleType:
+def _module(code) -> ModuleType:
     module = ModuleType("tmp_sol", "")
-    if bare:
-        _exec(header.SOURCE, module.__dict__)
-    else:
-        module.__dict__.update(_header)
+    module.__dict__.update(_header)
     sys.setrecursionlimit(header.RECURSION_LIMIT)
     _exec(code, module.__dict__)
     return module
@@ -157,7 +154,7 @@ def _module(code, bare: bool) -> ModuleType:
 def _plain(text: str):
     # The grader compiles one text, header and program: a future import is then not at its beginning.
     prefix = "import sys;" if "__future__" in text else ""
-    return _compile(prefix + text, "<string>", "exec", dont_inherit=True), False
+    return _compile(prefix + text, "<string>", "exec", dont_inherit=True)
 
 
 def _wrapped(text: str):
@@ -165,7 +162,7 @@ def _wrapped(text: str):
     try:
         tree = ast.parse(text)
     except Exception:
-        return _compile(text, "<string>", "exec", dont_inherit=True), False
+        return _compile(text, "<string>", "exec", dont_inherit=True)
     body = _without_main_guard(tree.body)
     imports = [statement for statement in body if _is(statement, (ast.Import, ast.ImportFrom))]
     others = [statement for statement in body if not _is(statement, (ast.Import, ast.ImportFrom))]
@@ -175,7 +172,7 @@ def _wrapped(text: str):
     function.body = others
     [first] = ast.parse("import sys").body
     tree.body = [first, *imports, function]
-    return _compile(tree, "<string>", "exec", dont_inherit=True), False
+    return _compile(tree, "<string>", "exec", dont_inherit=True)
 
 
 def _without_main_guard(body: list) -> list:
@@ -202,8 +199,9 @@ def _failed(error: Exception) -> tuple[int, bytes]:
 
 def _guard() -> None:
     sys.set_int_max_str_digits(header.INT_DIGITS)
-    builtins.quit = None
-    builtins.help = None
+    for name in ("quit", "help"):
+        setattr(builtins, name, None)
+        _header[name] = None
     for name in _OS:
         setattr(os, name, None)
     for name in ("rmtree", "move", "chown"):

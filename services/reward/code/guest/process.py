@@ -118,7 +118,9 @@ def _report(source: bytes, error: BaseException) -> None:
     linecache.cache[FILE] = (len(source), None, lines, FILE)
     frames = error.__traceback__
     try:
-        sys.excepthook(type(error), error, frames and frames.tb_next)
+        # Without this module's own frame.
+        error.__traceback__ = frames and frames.tb_next
+        sys.excepthook(type(error), error, error.__traceback__)
         sys.stderr.flush()
     except BaseException:  # the program's own hook
         pass

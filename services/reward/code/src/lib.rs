@@ -1,4 +1,33 @@
 //! Model-written Python against tests, in CPython inside wasmtime.
+//!
+//! From the outside in: a [`Pool`] takes [`Task`]s (an answer, [`rows::Tests`], a [`Mode`], [`Limits`]) and gives a [`Verdict`] on each;
+//! `judge` runs a program's tests and says what came of them; `sandbox` runs one program in a fresh instance of the interpreter and
+//! says what it did; [`compare`] decides whether an output is the expected one; [`guest`] builds the interpreter once and finds it
+//! afterwards.
+//!
+//! What holds for every program:
+//! - Expected outputs never enter the guest. Whatever the guest says is a claim about outputs; the verdict is made here.
+//! - The guest has no capability: no file, no network, no environment, no clock but one that counts its own time.
+//! - Nothing survives: every test has an instance of its own (in the reference grader's mode every program), made from one memory
+//!   image that is shared until it is written to.
+//! - Time is CPU time of the thread that runs the program, so that a loaded machine changes no verdict; [`Limits::deterministic`]
+//!   counts instructions instead.
+//! - What is not the program's fault is [`Outcome::Invalid`] and has no reward.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use evenkeel_code::rows::{Kind, Test, Tests};
+//! use evenkeel_code::{Answer, Interpreter, Pool, PoolSettings, Task, guest};
+//!
+//! let interpreter = Interpreter::load(&guest::default_folder()?, 2, &|line| println!("{line}"))?;
+//! let pool = Pool::start(Arc::new(interpreter), PoolSettings { workers: 2, queue: 1000 })?;
+//! let test = Test { kind: Kind::Stdin, input: "1 2".to_owned(), output: "3".to_owned() };
+//! let tests = Arc::new(Tests::new(vec![test], None)?);
+//! let program = Answer::Program("print(sum(map(int, input().split())))".to_owned());
+//! assert!(pool.judge(Task::new(program, tests))?.passed());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![deny(unsafe_code)]
 
 pub mod compare;
@@ -20,37 +49,3 @@ pub use pool::{Full, Pool, PoolSettings};
 pub use sandbox::Cancel;
 pub use task::{Answer, Mode, RewardRule, Task};
 pub use verdict::{EXCERPT_BYTES, GraderResult, Invalid, Outcome, Verdict};
-
-#[cfg(test)]
-mod probe {
-    use std::time::{Duration, Instant};
-    use crate::sandbox::*;
-    #[test]
-    fn probe() {
-        let t = Instant::now();
-        let engine = engine(2, false).unwrap();
-        let folder = std::path::PathBuf::from("/tmp/cx/guestdir");
-        let component = if let Ok(w) = std::env::var("WASM") { wasmtime::component::Component::from_file(&engine, w).unwrap() } else { crate::guest::load(&folder, &engine, &|line| println!("{line} {:?}", t.elapsed())).unwrap() };
-        println!("loaded {:?}", t.elapsed());
-        let sandbox = Sandbox::new(&engine, &component).unwrap();
-        println!("pre {:?}", t.elapsed());
-        std::thread::Builder::new().stack_size(THREAD_STACK).spawn(move || {
-            let budget = Budget { time: Duration::from_secs(10), wall: Duration::from_secs(100), memory: 1 << 30, output: 1 << 20, deterministic: false };
-            for file in std::env::var("PROBE").unwrap().split(',') {
-                let source = std::fs::read(file).unwrap();
-                let mut times = vec![];
-                let mut cpu = vec![];
-                for i in 0..std::env::var("N").unwrap_or("1".into()).parse().unwrap() {
-                    let t = Instant::now();
-                    let run = sandbox.process(&source, (*b"3\n1 2 3\n").into(), &budget, &Cancel::new());
-                    times.push(t.elapsed());
-                    cpu.push(run.cpu);
-                    if i == 0 { println!("{file} {:?} {:?} {} {:?}\n{}\n{}", t.elapsed(), run.cpu, run.memory, run.ending, String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr)); }
-                }
-                times.sort();
-                cpu.sort();
-                println!("wall min {:?} p50 {:?} p99 {:?}; cpu p50 {:?}", times[0], times[times.len()/2], times[times.len()*99/100], cpu[cpu.len()/2]);
-            }
-        }).unwrap().join().unwrap();
-    }
-}

@@ -28,17 +28,13 @@ pub(crate) fn judge(sandbox: &Sandbox, program: &str, tests: &Tests, index: usiz
         None => sandbox.process(program.as_bytes(), Arc::from(input), budget, cancel),
         Some(name) => sandbox.call(program.as_bytes(), name, input, budget, cancel),
     };
-    let (outcome, detail) = match outcome_of(&run) {
+    let (outcome, detail) = match meaning(&run) {
         (Outcome::Pass, _) => compare(&run, tests, index),
         other => other,
     };
     let passed = outcome == Outcome::Pass;
     let kept = |bytes: &[u8]| if passed { String::new() } else { excerpt(bytes) };
     Report { outcome, detail, stdout: kept(&run.stdout), stderr: kept(&run.stderr), cpu: run.cpu, memory: run.memory }
-}
-
-fn outcome_of(run: &Run) -> (Outcome, String) {
-    meaning(run)
 }
 
 fn compare(run: &Run, tests: &Tests, index: usize) -> (Outcome, String) {

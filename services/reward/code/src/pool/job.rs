@@ -24,7 +24,8 @@ pub(super) struct Job {
     /// Units: tests, or the whole program where its tests share an instance.
     units: usize,
     next: usize,
-    running: usize,
+    /// Tests that are running, each with its own way to be stopped.
+    running: Vec<(usize, Cancel)>,
     reports: Vec<Option<Report>>,
     /// The first test known to fail.
     failed: Option<usize>,
@@ -58,7 +59,7 @@ impl Job {
             done: Some(done),
             units,
             next: 0,
-            running: 0,
+            running: Vec::new(),
             reports: vec![None; units],
             failed: None,
         }
@@ -77,8 +78,9 @@ impl Job {
         }
         let test = self.next;
         self.next += 1;
-        self.running += 1;
-        Some(Unit { task: Arc::clone(&self.task), program: Arc::clone(&self.program), cancel: self.cancel.clone(), test })
+        let cancel = self.cancel.child();
+        self.running.push((test, cancel.clone()));
+        Some(Unit { task: Arc::clone(&self.task), program: Arc::clone(&self.program), cancel, test })
     }
 
     /// Whether a unit is left to hand out.
@@ -88,7 +90,7 @@ impl Job {
 
     /// Notes what came of a unit; the verdict, once it stands.
     pub(super) fn note(&mut self, test: usize, outturn: Outturn) -> Option<(Done, Verdict)> {
-        self.running -= 1;
+        self.running.retain(|(running, _)| *running != test);
         match outturn {
             Outturn::Whole(verdict) => return Some((self.done.take()?, *verdict)),
             Outturn::Test(report) => {
@@ -97,16 +99,28 @@ impl Job {
                     self.next = self.units;
                 }
                 if report.outcome != Outcome::Pass {
-                    self.failed = Some(self.failed.map_or(test, |first| first.min(test)));
+                    let failed = self.failed.map_or(test, |first| first.min(test));
+                    self.failed = Some(failed);
+                    self.drop_after(failed);
                 }
                 self.reports[test] = Some(report);
             }
         }
-        if self.running > 0 || self.has_more() {
+        if !self.running.is_empty() || self.has_more() {
             return None;
         }
         let verdict = self.verdict();
         Some((self.done.take()?, verdict))
+    }
+
+    /// Stops what no longer counts.
+    fn drop_after(&self, failed: usize) {
+        if self.task.runs_all() {
+            return;
+        }
+        for (_, cancel) in self.running.iter().filter(|(test, _)| *test > failed) {
+            cancel.cancel();
+        }
     }
 
     /// The verdict on a program whose threads have gone.

@@ -47,7 +47,7 @@ fn shift(queue: &Arc<Queue>, interpreter: &Arc<Interpreter>) -> Option<bool> {
 /// Works until the stack may be full (true) or the queue is closed (false).
 fn work(queue: &Queue, interpreter: &Interpreter) -> bool {
     while let Some((id, unit)) = queue.take() {
-        let outturn = catch_unwind(AssertUnwindSafe(|| run(interpreter, &unit))).unwrap_or_else(|_| internal(&unit, "a worker thread panicked"));
+        let outturn = catch_unwind(AssertUnwindSafe(|| run(interpreter, &unit))).unwrap_or_else(|_| without(&unit, Invalid::Internal, "a worker thread panicked"));
         let cpu = match &outturn {
             Outturn::Test(report) => report.cpu,
             Outturn::Whole(verdict) => verdict.cpu,
@@ -67,13 +67,12 @@ fn run(interpreter: &Interpreter, unit: &Unit) -> Outturn {
         Err(verdict) => return Outturn::Whole(verdict.clone()),
     };
     if unit.cancel.is_cancelled() {
-        let outcome = Outcome::Invalid(Invalid::Cancelled);
-        return Outturn::Whole(Box::new(Verdict::without_run(outcome, task.tests.len(), "cancelled")));
+        return without(unit, Invalid::Cancelled, "cancelled");
     }
     let budget = task.limits.budget();
     let sandbox = match interpreter.sandbox(budget.deterministic) {
         Ok(sandbox) => sandbox,
-        Err(error) => return internal(unit, &error.to_string()),
+        Err(error) => return without(unit, Invalid::Internal, &error.to_string()),
     };
     match task.mode {
         Mode::Strict => Outturn::Test(judge::judge_strictly(sandbox, program, &task.tests, unit.test, &budget, &unit.cancel)),
@@ -85,8 +84,9 @@ fn run(interpreter: &Interpreter, unit: &Unit) -> Outturn {
     }
 }
 
-fn internal(unit: &Unit, detail: &str) -> Outturn {
-    let outcome = Outcome::Invalid(Invalid::Internal);
+/// A unit that has no verdict.
+fn without(unit: &Unit, reason: Invalid, detail: &str) -> Outturn {
+    let outcome = Outcome::Invalid(reason);
     match unit.task.mode {
         Mode::Strict if unit.program.is_ok() => Outturn::Test(Report {
             outcome,

@@ -1,11 +1,11 @@
 //! What the host keeps for one instance of the guest: its streams, its limits, its time. It goes when the instance goes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use wasmtime::{ResourceLimiter, Result};
 
+use super::cancel::Cancel;
 use super::meter::Meter;
 use super::stop::Stop;
 
@@ -22,29 +22,6 @@ pub(crate) struct Budget {
     pub output: u64,
     /// Instructions count instead of time.
     pub deterministic: bool,
-}
-
-/// Set once by whoever no longer waits for a verdict.
-#[derive(Clone, Debug, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// A flag that is not set.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets it; a running program ends at the next tick.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether it was set.
-    #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// The state of one instance.

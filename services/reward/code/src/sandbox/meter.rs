@@ -43,11 +43,6 @@ impl Meter {
         Self { clock, limit, wall, slept: 0 }
     }
 
-    /// Whether instructions count instead of time.
-    pub(crate) fn is_deterministic(&self) -> bool {
-        self.clock == Clock::Instructions
-    }
-
     /// The instructions that the limit allows.
     pub(crate) fn fuel(&self) -> u64 {
         u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX).saturating_mul(INSTRUCTIONS_PER_US)

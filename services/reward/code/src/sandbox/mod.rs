@@ -3,6 +3,7 @@
 //! Every run has an instance of its own, made from one pre-instantiated component whose memory is shared until it is written to. What
 //! a program did to its interpreter goes with the instance.
 
+mod cancel;
 mod ending;
 mod engine;
 mod guest;
@@ -16,9 +17,9 @@ use std::time::Duration;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store, UpdateDeadline};
 
+pub use cancel::Cancel;
 pub(crate) use ending::Ending;
 pub(crate) use engine::{THREAD_STACK, engine};
-pub use guest::Cancel;
 pub(crate) use guest::Budget;
 use guest::Guest;
 

@@ -1,0 +1,172 @@
+"""Times the code verifier beside two native ways to run tests, in one run on one machine.
+
+    cargo build --release -p evenkeel-bench-code
+    python3 bench/code/run.py [--data ../shared/data/code] [--programs 300]
+
+(a) Evenkeel: an instance of the interpreter in wasmtime for every test.
+(b) `python3 -I` for every test.
+(c) The reference grader's way, written anew from its description: for every program a multiprocessing Manager and a forked process
+    that runs all of its tests in itself, with captured output.
+
+Every way runs the same programs on the same inputs with as many at a time as there are cores, and judges nothing. The short tests are
+the right programs of cases.jsonl that read standard input. The heavy ones are the inputs of codecontests.jsonl, for which there are no
+programs: one that reads all tokens, sorts and counts them stands in. Kernels compute for a while; the ratio is of CPU time.
+"""
+
+import argparse
+import base64
+import io
+import json
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CORES = os.cpu_count() or 1
+
+READER = """import sys
+from collections import Counter
+tokens = sys.stdin.read().split()
+count = Counter(tokens)
+print(len(tokens), count.most_common(3), sorted(tokens)[:10])
+"""
+
+KERNELS = {
+    "calls": "def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(25))",
+    "sieve": "n = 10**6\ns = bytearray([1]) * (n + 1)\nfor i in range(2, 1001):\n    if s[i]:\n        s[i * i :: i] = bytes(len(range(i * i, n + 1, i)))\nprint(sum(s))",
+    "table": "n = 500\nd = [[0] * n for _ in range(n)]\nfor i in range(1, n):\n    for j in range(1, n):\n        d[i][j] = max(d[i - 1][j], d[i][j - 1]) + ((i * j) % 7 == 0)\nprint(d[-1][-1])",
+    "dict": "d = {}\nfor i in range(300000):\n    d[i * 7919 % 100003] = d.get(i * 31 % 100003, 0) + 1\nprint(len(d))",
+    "sort": "x = [(i * 7919) % 1000003 for i in range(200000)]\nx.sort()\nprint(sorted(x, key=lambda v: -v)[0])",
+    "integers": "x = 1\nfor i in range(1, 3000):\n    x *= i\nprint(x % (10**9 + 7))",
+    "heap": "import heapq\nh = []\nfor i in range(100000):\n    heapq.heappush(h, i * 7919 % 100003)\nprint(sum(heapq.heappop(h) for _ in range(100000)))",
+    "text": "s = [str(i) for i in range(200000)]\nt = ' '.join(s)\nprint(len(t), sum(map(int, t.split())))",
+    "floats": "x = 0.0\nfor i in range(1, 500000):\n    x += 1.0 / (i * i)\nprint(x)",
+}
+
+
+def rows(path: Path) -> list:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def inputs(question: dict) -> list[str]:
+    tests = json.loads(question["public_test_cases"])
+    private = question["private_test_cases"]
+    try:
+        tests += json.loads(private)
+    except ValueError:  # the data of this project, not of strangers
+        tests += json.loads(pickle.loads(zlib.decompress(base64.b64decode(private))))
+    return [test["input"] for test in tests]
+
+
+def load(data: Path, programs: int) -> dict:
+    short = []
+    for row in rows(data / "cases.jsonl"):
+        if json.loads(row["question"]["metadata"] or "{}").get("func_name"):
+            continue
+        for program in row["programs"]:
+            if program["passed"] and len(short) < programs:
+                code = program["completion"].split("```python\n")[-1].rsplit("```", 1)[0]
+                short.append({"program": code, "inputs": inputs(row["question"])})
+    heavy = [{"program": READER, "inputs": inputs(row["question"])} for row in rows(data / "codecontests.jsonl")]
+    return {"groups": {"short": short, "heavy": heavy}, "kernels": KERNELS}
+
+
+def process_per_test(programs: list) -> float:
+    def run(job):
+        subprocess.run([sys.executable, "-I", job[0]], input=job[1].encode(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(CORES) as pool:
+        jobs = []
+        for index, row in enumerate(programs):
+            path = f"{folder}/{index}.py"
+            Path(path).write_text(row["program"])
+            jobs += [(path, text) for text in row["inputs"]]
+        began = time.perf_counter()
+        list(pool.map(run, jobs))
+        return time.perf_counter() - began
+
+
+def _all_tests(row: dict, result) -> None:
+    code = compile(row["program"], "main.py", "exec")
+    for text in row["inputs"]:
+        sys.stdin, sys.stdout = io.StringIO(text), io.StringIO()
+        try:
+            exec(code, {"__name__": "__main__"})
+        except BaseException:  # a program's own errors are of no interest here
+            pass
+        result.append(sys.stdout.getvalue())
+
+
+def _graders_way(row: dict) -> None:
+    manager = multiprocessing.Manager()
+    process = multiprocessing.Process(target=_all_tests, args=(row, manager.list()))
+    process.start()
+    process.join(600)
+    manager.shutdown()
+
+
+def graders_way(programs: list) -> float:
+    multiprocessing.set_start_method("fork", force=True)
+    with ThreadPoolExecutor(CORES) as pool:
+        began = time.perf_counter()
+        list(pool.map(_graders_way, programs))
+        return time.perf_counter() - began
+
+
+def native_kernel(program: str, rounds: int = 7) -> float:
+    """CPU seconds of the program without the interpreter's start."""
+    timed = "import resource as r, io, sys\nsys.stdout = io.StringIO()\na = r.getrusage(r.RUSAGE_SELF)\n"
+    timed += f"exec(compile({program!r}, 'main.py', 'exec'), {{'__name__': '__main__'}})\nb = r.getrusage(r.RUSAGE_SELF)\n"
+    timed += "print(b.ru_utime + b.ru_stime - a.ru_utime - a.ru_stime, file=sys.__stdout__)"
+    return min(float(subprocess.run([sys.executable, "-I", "-c", timed], capture_output=True, text=True).stdout) for _ in range(rounds))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "code")
+    parser.add_argument("--programs", type=int, default=300)
+    parser.add_argument("--binary", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "evenkeel-bench-code")
+    options = parser.parse_args()
+    if not options.data.exists():
+        sys.exit(f"{options.data} is not there")
+    work = load(options.data, options.programs)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(work, file)
+        file.flush()
+        ours = json.loads(subprocess.run([options.binary, file.name], check=True, stdout=subprocess.PIPE, text=True).stdout)
+    result = {"python": sys.version.split()[0], "cores": CORES, "evenkeel": ours, "groups": {}, "kernels": {}}
+    for name, programs in work["groups"].items():
+        tests = sum(len(row["inputs"]) for row in programs)
+        per_core = lambda wall: tests / wall / CORES
+        entry = {
+            "programs": len(programs),
+            "tests": tests,
+            "a_evenkeel": ours["groups"][name]["tests_per_s_core"],
+            "b_process": per_core(process_per_test(programs)),
+            "c_grader": per_core(graders_way(programs)),
+        }
+        entry["a_to_b"], entry["a_to_c"] = entry["a_evenkeel"] / entry["b_process"], entry["a_evenkeel"] / entry["c_grader"]
+        result["groups"][name] = entry
+        print(name, {key: round(value, 2) for key, value in entry.items()}, flush=True)
+    product = 1.0
+    for name, program in KERNELS.items():
+        native = native_kernel(program)
+        ratio = ours["kernels"][name] / native
+        product *= ratio
+        result["kernels"][name] = {"evenkeel_s": ours["kernels"][name], "native_s": native, "ratio": ratio}
+        print(f"kernel {name}: {ratio:.2f} times native ({native * 1e3:.1f} ms)", flush=True)
+    result["kernels_geometric_mean"] = product ** (1 / len(KERNELS))
+    print(f"kernels: {result['kernels_geometric_mean']:.2f} times native")
+    print("overhead per test, ms:", {key: round(value, 3) for key, value in ours["overhead_ms"].items()})
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+//! Runs the same programs and tests as `run.py` runs natively, and prints what it measured as one line of JSON.
+//!
+//! `evenkeel-bench-code FILE`: the file is what `run.py` wrote, {"groups": {name: [{program, inputs}]}, "kernels": {name: program}}. Every
+//! test is run in an instance of its own, whatever the program prints; nothing is expected of its output.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::error::Error;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use evenkeel_code::rows::{Kind, Test, Tests};
+use evenkeel_code::{Answer, Cancel, Interpreter, Limits, Pool, PoolSettings, Task, guest};
+use serde_json::{Map, Value, json};
+
+/// Runs of a trivial program for the overhead.
+const OVERHEAD_RUNS: usize = 4000;
+/// Rounds of a kernel; the fastest counts.
+const ROUNDS: usize = 7;
+const TRIVIAL: &str = "print(input())";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let path = std::env::args().nth(1).ok_or("usage: evenkeel-bench-code FILE")?;
+    let load: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let interpreter = Arc::new(Interpreter::load(&guest::default_folder()?, workers, &|line| eprintln!("{line}"))?);
+    let pool = Pool::start(interpreter, PoolSettings { workers, queue: 1 << 20 })?;
+
+    // The first instances fill the pool's memory.
+    overhead(&pool, 200)?;
+    let mut groups = Map::new();
+    for (name, programs) in load["groups"].as_object().ok_or("no groups")? {
+        groups.insert(name.clone(), group(&pool, programs, workers)?);
+    }
+    let mut kernels = Map::new();
+    for (name, program) in load["kernels"].as_object().ok_or("no kernels")? {
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            times.push(pool.judge(task(text(program), &[""])?)?.cpu);
+        }
+        kernels.insert(name.clone(), json!(times.iter().min().map_or(0.0, Duration::as_secs_f64)));
+    }
+    let overhead = overhead(&pool, OVERHEAD_RUNS)?;
+    println!("{}", json!({"workers": workers, "groups": groups, "kernels": kernels, "overhead_ms": overhead}));
+    Ok(())
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn task(program: &str, inputs: &[&str]) -> Result<Task, Box<dyn Error>> {
+    let tests = inputs.iter().map(|input| Test { kind: Kind::Stdin, input: (*input).to_owned(), output: String::new() });
+    let mut task = Task::new(Answer::Program(program.to_owned()), Arc::new(Tests::new(tests.collect(), None)?));
+    task.run_all_tests = true;
+    task.limits = Limits { cpu: Duration::from_secs(60), wall: Duration::from_secs(600), ..Limits::default() };
+    Ok(task)
+}
+
+/// Tests per second and core with all cores busy.
+fn group(pool: &Pool, programs: &Value, workers: usize) -> Result<Value, Box<dyn Error>> {
+    let mut tasks = Vec::new();
+    let mut count = 0;
+    for row in programs.as_array().ok_or("a group is a list")? {
+        let inputs: Vec<&str> = row["inputs"].as_array().into_iter().flatten().map(text).collect();
+        count += inputs.len();
+        tasks.push(task(text(&row["program"]), &inputs)?);
+    }
+    let began = Instant::now();
+    let verdicts = together(pool, tasks)?;
+    let wall = began.elapsed().as_secs_f64();
+    let ran: usize = verdicts.iter().map(|verdict| verdict.0).sum();
+    if ran != count {
+        return Err(format!("{ran} of {count} tests ran").into());
+    }
+    let cpu: f64 = verdicts.iter().map(|verdict| verdict.1.as_secs_f64()).sum();
+    Ok(json!({"tests": count, "wall_s": wall, "program_cpu_s": cpu, "tests_per_s_core": count as f64 / wall / workers as f64}))
+}
+
+/// Milliseconds that a thread needs for one test of a trivial program, with all cores busy: p50 and p99.
+fn overhead(pool: &Pool, runs: usize) -> Result<Value, Box<dyn Error>> {
+    let mut latencies: Vec<f64> = Vec::with_capacity(runs);
+    // As many at a time as there are threads: a verdict's time is then a test's.
+    let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let collected = Mutex::new(&mut latencies);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                for _ in 0..runs / workers {
+                    let Ok(task) = task(TRIVIAL, &["1"]) else { return };
+                    let began = Instant::now();
+                    if pool.judge(task).is_ok() {
+                        let took = began.elapsed().as_secs_f64() * 1e3;
+                        collected.lock().expect("no thread panics").push(took);
+                    }
+                }
+            });
+        }
+    });
+    latencies.sort_by(f64::total_cmp);
+    let at = |part: f64| latencies.get((latencies.len() as f64 * part) as usize).copied().unwrap_or_default();
+    Ok(json!({"p50": at(0.5), "p99": at(0.99), "best": at(0.0)}))
+}
+
+/// Tests run and CPU time of every program.
+fn together(pool: &Pool, tasks: Vec<Task>) -> Result<Vec<(usize, Duration)>, Box<dyn Error>> {
+    let (sender, receiver) = mpsc::channel();
+    for task in tasks {
+        let sender = sender.clone();
+        // The receiver outlives every task.
+        pool.submit(task, Cancel::new(), move |verdict| drop(sender.send((verdict.run_tests, verdict.cpu))))?;
+    }
+    drop(sender);
+    Ok(receiver.into_iter().collect())
+}

@@ -1,0 +1,207 @@
+//! What the guest is: the interpreter, its library, its recursion, its time, and what it has not.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use evenkeel_code::{Answer, Limits, Mode, Outcome, RewardRule, Task};
+use support::{functional, graded, judge, stdin, strict, task};
+
+/// The program passes where it prints exactly this.
+fn prints(program: &str, output: &str) {
+    let verdict = strict(program, &stdin(&[("", output)]));
+    assert!(verdict.passed(), "{program}\n{:?} {}\n{}\n{}", verdict.outcome, verdict.detail, verdict.stdout_excerpt, verdict.stderr_excerpt);
+}
+
+fn outcome(program: &str) -> Outcome {
+    strict(program, &stdin(&[("", "never printed")])).outcome
+}
+
+#[test]
+fn pure_python_recursion_reaches_fifty_thousand_levels() {
+    prints("import sys\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return n and 1 + f(n - 1)\nprint(f(50000))", "50000");
+}
+
+#[test]
+fn recursion_through_c_reaches_fifty_thousand_levels() {
+    let cached = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\ndef f(n):\n    return n and 1 + f(n - 1)\nprint(f(50000))";
+    prints(cached, "50000");
+    let init = "import sys\nsys.setrecursionlimit(10**6)\nclass A:\n    def __init__(self, n):\n        self.next = n and A(n - 1)\nA(50000)\nprint('ok')";
+    prints(init, "ok");
+}
+
+#[test]
+fn endless_recursion_is_a_clean_error() {
+    prints("def f():\n    f()\ntry:\n    f()\nexcept RecursionError:\n    print('caught')", "caught");
+    let through_c = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**9)\n@lru_cache(None)\ndef f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    print('caught')";
+    prints(through_c, "caught");
+}
+
+#[test]
+fn the_widest_index_is_infinity_as_programs_use_it() {
+    prints("import sys\nprint(sys.maxsize, min(sys.maxsize, 10**18))", "9223372036854775807 1000000000000000000");
+}
+
+#[test]
+fn what_a_32_bit_interpreter_cannot_do_is_named() {
+    for program in ["print(len(range(10**10)))", "from itertools import islice, count\nprint(next(islice(count(), 10**10, None)))"] {
+        let verdict = strict(program, &stdin(&[("", "10000000000")]));
+        assert_eq!(verdict.outcome, Outcome::RuntimeError);
+        assert!(verdict.detail.contains("32-bit"), "{}", verdict.detail);
+    }
+    prints("r = range(10**18)\nprint(10**17 in r, r[10**17])", "True 100000000000000000");
+    prints("print(hash(2**40) == 2**40, hash(5))", "False 5");
+    prints("from array import array\nprint(array('l').itemsize, array('q').itemsize)", "4 8");
+}
+
+#[test]
+fn a_module_that_is_not_there_is_named() {
+    let verdict = strict("import numpy", &stdin(&[("", "")]));
+    assert!(verdict.detail.contains("numpy is not in the sandbox"), "{}", verdict.detail);
+}
+
+#[test]
+fn the_standard_library_is_there() {
+    let modules = "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json typing \
+        array ast base64 calendar cmath colorsys configparser contextlib csv dataclasses decimal difflib email enum fractions graphlib \
+        hashlib hmac html html.parser imaplib inspect ipaddress keyword logging numbers optparse os pickle platform plistlib pprint queue \
+        reprlib sched secrets shelve shlex signal struct tempfile textwrap threading time timeit token tokenize traceback types unittest \
+        urllib.parse uuid warnings weakref xml.etree.ElementTree zipfile zlib zoneinfo asyncio concurrent.futures fileinput cProfile";
+    let program = "import importlib\nmissing = []\nfor name in input().split():\n    try:\n        importlib.import_module(name)\n    except ImportError as error:\n        missing.append((name, str(error)))\nprint(missing)";
+    let verdict = strict(program, &stdin(&[(modules, "[]")]));
+    assert!(verdict.passed(), "{} {}", verdict.detail, verdict.stdout_excerpt);
+    prints("import hashlib\nprint(hashlib.sha256(b'a').hexdigest()[:8], hashlib.md5(b'a').hexdigest()[:8])", "ca978112 0cc175b9");
+}
+
+#[test]
+fn string_hashes_and_random_numbers_are_the_same_in_every_run() {
+    let program = "import random, os\nprint(hash('abc'), list({'a', 'b', 'c', 'd'}), random.random(), os.urandom(4))";
+    let seen = |_| strict(program, &stdin(&[("", "something else")])).stdout_excerpt;
+    let runs: Vec<String> = (0..3).map(seen).collect();
+    assert!(runs.iter().all(|run| *run == runs[0] && !run.is_empty()), "{runs:?}");
+    // The same in every build of the guest on Linux on x86-64, whose source of chance is fixed.
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    assert!(runs[0].starts_with("-1999893998 "), "{}", runs[0]);
+    prints("import random\nrandom.seed(1)\nprint(random.random())", "0.13436424411240122");
+}
+
+#[test]
+fn a_thread_runs_where_it_is_started() {
+    prints("import threading, sys\nthreading.stack_size(1 << 27)\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return n and 1 + f(n - 1)\nt = threading.Thread(target=lambda: print(f(100000)))\nt.start()\nt.join()\nprint(t.is_alive())", "100000\nFalse");
+    prints("import _thread\n_thread.start_new_thread(print, ('x',))", "x");
+}
+
+#[test]
+fn sleeping_takes_no_time_and_counts_as_time() {
+    prints("import time\na = time.time()\ntime.sleep(2)\nprint(1.9 < time.time() - a < 2.5)", "True");
+    let began = Instant::now();
+    assert_eq!(outcome("import time\ntime.sleep(3600)"), Outcome::TimeLimit);
+    assert!(began.elapsed() < Duration::from_secs(3));
+}
+
+#[test]
+fn exit_functions_and_unflushed_files_write_before_the_end() {
+    prints("import atexit\natexit.register(print, 'bye')\nprint('hi')", "hi\nbye");
+    prints("out = open(1, 'w')\nout.write('x')", "x");
+    prints("class A:\n    def __del__(self):\n        print('gone')\na = A()", "gone");
+    prints("import sys\nsys.stdout.write('no newline')", "no newline");
+}
+
+#[test]
+fn every_way_to_read_and_write_a_process_has_works() {
+    for program in [
+        "print(input())",
+        "import sys\nprint(sys.stdin.buffer.readline().decode())",
+        "import sys\nfor line in sys.stdin: print(line)",
+        "print(open(0).read())",
+        "print(open('/dev/stdin').read())",
+        "import os\nos.write(1, os.read(0, 100))",
+        "import sys\nsys.stdout.buffer.write(sys.stdin.buffer.read())",
+        "import fileinput\nprint(next(iter(fileinput.input())))",
+        "import io, os\nprint(io.BytesIO(os.read(0, os.fstat(0).st_size or 100)).readline().decode())",
+    ] {
+        let verdict = strict(program, &stdin(&[("6\n", "6")]));
+        assert!(verdict.passed(), "{program}: {} {}", verdict.detail, verdict.stderr_excerpt);
+    }
+}
+
+#[test]
+fn exit_codes_and_exceptions_are_told_apart() {
+    let tests = stdin(&[("", "6")]);
+    assert!(strict("print(6)\nexit()", &tests).passed());
+    assert!(strict("import sys\nprint(6)\nsys.exit(0)", &tests).passed());
+    let failed = strict("import sys\nprint(6)\nsys.exit(3)", &tests);
+    assert_eq!((failed.outcome, failed.detail.as_str()), (Outcome::RuntimeError, "exited with status 3"));
+    let raised = strict("print(6)\n1 / 0", &tests);
+    assert_eq!((raised.outcome, raised.detail.as_str()), (Outcome::RuntimeError, "ZeroDivisionError: division by zero"));
+    assert!(raised.stderr_excerpt.contains("main.py\", line 2"), "{}", raised.stderr_excerpt);
+    // What was not flushed is lost, as in a process.
+    assert_eq!(strict("import os\nprint(6)\nos._exit(0)", &tests).outcome, Outcome::WrongAnswer);
+    assert_eq!(strict("def f(:", &tests).outcome, Outcome::CompileError);
+}
+
+#[test]
+fn a_program_that_runs_out_of_memory_is_told_so_and_its_peak_is_kept() {
+    let tests = stdin(&[("", "")]);
+    let mut hungry = task("x = bytearray(200 << 20)", &tests);
+    hungry.limits.memory_bytes = 64 << 20;
+    assert_eq!(judge(hungry.clone()).outcome, Outcome::MemoryLimit);
+    hungry.limits.memory_bytes = 512 << 20;
+    let verdict = judge(hungry);
+    assert!(verdict.passed());
+    assert!((200 << 20..256 << 20).contains(&verdict.peak_memory_bytes), "{}", verdict.peak_memory_bytes);
+}
+
+#[test]
+fn functional_answers_are_compared_by_value() {
+    let tests = functional("f", &[("[1, 2]", "[1, 2]"), ("[3]", "[3]")]);
+    assert!(strict("class Solution:\n    def f(self, a: List[int]) -> List[int]:\n        return tuple(a)", &tests).passed());
+    assert!(strict("from __future__ import annotations\ndef f(a):\n    return a", &tests).passed());
+    assert!(strict("from collections import UserList, deque\nclass L(list): pass\ndef f(a):\n    return L(a)", &tests).passed());
+    let wrong = strict("def f(a):\n    return [1, 2]", &tests);
+    assert_eq!((wrong.outcome, wrong.failing_test, wrong.passed_tests), (Outcome::WrongAnswer, Some(1), 1));
+    assert_eq!(strict("def g(a):\n    return a", &tests).outcome, Outcome::RuntimeError);
+    let generator = strict("def f(a):\n    yield from a", &tests);
+    assert!(generator.detail.contains("generator"), "{}", generator.detail);
+}
+
+#[test]
+fn state_does_not_survive_between_tests_in_the_strict_mode() {
+    let program = "import math\nmath.count = getattr(math, 'count', 0) + 1\nprint(math.count)";
+    let tests = stdin(&[("", "1"), ("", "1"), ("", "1")]);
+    assert!(strict(program, &tests).passed());
+    assert_eq!(graded(program, &tests).grader.expect("the grader's list").results, [1, -2]);
+}
+
+#[test]
+fn the_part_of_the_tests_that_passed_can_be_the_reward() {
+    let tests = stdin(&[("1", "1"), ("2", "x"), ("3", "3"), ("4", "x")]);
+    let fraction = judge(Task { reward: RewardRule::PassedFraction, ..task("print(input())", &tests) });
+    assert_eq!((fraction.reward, fraction.passed_tests, fraction.run_tests, fraction.failing_test), (Some(0.5), 2, 4, Some(1)));
+    let first = strict("print(input())", &tests);
+    assert_eq!((first.reward, first.passed_tests, first.run_tests, first.failing_test), (Some(0.0), 1, 2, Some(1)));
+}
+
+#[test]
+fn a_completion_without_a_program_is_no_code() {
+    let tests = stdin(&[("", "")]);
+    let verdict = judge(Task::new(Answer::Completion("I do not know.".into()), tests.clone()));
+    assert_eq!((verdict.outcome, verdict.reward), (Outcome::NoCode, Some(0.0)));
+    let graded = judge(Task { mode: Mode::LiveCodeBench, ..Task::new(Answer::Completion(String::new()), tests) });
+    assert_eq!(graded.grader.expect("the grader's list").results, [-4]);
+}
+
+#[test]
+fn counting_instructions_gives_the_same_account_twice() {
+    let tests = stdin(&[("", "499999500000")]);
+    let counted = |program: &str, cpu| {
+        let mut task = task(program, &tests);
+        task.limits = Limits { cpu, deterministic: true, ..task.limits };
+        judge(task)
+    };
+    let program = "import time\ntime.sleep(0.5)\nprint(sum(range(10**6)))";
+    let (first, second) = (counted(program, Duration::from_secs(5)), counted(program, Duration::from_secs(5)));
+    assert!(first.passed(), "{:?} {}", first.outcome, first.detail);
+    assert_eq!(first.cpu, second.cpu);
+    assert_eq!(counted("while True: pass", Duration::from_millis(300)).outcome, Outcome::TimeLimit);
+}
