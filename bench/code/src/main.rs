@@ -49,7 +49,8 @@ fn text(value: &Value) -> &str {
 }
 
 fn task(program: &str, inputs: &[&str]) -> Result<Task, Box<dyn Error>> {
-    let tests = inputs.iter().map(|input| Test { kind: Kind::Stdin, input: (*input).to_owned(), output: String::new() });
+    let tests =
+        inputs.iter().map(|input| Test { kind: Kind::Stdin, input: (*input).to_owned(), output: String::new() });
     let mut task = Task::new(Answer::Program(program.to_owned()), Arc::new(Tests::new(tests.collect(), None)?));
     task.run_all_tests = true;
     task.limits = Limits { cpu: Duration::from_secs(60), wall: Duration::from_secs(600), ..Limits::default() };
@@ -73,7 +74,9 @@ fn group(pool: &Pool, programs: &Value, workers: usize) -> Result<Value, Box<dyn
         return Err(format!("{ran} of {count} tests ran").into());
     }
     let cpu: f64 = verdicts.iter().map(|verdict| verdict.1.as_secs_f64()).sum();
-    Ok(json!({"tests": count, "wall_s": wall, "program_cpu_s": cpu, "tests_per_s_core": count as f64 / wall / workers as f64}))
+    Ok(
+        json!({"tests": count, "wall_s": wall, "program_cpu_s": cpu, "tests_per_s_core": count as f64 / wall / workers as f64}),
+    )
 }
 
 /// Milliseconds that a thread needs for one test of a trivial program, with all cores busy: p50 and p99.
@@ -107,7 +110,9 @@ fn together(pool: &Pool, tasks: Vec<Task>) -> Result<Vec<(usize, Duration)>, Box
     for task in tasks {
         let sender = sender.clone();
         // The receiver outlives every task.
-        pool.submit(task, Cancel::new(), move |verdict| drop(sender.send((verdict.run_tests, verdict.cpu))))?;
+        pool.submit(task, Cancel::new(), move |verdict| {
+            let _ = sender.send((verdict.run_tests, verdict.cpu));
+        })?;
     }
     drop(sender);
     Ok(receiver.into_iter().collect())

@@ -1,4 +1,5 @@
 //! Agreement with the reference grader and with a native process, over the data of `shared/data/code`.
+#![allow(clippy::print_stderr)]
 
 mod support;
 
@@ -17,7 +18,8 @@ fn judge_all(tasks: Vec<Task>) -> Vec<Verdict> {
     let count = tasks.len();
     for (index, task) in tasks.into_iter().enumerate() {
         let sender = sender.clone();
-        POOL.submit(task, Cancel::new(), move |verdict| sender.send((index, verdict)).expect("the test waits")).expect("there is room");
+        POOL.submit(task, Cancel::new(), move |verdict| sender.send((index, verdict)).expect("the test waits"))
+            .expect("there is room");
     }
     drop(sender);
     let mut verdicts: Vec<Option<Verdict>> = vec![None; count];
@@ -40,7 +42,12 @@ fn cases(mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
             let limits = Limits { cpu, ..Limits::default() };
             let task = Task { mode, limits, ..Task::new(Answer::Completion(completion), Arc::clone(&tests)) };
             let label = format!("{} {}", row["question"]["question_id"], program["label"]);
-            found.push((label, task, results(&program["lcb_results"]), program["passed"].as_bool().expect("a verdict")));
+            found.push((
+                label,
+                task,
+                results(&program["lcb_results"]),
+                program["passed"].as_bool().expect("a verdict"),
+            ));
         }
     }
     found
@@ -87,14 +94,21 @@ fn published_rows_are_judged_right_in_both_modes() {
             for mode in [Mode::Strict, Mode::LiveCodeBench] {
                 let task = Task { mode, ..Task::new(Answer::Completion(completion.clone()), Arc::clone(&tests)) };
                 let verdict = judge(task);
-                assert_eq!(Some(verdict.passed()), program["passed"].as_bool(), "{} {mode:?}: {}", program["label"], verdict.detail);
+                assert_eq!(
+                    Some(verdict.passed()),
+                    program["passed"].as_bool(),
+                    "{} {mode:?}: {}",
+                    program["label"],
+                    verdict.detail
+                );
             }
         }
     }
 }
 
 /// Quirks that pass in the grader by a hole that is closed here, or that need what the guest does not have.
-const CLOSED: [&str; 4] = ["F eq override", "F eq override list subclass", "F frames read expected", "S frames read expected"];
+const CLOSED: [&str; 4] =
+    ["F eq override", "F eq override list subclass", "F frames read expected", "S frames read expected"];
 const WITHOUT_NUMPY: [&str; 3] = ["numpy import", "F ndarray", "F np.int64"];
 /// `signal.alarm` is not there in the guest, so the program that would disarm the grader's limit raises.
 const WITHOUT_SIGNALS: [&str; 1] = ["signal.alarm(0) disarm"];
@@ -104,7 +118,14 @@ const UNCATCHABLE: [&str; 2] = ["catch timeout", "catch base exc and spin"];
 fn quirk_tests(row: &Value) -> Arc<Tests> {
     let function = row["fn_name"].as_str().map(str::to_owned);
     let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
-    let texts = |name: &str| row[name].as_array().expect("a list").iter().map(|text| text.as_str().expect("text").to_owned()).collect::<Vec<_>>();
+    let texts = |name: &str| {
+        row[name]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|text| text.as_str().expect("text").to_owned())
+            .collect::<Vec<_>>()
+    };
     let tests = texts("inputs").into_iter().zip(texts("outputs")).map(|(input, output)| Test { kind, input, output });
     Arc::new(Tests::new(tests.collect(), function).expect("well formed"))
 }
@@ -128,7 +149,10 @@ fn quirks_are_the_graders_in_its_mode_except_its_holes() {
         } else if UNCATCHABLE.contains(&name) {
             assert_eq!(verdict.outcome, Outcome::TimeLimit, "{name}");
         } else if found != expected {
-            wrong.push(format!("{name}: {found:?}, the grader has {expected:?} ({:?}, {})", verdict.outcome, verdict.detail));
+            wrong.push(format!(
+                "{name}: {found:?}, the grader has {expected:?} ({:?}, {})",
+                verdict.outcome, verdict.detail
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -145,14 +169,20 @@ fn quirks_are_a_processs_in_the_strict_mode() {
         let Some(process) = row["process"].as_array() else { continue };
         let tests = quirk_tests(&row);
         let right = process.iter().zip(tests.tests()).all(|(run, test)| {
-            let equal = |stdout| evenkeel_code::compare::text::compare(stdout, &test.output) == evenkeel_code::compare::text::Match::Equal;
+            let equal = |stdout| {
+                evenkeel_code::compare::text::compare(stdout, &test.output)
+                    == evenkeel_code::compare::text::Match::Equal
+            };
             run["exit"] == 0 && run["stdout"].as_str().is_some_and(equal)
         });
         let verdict = strict(row["code"].as_str().expect("code"), &tests);
         if NO_SYSTEM.contains(&name) {
             assert_eq!(verdict.outcome, Outcome::RuntimeError, "{name}");
         } else if verdict.passed() != right {
-            wrong.push(format!("{name}: {:?} {} {}, a process: {process:?}", verdict.outcome, verdict.detail, verdict.stderr_excerpt));
+            wrong.push(format!(
+                "{name}: {:?} {} {}, a process: {process:?}",
+                verdict.outcome, verdict.detail, verdict.stderr_excerpt
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");

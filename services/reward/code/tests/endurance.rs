@@ -1,6 +1,7 @@
 //! Many programs in a row and many at a time: no verdict is lost or doubled, and memory stays where it is.
 //!
 //! A short form runs always; `EVENKEEL_LONG=1` makes it 10,000 programs and prints the memory curve.
+#![allow(clippy::print_stderr)]
 
 mod support;
 
@@ -48,7 +49,10 @@ fn thousands_of_programs_leave_memory_flat_and_lose_no_verdict() {
                 let mode = if sent % 3 == 0 { Mode::LiveCodeBench } else { Mode::Strict };
                 let task = Task { limits, mode, ..task(program, &tests) };
                 let (sender, index) = (sender.clone(), sent);
-                POOL.submit(task, Cancel::new(), move |verdict| sender.send((index, expected, verdict)).expect("the test waits")).expect("room");
+                POOL.submit(task, Cancel::new(), move |verdict| {
+                    sender.send((index, expected, verdict)).expect("the test waits")
+                })
+                .expect("room");
                 sent += 1;
                 pending += 1;
             }
@@ -71,7 +75,10 @@ fn thousands_of_programs_leave_memory_flat_and_lose_no_verdict() {
 fn a_cancelled_program_ends_and_has_no_verdict() {
     let cancel = Cancel::new();
     let (sender, receiver) = mpsc::channel();
-    let endless = Task { limits: Limits { cpu: Duration::from_secs(60), ..Limits::default() }, ..task("while True: pass", &stdin(&[("", "")])) };
+    let endless = Task {
+        limits: Limits { cpu: Duration::from_secs(60), ..Limits::default() },
+        ..task("while True: pass", &stdin(&[("", "")]))
+    };
     POOL.submit(endless, cancel.clone(), move |verdict| sender.send(verdict).expect("the test waits")).expect("room");
     std::thread::sleep(Duration::from_millis(200));
     cancel.cancel();
@@ -86,7 +93,8 @@ fn a_full_queue_refuses_and_a_pool_that_ends_answers_everyone() {
 
     use evenkeel_code::{Full, Pool, PoolSettings};
 
-    let pool = Pool::start(Arc::clone(&support::INTERPRETER), PoolSettings { workers: 1, queue: 2 }).expect("threads start");
+    let pool =
+        Pool::start(Arc::clone(&support::INTERPRETER), PoolSettings { workers: 1, queue: 2 }).expect("threads start");
     let (sender, receiver) = mpsc::channel();
     let tests = stdin(&[("", "")]);
     let submit = |sender: mpsc::Sender<Outcome>| {

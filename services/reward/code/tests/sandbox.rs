@@ -10,7 +10,14 @@ use support::{functional, graded, judge, stdin, strict, task};
 /// The program passes where it prints exactly this.
 fn prints(program: &str, output: &str) {
     let verdict = strict(program, &stdin(&[("", output)]));
-    assert!(verdict.passed(), "{program}\n{:?} {}\n{}\n{}", verdict.outcome, verdict.detail, verdict.stdout_excerpt, verdict.stderr_excerpt);
+    assert!(
+        verdict.passed(),
+        "{program}\n{:?} {}\n{}\n{}",
+        verdict.outcome,
+        verdict.detail,
+        verdict.stdout_excerpt,
+        verdict.stderr_excerpt
+    );
 }
 
 fn outcome(program: &str) -> Outcome {
@@ -19,7 +26,10 @@ fn outcome(program: &str) -> Outcome {
 
 #[test]
 fn pure_python_recursion_reaches_fifty_thousand_levels() {
-    prints("import sys\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return n and 1 + f(n - 1)\nprint(f(50000))", "50000");
+    prints(
+        "import sys\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return n and 1 + f(n - 1)\nprint(f(50000))",
+        "50000",
+    );
 }
 
 #[test]
@@ -44,7 +54,9 @@ fn the_widest_index_is_infinity_as_programs_use_it() {
 
 #[test]
 fn what_a_32_bit_interpreter_cannot_do_is_named() {
-    for program in ["print(len(range(10**10)))", "from itertools import islice, count\nprint(next(islice(count(), 10**10, None)))"] {
+    for program in
+        ["print(len(range(10**10)))", "from itertools import islice, count\nprint(next(islice(count(), 10**10, None)))"]
+    {
         let verdict = strict(program, &stdin(&[("", "10000000000")]));
         assert_eq!(verdict.outcome, Outcome::RuntimeError);
         assert!(verdict.detail.contains("32-bit"), "{}", verdict.detail);
@@ -70,7 +82,10 @@ fn the_standard_library_is_there() {
     let program = "import importlib\nmissing = []\nfor name in input().split():\n    try:\n        importlib.import_module(name)\n    except ImportError as error:\n        missing.append((name, str(error)))\nprint(missing)";
     let verdict = strict(program, &stdin(&[(modules, "[]")]));
     assert!(verdict.passed(), "{} {}", verdict.detail, verdict.stdout_excerpt);
-    prints("import hashlib\nprint(hashlib.sha256(b'a').hexdigest()[:8], hashlib.md5(b'a').hexdigest()[:8])", "ca978112 0cc175b9");
+    prints(
+        "import hashlib\nprint(hashlib.sha256(b'a').hexdigest()[:8], hashlib.md5(b'a').hexdigest()[:8])",
+        "ca978112 0cc175b9",
+    );
 }
 
 #[test]
@@ -87,7 +102,10 @@ fn string_hashes_and_random_numbers_are_the_same_in_every_run() {
 
 #[test]
 fn a_thread_runs_where_it_is_started() {
-    prints("import threading, sys\nthreading.stack_size(1 << 27)\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return n and 1 + f(n - 1)\nt = threading.Thread(target=lambda: print(f(100000)))\nt.start()\nt.join()\nprint(t.is_alive())", "100000\nFalse");
+    prints(
+        "import threading, sys\nthreading.stack_size(1 << 27)\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return n and 1 + f(n - 1)\nt = threading.Thread(target=lambda: print(f(100000)))\nt.start()\nt.join()\nprint(t.is_alive())",
+        "100000\nFalse",
+    );
     prints("import _thread\n_thread.start_new_thread(print, ('x',))", "x");
 }
 
@@ -133,7 +151,10 @@ fn exit_codes_and_exceptions_are_told_apart() {
     let failed = strict("import sys\nprint(6)\nsys.exit(3)", &tests);
     assert_eq!((failed.outcome, failed.detail.as_str()), (Outcome::RuntimeError, "exited with status 3"));
     let raised = strict("print(6)\n1 / 0", &tests);
-    assert_eq!((raised.outcome, raised.detail.as_str()), (Outcome::RuntimeError, "ZeroDivisionError: division by zero"));
+    assert_eq!(
+        (raised.outcome, raised.detail.as_str()),
+        (Outcome::RuntimeError, "ZeroDivisionError: division by zero")
+    );
     assert!(raised.stderr_excerpt.contains("main.py\", line 2"), "{}", raised.stderr_excerpt);
     // What was not flushed is lost, as in a process.
     assert_eq!(strict("import os\nprint(6)\nos._exit(0)", &tests).outcome, Outcome::WrongAnswer);
@@ -155,9 +176,15 @@ fn a_program_that_runs_out_of_memory_is_told_so_and_its_peak_is_kept() {
 #[test]
 fn functional_answers_are_compared_by_value() {
     let tests = functional("f", &[("[1, 2]", "[1, 2]"), ("[3]", "[3]")]);
-    assert!(strict("class Solution:\n    def f(self, a: List[int]) -> List[int]:\n        return tuple(a)", &tests).passed());
+    assert!(
+        strict("class Solution:\n    def f(self, a: List[int]) -> List[int]:\n        return tuple(a)", &tests)
+            .passed()
+    );
     assert!(strict("from __future__ import annotations\ndef f(a):\n    return a", &tests).passed());
-    assert!(strict("from collections import UserList, deque\nclass L(list): pass\ndef f(a):\n    return L(a)", &tests).passed());
+    assert!(
+        strict("from collections import UserList, deque\nclass L(list): pass\ndef f(a):\n    return L(a)", &tests)
+            .passed()
+    );
     let wrong = strict("def f(a):\n    return [1, 2]", &tests);
     assert_eq!((wrong.outcome, wrong.failing_test, wrong.passed_tests), (Outcome::WrongAnswer, Some(1), 1));
     assert_eq!(strict("def g(a):\n    return a", &tests).outcome, Outcome::RuntimeError);
@@ -177,7 +204,10 @@ fn state_does_not_survive_between_tests_in_the_strict_mode() {
 fn the_part_of_the_tests_that_passed_can_be_the_reward() {
     let tests = stdin(&[("1", "1"), ("2", "x"), ("3", "3"), ("4", "x")]);
     let fraction = judge(Task { reward: RewardRule::PassedFraction, ..task("print(input())", &tests) });
-    assert_eq!((fraction.reward, fraction.passed_tests, fraction.run_tests, fraction.failing_test), (Some(0.5), 2, 4, Some(1)));
+    assert_eq!(
+        (fraction.reward, fraction.passed_tests, fraction.run_tests, fraction.failing_test),
+        (Some(0.5), 2, 4, Some(1))
+    );
     let first = strict("print(input())", &tests);
     assert_eq!((first.reward, first.passed_tests, first.run_tests, first.failing_test), (Some(0.0), 1, 2, Some(1)));
 }

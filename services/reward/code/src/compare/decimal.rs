@@ -136,14 +136,33 @@ mod tests {
 
     #[test]
     fn no_tolerance_is_given() {
-        for (left, right) in [("0.33333333", "0.3333333333"), ("1", "-1"), ("inf", "-inf"), ("NaN", "nan"), ("1e10", "1e11")] {
+        for (left, right) in
+            [("0.33333333", "0.3333333333"), ("1", "-1"), ("inf", "-inf"), ("NaN", "nan"), ("1e10", "1e11")]
+        {
             assert_eq!(equal(left, right), Some(false), "{left} {right}");
         }
     }
 
     #[test]
     fn what_is_no_decimal_is_refused() {
-        for text in ["", "+", ".", "e5", "1e", "1e+", "1.2.3", "0x10", "one", "--1", "1,000", "²", "infinit", "nan1a", "1e1.5", "1e9999999999999999999"] {
+        for text in [
+            "",
+            "+",
+            ".",
+            "e5",
+            "1e",
+            "1e+",
+            "1.2.3",
+            "0x10",
+            "one",
+            "--1",
+            "1,000",
+            "²",
+            "infinit",
+            "nan1a",
+            "1e1.5",
+            "1e9999999999999999999",
+        ] {
             assert_eq!(Decimal::read(text), None, "{text}");
         }
     }

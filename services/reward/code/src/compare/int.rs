@@ -52,7 +52,11 @@ impl Int {
         let bits = value.to_bits();
         let exponent = i64::try_from(bits >> 52 & 0x7ff).ok()? - 1075;
         let mantissa = if value == 0.0 { 0 } else { bits & ((1 << 52) - 1) | 1 << 52 };
-        let (mantissa, shift) = if exponent < 0 { (mantissa >> -exponent.max(-63), 0) } else { (mantissa, usize::try_from(exponent).ok()?) };
+        let (mantissa, shift) = if exponent < 0 {
+            (mantissa >> -exponent.max(-63), 0)
+        } else {
+            (mantissa, usize::try_from(exponent).ok()?)
+        };
         let mut words = vec![0; shift / 32];
         let shifted = u128::from(mantissa) << (shift % 32);
         words.extend((0..4).map(|word| low((shifted >> (32 * word)) as u64)));

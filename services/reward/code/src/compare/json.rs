@@ -240,7 +240,9 @@ impl Reader<'_> {
     /// Four hex digits after the `u` at the place.
     fn hex(&mut self) -> Result<u32, NotJson> {
         let digits = self.bytes.get(self.at + 1..self.at + 5).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
-        let code = digits.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let code = digits
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u32::from_str_radix(digits, 16).ok());
         self.at += 5;
         code.ok_or(NotJson { at: self.at - 5, problem: "four hex digits were expected" })
     }
@@ -256,23 +258,46 @@ mod tests {
 
     #[test]
     fn what_python_reads_is_read() {
-        assert_eq!(read(" [1, -2.5e3, \"a\\u00e9\\n\", null, true] ").unwrap(), Value::List(vec![
-            Value::Int(Int::from(1)),
-            Value::Float(-2500.0),
-            Value::Text("aé\n".into()),
-            Value::None,
-            Value::Bool(true),
-        ]));
+        assert_eq!(
+            read(" [1, -2.5e3, \"a\\u00e9\\n\", null, true] ").unwrap(),
+            Value::List(vec![
+                Value::Int(Int::from(1)),
+                Value::Float(-2500.0),
+                Value::Text("aé\n".into()),
+                Value::None,
+                Value::Bool(true),
+            ])
+        );
         assert_eq!(read(r#""\ud83d\ude00""#).unwrap(), Value::Text("😀".into()));
         assert_eq!(read(r#""\ud83d""#).unwrap(), Value::Text(vec![0xed, 0xa0, 0xbd]));
         assert_eq!(read("-Infinity").unwrap(), Value::Float(f64::NEG_INFINITY));
         assert_eq!(read("1e999").unwrap(), Value::Float(f64::INFINITY));
-        assert_eq!(read(r#"{"a": 1, "a": 2}"#).unwrap(), Value::Dict(vec![(Value::Text("a".into()), Value::Int(Int::from(2)))]));
+        assert_eq!(
+            read(r#"{"a": 1, "a": 2}"#).unwrap(),
+            Value::Dict(vec![(Value::Text("a".into()), Value::Int(Int::from(2)))])
+        );
     }
 
     #[test]
     fn what_python_refuses_is_refused() {
-        for text in ["", "[1,]", "{1: 2}", "01", "1.", ".5", "'a'", "\"a\nb\"", "tru", "1 2", "[", "\"\\x\"", "\"\\u12\"", "+1", "- 1", "{\"a\" 1}"] {
+        for text in [
+            "",
+            "[1,]",
+            "{1: 2}",
+            "01",
+            "1.",
+            ".5",
+            "'a'",
+            "\"a\nb\"",
+            "tru",
+            "1 2",
+            "[",
+            "\"\\x\"",
+            "\"\\u12\"",
+            "+1",
+            "- 1",
+            "{\"a\" 1}",
+        ] {
             assert!(read(text).is_err(), "{text}");
         }
         assert!(read(&"[".repeat(100_000)).is_err());

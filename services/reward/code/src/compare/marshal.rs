@@ -111,18 +111,23 @@ mod tests {
     fn a_nested_value_is_read() {
         // marshal.dumps([1, (2.5, "é"), {"a": None}, True], 2)
         let bytes = b"[\x04\0\0\0i\x01\0\0\0(\x02\0\0\0g\0\0\0\0\0\0\x04@u\x02\0\0\0\xc3\xa9{t\x01\0\0\0aN0T";
-        assert_eq!(read(bytes), Value::List(vec![
-            Value::Int(Int::from(1)),
-            Value::Tuple(vec![Value::Float(2.5), Value::Text("é".into())]),
-            Value::Dict(vec![(Value::Text("a".into()), Value::None)]),
-            Value::Bool(true),
-        ]));
+        assert_eq!(
+            read(bytes),
+            Value::List(vec![
+                Value::Int(Int::from(1)),
+                Value::Tuple(vec![Value::Float(2.5), Value::Text("é".into())]),
+                Value::Dict(vec![(Value::Text("a".into()), Value::None)]),
+                Value::Bool(true),
+            ])
+        );
     }
 
     #[test]
     fn whatever_is_cut_short_or_forged_equals_nothing() {
         let deep = [b"[\x01\0\0\0".repeat(100_000), b"N".to_vec()].concat();
-        for bytes in [&b""[..], b"[", b"[\xff\xff\xff\xff", b"u\x05\0\0\0a", b"l\0\0\0\x80", b"{N", b"c\0\0\0\0", b"0", &deep] {
+        for bytes in
+            [&b""[..], b"[", b"[\xff\xff\xff\xff", b"u\x05\0\0\0a", b"l\0\0\0\x80", b"{N", b"c\0\0\0\0", b"0", &deep]
+        {
             assert!(matches!(read(bytes), Value::Other(_)), "{:?}", &bytes[..bytes.len().min(20)]);
         }
     }

@@ -79,7 +79,8 @@ fn dicts_equal(left: &[(Value, Value)], right: &[(Value, Value)]) -> bool {
     let (Some(mut left), Some(mut right)) = (text(left), text(right)) else { return false };
     left.sort_by(|left, right| left.0.cmp(&right.0));
     right.sort_by(|left, right| left.0.cmp(&right.0));
-    left.len() == right.len() && left.iter().zip(&right).all(|(left, right)| left.0 == right.0 && left.1.equals(&right.1))
+    left.len() == right.len()
+        && left.iter().zip(&right).all(|(left, right)| left.0 == right.0 && left.1.equals(&right.1))
 }
 
 #[cfg(test)]

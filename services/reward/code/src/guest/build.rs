@@ -43,7 +43,8 @@ fn build(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
     install(&python, work)?;
     progress("building the component");
     let component = work.join("guest.wasm");
-    let arguments: [OsString; 4] = [source.join("build.py").into(), wit.into(), source.into(), component.clone().into()];
+    let arguments: [OsString; 4] =
+        [source.join("build.py").into(), wit.into(), source.into(), component.clone().into()];
     let output = Command::new(&python)
         .env_remove("VIRTUAL_ENV")
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -84,7 +85,17 @@ fn install(python: &Path, work: &Path) -> Result<(), GuestError> {
     let requirements = work.join("requirements.txt");
     write(&requirements, &format!("{}{hashes}\n", sources::COMPONENTIZER))?;
     let output = Command::new(python)
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r"])
+        .args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--require-hashes",
+            "-r",
+        ])
         .arg(&requirements)
         .output()
         .map_err(GuestError::io(python))?;
@@ -102,6 +113,7 @@ fn write(path: &Path, text: &str) -> Result<(), GuestError> {
 fn said(output: &Output) -> String {
     let text = [&*String::from_utf8_lossy(&output.stdout), &*String::from_utf8_lossy(&output.stderr)].concat();
     let text = text.trim();
-    let start = (text.len().saturating_sub(OUTPUT_BYTES)..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let start =
+        (text.len().saturating_sub(OUTPUT_BYTES)..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}: {}", output.status, &text[start..])
 }

@@ -9,7 +9,12 @@ use wasmtime::component::Component;
 
 use super::{GuestError, folder};
 
-pub(super) fn load(folder: &Path, component: &Path, engine: &Engine, progress: &dyn Fn(&str)) -> Result<Component, GuestError> {
+pub(super) fn load(
+    folder: &Path,
+    component: &Path,
+    engine: &Engine,
+    progress: &dyn Fn(&str),
+) -> Result<Component, GuestError> {
     let content = folder::sha256(component).map_err(GuestError::io(component))?;
     // Stands for the engine's version, its settings and the features of this CPU.
     let mut hasher = DefaultHasher::new();

@@ -21,7 +21,9 @@ pub(crate) use sources::hex;
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// The machine has no Python to build it with.
-    #[error("the guest has to be built once, which needs Python 3.9 or newer: `{command}` {problem}; install python3 or name one with EVENKEEL_PYTHON")]
+    #[error(
+        "the guest has to be built once, which needs Python 3.9 or newer: `{command}` {problem}; install python3 or name one with EVENKEEL_PYTHON"
+    )]
     NoPython {
         /// What was run.
         command: String,

@@ -10,7 +10,10 @@ const CAVEATS: [(&str, &str); 9] = [
     ("argument out of range", "a 32-bit interpreter: C's long has 32 bits"),
     ("No module named 'numpy'", "numpy is not in the sandbox"),
     ("No module named 'scipy'", "scipy is not in the sandbox"),
-    ("No module named", "the sandbox has the standard library without what needs a system (processes, sockets, C extensions of others)"),
+    (
+        "No module named",
+        "the sandbox has the standard library without what needs a system (processes, sockets, C extensions of others)",
+    ),
 ];
 
 /// An exception's text, with what to know about it.

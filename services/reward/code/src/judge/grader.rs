@@ -27,7 +27,8 @@ pub(crate) fn judge(sandbox: &Sandbox, program: &str, tests: &Tests, budget: &Bu
     let loaded = session.load(program.as_bytes(), tests.function().unwrap_or_default());
     if !matches!(loaded.ending, Ending::Returned(_)) {
         // Whatever the grader catches here, its own alarm included, makes the whole list one runtime error.
-        let (results, error) = if survives(&loaded.ending) { (RUNTIME_ERROR, RUNTIME_ERROR) } else { (WRONG_ANSWER, RUNNER_ERROR) };
+        let (results, error) =
+            if survives(&loaded.ending) { (RUNTIME_ERROR, RUNTIME_ERROR) } else { (WRONG_ANSWER, RUNNER_ERROR) };
         return record.failed(&loaded, ended(&loaded), vec![results], Some(error));
     }
     record.cpu += loaded.cpu;
@@ -39,7 +40,9 @@ pub(crate) fn judge(sandbox: &Sandbox, program: &str, tests: &Tests, budget: &Bu
                 let results = [record.results.as_slice(), &[result]].concat();
                 return record.failed(&run, (outcome, detail), results, Some(error));
             }
-            Step::Gone { outcome, detail, result, error } => return record.failed(&run, (outcome, detail), vec![result], Some(error)),
+            Step::Gone { outcome, detail, result, error } => {
+                return record.failed(&run, (outcome, detail), vec![result], Some(error));
+            }
         }
     }
     record.verdict(Outcome::Pass, String::new(), None, GraderResult { results: vec![1; tests.len()], error: None })
@@ -49,9 +52,19 @@ pub(crate) fn judge(sandbox: &Sandbox, program: &str, tests: &Tests, budget: &Bu
 enum Step {
     Passed,
     /// The list ends with this.
-    Failed { outcome: Outcome, detail: String, result: i32, error: i32 },
+    Failed {
+        outcome: Outcome,
+        detail: String,
+        result: i32,
+        error: i32,
+    },
     /// The list is only this.
-    Gone { outcome: Outcome, detail: String, result: i32, error: i32 },
+    Gone {
+        outcome: Outcome,
+        detail: String,
+        result: i32,
+        error: i32,
+    },
 }
 
 fn step(run: &Run, tests: &Tests, index: usize) -> Step {
@@ -70,7 +83,12 @@ fn step(run: &Run, tests: &Tests, index: usize) -> Step {
         let returned = marshal::read(bytes);
         return match tests.expected(index) {
             Some(expected) if returned.answers(expected) => Step::Passed,
-            _ => Step::Failed { outcome: Outcome::WrongAnswer, detail: strict::unequal(&returned), result: 0, error: WRONG_ANSWER },
+            _ => Step::Failed {
+                outcome: Outcome::WrongAnswer,
+                detail: strict::unequal(&returned),
+                result: 0,
+                error: WRONG_ANSWER,
+            },
         };
     }
     let found = text::compare(&String::from_utf8_lossy(bytes), &tests.tests()[index].output);
@@ -78,7 +96,9 @@ fn step(run: &Run, tests: &Tests, index: usize) -> Step {
     match found {
         Match::Equal => Step::Passed,
         // The exception of the comparison leaves the grader's loop.
-        Match::Raises(_) => Step::Gone { outcome: Outcome::WrongAnswer, detail, result: RUNTIME_ERROR, error: RUNTIME_ERROR },
+        Match::Raises(_) => {
+            Step::Gone { outcome: Outcome::WrongAnswer, detail, result: RUNTIME_ERROR, error: RUNTIME_ERROR }
+        }
         _ => Step::Failed { outcome: Outcome::WrongAnswer, detail, result: WRONG_ANSWER, error: WRONG_ANSWER },
     }
 }
@@ -110,7 +130,13 @@ impl Record {
         self.memory = self.memory.max(run.memory);
     }
 
-    fn failed(mut self, run: &Run, (outcome, detail): (Outcome, String), results: Vec<i32>, error: Option<i32>) -> Verdict {
+    fn failed(
+        mut self,
+        run: &Run,
+        (outcome, detail): (Outcome, String),
+        results: Vec<i32>,
+        error: Option<i32>,
+    ) -> Verdict {
         self.cpu += run.cpu;
         self.memory = self.memory.max(run.memory);
         self.verdict(outcome, detail, Some(run), GraderResult { results, error })

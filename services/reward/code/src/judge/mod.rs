@@ -29,7 +29,9 @@ pub(crate) fn program(task: &Task) -> Result<String, Box<Verdict>> {
         Answer::Program(program) => Some(program.clone()),
         Answer::Completion(completion) => crate::extract::extract(completion, task.extraction()),
     };
-    let Some(program) = program.filter(|program| !program.trim().is_empty() || matches!(task.answer, Answer::Program(_))) else {
+    let Some(program) =
+        program.filter(|program| !program.trim().is_empty() || matches!(task.answer, Answer::Program(_)))
+    else {
         return without(Outcome::NoCode, "the completion holds no program".to_owned(), &[-4], -4);
     };
     if program.len() as u64 > task.limits.source_bytes {
@@ -45,10 +47,14 @@ pub(crate) fn meaning(run: &Run) -> (Outcome, String) {
         Ending::Returned(_) => (Outcome::Pass, String::new()),
         Ending::Exited(0) => (Outcome::Pass, String::new()),
         Ending::Exited(status) => (Outcome::RuntimeError, format!("exited with status {status}")),
-        Ending::Raised(text) | Ending::NotLoaded(text) | Ending::Died(text) => (Outcome::RuntimeError, caveat::annotate(text)),
+        Ending::Raised(text) | Ending::NotLoaded(text) | Ending::Died(text) => {
+            (Outcome::RuntimeError, caveat::annotate(text))
+        }
         Ending::NotAProgram(text) => (Outcome::CompileError, caveat::annotate(text)),
         Ending::OutOfMemory => (Outcome::MemoryLimit, "memory ran out".to_owned()),
-        Ending::NoSuchFunction => (Outcome::RuntimeError, "the program has no function of the name that was asked for".to_owned()),
+        Ending::NoSuchFunction => {
+            (Outcome::RuntimeError, "the program has no function of the name that was asked for".to_owned())
+        }
         Ending::BadInput(text) => (Outcome::Invalid(Invalid::BadTests), text.clone()),
         Ending::TimeLimit => (Outcome::TimeLimit, format!("stopped after {} ms of work", run.cpu.as_millis())),
         Ending::OutputLimit => (Outcome::OutputLimit, "wrote more than allowed".to_owned()),

@@ -22,7 +22,14 @@ pub(crate) struct Report {
 }
 
 /// Runs one test.
-pub(crate) fn judge(sandbox: &Sandbox, program: &str, tests: &Tests, index: usize, budget: &Budget, cancel: &Cancel) -> Report {
+pub(crate) fn judge(
+    sandbox: &Sandbox,
+    program: &str,
+    tests: &Tests,
+    index: usize,
+    budget: &Budget,
+    cancel: &Cancel,
+) -> Report {
     let input = tests.tests()[index].input.as_bytes();
     let run = match tests.function() {
         None => sandbox.process(program.as_bytes(), Arc::from(input), budget, cancel),

@@ -125,7 +125,11 @@ impl Job {
 
     /// The verdict on a program whose threads have gone.
     pub(super) fn abandon(mut self) {
-        let verdict = Verdict::without_run(Outcome::Invalid(Invalid::Cancelled), self.task.tests.len(), "the worker is about to end");
+        let verdict = Verdict::without_run(
+            Outcome::Invalid(Invalid::Cancelled),
+            self.task.tests.len(),
+            "the worker is about to end",
+        );
         if let Some(done) = self.done.take() {
             done(verdict);
         }
@@ -141,7 +145,8 @@ impl Job {
         let invalid = counted.iter().find(|report| matches!(report.outcome, Outcome::Invalid(_)));
         let failing = invalid.or_else(|| counted.iter().find(|report| report.outcome != Outcome::Pass));
         let outcome = failing.map_or(Outcome::Pass, |report| report.outcome);
-        let mut verdict = Verdict::without_run(outcome, self.task.tests.len(), failing.map_or("", |report| &report.detail));
+        let mut verdict =
+            Verdict::without_run(outcome, self.task.tests.len(), failing.map_or("", |report| &report.detail));
         verdict.passed_tests = counted.iter().filter(|report| report.outcome == Outcome::Pass).count();
         verdict.run_tests = counted.len();
         verdict.failing_test = self.failed.filter(|_| invalid.is_none());

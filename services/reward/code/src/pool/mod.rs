@@ -47,7 +47,9 @@ impl Pool {
     /// Where the system gives no thread.
     pub fn start(interpreter: Arc<Interpreter>, settings: PoolSettings) -> std::io::Result<Self> {
         let queue = Arc::new(Queue::new(settings.queue));
-        let threads = (0..settings.workers.max(1)).map(|_| worker::start(Arc::clone(&queue), Arc::clone(&interpreter))).collect::<Result<_, _>>()?;
+        let threads = (0..settings.workers.max(1))
+            .map(|_| worker::start(Arc::clone(&queue), Arc::clone(&interpreter)))
+            .collect::<Result<_, _>>()?;
         Ok(Self { queue, threads })
     }
 

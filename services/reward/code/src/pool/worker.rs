@@ -13,8 +13,9 @@ use crate::sandbox::THREAD_STACK;
 use crate::task::Mode;
 use crate::verdict::{Invalid, Outcome, Verdict};
 
-/// A program that worked for longer may have filled the thread's stack; the thread is then replaced, which gives the memory back.
-const FILLS_STACK: Duration = Duration::from_millis(20);
+/// A program that worked for longer may have filled the thread's stack; the thread is then replaced, which gives the memory back. In
+/// this time some 30 MiB can be touched.
+const FILLS_STACK: Duration = Duration::from_millis(5);
 
 /// Starts a thread that works until the queue is closed.
 pub(super) fn start(queue: Arc<Queue>, interpreter: Arc<Interpreter>) -> std::io::Result<JoinHandle<()>> {
@@ -32,7 +33,10 @@ pub(super) fn start(queue: Arc<Queue>, interpreter: Arc<Interpreter>) -> std::io
 fn shift(queue: &Arc<Queue>, interpreter: &Arc<Interpreter>) -> Option<bool> {
     let thread = {
         let (queue, interpreter) = (Arc::clone(queue), Arc::clone(interpreter));
-        thread::Builder::new().name("evenkeel-guest".to_owned()).stack_size(THREAD_STACK).spawn(move || work(&queue, &interpreter))
+        thread::Builder::new()
+            .name("evenkeel-guest".to_owned())
+            .stack_size(THREAD_STACK)
+            .spawn(move || work(&queue, &interpreter))
     };
     match thread {
         Ok(thread) => Some(thread.join().unwrap_or(true)),
@@ -47,7 +51,8 @@ fn shift(queue: &Arc<Queue>, interpreter: &Arc<Interpreter>) -> Option<bool> {
 /// Works until the stack may be full (true) or the queue is closed (false).
 fn work(queue: &Queue, interpreter: &Interpreter) -> bool {
     while let Some((id, unit)) = queue.take() {
-        let outturn = catch_unwind(AssertUnwindSafe(|| run(interpreter, &unit))).unwrap_or_else(|_| without(&unit, Invalid::Internal, "a worker thread panicked"));
+        let outturn = catch_unwind(AssertUnwindSafe(|| run(interpreter, &unit)))
+            .unwrap_or_else(|_| without(&unit, Invalid::Internal, "a worker thread panicked"));
         let cpu = match &outturn {
             Outturn::Test(report) => report.cpu,
             Outturn::Whole(verdict) => verdict.cpu,
@@ -75,7 +80,9 @@ fn run(interpreter: &Interpreter, unit: &Unit) -> Outturn {
         Err(error) => return without(unit, Invalid::Internal, &error.to_string()),
     };
     match task.mode {
-        Mode::Strict => Outturn::Test(judge::judge_strictly(sandbox, program, &task.tests, unit.test, &budget, &unit.cancel)),
+        Mode::Strict => {
+            Outturn::Test(judge::judge_strictly(sandbox, program, &task.tests, unit.test, &budget, &unit.cancel))
+        }
         Mode::LiveCodeBench => {
             let mut verdict = judge::judge_by_grader(sandbox, program, &task.tests, &budget, &unit.cancel);
             verdict.program = Some(program.clone());

@@ -51,10 +51,15 @@ fn private_tests(text: &str, max_bytes: usize) -> Result<Vec<Test>, BadRow> {
         return list(FIELD, text);
     }
     let encoded: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let packed = STANDARD.decode(encoded).map_err(|error| wrong(format!("neither a JSON array nor base64: {error}")))?;
-    let pickle = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&packed, max_bytes).map_err(|error| match error.status {
-        miniz_oxide::inflate::TINFLStatus::HasMoreOutput => wrong(format!("inflates to more than {max_bytes} bytes")),
-        status => wrong(format!("not a zlib stream: {status:?}")),
+    let packed =
+        STANDARD.decode(encoded).map_err(|error| wrong(format!("neither a JSON array nor base64: {error}")))?;
+    let pickle = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&packed, max_bytes).map_err(|error| {
+        match error.status {
+            miniz_oxide::inflate::TINFLStatus::HasMoreOutput => {
+                wrong(format!("inflates to more than {max_bytes} bytes"))
+            }
+            status => wrong(format!("not a zlib stream: {status:?}")),
+        }
     })?;
     list(FIELD, pickled_string(&pickle).map_err(|error| wrong(error.to_string()))?)
 }
@@ -69,7 +74,9 @@ fn function(metadata: &str) -> Result<Option<String>, BadRow> {
     };
     match field(&entries, "func_name") {
         None | Some(Value::None) => Ok(None),
-        Some(Value::Text(name)) => String::from_utf8(name.clone()).map(Some).map_err(|_| wrong("func_name is not text")),
+        Some(Value::Text(name)) => {
+            String::from_utf8(name.clone()).map(Some).map_err(|_| wrong("func_name is not text"))
+        }
         Some(_) => Err(wrong("func_name is not text")),
     }
 }
@@ -82,7 +89,9 @@ fn list(column: &'static str, text: &str) -> Result<Vec<Test>, BadRow> {
     let test = |(index, row): (usize, Value)| {
         let Value::Dict(entries) = row else { return Err(wrong(format!("test {index} is not an object"))) };
         let text = |name: &str| match field(&entries, name) {
-            Some(Value::Text(text)) => String::from_utf8(text.clone()).map_err(|_| wrong(format!("test {index}: {name} is not text"))),
+            Some(Value::Text(text)) => {
+                String::from_utf8(text.clone()).map_err(|_| wrong(format!("test {index}: {name} is not text")))
+            }
             Some(_) => Err(wrong(format!("test {index}: {name} is not text"))),
             None => Err(wrong(format!("test {index} has no {name}"))),
         };

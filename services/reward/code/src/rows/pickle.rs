@@ -94,14 +94,27 @@ mod tests {
     #[test]
     fn a_pickle_that_calls_something_is_refused() {
         // pickle.dumps of an object whose __reduce__ is (os.system, ("true",))
-        let pickle = b"\x80\x04\x95\x1d\0\0\0\0\0\0\0\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x04true\x94\x85\x94R\x94.";
+        let pickle =
+            b"\x80\x04\x95\x1d\0\0\0\0\0\0\0\x8c\x05posix\x94\x8c\x06system\x94\x93\x94\x8c\x04true\x94\x85\x94R\x94.";
         assert!(pickled_string(pickle).is_err());
         assert!(pickled_string(b"cposix\nsystem\n(S'true'\ntR.").is_err());
     }
 
     #[test]
     fn cut_forged_and_endless_lengths_are_refused() {
-        for pickle in [&b""[..], b"\x80", b"\x8c\x05hi.", b"X\xff\xff\xff\xffhi.", b"\x8d\xff\xff\xff\xff\xff\xff\xff\xffhi.", b".", b"\x8c\x02hi", b"\x8c\x01\xff.", b"\x8c\x01a\x8c\x01b.", b"\x8c\x01a..", b"\x95\x01"] {
+        for pickle in [
+            &b""[..],
+            b"\x80",
+            b"\x8c\x05hi.",
+            b"X\xff\xff\xff\xffhi.",
+            b"\x8d\xff\xff\xff\xff\xff\xff\xff\xffhi.",
+            b".",
+            b"\x8c\x02hi",
+            b"\x8c\x01\xff.",
+            b"\x8c\x01a\x8c\x01b.",
+            b"\x8c\x01a..",
+            b"\x95\x01",
+        ] {
             assert!(matches!(pickled_string(pickle), Err(NotAPickledString::Shape(_))), "{pickle:?}");
         }
     }

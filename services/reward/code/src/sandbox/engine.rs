@@ -3,7 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Result, WasmBacktraceDetails};
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Result,
+    WasmBacktraceDetails,
+};
 
 /// The clock of all running guests moves this often.
 const TICK: Duration = Duration::from_millis(4);

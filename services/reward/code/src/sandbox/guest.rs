@@ -76,7 +76,11 @@ impl Guest {
             return Err(Stop::Output);
         }
         self.output_left -= length;
-        if stderr { self.stderr.extend_from_slice(bytes) } else { self.stdout.extend_from_slice(bytes) }
+        if stderr {
+            self.stderr.extend_from_slice(bytes)
+        } else {
+            self.stdout.extend_from_slice(bytes)
+        }
         Ok(())
     }
 

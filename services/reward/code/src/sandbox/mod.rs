@@ -56,9 +56,16 @@ impl Sandbox {
         wasi::link(&mut linker, component)?;
         let pre = linker.instantiate_pre(component)?;
         let export = |name: &str| {
-            component.get_export_index(None, name).ok_or_else(|| wasmtime::format_err!("the guest does not export `{name}`"))
+            component
+                .get_export_index(None, name)
+                .ok_or_else(|| wasmtime::format_err!("the guest does not export `{name}`"))
         };
-        let exports = Exports { process: export("process")?, call: export("call")?, load: export("load")?, grade: export("grade")? };
+        let exports = Exports {
+            process: export("process")?,
+            call: export("call")?,
+            load: export("load")?,
+            grade: export("grade")?,
+        };
         Ok(Self { engine: engine.clone(), pre, exports })
     }
 

@@ -2,6 +2,7 @@
 //!
 //! The tests' expected output is a text that no program can know. Every attack is judged beside an honest program, and the same
 //! honest program follows on the same threads.
+#![allow(clippy::print_stderr)]
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -25,7 +26,8 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Nothing in the input says it.
 const SECRET: &str = "8461057";
 
-const HONEST: &str = "import sys\nprint(sum(map(int, sys.stdin.read().split())), len(sys.modules) > 0, 'left' in dir(sys))";
+const HONEST: &str =
+    "import sys\nprint(sum(map(int, sys.stdin.read().split())), len(sys.modules) > 0, 'left' in dir(sys))";
 
 fn limited(program: &str, tests: &Arc<Tests>, mode: Mode) -> Task {
     let limits = Limits { cpu: CPU, memory_bytes: 128 << 20, output_bytes: 1 << 20, ..Limits::default() };
@@ -38,7 +40,8 @@ fn together(tasks: Vec<Task>) -> Vec<Verdict> {
     let count = tasks.len();
     for (index, task) in tasks.into_iter().enumerate() {
         let sender = sender.clone();
-        POOL.submit(task, Cancel::new(), move |verdict| sender.send((index, verdict)).expect("the test waits")).expect("there is room");
+        POOL.submit(task, Cancel::new(), move |verdict| sender.send((index, verdict)).expect("the test waits"))
+            .expect("there is room");
     }
     drop(sender);
     let mut verdicts: Vec<(usize, Verdict)> = receiver.into_iter().collect();

@@ -1,5 +1,5 @@
 //! The interpreter and a pool that all tests of a file share, and short ways to ask for a verdict.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::print_stderr)]
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -31,7 +31,8 @@ pub(crate) fn functional(name: &str, cases: &[(&str, &str)]) -> Arc<Tests> {
 }
 
 fn tests(kind: Kind, cases: &[(&str, &str)], name: Option<&str>) -> Arc<Tests> {
-    let cases = cases.iter().map(|(input, output)| Test { kind, input: (*input).to_owned(), output: (*output).to_owned() });
+    let cases =
+        cases.iter().map(|(input, output)| Test { kind, input: (*input).to_owned(), output: (*output).to_owned() });
     Arc::new(Tests::new(cases.collect(), name.map(str::to_owned)).expect("the tests are well formed"))
 }
 
@@ -63,7 +64,10 @@ pub(crate) fn rows(name: &str) -> Vec<serde_json::Value> {
         eprintln!("skipped: {} is not there", path.display());
         return Vec::new();
     };
-    text.lines().filter(|line| !line.trim().is_empty()).map(|line| serde_json::from_str(line).expect("the data is JSON")).collect()
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| serde_json::from_str(line).expect("the data is JSON"))
+        .collect()
 }
 
 /// The tests of a LiveCodeBench row.

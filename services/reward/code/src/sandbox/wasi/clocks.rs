@@ -33,7 +33,9 @@ pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -
     match (interface, name) {
         ("wasi:clocks/monotonic-clock", "now") => instance.func_wrap(name, |store, ()| Ok((now(&store),)))?,
         ("wasi:clocks/monotonic-clock", "resolution") => instance.func_wrap(name, |_, ()| Ok((RESOLUTION_NS,)))?,
-        ("wasi:clocks/monotonic-clock", "subscribe-instant") => instance.func_wrap(name, |store, (at,): (u64,)| alarm(store, at))?,
+        ("wasi:clocks/monotonic-clock", "subscribe-instant") => {
+            instance.func_wrap(name, |store, (at,): (u64,)| alarm(store, at))?
+        }
         ("wasi:clocks/monotonic-clock", "subscribe-duration") => {
             instance.func_wrap(name, |store, (after,): (u64,)| {
                 let at = now(&store).saturating_add(after);

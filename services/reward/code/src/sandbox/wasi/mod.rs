@@ -50,7 +50,9 @@ fn resource(instance: &mut Instance<'_>, name: &str) -> Result<()> {
         "pollable" => ResourceType::host::<clocks::Alarm>(),
         "error" => ResourceType::host::<streams::Error>(),
         // Never handed out: they only have to differ.
-        other => ResourceType::host_dynamic(other.bytes().fold(0, |hash: u32, byte| hash.wrapping_mul(31).wrapping_add(byte.into()))),
+        other => ResourceType::host_dynamic(
+            other.bytes().fold(0, |hash: u32, byte| hash.wrapping_mul(31).wrapping_add(byte.into())),
+        ),
     };
     instance.resource(name, ty, |_, _| Ok(()))
 }

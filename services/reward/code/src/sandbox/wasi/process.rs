@@ -11,7 +11,9 @@ const MAX_RANDOM_BYTES: u64 = 1 << 24;
 
 pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -> Result<bool> {
     match (interface, name) {
-        ("wasi:cli/environment", "get-environment") => instance.func_wrap(name, |_, ()| Ok((Vec::<(String, String)>::new(),)))?,
+        ("wasi:cli/environment", "get-environment") => {
+            instance.func_wrap(name, |_, ()| Ok((Vec::<(String, String)>::new(),)))?
+        }
         ("wasi:cli/environment", "get-arguments") => instance.func_wrap(name, |_, ()| Ok((Vec::<String>::new(),)))?,
         ("wasi:cli/environment", "initial-cwd") => instance.func_wrap(name, |_, ()| Ok((None::<String>,)))?,
         ("wasi:cli/terminal-stdin" | "wasi:cli/terminal-stdout" | "wasi:cli/terminal-stderr", _) => {
@@ -32,7 +34,8 @@ pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -
             })?;
         }
         ("wasi:cli/exit", "exit-with-code") => {
-            instance.func_wrap(name, |_, (code,): (u8,)| -> Result<()> { Err(Stop::Exited(i32::from(code)).into()) })?;
+            instance
+                .func_wrap(name, |_, (code,): (u8,)| -> Result<()> { Err(Stop::Exited(i32::from(code)).into()) })?;
         }
         ("wasi:random/random" | "wasi:random/insecure", "get-random-bytes" | "get-insecure-random-bytes") => {
             instance.func_wrap(name, |mut store, (length,): (u64,)| {

@@ -34,8 +34,12 @@ type Answer<T> = Result<(Result<T, StreamError>,)>;
 pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -> Result<bool> {
     match (interface, name) {
         ("wasi:cli/stdin", "get-stdin") => instance.func_wrap(name, |_, ()| Ok((Resource::<Input>::new_own(0),)))?,
-        ("wasi:cli/stdout", "get-stdout") => instance.func_wrap(name, |_, ()| Ok((Resource::<Output>::new_own(STDOUT),)))?,
-        ("wasi:cli/stderr", "get-stderr") => instance.func_wrap(name, |_, ()| Ok((Resource::<Output>::new_own(STDERR),)))?,
+        ("wasi:cli/stdout", "get-stdout") => {
+            instance.func_wrap(name, |_, ()| Ok((Resource::<Output>::new_own(STDOUT),)))?
+        }
+        ("wasi:cli/stderr", "get-stderr") => {
+            instance.func_wrap(name, |_, ()| Ok((Resource::<Output>::new_own(STDERR),)))?
+        }
         ("wasi:io/streams", name) => return stream(instance, name),
         _ => return Ok(false),
     }
@@ -47,11 +51,15 @@ fn stream(instance: &mut Instance<'_>, name: &str) -> Result<bool> {
         "[method]input-stream.read" | "[method]input-stream.blocking-read" => instance.func_wrap(name, read)?,
         "[method]input-stream.subscribe" => instance.func_wrap(name, |_, (_,): (Resource<Input>,)| ready())?,
         "[method]output-stream.subscribe" => instance.func_wrap(name, |_, (_,): (Resource<Output>,)| ready())?,
-        "[method]output-stream.check-write" => instance.func_wrap(name, |_, (_,): (Resource<Output>,)| accept(WRITE_BYTES))?,
+        "[method]output-stream.check-write" => {
+            instance.func_wrap(name, |_, (_,): (Resource<Output>,)| accept(WRITE_BYTES))?
+        }
         "[method]output-stream.flush" | "[method]output-stream.blocking-flush" => {
             instance.func_wrap(name, |_, (_,): (Resource<Output>,)| accept(()))?;
         }
-        "[method]output-stream.write" | "[method]output-stream.blocking-write-and-flush" => instance.func_wrap(name, write)?,
+        "[method]output-stream.write" | "[method]output-stream.blocking-write-and-flush" => {
+            instance.func_wrap(name, write)?
+        }
         _ => return Ok(false),
     }
     Ok(true)
