@@ -20,6 +20,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import resource
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 CORES = os.cpu_count() or 1
+
+# A program whose tests take longer natively is no short one, whatever it takes in the guest.
+SHORT_CPU_S = 0.2
 
 READER = """import sys
 from collections import Counter
@@ -74,13 +78,28 @@ def load(data: Path, programs: int) -> dict:
             if program["passed"] and len(short) < programs:
                 code = program["completion"].split("```python\n")[-1].rsplit("```", 1)[0]
                 short.append({"program": code, "inputs": inputs(row["question"])})
+    groups = {"short": [], "long": []}
+    for row in short:
+        groups["short" if native_cpu(row) <= SHORT_CPU_S else "long"].append(row)
     heavy = [{"program": READER, "inputs": inputs(row["question"])} for row in rows(data / "codecontests.jsonl")]
-    return {"groups": {"short": short, "heavy": heavy}, "kernels": KERNELS}
+    groups["heavy"] = heavy
+    return {"groups": {name: rows for name, rows in groups.items() if rows}, "kernels": KERNELS}
+
+
+def native_cpu(row: dict) -> float:
+    """CPU seconds of one native process for each of a program's tests, its start included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    for text in row["inputs"]:
+        subprocess.run([sys.executable, "-I", "-c", row["program"]], input=text.encode(), capture_output=True, timeout=60)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / len(row["inputs"])
 
 
 def process_per_test(programs: list) -> float:
     def run(job):
-        subprocess.run([sys.executable, "-I", job[0]], input=job[1].encode(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+        ended = subprocess.run([sys.executable, "-I", job[0]], input=job[1].encode(), capture_output=True, timeout=60)
+        if ended.returncode:
+            raise RuntimeError(f"a program of the bench failed: {ended.stderr.decode()[-300:]}")
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(CORES) as pool:
         jobs = []
@@ -106,10 +125,15 @@ def _all_tests(row: dict, result) -> None:
 
 def _graders_way(row: dict) -> None:
     manager = multiprocessing.Manager()
-    process = multiprocessing.Process(target=_all_tests, args=(row, manager.list()))
+    # Named here, so that it lives as long as the child appends to it.
+    outputs = manager.list()
+    process = multiprocessing.Process(target=_all_tests, args=(row, outputs))
     process.start()
     process.join(600)
+    ran = len(outputs)
     manager.shutdown()
+    if process.exitcode != 0 or ran != len(row["inputs"]):
+        raise RuntimeError(f"{ran} of {len(row['inputs'])} tests ran in the grader's way (exit code {process.exitcode})")
 
 
 def graders_way(programs: list) -> float:
@@ -141,7 +165,8 @@ def main() -> None:
         json.dump(work, file)
         file.flush()
         ours = json.loads(subprocess.run([options.binary, file.name], check=True, stdout=subprocess.PIPE, text=True).stdout)
-    result = {"python": sys.version.split()[0], "cores": CORES, "evenkeel": ours, "groups": {}, "kernels": {}}
+    print(f"load of the machine at the beginning: {os.getloadavg()[0]:.2f} on {CORES} cores; above 0.5 believe nothing", flush=True)
+    result = {"load_at_start": os.getloadavg()[0], "python": sys.version.split()[0], "cores": CORES, "evenkeel": ours, "groups": {}, "kernels": {}}
     for name, programs in work["groups"].items():
         tests = sum(len(row["inputs"]) for row in programs)
         per_core = lambda wall: tests / wall / CORES

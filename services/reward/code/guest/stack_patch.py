@@ -71,11 +71,10 @@ def _segments(data_section: bytes):
 
 
 def _reserved(segments: list[tuple[int, bytes]]) -> int:
-    """The address of the reserved array, from the marks at its ends."""
-    mark = bytes(200 + index for index in range(MARK))
-    begins = {address + content.find(mark) for address, content in segments if mark in content}
-    ends = {address + content.find(mark[::-1]) for address, content in segments if mark[::-1] in content}
-    [low] = [low for low in begins if low + SIZE - MARK in ends]
+    """The address of the reserved array, from the mark at its low end."""
+    rising = bytes(200 + index for index in range(MARK))
+    mark = rising + rising[::-1]
+    [low] = [address + content.find(mark) for address, content in segments if mark in content]
     return low
 
 

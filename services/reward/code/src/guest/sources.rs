@@ -5,8 +5,13 @@ use sha2::{Digest, Sha256};
 /// The builder.
 pub(super) const COMPONENTIZER: &str = "componentize-py==0.25.1";
 
-/// Hashes of the builder's wheels, one for each platform: pip takes no other.
-pub(super) const WHEELS: [&str; 1] = ["8623cd8cab8453cb0cd8bf03f3c7103420d06f2f3d360186a280a70a1ca5e89f"];
+/// Hashes of the builder's wheels for Linux (x86-64, ARM) and macOS (ARM, x86-64): pip takes no other.
+pub(super) const WHEELS: [&str; 4] = [
+    "8623cd8cab8453cb0cd8bf03f3c7103420d06f2f3d360186a280a70a1ca5e89f",
+    "7b6a87c520358166843af0daa86d2312d7af4cbcbbf1e598951085cf7f2991ca",
+    "a556991534cc496207a9d2ca733c4b0f17ed38ef56a8d6b5f1847fdf1225dd1b",
+    "65fbc4a94df1de8acf7da50a1f5ed1711230188844e53e6332d99029be4e0afa",
+];
 
 /// What the guest can be asked for.
 pub(super) const WIT: (&str, &str) = ("sandbox.wit", include_str!("../../guest/wit/sandbox.wit"));
