@@ -27,7 +27,9 @@ pub(crate) fn of_answer(text: &str) -> Option<char> {
 /// Without commands that only change the look, their braces, and delimiters.
 fn bare(text: &str) -> String {
     let mut bare = text.trim().to_owned();
-    for command in ["\\textbf", "\\textrm", "\\text", "\\mathrm", "\\mathbf", "\\mbox", "\\left", "\\right", "\\ ", "\\,"] {
+    for command in
+        ["\\textbf", "\\textrm", "\\text", "\\mathrm", "\\mathbf", "\\mbox", "\\left", "\\right", "\\ ", "\\,"]
+    {
         if bare.contains(command) {
             bare = bare.replace(command, "");
         }

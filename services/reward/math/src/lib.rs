@@ -43,9 +43,9 @@ mod unit;
 mod value;
 mod verdict;
 
+pub use expr::Expr;
 pub use fuel::{Fuel, OutOfFuel};
 pub use gold::{BadGold, Gold, Submission, check};
-pub use expr::Expr;
 pub use lint::{Finding, lint};
 pub use number::{Huge, MAX_EXACT_DIGITS, Magnitude, Number, Written};
 pub use policy::{

@@ -16,14 +16,21 @@ pub struct Relation {
 /// How two members are related.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
+    /// `=`
     Equal,
+    /// `≠`
     NotEqual,
+    /// `<`
     Less,
+    /// `≤`
     LessOrEqual,
+    /// `>`
     Greater,
+    /// `≥`
     GreaterOrEqual,
     /// A member of a set.
     In,
+    /// Close to.
     Approximately,
     /// Congruent, or identical.
     Congruent,

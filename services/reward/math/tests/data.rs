@@ -73,7 +73,9 @@ fn labelled_pairs_are_judged_as_expected() {
             rewarded.push(id.to_owned());
         }
     }
-    println!("{right} of {forced} as expected, {rewarded:?} wrongly rewarded; {policies_right} of {policies} by policy");
+    println!(
+        "{right} of {forced} as expected, {rewarded:?} wrongly rewarded; {policies_right} of {policies} by policy"
+    );
     println!("{}", differ.join("\n"));
     assert!(right * 1000 >= forced * 985, "{differ:#?}");
     assert!(rewarded.len() <= 2, "{rewarded:?}");
@@ -102,11 +104,23 @@ fn gold_answers_equal_themselves() {
 /// A gold answer that is an integer or a fraction of two, in other spellings, and answers that are near it.
 fn variants(gold: &str) -> Option<(Vec<String>, Vec<String>)> {
     let is_grouped = gold.split(',').skip(1).all(|group| group.len() == 3);
-    if let Ok(n) = gold.replace(',', "").parse::<i64>()
+    if let Ok(n) = gold.trim_end_matches(".0").replace(',', "").parse::<i64>()
         && is_grouped
     {
-        let equal = vec![format!("{n}.0"), format!("x={n}"), format!("{n}.00"), format!("\\frac{{{}}}{{2}}", 2 * n), format!("${n}$")];
-        let different = vec![(n + 1).to_string(), (n - 1).to_string(), format!("{n}.5"), format!("{}", 10 * n + 10), format!("\\sqrt{{{}}}", n * n + 1)];
+        let equal = vec![
+            format!("{n}.0"),
+            format!("x={n}"),
+            format!("{n}.00"),
+            format!("\\frac{{{}}}{{2}}", 2 * n),
+            format!("${n}$"),
+        ];
+        let different = vec![
+            (n + 1).to_string(),
+            (n - 1).to_string(),
+            format!("{n}.5"),
+            format!("{}", 10 * n + 10),
+            format!("\\sqrt{{{}}}", n * n + 1),
+        ];
         return Some((equal, different));
     }
     let inner = gold.strip_prefix("\\frac{").or_else(|| gold.strip_prefix("\\dfrac{"))?;
@@ -118,7 +132,8 @@ fn variants(gold: &str) -> Option<(Vec<String>, Vec<String>)> {
         format!("\\frac{{{}}}{{{}}}", 3 * above, 3 * below),
         format!("x = \\tfrac{{{above}}}{{{below}}}"),
     ];
-    let different = vec![format!("{}/{below}", above + 1), format!("{above}/{}", below + 1), format!("-{above}/{below}")];
+    let different =
+        vec![format!("{}/{below}", above + 1), format!("{above}/{}", below + 1), format!("-{above}/{below}")];
     Some((equal, different))
 }
 

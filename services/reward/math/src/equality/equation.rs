@@ -1,8 +1,8 @@
 //! Equations: the same assignment, or the same up to a constant factor.
 
 use super::{compare as compare_values, is_equal, relation};
-use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, evaluate};
 use crate::evaluate::real::Precision;
+use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, evaluate};
 use crate::expr::{Builder, Expr, Node};
 use crate::{Fuel, Policy, Reason, Value};
 

@@ -36,9 +36,9 @@ pub fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -
         (Value::Text(text), Value::Expr(expr)) | (Value::Expr(expr), Value::Text(text)) => {
             text::compare_spelled(text, expr, policy)
         }
-        (Value::List(gold), Value::List(answer)) => list::compare(gold, answer, policy, fuel),
         // Whatever it is, what was understood in the same way is the same.
         _ if gold == answer => same(gold),
+        (Value::List(gold), Value::List(answer)) => list::compare(gold, answer, policy, fuel),
         (Value::Relation(_), _) | (_, Value::Relation(_)) => relation::compare(gold, answer, policy, fuel),
         (Value::Region(_), _) | (_, Value::Region(_)) => region::compare(gold, answer, policy, fuel),
         (Value::Matrix(_), _) | (_, Value::Matrix(_)) => tuple::compare_matrix(gold, answer, policy, fuel),

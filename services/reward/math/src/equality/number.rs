@@ -111,7 +111,9 @@ fn readings(gold: &Reading, answer: &Reading, policy: &Policy) -> Reason {
         (None, Some(_)) => (answer, ANSWER_DIGITS),
     };
     let places = decimal.places().unwrap_or(0);
-    if places > MAX_ROUNDED_PLACES || !stands_for(&decimal.value, if std::ptr::eq(decimal, gold) { &answer.value } else { &gold.value }, places) {
+    if places > MAX_ROUNDED_PLACES
+        || !stands_for(&decimal.value, if std::ptr::eq(decimal, gold) { &answer.value } else { &gold.value }, places)
+    {
         return Reason::DifferentNumber;
     }
     if decimal.significant_places() >= digits { Reason::EqualRounded } else { Reason::TooFewDigits }

@@ -7,7 +7,11 @@ use crate::{Fuel, Policy, Reason, Value};
 pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
         (Value::Time(gold), Value::Time(answer)) => {
-            if gold.seconds == answer.seconds { Reason::EqualRatio } else { Reason::DifferentNumber }
+            if gold.seconds == answer.seconds {
+                Reason::EqualRatio
+            } else {
+                Reason::DifferentNumber
+            }
         }
         (Value::Time(time), Value::Ratio(ratio)) => proportional(&time.ratio, ratio, policy, fuel),
         (Value::Ratio(ratio), Value::Time(time)) => proportional(ratio, &time.ratio, policy, fuel),

@@ -57,7 +57,11 @@ fn alike(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Re
         if a.len() != b.len() {
             return Reason::DifferentRegion;
         }
-        a.iter().zip(b).map(|(a, b)| alike(a, b, policy, fuel)).find(|reason| !is_equal(*reason)).unwrap_or(Reason::EqualRegion)
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| alike(a, b, policy, fuel))
+            .find(|reason| !is_equal(*reason))
+            .unwrap_or(Reason::EqualRegion)
     };
     match (gold, answer) {
         (Region::Reals, Region::Reals) => Reason::EqualRegion,
@@ -98,11 +102,20 @@ pub(super) fn compare_relation(
             None => return Some(Reason::DifferentKind),
         },
     };
-    Some(if relation_is_answer { regions(&other, &region, policy, fuel) } else { regions(&region, &other, policy, fuel) })
+    Some(if relation_is_answer {
+        regions(&other, &region, policy, fuel)
+    } else {
+        regions(&region, &other, policy, fuel)
+    })
 }
 
 /// Two relations that are solved for the same quantity.
-pub(super) fn compare_relations(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
+pub(super) fn compare_relations(
+    gold: &Relation,
+    answer: &Relation,
+    policy: &Policy,
+    fuel: &mut Fuel,
+) -> Option<Reason> {
     let (gold, answer) = (solved(gold)?, solved(answer)?);
     if gold.name != answer.name {
         return Some(Reason::DifferentRelation);

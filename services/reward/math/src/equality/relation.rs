@@ -80,7 +80,8 @@ fn numbers(gold: &Value, relation: &Relation, policy: &Policy, fuel: &mut Fuel) 
     if !relation.members.iter().all(is_number) || relation.signs.iter().any(|sign| *sign != Sign::Equal) {
         return Reason::DifferentKind;
     }
-    let agree = pairwise(rest.iter().map(|member| (first, member)), Reason::EqualRelation, Reason::FalseChain, policy, fuel);
+    let agree =
+        pairwise(rest.iter().map(|member| (first, member)), Reason::EqualRelation, Reason::FalseChain, policy, fuel);
     if is_equal(agree) { compare_values(gold, first, policy, fuel) } else { agree }
 }
 

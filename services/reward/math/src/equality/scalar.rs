@@ -1,8 +1,8 @@
 //! Scalars: exactly, then modulo two primes, then in enclosures, and at last as decimals that were rounded.
 
 use super::{is_equal, number};
-use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, Surd, evaluate, exact};
 use crate::evaluate::real::Precision;
+use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, Surd, evaluate, exact};
 use crate::expr::{Constant, Expr, Function, Node};
 use crate::{Decimals, Fuel, Magnitude, Number, Policy, Reason, Value, Written};
 
@@ -66,7 +66,10 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
         }
     }
     let reason = reason.unwrap_or_else(|| identity(&gold_expr, &answer_expr, fuel));
-    if is_equal(reason) || policy.decimals == Decimals::Exact || !has_decimals(&gold_expr) && !has_decimals(&answer_expr) {
+    if is_equal(reason)
+        || policy.decimals == Decimals::Exact
+        || !has_decimals(&gold_expr) && !has_decimals(&answer_expr)
+    {
         return reason;
     }
     match rounded(&gold_expr, &answer_expr, fuel) {
@@ -192,6 +195,8 @@ fn agreement(gold: &Expr, answer: &Expr, setting: Setting, fuel: &mut Fuel) -> F
             Ok(false) => return Found::Different,
             Err(Fault::OutOfFuel) => return Found::Unknown(Reason::OutOfFuel),
             Err(Fault::Unsupported) => return Found::Unknown(Reason::Unsupported),
+            // Other points hardly make it smaller.
+            Err(Fault::TooLarge) if why == Reason::TooLarge => break,
             Err(Fault::TooLarge) => why = Reason::TooLarge,
             Err(Fault::Undefined | Fault::Vague) => {}
         }

@@ -36,6 +36,10 @@ pub(crate) trait Algebra {
 
     /// Steps of fuel of one operation.
     fn cost(&self) -> usize;
+    /// Further steps of a division.
+    fn division(&self) -> usize {
+        0
+    }
     /// Further steps where the values are long.
     fn weight(&self, _a: &Self::Value, _b: &Self::Value) -> usize {
         0
@@ -49,8 +53,13 @@ pub(crate) trait Algebra {
     fn multiply(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Fault>;
     fn divide(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Fault>;
     /// `exact` is the exponent where it was written as a number.
-    fn power(&mut self, a: &Self::Value, b: &Self::Value, exact: Option<&RBig>, fuel: &mut Fuel)
-    -> Result<Self::Value, Fault>;
+    fn power(
+        &mut self,
+        a: &Self::Value,
+        b: &Self::Value,
+        exact: Option<&RBig>,
+        fuel: &mut Fuel,
+    ) -> Result<Self::Value, Fault>;
     fn call(&mut self, function: Function, a: &Self::Value, fuel: &mut Fuel) -> Result<Self::Value, Fault>;
     fn call2(
         &mut self,
@@ -111,7 +120,8 @@ impl<A: Algebra> Run<'_, '_, A> {
         }
         match &expr.nodes()[at] {
             Node::Literal(number) => {
-                fuel.spend(number.cost(number))?;
+                let division = if number.exact().is_some_and(RBig::is_int) { 0 } else { self.algebra.division() };
+                fuel.spend(number.cost(number) + division)?;
                 self.algebra.literal(number)
             }
             Node::Constant(constant) => self.algebra.constant(*constant),
@@ -122,7 +132,10 @@ impl<A: Algebra> Run<'_, '_, A> {
             Node::Negate(a) => self.algebra.negate(value(a)?),
             Node::Add(a, b) => self.algebra.add(value(a)?, value(b)?),
             Node::Multiply(a, b) => self.algebra.multiply(value(a)?, value(b)?),
-            Node::Divide(a, b) => self.algebra.divide(value(a)?, value(b)?),
+            Node::Divide(a, b) => {
+                fuel.spend(self.algebra.division())?;
+                self.algebra.divide(value(a)?, value(b)?)
+            }
             Node::Power(a, b) => {
                 let exact = match &expr.nodes()[*b as usize] {
                     Node::Literal(number) => number.exact(),

@@ -45,7 +45,7 @@ impl Complex {
         Self { re: self.re.negated(), im: self.im.as_ref().map(Real::negated) }
     }
 
-    pub(super) fn conjugate(&self) -> Self {
+    fn conjugate(&self) -> Self {
         Self { re: self.re.clone(), im: self.im.as_ref().map(Real::negated) }
     }
 }

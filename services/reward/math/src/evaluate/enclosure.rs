@@ -39,11 +39,27 @@ impl Enclosure<'_> {
     }
 
     fn sqrt(&mut self, a: &Complex) -> Result<Complex> {
-        if self.setting.complex { self.precision.sqrt_complex(a) } else { self.precision.sqrt(Self::real(a)?).map(Into::into) }
+        if self.setting.complex {
+            self.precision.sqrt_complex(a)
+        } else {
+            self.precision.sqrt(Self::real(a)?).map(Into::into)
+        }
     }
 
     fn ln(&mut self, a: &Complex) -> Result<Complex> {
-        if self.setting.complex { self.precision.ln_complex(a) } else { self.precision.ln(Self::real(a)?).map(Into::into) }
+        if self.setting.complex {
+            self.precision.ln_complex(a)
+        } else {
+            self.precision.ln(Self::real(a)?).map(Into::into)
+        }
+    }
+
+    /// Steps of a power series: as many multiplications as bits, nearly, each of so many words.
+    fn series(&self) -> usize {
+        let bits = self.precision.bits;
+        let real = 4 * bits + bits * bits / 256;
+        // Complex functions are made of several real ones.
+        if self.setting.complex { 3 * real } else { real }
     }
 
     /// `above/below` of the two values.
@@ -150,7 +166,7 @@ impl Algebra for Enclosure<'_> {
     type Value = Complex;
 
     fn cost(&self) -> usize {
-        4 + self.precision.bits / 16
+        8 + self.precision.bits / 8
     }
 
     fn literal(&mut self, number: &Number) -> Result<Complex> {
@@ -177,7 +193,7 @@ impl Algebra for Enclosure<'_> {
     fn constant(&mut self, constant: Constant) -> Result<Complex> {
         match constant {
             Constant::Pi => self.precision.pi().map(Into::into),
-            Constant::E => self.precision.exp(&Real::integer(1)).map(Into::into),
+            Constant::E => self.precision.e().map(Into::into),
             Constant::I if self.setting.complex => Ok(Complex::imaginary_unit()),
             Constant::I => Err(Fault::Undefined),
         }
@@ -204,7 +220,7 @@ impl Algebra for Enclosure<'_> {
     }
 
     fn power(&mut self, a: &Complex, b: &Complex, exact: Option<&RBig>, fuel: &mut Fuel) -> Result<Complex> {
-        fuel.spend(self.precision.bits / 4)?;
+        fuel.spend(self.series())?;
         if b.im.is_none()
             && let Some(exponent) = b.re.as_integer()
         {
@@ -228,8 +244,7 @@ impl Algebra for Enclosure<'_> {
     }
 
     fn call(&mut self, function: Function, a: &Complex, fuel: &mut Fuel) -> Result<Complex> {
-        // Series, a multiplication for some bits each.
-        fuel.spend(self.precision.bits / 2)?;
+        fuel.spend(self.series())?;
         let small = || self.as_integer(a).filter(|n| (0..=MAX_FACTORIAL).contains(n)).ok_or(Fault::Unsupported);
         match function {
             Function::Sqrt => self.sqrt(a),
@@ -262,7 +277,6 @@ impl Algebra for Enclosure<'_> {
                 let n = small()?;
                 self.product((0..n).step_by(2).map(|step| n - step), fuel)
             }
-            Function::Conjugate => Ok(a.conjugate()),
             Function::RealPart => Ok(a.re.clone().into()),
             Function::ImaginaryPart => Ok(a.imaginary().into()),
             _ => Err(Fault::Unsupported),
@@ -270,7 +284,7 @@ impl Algebra for Enclosure<'_> {
     }
 
     fn call2(&mut self, function: Function, a: &Complex, b: &Complex, fuel: &mut Fuel) -> Result<Complex> {
-        fuel.spend(self.precision.bits / 2)?;
+        fuel.spend(2 * self.series())?;
         match function {
             Function::LogBase => {
                 let (above, below) = (self.ln(a)?, self.ln(b)?);

@@ -131,8 +131,10 @@ impl Algebra for Exact {
     }
 
     fn weight(&self, a: &Surd, b: &Surd) -> usize {
-        let (a, b) = (a.bits() / 64, b.bits() / 64);
-        a + b + a * b / 8
+        let words = (a.bits() + b.bits()) / 64;
+        // Fractions are reduced, and that is more work than any sum or product.
+        let is_whole = |value: &Surd| value.as_rational().is_some_and(|value| value.is_int());
+        if is_whole(a) && is_whole(b) { words + words * words / 64 } else { words + words * words / 8 }
     }
 
     fn literal(&mut self, number: &Number) -> Result<Surd, Fault> {
@@ -207,7 +209,7 @@ impl Algebra for Exact {
                 let n = small()?;
                 Self::product((0..n).step_by(2).map(|step| n - step), fuel)
             }
-            Function::Conjugate | Function::RealPart => Ok(Surd::rational(value)),
+            Function::RealPart => Ok(Surd::rational(value)),
             Function::ImaginaryPart => Ok(Surd::rational(RBig::ZERO)),
             _ => Err(Fault::Unsupported),
         }

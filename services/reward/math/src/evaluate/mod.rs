@@ -1,14 +1,14 @@
 //! Evaluation of expressions in several domains: exactly, modulo primes, and in enclosures of growing precision.
 
 mod algebra;
+mod complex;
 mod enclosure;
+mod exact;
 mod modular;
 mod points;
 mod prime;
 pub(crate) mod real;
-mod complex;
 mod surd;
-mod exact;
 
 pub(crate) use algebra::{Fault, evaluate};
 pub(crate) use enclosure::{Enclosure, Setting};

@@ -105,6 +105,11 @@ impl Algebra for Modular<'_> {
         2
     }
 
+    fn division(&self) -> usize {
+        // Two inverses, which are powers.
+        250
+    }
+
     fn literal(&mut self, number: &Number) -> Result<Residue, Fault> {
         Self::rational(number.exact().ok_or(Fault::TooLarge)?)
     }
@@ -157,7 +162,7 @@ impl Algebra for Modular<'_> {
     }
 
     fn power(&mut self, a: &Residue, b: &Residue, _: Option<&RBig>, fuel: &mut Fuel) -> Result<Residue, Fault> {
-        fuel.spend(60)?;
+        fuel.spend(250)?;
         let exponent = b.exponent.ok_or(Fault::Unsupported)?;
         if a.value.contains(&0) && b.small.is_none_or(|small| small <= 0) {
             return Err(Fault::Undefined);

@@ -9,6 +9,9 @@ use crate::{Magnitude, Number, Written};
 /// Most nodes of an expression.
 pub(crate) const MAX_NODES: usize = 4096;
 
+/// Most variables of an expression, which are looked up one by one.
+const MAX_NAMES: usize = 128;
+
 /// An expression in the making. Nodes that are added last are on top; the root is the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
@@ -28,7 +31,7 @@ impl Builder {
 
     /// Whether there are more nodes than an expression may have.
     pub(crate) fn is_full(&self) -> bool {
-        self.nodes.len() >= MAX_NODES
+        self.nodes.len() >= MAX_NODES || self.names.len() > MAX_NAMES
     }
 
     pub(crate) fn push(&mut self, node: Node) -> NodeId {

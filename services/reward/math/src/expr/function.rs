@@ -42,7 +42,6 @@ pub(crate) enum Function {
     Lcm,
     Min,
     Max,
-    Conjugate,
     RealPart,
     ImaginaryPart,
 }
@@ -127,7 +126,6 @@ impl Function {
             Self::DoubleFactorial => "doublefactorial",
             Self::Binomial => "binom",
             Self::Modulo => "mod",
-            Self::Conjugate => "conj",
             Self::Ceiling => "ceil",
             known => NAMES.iter().find(|(_, function)| *function == known).map_or("?", |(name, _)| name),
         }

@@ -38,7 +38,13 @@ pub(crate) enum Node {
     /// Begins the term of a [`Node::Fold`], which stands at the index: everything between is evaluated by it alone.
     Term(NodeId),
     /// A sum or product over a range of integers; the term is what lies between `begin`, a [`Node::Term`], and this node.
-    Fold { product: bool, variable: u32, from: NodeId, to: NodeId, begin: NodeId },
+    Fold {
+        product: bool,
+        variable: u32,
+        from: NodeId,
+        to: NodeId,
+        begin: NodeId,
+    },
 }
 
 /// Numbers with a name.

@@ -139,7 +139,9 @@ fn neighbour_before_name(text: &str, start: usize) -> Option<Span> {
 fn strip_separators(mut text: &str) -> &str {
     loop {
         let trimmed = text.trim_end();
-        let stripped = [",", ";", "$", "\\[", "\\]", "\\(", "\\)", "\\quad", "\\qquad", "\\,", "\\;"].iter().find_map(|mark| trimmed.strip_suffix(mark));
+        let stripped = [",", ";", "$", "\\[", "\\]", "\\(", "\\)", "\\quad", "\\qquad", "\\,", "\\;"]
+            .iter()
+            .find_map(|mark| trimmed.strip_suffix(mark));
         match stripped.or_else(|| strip_conjunction(trimmed)).or_else(|| strip_text_conjunction(trimmed)) {
             Some(rest) => text = rest,
             None => return trimmed,

@@ -100,7 +100,9 @@ const SENTENCE_WORDS: usize = 4;
 pub(super) fn is_sentence(answer: &str) -> bool {
     let is_word = |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
     answer.split_whitespace().filter(is_word).nth(SENTENCE_WORDS - 1).is_some()
-        || answer.split_once(" is ").is_some_and(|(before, _)| before.split_whitespace().filter(is_word).nth(1).is_some())
+        || answer
+            .split_once(" is ")
+            .is_some_and(|(before, _)| before.split_whitespace().filter(is_word).nth(1).is_some())
 }
 
 /// Whether nothing that follows belongs to the answer.

@@ -14,8 +14,8 @@ mod structure;
 mod text;
 mod token;
 
-pub(crate) use shape::region_of;
 use shape::Shaper;
+pub(crate) use shape::region_of;
 use structure::Tokens;
 
 use crate::{Fuel, Number, OutOfFuel, Value};

@@ -21,8 +21,7 @@ impl Numeral<'_> {
 }
 
 /// Marks between groups of three digits, those with a common beginning the longest first.
-const SEPARATORS: [&str; 12] =
-    [",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\!", "\\ ", ",", "~", " {,}", " {, }", " "];
+const SEPARATORS: [&str; 12] = [",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\!", "\\ ", ",", "~", " {,}", " {, }", " "];
 
 /// The numeral that the text begins with, and its length. `None` where it begins with none. The text must not continue a numeral
 /// that began before.

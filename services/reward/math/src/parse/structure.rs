@@ -92,9 +92,10 @@ impl<'a> Tokens<'a> {
         0..self.kinds.len()
     }
 
-    /// The token at an index of a range that this gave.
+    /// The token at an index. Behind the last one there is a token that nothing is made of.
     pub(super) fn kind(&self, at: usize) -> &Kind<'a> {
-        &self.kinds[at]
+        static NOTHING: Kind<'static> = Kind::Symbol('\0');
+        self.kinds.get(at).unwrap_or(&NOTHING)
     }
 
     /// Index of the partner of an opening bracket, where it lies in front of `end`.

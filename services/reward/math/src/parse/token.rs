@@ -62,7 +62,7 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
             }
             _ => (character(first), first.len_utf8()),
         };
-        fuel.spend(1)?;
+        fuel.spend(3)?;
         match kind {
             Kind::Begin(_) => environments += 1,
             Kind::End(_) => environments = environments.saturating_sub(1),
@@ -82,7 +82,8 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
 /// Length of the letters that the text begins with. `orW` behind a number is a conjunction and a name.
 fn word(text: &str) -> usize {
     let end = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
-    let is_joined = |word: &str| text[..end].strip_prefix(word).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()));
+    let is_joined =
+        |word: &str| text[..end].strip_prefix(word).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()));
     ["and", "or"].iter().find(|word| is_joined(word)).map_or(end, |word| word.len())
 }
 
@@ -112,7 +113,9 @@ fn after_operand(last: Option<&Kind<'_>>) -> bool {
 
 /// A comparison of one or two characters.
 fn comparison(text: &str) -> (Kind<'_>, usize) {
-    for (sign, name) in [("<=", "le"), (">=", "ge"), ("=<", "le"), ("<>", "ne"), ("==", "="), ("->", "to"), ("=>", "Rightarrow")] {
+    for (sign, name) in
+        [("<=", "le"), (">=", "ge"), ("=<", "le"), ("<>", "ne"), ("==", "="), ("->", "to"), ("=>", "Rightarrow")]
+    {
         if text.starts_with(sign) {
             return (if name == "=" { Kind::Symbol('=') } else { Kind::Command(name) }, 2);
         }
@@ -123,8 +126,8 @@ fn comparison(text: &str) -> (Kind<'_>, usize) {
 
 /// Commands whose backslash is often doubled, by a text that was escaped once too often.
 const ESCAPED: [&str; 22] = [
-    "frac", "dfrac", "tfrac", "sqrt", "text", "le", "leq", "ge", "geq", "left", "right", "pi", "cdot", "times", "boxed",
-    "infty", "cup", "in", "pm", "ne", "neq", "quad",
+    "frac", "dfrac", "tfrac", "sqrt", "text", "le", "leq", "ge", "geq", "left", "right", "pi", "cdot", "times",
+    "boxed", "infty", "cup", "in", "pm", "ne", "neq", "quad",
 ];
 
 /// The command that the text begins with.
@@ -167,7 +170,10 @@ fn is_escaped_command(text: &str) -> bool {
 
 /// Length of the name of a space that an unknown command begins with.
 fn spaces_at_start(name: &str) -> usize {
-    ["qquad", "quad"].iter().find(|space| name.len() > space.len() && name.starts_with(**space)).map_or(0, |space| space.len())
+    ["qquad", "quad"]
+        .iter()
+        .find(|space| name.len() > space.len() && name.starts_with(**space))
+        .map_or(0, |space| space.len())
 }
 
 /// The beginning or end of an environment, whose name stands in braces.

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use crate::equality::compare as compare_values;
-use crate::evaluate::{Enclosure, Names, Point, Setting, evaluate};
 use crate::evaluate::real::Precision;
+use crate::evaluate::{Enclosure, Names, Point, Setting, evaluate};
 use crate::{Fuel, Outcome, Policy, Reason, Region, Value};
 
 /// Ends of both regions together.
@@ -18,10 +18,7 @@ pub(super) struct Cells<'v> {
 
 impl<'v> Cells<'v> {
     /// Whether both regions hold the same points and gaps. `None` where an end is no number.
-    pub(super) fn compare(
-        gold: &'v Region,
-        answer: &'v Region,
-        policy: &'v Policy, fuel: &mut Fuel) -> Option<Reason> {
+    pub(super) fn compare(gold: &'v Region, answer: &'v Region, policy: &'v Policy, fuel: &mut Fuel) -> Option<Reason> {
         let mut found = Vec::new();
         ends(gold, &mut found);
         ends(answer, &mut found);
@@ -108,7 +105,9 @@ fn ends<'v>(region: &'v Region, found: &mut Vec<&'v Value>) {
         match region {
             Region::Reals => {}
             Region::Interval(low, high) => {
-                found.extend([&*low.value, &*high.value].into_iter().filter(|end| !matches!(end, Value::Infinite { .. })));
+                found.extend(
+                    [&*low.value, &*high.value].into_iter().filter(|end| !matches!(end, Value::Infinite { .. })),
+                );
             }
             Region::Points(points) => found.extend(points),
             Region::Union(parts) | Region::Intersection(parts) => waiting.extend(parts),

@@ -1,4 +1,4 @@
-//! π and the logarithm of two, computed once, to more bits than are ever asked for.
+//! π, e and the logarithm of two, computed once, to more bits than are ever asked for.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,10 @@ const BITS: usize = 4096;
 pub(super) fn pi(bits: usize) -> Result<IBig> {
     static PI: OnceLock<IBig> = OnceLock::new();
     // Machin: π/4 = 4 arctan(1/5) - arctan(1/239)
-    cut(PI.get_or_init(|| (inverse_series(5, false) * IBig::from(4) - inverse_series(239, false)) * IBig::from(4)), bits)
+    cut(
+        PI.get_or_init(|| (inverse_series(5, false) * IBig::from(4) - inverse_series(239, false)) * IBig::from(4)),
+        bits,
+    )
 }
 
 /// ln 2 as an integer of `2^-bits`, at most one off.
@@ -25,6 +28,23 @@ pub(super) fn ln2(bits: usize) -> Result<IBig> {
             + inverse_series(8749, true) * IBig::from(8)
     });
     cut(ln2, bits)
+}
+
+/// e as an integer of `2^-bits`, at most one off.
+pub(super) fn e(bits: usize) -> Result<IBig> {
+    static E: OnceLock<IBig> = OnceLock::new();
+    // The sum of the inverses of all factorials.
+    let e = E.get_or_init(|| {
+        let mut term = IBig::ONE << (BITS + 32);
+        let (mut sum, mut n) = (term.clone(), 1_u32);
+        while !term.is_zero() {
+            term /= IBig::from(n);
+            sum += &term;
+            n += 1;
+        }
+        sum
+    });
+    cut(e, bits)
 }
 
 /// `arctan(1/n)`, or `artanh(1/n)`, with guard bits.
@@ -61,6 +81,7 @@ mod tests {
     fn the_constants_are_what_they_are() {
         assert_eq!(pi(64).unwrap(), IBig::from(57_952_155_664_616_982_739_u128));
         assert_eq!(ln2(64).unwrap(), IBig::from(12_786_308_645_202_655_659_u128));
+        assert_eq!(e(64).unwrap(), IBig::from(50_143_449_209_799_256_682_u128));
         assert!(pi(5000).is_err());
     }
 }

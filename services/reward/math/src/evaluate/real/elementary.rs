@@ -1,8 +1,8 @@
 //! Power series of elementary functions over integers of `2^-bits`. Each is off by less than `2^GUARD` of them.
 
-use dashu_int::{IBig, UBig};
 use dashu_int::ops::SquareRoot;
 use dashu_int::ops::UnsignedAbs;
+use dashu_int::{IBig, UBig};
 
 use super::Result;
 use super::constants::{ln2, pi};

@@ -15,6 +15,11 @@ impl Precision {
         self.round(constants::pi(bits)?, UBig::ONE, -(bits as i64))
     }
 
+    pub(crate) fn e(&self) -> Result {
+        let bits = self.bits + 8;
+        self.round(constants::e(bits)?, UBig::ONE, -(bits as i64))
+    }
+
     pub(crate) fn exp(&self, a: &Real) -> Result {
         if a.is_exact_zero() {
             return Ok(Real::integer(1));
@@ -71,7 +76,9 @@ impl Precision {
         }
         let bits = self.working_bits(a);
         let (sin, cos) = elementary::sin_cos(&a.fixed(bits), bits)?;
-        let error = a.fixed_error(bits) + (UBig::ONE << (GUARD + MAX_TOP as usize));
+        // π was taken off as often as the bits before the point say, and so was what it is off.
+        let before = usize::try_from(a.top()).unwrap_or(0);
+        let error = a.fixed_error(bits) + (UBig::ONE << (GUARD + before));
         if error.bit_len() > bits {
             return Err(Fault::Vague);
         }
@@ -125,9 +132,9 @@ impl Precision {
         Real { exponent: a.exponent - 1, ..a.clone() }
     }
 
-    /// Bits to compute with: those that are kept, a guard, and those before the point.
+    /// Bits to compute with: those that are kept, a guard, and those before the point, also for what is multiplied with them.
     fn working_bits(&self, a: &Real) -> usize {
         let before = usize::try_from(a.top()).unwrap_or(0);
-        self.bits + 2 * GUARD + 8 + before + MAX_TOP as usize
+        self.bits + 2 * GUARD + 8 + 2 * before
     }
 }

@@ -8,9 +8,40 @@ use crate::parse::token::Kind;
 
 /// Words that name one letter or constant.
 const SPELLED: [&str; 34] = [
-    "alpha", "beta", "gamma", "delta", "epsilon", "varepsilon", "zeta", "eta", "theta", "vartheta", "iota", "kappa",
-    "lambda", "mu", "nu", "xi", "rho", "sigma", "tau", "upsilon", "phi", "varphi", "chi", "psi", "omega", "Gamma",
-    "Delta", "Theta", "Lambda", "Sigma", "Phi", "Psi", "Omega", "hbar",
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "varepsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "vartheta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "rho",
+    "sigma",
+    "tau",
+    "upsilon",
+    "phi",
+    "varphi",
+    "chi",
+    "psi",
+    "omega",
+    "Gamma",
+    "Delta",
+    "Theta",
+    "Lambda",
+    "Sigma",
+    "Phi",
+    "Psi",
+    "Omega",
+    "hbar",
 ];
 
 /// Letters that are functions where a parenthesis follows.
@@ -161,7 +192,9 @@ impl Parser<'_, '_, '_> {
         let mut letters = range.clone().map(|at| self.tokens.kind(at));
         let is_letter = |kind: &Kind<'_>| matches!(kind, Kind::Word(word) if word.len() == 1 && INDICES.contains(word));
         range.len() == 1 && letters.clone().any(is_letter)
-            || range.len() > 1 && letters.clone().any(is_letter) && letters.any(|kind| matches!(kind, Kind::Symbol('+' | '-')))
+            || range.len() > 1
+                && letters.clone().any(is_letter)
+                && letters.any(|kind| matches!(kind, Kind::Symbol('+' | '-')))
     }
 
     /// Whether the parenthesis that follows holds an argument rather than a factor.

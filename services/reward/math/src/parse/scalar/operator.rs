@@ -74,7 +74,10 @@ impl Parser<'_, '_, '_> {
                 break;
             }
             if let Some(operator) = self.operators.pop() {
-                self.fuel.spend(1)?;
+                self.fuel.spend(2)?;
+                if self.builder.is_full() {
+                    return Err(Stop::NotScalar);
+                }
                 self.apply(operator)?;
             }
         }

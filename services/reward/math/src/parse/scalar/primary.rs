@@ -114,9 +114,10 @@ impl Parser<'_, '_, '_> {
             "overline" | "bar" | "hat" | "vec" | "dot" | "ddot" | "tilde" | "widehat" | "underline" | "mathcal" => {
                 return self.accent(name);
             }
-            "infty" | "ldots" | "begin" | "end" | "int" | "lim" | "mathbb" | "cup" | "cap" | "setminus" | "in" | "le"
-            | "ge" | "ne" | "approx" | "equiv" | "to" | "not" | "emptyset" | "quad" | "oint" | "iint" | "mid"
-            | "forall" | "exists" | "Rightarrow" | "implies" | "iff" | "sim" | "cong" | "subset" | "input" | "\\" => {
+            "infty" | "ldots" | "begin" | "end" | "int" | "lim" | "mathbb" | "cup" | "cap" | "setminus" | "in"
+            | "le" | "ge" | "ne" | "approx" | "equiv" | "to" | "not" | "emptyset" | "quad" | "oint" | "iint"
+            | "mid" | "forall" | "exists" | "Rightarrow" | "implies" | "iff" | "sim" | "cong" | "subset" | "input"
+            | "\\" => {
                 return Err(Stop::NotScalar);
             }
             name => {
@@ -179,11 +180,10 @@ impl Parser<'_, '_, '_> {
             }
             _ => (at..at + 2, at + 2),
         };
-        let is_one = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Numeral(n)) if n.is_digits() && n.integer == "1");
-        (inner.len() == 2
-            && self.kind(inner.start) == Some(&Kind::Symbol('-'))
-            && is_one(self.kind(inner.start + 1)))
-        .then_some(behind)
+        let is_one =
+            |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Numeral(n)) if n.is_digits() && n.integer == "1");
+        (inner.len() == 2 && self.kind(inner.start) == Some(&Kind::Symbol('-')) && is_one(self.kind(inner.start + 1)))
+            .then_some(behind)
     }
 
     /// The index and radicand of a root whose name was taken. In plain text the radicand is a whole numeral.

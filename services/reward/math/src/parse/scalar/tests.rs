@@ -85,7 +85,9 @@ fn functions_take_what_follows_up_to_a_sign() {
 
 #[test]
 fn what_is_no_expression_is_left_alone() {
-    for text in ["", "+", "1 2", "11 6/6", "x+", "(", "navy", "\\infty", "x = 1", "7?", "\\pi.x", "a,b", "|x", "\\frac{1}"] {
+    for text in
+        ["", "+", "1 2", "11 6/6", "x+", "(", "navy", "\\infty", "x = 1", "7?", "\\pi.x", "a,b", "|x", "\\frac{1}"]
+    {
         assert_eq!(understood(text), "-", "{text}");
     }
 }

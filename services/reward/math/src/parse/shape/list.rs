@@ -69,9 +69,8 @@ pub(super) fn continued(items: Vec<Value>) -> Vec<Value> {
     if step == 0 || gap % step != 0 || !(1..=MAX_CONTINUED as i64).contains(&(gap / step)) {
         return items;
     }
-    let between = (1..gap / step).map(|index| {
-        Value::Number(Number::plain(Magnitude::Exact(RBig::from(last + index * step)), Written::Integer))
-    });
+    let between = (1..gap / step)
+        .map(|index| Value::Number(Number::plain(Magnitude::Exact(RBig::from(last + index * step)), Written::Integer)));
     let mut all: Vec<Value> = items[..at].to_vec();
     all.extend(between);
     all.extend_from_slice(&items[at + 1..]);

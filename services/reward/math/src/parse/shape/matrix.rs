@@ -21,7 +21,9 @@ fn is_matrix(name: &str) -> bool {
 impl Shaper<'_, '_, '_> {
     /// A matrix, a sum of products of matrices, or the rows of an environment as a list.
     pub(super) fn matrix(&mut self, range: Range<usize>) -> Read {
-        let Some(begin) = self.tokens.find(range.clone(), |kind| matches!(kind, Kind::Begin(_))) else { return Ok(None) };
+        let Some(begin) = self.tokens.find(range.clone(), |kind| matches!(kind, Kind::Begin(_))) else {
+            return Ok(None);
+        };
         if begin == range.start && self.tokens.partner(begin, range.end) == Some(range.end - 1) {
             return self.environment(range);
         }
@@ -65,7 +67,11 @@ impl Shaper<'_, '_, '_> {
                     let is_transpose = factor.clone().skip(1).all(|at| {
                         matches!(
                             self.tokens.kind(at),
-                            Kind::GroupOpen | Kind::GroupClose | Kind::Word("T") | Kind::Label("T") | Kind::Command("top" | "intercal")
+                            Kind::GroupOpen
+                                | Kind::GroupClose
+                                | Kind::Word("T")
+                                | Kind::Label("T")
+                                | Kind::Command("top" | "intercal")
                         )
                     });
                     product = product.filter(|_| is_transpose && factor.len() > 1).map(|matrix| transposed(&matrix));
@@ -189,7 +195,8 @@ impl Shaper<'_, '_, '_> {
 }
 
 fn scaled(matrix: &Matrix, f: impl Fn(crate::expr::Expr) -> crate::expr::Expr) -> Option<Matrix> {
-    let cells = matrix.cells.iter().map(|cell| cell.scalar().map(|cell| Value::Expr(f(cell)))).collect::<Option<_>>()?;
+    let cells =
+        matrix.cells.iter().map(|cell| cell.scalar().map(|cell| Value::Expr(f(cell)))).collect::<Option<_>>()?;
     Some(Matrix { columns: matrix.columns, cells })
 }
 

@@ -37,7 +37,7 @@ impl<'t, 'a> Shaper<'t, 'a, '_> {
         if range.is_empty() {
             return Err(ParseError::Empty);
         }
-        self.fuel.spend(4 + range.len() / 2)?;
+        self.fuel.spend(4 + range.len() * 6)?;
         if self.depth >= MAX_DEPTH {
             return self.text(range);
         }
@@ -119,7 +119,8 @@ impl<'t, 'a> Shaper<'t, 'a, '_> {
                 Kind::Label(label) if label.chars().nth(1).is_some() => words += 2,
                 Kind::Label(_) => {}
                 Kind::Word(word) => {
-                    words += usize::from(word.len() > 2 && crate::expr::Function::at_start(word).is_none() && *word != "pi");
+                    words +=
+                        usize::from(word.len() > 2 && crate::expr::Function::at_start(word).is_none() && *word != "pi");
                     letters += word.len();
                 }
                 _ => return false,
@@ -154,7 +155,16 @@ impl<'t, 'a> Shaper<'t, 'a, '_> {
     }
 
     /// A single item in parentheses, which say nothing about it unless it is a factor.
-    fn enclosed(&mut self, inner: Range<usize>) -> Read {
+    fn enclosed(&mut self, mut inner: Range<usize>) -> Read {
+        // Parentheses within parentheses are taken off all at once.
+        while inner.len() > 2
+            && *self.tokens.kind(inner.start) == Kind::Open('(')
+            && self.tokens.partner(inner.start, inner.end) == Some(inner.end - 1)
+            && *self.tokens.kind(inner.end - 1) == Kind::Close(')')
+            && *self.tokens.kind(inner.start + 1) == Kind::Open('(')
+        {
+            inner = self.tokens.stripped(inner.start + 1..inner.end - 1);
+        }
         if self.depth >= MAX_DEPTH {
             return Ok(None);
         }

@@ -64,9 +64,7 @@ impl Shaper<'_, '_, '_> {
         let floor = range.end.saturating_sub(MAX_TOKENS).max(range.start + 1);
         let at = (floor..range.end).find(|at| begins(*at))?;
         // Within brackets it is no unit of the whole.
-        if self.tokens.find(range.clone(), |kind| std::ptr::eq(kind, self.tokens.kind(at))).is_none() {
-            return None;
-        }
+        self.tokens.find(range.clone(), |kind| std::ptr::eq(kind, self.tokens.kind(at)))?;
         let unit = self.unit(at..range.end)?;
         let mut amount = self.tokens.stripped(range.start..at);
         // `1950^\circ C` is a temperature, not an angle.
@@ -82,7 +80,8 @@ impl Shaper<'_, '_, '_> {
 
     /// Where `^\circ` begins that ends these tokens.
     fn circle_start(&self, amount: Range<usize>) -> Option<usize> {
-        let last = |back: usize| amount.end.checked_sub(back).filter(|at| *at >= amount.start).map(|at| self.tokens.kind(at));
+        let last =
+            |back: usize| amount.end.checked_sub(back).filter(|at| *at >= amount.start).map(|at| self.tokens.kind(at));
         let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
         let is_power = |kind: Option<&Kind<'_>>| kind == Some(&Kind::Symbol('^'));
         if is_circle(last(1)) && is_power(last(2)) {

@@ -104,7 +104,9 @@ impl Shaper<'_, '_, '_> {
         let mut fields: Vec<&str> = Vec::with_capacity(3);
         loop {
             match kinds.next()? {
-                Kind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() <= 2 => fields.push(&numeral.integer),
+                Kind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() <= 2 => {
+                    fields.push(&numeral.integer)
+                }
                 _ => return None,
             }
             if kinds.peek() != Some(&&Kind::Symbol(':')) {
