@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Answers judged beside Math-Verify, on this machine, in one run: python3 bench/math/run.py [--no-peer]
 
-Both sides judge the same pairs, one core each, one after the other: gold answers of benchmarks against themselves, against simple
-variants and against their neighbours. Then the labelled pairs and generations are judged and counted. The data is looked for in
+Both sides judge the same pairs, one core each, one after the other: gold answers of MATH-500 against themselves, against simple variants
+and against their neighbours, and the labelled pairs. Evenkeel alone also judges the other benchmarks and the generations. The data is looked for in
 EVENKEEL_MATH_DATA, or in ../shared/data/math beside the project; what is not there is left out. MATH_VERIFY_PYTHON is a Python with
 math-verify (default: python3).
 """
@@ -135,7 +135,7 @@ def show(title, ours, peer):
 def main():
     binary = build()
     benchmarks, labelled = list(benchmark_pairs()), list(labelled_pairs())
-    compared = [pair for pair in benchmarks if pair["set"] in ("math500", "olympiadbench", "minerva")]
+    compared = [pair for pair in benchmarks if pair["set"] == "math500"]
     verdicts, ours = judge([binary], benchmarks + labelled)
     with_peer = "--no-peer" not in sys.argv[1:]
     peer_verdicts, peer = judge([*PYTHON, HERE / "peer.py"], compared + [row for row in labelled if row["set"] == "triples"]) if with_peer else ([], {})

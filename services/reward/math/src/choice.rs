@@ -5,7 +5,7 @@ const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 
 /// The letter of a gold answer that is nothing but one: `B`, `(B)`, `\text{(B)}`, `\textbf{B}`.
 pub(crate) fn of_gold(text: &str) -> Option<char> {
-    let bare = bare(text);
+    let bare = bare(text)?;
     let (letter, rest) = leading(&bare)?;
     rest.is_empty().then_some(letter)
 }
@@ -13,7 +13,7 @@ pub(crate) fn of_gold(text: &str) -> Option<char> {
 /// The letter that an answer begins with and that is set apart from what follows: `(B) 42`, `B. 42`, `B) 42`, `B: 42`. `None` where
 /// there is none, and where more than one is named.
 pub(crate) fn of_answer(text: &str) -> Option<char> {
-    let bare = bare(text);
+    let bare = bare(text)?;
     let (letter, rest) = leading(&bare)?;
     let mut words = rest.split(|c: char| !c.is_alphanumeric());
     let is_other = |word: &str| {
@@ -24,8 +24,11 @@ pub(crate) fn of_answer(text: &str) -> Option<char> {
     (!words.any(is_other)).then_some(letter)
 }
 
-/// Without commands that only change the look, their braces, and delimiters.
-fn bare(text: &str) -> String {
+/// Without commands that only change the look, their braces, and delimiters. `None` where no letter is a choice's.
+fn bare(text: &str) -> Option<String> {
+    if !text.contains(|c| LETTERS.contains(&c)) {
+        return None;
+    }
     let mut bare = text.trim().to_owned();
     for command in
         ["\\textbf", "\\textrm", "\\text", "\\mathrm", "\\mathbf", "\\mbox", "\\left", "\\right", "\\ ", "\\,"]
@@ -35,7 +38,7 @@ fn bare(text: &str) -> String {
         }
     }
     bare.retain(|c| !matches!(c, '{' | '}' | '$' | '~' | '*'));
-    bare.trim().trim_end_matches('.').trim().to_owned()
+    Some(bare.trim().trim_end_matches('.').trim().to_owned())
 }
 
 /// The letter in front, and what follows it.

@@ -146,9 +146,9 @@ impl Gold {
 
     /// The verdict on a choice. `None` where the gold answer or this one is none.
     fn chosen(&self, answer: &str) -> Option<Reason> {
-        let chosen = choice::of_answer(answer);
         let gold = self.choice?;
-        Some(if chosen? == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
+        let chosen = choice::of_answer(answer)?;
+        Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
     }
 
     /// The verdict where one side has a decimal point and the other a comma between digits.

@@ -10,6 +10,8 @@ type Sides<'v> = (&'v Value, &'v Value);
 
 /// Points at which the factor must be the same.
 const POINTS: u64 = 4;
+/// Precision of an enclosure.
+const BITS: usize = 320;
 /// Points that are tried.
 const ATTEMPTS: u64 = 24;
 
@@ -108,14 +110,14 @@ fn modular(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Result<Option<bool>, 
 
 fn enclosed(gold: &Expr, answer: &Expr, positive: bool, fuel: &mut Fuel) -> Result<Option<bool>, Fault> {
     let names = Names::of(&[gold, answer]);
-    let domain = |attempt, bits| Enclosure {
+    let domain = |attempt, bits: usize| Enclosure {
         precision: Precision::new(bits),
         setting: Setting::default(),
         point: Point { names: &names, attempt },
     };
     let (mut first, mut agreed) = (None, 0);
     for attempt in 0..ATTEMPTS {
-        let mut domain = domain(attempt, 320);
+        let mut domain = domain(attempt, BITS);
         let pair = evaluate(gold, &mut domain, fuel).and_then(|gold| Ok((gold, evaluate(answer, &mut domain, fuel)?)));
         let (g, a) = match pair {
             Ok(pair) => pair,
@@ -146,6 +148,10 @@ fn enclosed(gold: &Expr, answer: &Expr, positive: bool, fuel: &mut Fuel) -> Resu
         })?;
         if !difference.contains_zero() {
             return Ok(Some(false));
+        }
+        let sharp = precision.sharp();
+        if precision.absorbed || !g.is_sharp(sharp) || !a.is_sharp(sharp) {
+            return Ok(None);
         }
         agreed += 1;
         if agreed == POINTS {

@@ -1,7 +1,7 @@
 //! Whether two values are equal, and by which rule.
 //!
-//! Scalars are compared exactly where that is possible, then modulo two primes, then in enclosures ([`scalar`]). What is made of scalars
-//! is compared part by part, by rules of its own ([`relation`], [`region`], [`list`], [`tuple`], [`quantity`]).
+//! Scalars are compared exactly where that is possible, then modulo two primes, then in enclosures (`scalar`). What is made of scalars is
+//! compared part by part, by rules of its own (`relation`, `region`, `list`, `tuple`, `quantity` and others).
 
 mod equation;
 mod inequality;

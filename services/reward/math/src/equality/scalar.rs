@@ -8,7 +8,7 @@ use crate::{Decimals, Fuel, Magnitude, Number, Policy, Reason, Value, Written};
 
 /// Precisions that enclosures are tried at, in bits.
 const LADDER: [usize; 3] = [64, 320, 1280];
-/// Bits to which two values must be the same to be taken for equal.
+/// Fewest bits to which two values must be the same to be taken for equal.
 const SHARP: i64 = 200;
 /// Points at which two expressions must agree, and where integers behave in their own way.
 const POINTS: usize = 4;
@@ -222,7 +222,8 @@ fn at_point(gold: &Expr, answer: &Expr, setting: Setting, point: Point<'_>, fuel
         if !difference.contains_zero() {
             return Ok(false);
         }
-        if !absorbed && gold.is_sharp(SHARP) && answer.is_sharp(SHARP) {
+        let sharp = domain.precision.sharp();
+        if sharp >= SHARP && !absorbed && gold.is_sharp(sharp) && answer.is_sharp(sharp) {
             return Ok(true);
         }
     }

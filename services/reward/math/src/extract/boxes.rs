@@ -28,16 +28,26 @@ struct Span {
 /// The content of the last box, or of the neighbours that end with it. `None` where there is no box.
 pub(super) fn last(text: &str) -> Result<Option<Found<'_>>, NoAnswer> {
     let Some(span) = last_span(text) else { return Ok(None) };
-    let mut spans = vec![span];
+    let content = |span: &Span| &text[span.inner.0..span.inner.1];
+    let before = |start| neighbour_before(text, start).or_else(|| neighbour_before_name(text, start));
     let mut start = span.start;
-    while let Some(neighbour) = neighbour_before(text, start).or_else(|| neighbour_before_name(text, start)) {
+    let mut spans = Vec::new();
+    while let Some(neighbour) = before(start) {
+        if spans.is_empty() {
+            spans.push(span);
+        }
         if spans.len() == MAX_NEIGHBOURS {
             return Err(NoAnswer::TooManyBoxes);
         }
         start = neighbour.start;
         spans.push(neighbour);
     }
-    let contents: Vec<&str> = spans.iter().rev().map(|span| &text[span.inner.0..span.inner.1]).collect();
+    if spans.is_empty() {
+        // A single box, as nearly all texts have.
+        let content = content(&span);
+        return if content.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(content))) };
+    }
+    let contents: Vec<&str> = spans.iter().rev().map(content).collect();
     let first = contents[0].trim();
     // The same box twice is one answer said twice.
     if contents.iter().all(|content| content.trim() == first) {

@@ -20,13 +20,15 @@ impl Precision {
         self.round(constants::e(bits)?, UBig::ONE, -(bits as i64))
     }
 
-    pub(crate) fn exp(&self, a: &Real) -> Result {
+    pub(crate) fn exp(&mut self, a: &Real) -> Result {
         if a.is_exact_zero() {
             return Ok(Real::integer(1));
         }
         if a.top() > MAX_TOP {
             return Err(Fault::TooLarge);
         }
+        // exp x is 1 + x where x is small.
+        self.beside(a.top(), 0);
         let bits = self.working_bits(a);
         let (value, power) = elementary::exp(&a.fixed(bits), bits)?;
         let error = a.fixed_error(bits);
@@ -67,13 +69,15 @@ impl Precision {
         self.round(value, slope + guard, -(bits as i64))
     }
 
-    pub(crate) fn sin_cos(&self, a: &Real) -> Result<(Real, Real)> {
+    pub(crate) fn sin_cos(&mut self, a: &Real) -> Result<(Real, Real)> {
         if a.is_exact_zero() {
             return Ok((Real::integer(0), Real::integer(1)));
         }
         if a.top() > MAX_TOP {
             return Err(Fault::TooLarge);
         }
+        // cos x is 1 - x²/2 where x is small.
+        self.beside(2 * a.top(), 0);
         let bits = self.working_bits(a);
         let (sin, cos) = elementary::sin_cos(&a.fixed(bits), bits)?;
         // π was taken off as often as the bits before the point say, and so was what it is off.

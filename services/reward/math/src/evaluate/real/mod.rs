@@ -21,7 +21,7 @@ const MAX_EXPONENT: i64 = 1 << 40;
 pub(crate) struct Precision {
     /// Bits of a number.
     pub(crate) bits: usize,
-    /// Whether a term was too small beside another to leave a trace, which more bits might give back.
+    /// Whether something was too small to show within the sharp bits, which more bits might give back.
     pub(crate) absorbed: bool,
 }
 
@@ -38,6 +38,16 @@ pub(crate) type Result<T = Real> = std::result::Result<T, Fault>;
 impl Precision {
     pub(crate) fn new(bits: usize) -> Self {
         Self { bits, absorbed: false }
+    }
+
+    /// Bits to which a value is known that counts as known; the others may be spoilt by rounding.
+    pub(crate) fn sharp(&self) -> i64 {
+        self.bits as i64 * 5 / 8
+    }
+
+    /// Notes that a part of about this power of two stands beside one of another.
+    fn beside(&mut self, top: i64, other: i64) {
+        self.absorbed |= top < other - self.sharp();
     }
 
     /// The number in as many bits as are kept. What is cut off goes into the error.
@@ -65,6 +75,9 @@ impl Precision {
         if b.is_exact_zero() {
             return Ok(a.clone());
         }
+        if !a.contains_zero() && !b.contains_zero() {
+            self.beside(a.top().min(b.top()), a.top().max(b.top()));
+        }
         // Nothing below this is kept.
         let lowest = a.top().max(b.top()) - (self.bits as i64) - 16;
         let exponent = a.exponent.min(b.exponent).max(lowest);
@@ -73,7 +86,7 @@ impl Precision {
     }
 
     /// The number with another exponent, one that its bits fit to.
-    fn aligned(&mut self, a: &Real, exponent: i64) -> Real {
+    fn aligned(&self, a: &Real, exponent: i64) -> Real {
         let shift = a.exponent - exponent;
         // Neither is longer than the bits kept, and a few.
         let size = shift.unsigned_abs().min(1 << 20) as usize;
@@ -83,9 +96,6 @@ impl Precision {
         let exact = a.error.is_zero() && a.middle.trailing_zeros().is_none_or(|zeros| zeros >= size);
         if exact {
             return Real { middle: &a.middle >> size, error: UBig::ZERO, exponent };
-        }
-        if !a.contains_zero() && a.top() <= exponent + 1 {
-            self.absorbed = true;
         }
         Real { middle: &a.middle >> size, error: (&a.error >> size) + UBig::from(2_u8), exponent }
     }
@@ -162,7 +172,9 @@ impl Precision {
     }
 
     /// A rational number.
-    pub(crate) fn rational(&self, value: &RBig) -> Result {
+    pub(crate) fn rational(&mut self, value: &RBig) -> Result {
+        let length = value.numerator().bit_len().max(value.denominator().bit_len());
+        self.beside(-(length as i64), 0);
         let numerator = self.round(value.numerator().clone(), UBig::ZERO, 0)?;
         if value.is_int() {
             return Ok(numerator);

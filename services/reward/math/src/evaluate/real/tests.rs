@@ -12,8 +12,8 @@ fn is(value: &Real, digits: &str) -> bool {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let scale = UBig::from(10_u8).pow(fraction.len());
     let numerator: IBig = format!("{whole}{fraction}").parse().unwrap();
-    let expected = Precision::new(200).rational(&RBig::from_parts(numerator, scale.clone())).unwrap();
     let mut precision = Precision::new(200);
+    let expected = precision.rational(&RBig::from_parts(numerator, scale.clone())).unwrap();
     let distance = precision.subtract(value, &expected).unwrap();
     let bound = precision.rational(&RBig::from_parts(IBig::ONE, scale)).unwrap();
     precision.subtract(&bound, &distance.abs()).unwrap().is_positive() && value.is_sharp(120)
@@ -58,7 +58,7 @@ fn what_leaves_no_trace_is_noticed() {
 
 #[test]
 fn integers_stay_exact() {
-    let precision = Precision::new(64);
+    let mut precision = Precision::new(64);
     let half = precision.rational(&"7/2".parse().unwrap()).unwrap();
     assert_eq!(half.floor().and_then(|floor| floor.as_integer()), Some(3));
     assert_eq!(half.as_integer(), None);
