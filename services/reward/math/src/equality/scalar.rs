@@ -10,9 +10,9 @@ use crate::{Decimals, Fuel, Magnitude, Number, Policy, Reason, Value, Written};
 const LADDER: [usize; 3] = [64, 320, 1280];
 /// Fewest bits to which two values must be the same to be taken for equal.
 const SHARP: i64 = 200;
-/// Points at which two expressions must agree, and where integers behave in their own way.
-const POINTS: usize = 4;
-const DISCRETE_POINTS: usize = 10;
+/// Points at which two expressions must agree, and where they may do so in one place and not in another.
+const POINTS: usize = 5;
+const MANY_POINTS: usize = 12;
 /// Points of which fewer may do, where the expressions have no value at others.
 const FEW_POINTS: usize = 3;
 /// Points that are tried.
@@ -185,7 +185,7 @@ fn agreement(gold: &Expr, answer: &Expr, setting: Setting, fuel: &mut Fuel) -> F
     let closed = gold.is_closed() && answer.is_closed();
     let wanted = match () {
         () if closed => 1,
-        () if names.discrete => DISCRETE_POINTS,
+        () if names.discrete || names.piecewise => MANY_POINTS,
         () => POINTS,
     };
     let (mut agreed, mut why) = (0, Reason::NotSeparated);

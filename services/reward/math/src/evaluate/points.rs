@@ -14,6 +14,8 @@ pub(crate) struct Names {
     counted: Vec<String>,
     /// Whether integers behave in their own way here: floors, remainders, powers of negative numbers.
     pub(crate) discrete: bool,
+    /// Whether expressions may agree in one place and not in another: absolute values, the greater of two, roots of squares.
+    pub(crate) piecewise: bool,
 }
 
 impl Names {
@@ -63,6 +65,15 @@ impl Names {
                 )
             });
         }
+        names.piecewise = exprs.iter().any(|expr| {
+            expr.any(|node| match node {
+                Node::Call(Function::Abs | Function::Floor | Function::Ceiling, _)
+                | Node::Call2(Function::Modulo | Function::Min | Function::Max, ..) => true,
+                // Of one variable a few points of both signs show it.
+                Node::Call(Function::Sqrt, _) | Node::Call2(Function::Root, ..) => expr.names().len() > 1,
+                _ => false,
+            })
+        });
         names.discrete &= exprs.iter().any(|expr| expr.names().iter().any(|name| INTEGERS.contains(&name.as_str())));
         names
     }
