@@ -54,6 +54,13 @@ impl<'t, 'a> Shaper<'t, 'a, '_> {
         if let Some(number) = number::read(self.tokens, range.clone(), self.fuel)? {
             return Ok(Some(Value::Number(number)));
         }
+        if range.len() == 1 {
+            // A single token is nothing that is made of others.
+            return match self.special(range.clone())? {
+                Some(value) => Ok(Some(value)),
+                None => self.scalar(range),
+            };
+        }
         if let Some(value) = self.list(range.clone())? {
             return Ok(Some(value));
         }
