@@ -162,9 +162,9 @@ proptest! {
     fn what_is_far_smaller_still_counts(k in 1_u32..500, n in 1_u32..400) {
         for (gold, answer) in [
             (format!("e^{{{k}}}"), format!("e^{{{k}}} + 2^{{-{n}}}")),
-            (format!("\\sin 1"), format!("(1 + 10^{{-{n}}}) \\sin 1")),
+            ("\\sin 1".to_owned(), format!("(1 + 10^{{-{n}}}) \\sin 1")),
             (format!("\\cos {k}"), format!("\\cos {k} \\cdot \\cos(10^{{-{n}}})")),
-            (format!("\\frac{{\\pi}}{{2}}"), format!("\\arctan(10^{{{n}}})")),
+            ("\\frac{\\pi}{2}".to_owned(), format!("\\arctan(10^{{{n}}})")),
             (format!("\\ln {}", k + 1), format!("\\ln({} + 10^{{-{n}}})", k + 1)),
             (format!("\\sin {k}"), format!("\\sin({k} + e^{{-{n}}})")),
         ] {
