@@ -1,4 +1,5 @@
 //! `evenkeel verify`: verdicts on the rows of a file, in this process or by running services.
+#![expect(clippy::print_stderr, reason = "what a person reads: the summary, and rows that are none")]
 
 mod golds;
 mod judge;

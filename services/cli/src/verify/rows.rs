@@ -41,7 +41,9 @@ impl Row {
             (Some(text), _) => Answer::Completion(string(text, "completion")?),
             (None, Some(text)) if completion(&row) => Answer::Completion(string(text, "prediction")?),
             (None, Some(text)) => Answer::Extracted(string(text, "prediction")?),
-            (None, None) => bail!("no answer, allowed: `prediction` (the answer alone) or `completion` (a whole output)"),
+            (None, None) => {
+                bail!("no answer, allowed: `prediction` (the answer alone) or `completion` (a whole output)")
+            }
         };
         let profile = match row.get("profile") {
             Some(name) => string(name, "profile")?,

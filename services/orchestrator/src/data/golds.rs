@@ -67,7 +67,10 @@ mod tests {
     fn unsound_answers_are_counted_and_the_first_are_named() {
         let found = unsound(&dataset(&[("1+1?", ""), ("1+2?", "3"), ("Factor completely: $x^2-1$", "(x-1)(x+1)")]), "");
         let found = found.expect("two are unsound");
-        assert!(found.starts_with("2 of 3 gold answers are unsound (1 gold_empty, 1 form_sensitive); `p0`: "), "{found}");
+        assert!(
+            found.starts_with("2 of 3 gold answers are unsound (1 gold_empty, 1 form_sensitive); `p0`: "),
+            "{found}"
+        );
         assert!(found.contains("`p2`: "), "{found}");
     }
 }
