@@ -1,8 +1,11 @@
 //! From what a task asks for to a policy of `evenkeel-math`.
 
-use evenkeel_math::{Decimals, Equations, Limits, Marker, Order, Percent, Policy, Profile, TextCase, Units};
+use evenkeel_math::{
+    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, Profile, TextCase, Thinking, Units,
+};
 use evenkeel_proto::v1::{
-    AnswerMarker, DecimalRule, EquationRule, MathSettings, MathTask, OrderRule, PercentRule, TextCaseRule, UnitRule,
+    AnswerMarker, DecimalCommaRule, DecimalRule, EquationRule, MathSettings, MathTask, OrderRule, PercentRule,
+    TextCaseRule, ThinkingRule, UnitRule,
 };
 use evenkeel_proto::{FieldError, v1};
 
@@ -68,6 +71,16 @@ fn depart(policy: &mut Policy, settings: &MathSettings, config: &MathConfig) -> 
         EquationRule::Names => policy.equations = Equations::Names,
         EquationRule::Strict => policy.equations = Equations::Strict,
     }
+    match known!(settings.decimal_comma: DecimalCommaRule) {
+        DecimalCommaRule::Unspecified => {}
+        DecimalCommaRule::Point => policy.decimal_comma = DecimalComma::Point,
+        DecimalCommaRule::List => policy.decimal_comma = DecimalComma::List,
+    }
+    match known!(settings.thinking: ThinkingRule) {
+        ThinkingRule::Unspecified => {}
+        ThinkingRule::Tail => policy.thinking = Thinking::Tail,
+        ThinkingRule::Ignore => policy.thinking = Thinking::Ignore,
+    }
     if let Some(fuel) = settings.fuel {
         if !(1..=config.max_fuel).contains(&fuel) {
             return Err(FieldError::new("fuel", fuel, format!("1 to {}", config.max_fuel)));
@@ -125,6 +138,8 @@ mod tests {
             decimals: DecimalRule::Exact.into(),
             order: OrderRule::Strict.into(),
             equations: EquationRule::Strict.into(),
+            decimal_comma: DecimalCommaRule::List.into(),
+            thinking: ThinkingRule::Ignore.into(),
             fuel: Some(77),
             ..MathSettings::default()
         })
@@ -132,6 +147,7 @@ mod tests {
         assert_eq!(policy.markers, [Marker::AnswerLine, Marker::Boxed]);
         assert_eq!((policy.decimals, policy.order, policy.limits.fuel), (Decimals::Exact, Order::Strict, 77));
         assert_eq!(policy.equations, Equations::Strict);
+        assert_eq!((policy.decimal_comma, policy.thinking), (DecimalComma::List, Thinking::Ignore));
         assert_eq!(policy.percent, Percent::Either);
     }
 

@@ -63,14 +63,19 @@ impl Row {
 }
 
 /// The gold answer of a row: a text, a number, or a list of one of them.
-pub(super) fn gold(row: &Value, fields: &Fields) -> Result<String> {
+fn gold(row: &Value, fields: &Fields) -> Result<String> {
+    match &mut *golds(row, fields)? {
+        [only] => Ok(std::mem::take(only)),
+        several => bail!("there are {} gold answers, allowed: one", several.len()),
+    }
+}
+
+/// All gold answers of a row: some sets list several that will do.
+pub(super) fn golds(row: &Value, fields: &Fields) -> Result<Vec<String>> {
     for name in &fields.gold {
         if let Some(value) = name.split('.').try_fold(row, |value, part| value.get(part)) {
-            let value = match value.as_array().map(Vec::as_slice) {
-                Some([only]) => only,
-                _ => value,
-            };
-            return string(value, name);
+            let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            return values.iter().map(|value| string(value, name)).collect();
         }
     }
     bail!("no gold answer, allowed: one of {}", fields.gold.join(", "))

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::extract::extract;
 use crate::{BadGold, Gold, Outcome, Policy, Reason, Submission};
 
 /// Something that a data set should not train with.
@@ -69,7 +70,11 @@ pub fn lint(gold: &str, problem: Option<&str>, policy: &Policy) -> Option<Findin
         Ok(read) => read,
         Err(bad) => return Some(Finding::Unreadable(bad)),
     };
-    let boxed = format!("\\boxed{{{}}}", gold.trim());
+    // A gold answer that is a whole solution marks its answer itself; in a box it would be something else.
+    let boxed = match extract(gold, policy) {
+        Ok(_) => gold.to_owned(),
+        Err(_) => format!("\\boxed{{{}}}", gold.trim()),
+    };
     let bare = read.check(Submission::Extracted(gold), policy);
     for verdict in [bare, read.check(Submission::Completion(&boxed), policy)] {
         if verdict.outcome() != Outcome::Equal {
@@ -95,7 +100,17 @@ mod tests {
 
     #[test]
     fn good_answers_have_no_finding() {
-        for gold in ["42", "\\frac{1}{2}", "x = 5", "(1, 2)", "[0, 1)", "\\text{Evelyn}", "3 \\pm \\sqrt{2}"] {
+        for gold in [
+            "She has 9 eggs left.\n#### 18",
+            "\\boxed{7}",
+            "42",
+            "\\frac{1}{2}",
+            "x = 5",
+            "(1, 2)",
+            "[0, 1)",
+            "\\text{Evelyn}",
+            "3 \\pm \\sqrt{2}",
+        ] {
             assert_eq!(code(gold, Some("What is it?")), None, "{gold}");
         }
     }
