@@ -193,7 +193,9 @@ fn bare<'a>(
         found = boxed;
     }
     let (source, value) = read(found, fuel);
-    if value.as_ref().is_ok_and(is_prose)
+    // Hashes at the beginning of a line mark an answer and are part of none.
+    let hashes = || answer.contains('#') && answer.lines().any(|line| line.trim_start().starts_with("####"));
+    if (value.as_ref().is_ok_and(is_prose) || hashes())
         && let Ok(Found::One(marked)) = extract(answer, &Policy { markers: SOLUTION.to_vec(), ..policy.clone() })
     {
         return Ok(read(Found::One(marked), fuel));
