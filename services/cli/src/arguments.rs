@@ -28,6 +28,37 @@ pub(crate) enum Command {
     Model(ModelOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
+    /// Judge the rows of a file, in this process or by running reward services.
+    #[command(subcommand)]
+    Verify(VerifyCommand),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum VerifyCommand {
+    /// Mathematical answers: rows {id, gold, prediction or completion} of JSON, a verdict row for each on stdout.
+    Math(VerifyMathOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyMathOptions {
+    /// A JSON object on each line; `-` is stdin.
+    #[arg(long, value_name = "FILE.jsonl", required_unless_present = "lint_golds")]
+    pub(crate) input: Option<PathBuf>,
+    /// Instead of judging answers: name the gold answers that a data set cannot train with.
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["input", "endpoint"])]
+    pub(crate) lint_golds: Option<PathBuf>,
+    /// Where verdict rows go [default: stdout].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// A running reward service, as http://HOST:PORT or dns://HOST:PORT. May be repeated.
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Vec<String>,
+    /// Rules for rows that name none [default: default].
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) profile: String,
+    /// Where the gold answer stands in a row, as `reward_model.ground_truth` [default: gold, or what published sets call it].
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) gold_field: Option<String>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

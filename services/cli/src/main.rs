@@ -1,4 +1,4 @@
-//! `evenkeel`: trains a model, serves each service, shows settings.
+//! `evenkeel`: trains a model, serves each service, judges answers, shows settings.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -9,6 +9,7 @@ mod recipe;
 mod serve;
 mod terminal;
 mod train;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
                 Command::Serve(options) => serve::serve(options).await,
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
+                Command::Verify(command) => verify::verify(command).await,
             }
         })
     });

@@ -245,6 +245,24 @@ async fn publishing_is_idempotent_by_version_and_bounded_in_number() {
 }
 
 #[tokio::test]
+async fn weights_published_after_a_return_to_an_older_checkpoint_stay_and_later_ones_go_first() {
+    let mut served = served().await;
+    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version) };
+    let save = SaveCheckpointRequest { run_id: "run".into(), ..SaveCheckpointRequest::default() };
+    served.client.save_checkpoint(save).await.unwrap();
+    for step in 0..3 {
+        served.step(step, step).await.unwrap();
+        served.client.publish(publish(step + 1)).await.unwrap();
+    }
+    let load = LoadCheckpointRequest { run_id: "run".into(), which: None };
+    served.client.load_checkpoint(load).await.unwrap();
+    served.client.publish(publish(0)).await.unwrap();
+    let folder = served.folder.path().join("weights");
+    let kept = [0, 1, 2, 3].map(|version| folder.join(format!("step-{version}")).exists());
+    assert_eq!(kept, [true, false, false, true]);
+}
+
+#[tokio::test]
 async fn scores_are_the_library_s_and_a_bad_item_spoils_no_other() {
     let mut served = served().await;
     let item = |id: &str, prompt: &[u32], response: &[u32]| ScoreItem {

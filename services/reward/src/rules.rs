@@ -1,8 +1,11 @@
 //! From what a task asks for to a policy of `evenkeel-math`.
 
-use evenkeel_math::{Decimals, Limits, Marker, Order, Percent, Policy, Profile, TextCase, Units};
+use evenkeel_math::{
+    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, Profile, TextCase, Thinking, Units,
+};
 use evenkeel_proto::v1::{
-    AnswerMarker, DecimalRule, EquationRule, MathSettings, MathTask, OrderRule, PercentRule, TextCaseRule, UnitRule,
+    AnswerMarker, DecimalCommaRule, DecimalRule, EquationRule, MathSettings, MathTask, OrderRule, PercentRule,
+    TextCaseRule, ThinkingRule, UnitRule,
 };
 use evenkeel_proto::{FieldError, v1};
 
@@ -64,12 +67,19 @@ fn depart(policy: &mut Policy, settings: &MathSettings, config: &MathConfig) -> 
         TextCaseRule::Exact => policy.text_case = TextCase::Exact,
     }
     match known!(settings.equations: EquationRule) {
-        // Equations are compared as text, which is what the strict rule says.
-        EquationRule::Unspecified | EquationRule::Strict => {}
-        EquationRule::Names => {
-            let allowed = "EQUATION_RULE_STRICT or unset, since equations are compared as text so far";
-            return Err(FieldError::new("equations", EquationRule::Names.as_str_name(), allowed));
-        }
+        EquationRule::Unspecified => {}
+        EquationRule::Names => policy.equations = Equations::Names,
+        EquationRule::Strict => policy.equations = Equations::Strict,
+    }
+    match known!(settings.decimal_comma: DecimalCommaRule) {
+        DecimalCommaRule::Unspecified => {}
+        DecimalCommaRule::Point => policy.decimal_comma = DecimalComma::Point,
+        DecimalCommaRule::List => policy.decimal_comma = DecimalComma::List,
+    }
+    match known!(settings.thinking: ThinkingRule) {
+        ThinkingRule::Unspecified => {}
+        ThinkingRule::Tail => policy.thinking = Thinking::Tail,
+        ThinkingRule::Ignore => policy.thinking = Thinking::Ignore,
     }
     if let Some(fuel) = settings.fuel {
         if !(1..=config.max_fuel).contains(&fuel) {
@@ -127,12 +137,17 @@ mod tests {
             markers: vec![AnswerMarker::AnswerLine.into(), AnswerMarker::Boxed.into()],
             decimals: DecimalRule::Exact.into(),
             order: OrderRule::Strict.into(),
+            equations: EquationRule::Strict.into(),
+            decimal_comma: DecimalCommaRule::List.into(),
+            thinking: ThinkingRule::Ignore.into(),
             fuel: Some(77),
             ..MathSettings::default()
         })
         .unwrap();
         assert_eq!(policy.markers, [Marker::AnswerLine, Marker::Boxed]);
         assert_eq!((policy.decimals, policy.order, policy.limits.fuel), (Decimals::Exact, Order::Strict, 77));
+        assert_eq!(policy.equations, Equations::Strict);
+        assert_eq!((policy.decimal_comma, policy.thinking), (DecimalComma::List, Thinking::Ignore));
         assert_eq!(policy.percent, Percent::Either);
     }
 
@@ -157,7 +172,5 @@ mod tests {
             with(MathSettings { fuel: Some(0), ..settings() }).unwrap_err(),
             "settings.fuel is 0, allowed: 1 to 4000000"
         );
-        let names = MathSettings { equations: EquationRule::Names.into(), ..settings() };
-        assert!(with(names).unwrap_err().starts_with("settings.equations is EQUATION_RULE_NAMES, allowed: "));
     }
 }

@@ -4,3 +4,4 @@ mod cluster;
 mod refusals;
 mod runs;
 mod support;
+mod verify;

@@ -44,6 +44,12 @@ fn update(version: u64, path: &str, mode: PauseMode) -> UpdateWeightsRequest {
     UpdateWeightsRequest { weights: Some(weights), pause_mode: mode.into(), ..UpdateWeightsRequest::default() }
 }
 
+/// A sample that does not end by itself within the test.
+fn endless(mut item: GenerateItem) -> GenerateItem {
+    item.sampling.as_mut().unwrap().ignore_eos = Some(true);
+    with_tokens(item, 240)
+}
+
 /// Samples that the engine says to have in work.
 async fn running(url: &str) -> f64 {
     let text = reqwest::get(format!("{url}/metrics")).await.unwrap().text().await.unwrap();
@@ -65,7 +71,7 @@ async fn a_real_engine() {
             .unwrap();
     let root = PathBuf::from(models["data"][0]["root"].as_str().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let other = scaled(&root, folder.path().join("other"), 1.5);
+    let other = scaled(&root, folder.path().join("other"), 4.0);
     let same = scaled(&root, folder.path().join("same"), 1.0);
 
     // The same seeds are the same samples, whole or streamed.
@@ -80,14 +86,14 @@ async fn a_real_engine() {
 
     // What engines refuse is the item's own fault; a cancel frees the engine.
     let mut stream = service.stream().await;
-    stream.send(GenerateItem { keep_partial: true, ..with_tokens(item("long", 1), 500) }).await;
+    stream.send(GenerateItem { keep_partial: true, ..endless(item("long", 1)) }).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     stream.send(CancelItem::new("long")).await;
     let cancelled = stream.next().await;
     println!("cancelled after {} tokens", content(&cancelled).0.len());
     assert_eq!(cancelled.finish_reason(), FinishReason::Cancelled);
 
-    stream.send(with_tokens(item("whole", 1), 500)).await;
+    stream.send(endless(item("whole", 1))).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(running(&url).await > 0.0, "it is still sampled");
     stream.send(CancelItem::new("whole")).await;

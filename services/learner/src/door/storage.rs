@@ -28,15 +28,23 @@ pub(super) fn checkpoints(folder: &Path) -> Result<Vec<u64>> {
     numbered(folder)
 }
 
-/// Removes all but the newest `keep` folders named `step-NUMBER`.
+/// Removes all but the `keep` folders named `step-NUMBER` that were written last. By time, not by number: after a
+/// return to an older checkpoint the folders of the steps that are done again are still there, and must not displace
+/// the one that was just written.
 pub(super) fn retain(folder: &Path, keep: usize) -> Result<()> {
-    for number in numbered(folder)?.into_iter().skip(keep) {
+    let mut folders = Vec::new();
+    for number in numbered(folder)? {
         for name in [format!("step-{number}"), format!("step-{number:06}")] {
             let path = folder.join(name);
-            if path.exists() {
-                std::fs::remove_dir_all(&path).map_err(LearnerError::file(&path))?;
+            if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) {
+                folders.push((written, number, path));
             }
         }
+    }
+    folders.sort_unstable_by(|a, b| b.cmp(a));
+    folders.dedup();
+    for (_, _, path) in folders.into_iter().skip(keep) {
+        std::fs::remove_dir_all(&path).map_err(LearnerError::file(&path))?;
     }
     Ok(())
 }

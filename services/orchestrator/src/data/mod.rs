@@ -1,6 +1,7 @@
 //! Problems: what is trained on, what is held out, and in which order.
 
 mod arithmetic;
+mod golds;
 mod jsonl;
 mod order;
 mod prompts;
@@ -12,6 +13,7 @@ use crate::random::{Random, stream};
 use crate::recipe::Recipe;
 use crate::settings::Task;
 
+pub(crate) use golds::unsound;
 pub(crate) use order::Order;
 pub(crate) use prompts::{Demonstrations, Prompt, Prompts};
 

@@ -7,7 +7,7 @@ use evenkeel_proto::v1::{RunState, StepKind};
 use super::RunOptions;
 use super::drive::Driver;
 use crate::clients::{Endpoints, Services, Stop};
-use crate::data::{Dataset, Demonstrations, Order, Prompts};
+use crate::data::{Dataset, Demonstrations, Order, Prompts, unsound};
 use crate::directory::{EVALUATION_FILE, Lines, METRICS_FILE, RunDirectory, WARM_START_FILE};
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
@@ -64,6 +64,7 @@ pub(super) fn begin(
         vocabulary_size: vocabulary.try_into().unwrap_or(u32::MAX),
         versions: Default::default(),
         pruned_warning: false,
+        unsound_golds: unsound(&dataset, &recipe.data.math_profile),
         recipe,
         directory,
         events,
@@ -161,5 +162,8 @@ impl Driver {
             warm_start_steps: self.recipe.warm_start.steps,
             problems: self.prompts.train.len(),
         });
+        if let Some(message) = self.unsound_golds.clone() {
+            self.events.tell(Event::Warning { message });
+        }
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Driver {
     pub(super) versions: BTreeMap<String, String>,
     /// Retention failed and was told about.
     pub(super) pruned_warning: bool,
+    /// What is wrong with gold answers of the data.
+    pub(super) unsound_golds: Option<String>,
 }
 
 impl Driver {

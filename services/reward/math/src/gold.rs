@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::extract::{Found, extract};
+use crate::extract::{Found, NoAnswer, boxed, extract};
 use crate::parse::{ParseError, parse};
-use crate::{Fuel, Policy, Reason, Value, Verdict, equality};
+use crate::{DecimalComma, Fuel, Marker, Outcome, Policy, Reason, Value, Verdict, Written, choice, equality};
 
 /// What is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,10 @@ pub enum Submission<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gold {
     value: Value,
+    /// The letter, where it is one of a choice.
+    choice: Option<char>,
+    /// The value where a comma in it is a decimal point.
+    with_point: Option<Value>,
 }
 
 /// A gold answer that nothing can be checked against: a defect of the data set.
@@ -93,8 +97,10 @@ impl Gold {
         if text.len() > max {
             return Err(BadGold::TooLong { bytes: text.len(), max });
         }
-        let value = parse(text, &mut Fuel::new(policy.limits.fuel))?;
-        Ok(Self { value })
+        let mut fuel = Fuel::new(policy.limits.fuel);
+        let (source, value) = bare(text, policy, &mut fuel).map_err(|_| BadGold::Empty)?;
+        let with_point = with_point(&source, policy, &mut fuel);
+        Ok(Self { value: value?, choice: choice::of_gold(&source), with_point })
     }
 
     /// What it is.
@@ -104,27 +110,111 @@ impl Gold {
 
     /// Judges one answer.
     pub fn check<'a>(&self, submission: Submission<'a>, policy: &Policy) -> Verdict<'a> {
-        let found = match submission {
-            Submission::Extracted(answer) => Ok(Found::One(answer)),
-            Submission::Completion(text) => extract(text, policy),
+        let mut fuel = Fuel::new(policy.limits.fuel);
+        let max = policy.limits.max_answer_bytes;
+        let read = match submission {
+            Submission::Extracted(answer) if answer.len() > max => return Verdict::bare(Reason::AnswerTooLong),
+            Submission::Extracted(answer) => bare(answer, policy, &mut fuel),
+            Submission::Completion(text) => match extract(text, policy) {
+                Ok(found) if found.bytes() > max => return Verdict::bare(Reason::AnswerTooLong),
+                found => found.map(|found| read(found, &mut fuel)),
+            },
         };
-        let found = match found {
-            Ok(found) => found,
+        let (extracted, value) = match read {
+            Ok(read) => read,
             Err(none) => return Verdict::bare(none.reason()),
         };
-        if found.bytes() > policy.limits.max_answer_bytes {
-            return Verdict::bare(Reason::AnswerTooLong);
-        }
-        let mut fuel = Fuel::new(policy.limits.fuel);
-        let (extracted, value) = read(found, &mut fuel);
-        match value {
-            Ok(value) => {
-                let reason = equality::compare(&self.value, &value, policy, &mut fuel);
-                Verdict { reason, extracted: Some(extracted), value: Some(value) }
+        let value = match value {
+            Ok(value) => value,
+            Err(error) => {
+                // A choice may stand before what cannot be read.
+                let reason = self.chosen(&extracted).unwrap_or(unreadable(error));
+                return Verdict { reason, extracted: Some(extracted), value: None };
             }
-            Err(error) => Verdict { reason: unreadable(error), extracted: Some(extracted), value: None },
+        };
+        let mut reason = match self.chosen(&extracted) {
+            Some(reason) => reason,
+            None => equality::compare(&self.value, &value, policy, &mut fuel),
+        };
+        if reason.outcome() == Outcome::NotEqual
+            && let Some(by_point) = self.with_decimal_point(&extracted, &value, policy, &mut fuel)
+        {
+            reason = by_point;
         }
+        Verdict { reason, extracted: Some(extracted), value: Some(value) }
     }
+
+    /// The verdict on a choice. `None` where the gold answer or this one is none.
+    fn chosen(&self, answer: &str) -> Option<Reason> {
+        let gold = self.choice?;
+        let chosen = choice::of_answer(answer)?;
+        Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
+    }
+
+    /// The verdict where one side has a decimal point and the other a comma between digits.
+    fn with_decimal_point(&self, answer: &str, value: &Value, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
+        let is_decimal =
+            |value: &Value| matches!(value, Value::Number(number) if matches!(number.written, Written::Decimal { .. }));
+        let reason = match (&self.with_point, value) {
+            (Some(gold), value) if is_decimal(value) => equality::compare(gold, value, policy, fuel),
+            _ if is_decimal(&self.value) => {
+                equality::compare(&self.value, &with_point(answer, policy, fuel)?, policy, fuel)
+            }
+            _ => return None,
+        };
+        (reason.outcome() == Outcome::Equal).then_some(reason)
+    }
+}
+
+/// Where a solution marks its answer, boxes aside.
+const SOLUTION: [Marker; 2] = [Marker::Hashes, Marker::AnswerLine];
+/// Words of a text that is a solution rather than an answer.
+const SOLUTION_WORDS: usize = 8;
+
+fn is_prose(value: &Value) -> bool {
+    match value {
+        Value::Text(text) => text.as_str().split_whitespace().nth(SOLUTION_WORDS).is_some(),
+        Value::List(items) => items.iter().any(is_prose),
+        Value::Relation(relation) => relation.members.iter().any(is_prose),
+        _ => false,
+    }
+}
+
+/// Reads an answer that was given by itself: it may still be in its boxes, and a whole solution says where its answer stands.
+fn bare<'a>(
+    answer: &'a str,
+    policy: &Policy,
+    fuel: &mut Fuel,
+) -> Result<(Cow<'a, str>, Result<Value, ParseError>), NoAnswer> {
+    let mut found = Found::One(answer);
+    if (answer.contains("boxed") || answer.contains("\\fbox"))
+        && let Some(boxed) = boxed(answer)?
+    {
+        found = boxed;
+    }
+    let (source, value) = read(found, fuel);
+    // Hashes at the beginning of a line mark an answer and are part of none.
+    let hashes = || answer.contains('#') && answer.lines().any(|line| line.trim_start().starts_with("####"));
+    if (value.as_ref().is_ok_and(is_prose) || hashes())
+        && let Ok(Found::One(marked)) = extract(answer, &Policy { markers: SOLUTION.to_vec(), ..policy.clone() })
+    {
+        return Ok(read(Found::One(marked), fuel));
+    }
+    Ok((source, value))
+}
+
+/// Digits, a comma, digits, as a decimal number.
+fn with_point(text: &str, policy: &Policy, fuel: &mut Fuel) -> Option<Value> {
+    if policy.decimal_comma == DecimalComma::List {
+        return None;
+    }
+    let (whole, fraction) = text.trim().trim_matches('$').trim().split_once(',')?;
+    let unsigned = whole.strip_prefix('-').unwrap_or(whole);
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !are_digits(unsigned) || !are_digits(fraction) {
+        return None;
+    }
+    parse(&format!("{whole}.{fraction}"), fuel).ok()
 }
 
 /// Reads what was found; neighbouring boxes are one list.

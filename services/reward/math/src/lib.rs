@@ -5,8 +5,9 @@
 //! found and why it was judged as it was. A [`Policy`] decides where reasonable people differ; a [`Profile`] names one.
 //!
 //! What holds for every input:
-//! - Numbers are compared exactly, as rationals of any size; no floating point takes part in a verdict.
-//! - What is not a number (nor a list of them) is kept as text in a canonical spelling and compared as such.
+//! - Nothing is decided by floating point. Numbers, radicals and their sums are compared exactly; expressions modulo two primes at random
+//!   points, or in enclosures of as many bits as it takes.
+//! - What is not read as mathematics is kept as text in a canonical spelling and compared as such.
 //! - The work is linear in the length of a completion and bounded in the length of its answer; running out of the bound is
 //!   "undecided", never "equal". There is no clock and no randomness: one pair has one verdict on every machine.
 //! - A gold answer that cannot be read is [`BadGold`], a defect of the data set, and never a wrong answer.
@@ -28,16 +29,30 @@ pub mod equality;
 pub mod extract;
 pub mod parse;
 
+mod choice;
+mod evaluate;
+mod expr;
 mod fuel;
 mod gold;
+mod lint;
+mod number;
 mod policy;
 mod profile;
+mod relation;
+mod unit;
 mod value;
 mod verdict;
 
+pub use expr::Expr;
 pub use fuel::{Fuel, OutOfFuel};
 pub use gold::{BadGold, Gold, Submission, check};
-pub use policy::{Decimals, Limits, Marker, Order, Percent, Policy, PolicyError, TextCase, Thinking, Units};
+pub use lint::{Finding, lint};
+pub use number::{Huge, MAX_EXACT_DIGITS, Magnitude, Number, Written};
+pub use policy::{
+    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, PolicyError, TextCase, Thinking, Units,
+};
 pub use profile::{Profile, UnknownProfile};
-pub use value::{Huge, MAX_EXACT_DIGITS, Magnitude, Number, Text, Value, Written};
+pub use relation::{Relation, Sign};
+pub use unit::Unit;
+pub use value::{Based, End, Matrix, Quantity, Region, Text, Time, Tuple, Value};
 pub use verdict::{Outcome, Reason, Verdict};

@@ -51,7 +51,7 @@ pub enum Percent {
     Either,
 }
 
-/// What units mean. Currency signs are the only ones that are read so far.
+/// What units mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Units {
@@ -73,6 +73,28 @@ pub enum Order {
     Free,
     /// It does.
     Strict,
+}
+
+/// Whether an equation may be answered with its right side alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Equations {
+    /// Where its left side is a name: 5 answers `x = 5`, and `2x + 3` answers `y = 2x + 3`.
+    #[default]
+    Names,
+    /// Only with an equation.
+    Strict,
+}
+
+/// What a comma between digits means where the other side has a decimal point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecimalComma {
+    /// A decimal point: `2,74` is 2.74.
+    #[default]
+    Point,
+    /// A list, always.
+    List,
 }
 
 /// Whether case matters in answers that are words.
@@ -120,6 +142,10 @@ pub struct Policy {
     pub order: Order,
     /// Whether case matters in words.
     pub text_case: TextCase,
+    /// Whether an equation may be answered with its right side.
+    pub equations: Equations,
+    /// What a comma between digits means.
+    pub decimal_comma: DecimalComma,
     /// Bounds.
     pub limits: Limits,
 }
@@ -134,6 +160,8 @@ impl Default for Policy {
             units: Units::default(),
             order: Order::default(),
             text_case: TextCase::default(),
+            equations: Equations::default(),
+            decimal_comma: DecimalComma::default(),
             limits: Limits::default(),
         }
     }

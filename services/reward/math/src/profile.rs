@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Decimals, Marker, Order, Percent, Policy, TextCase, Units};
+use crate::{DecimalComma, Decimals, Equations, Marker, Order, Percent, Policy, TextCase, Units};
 
 /// A named policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -64,6 +64,8 @@ impl Profile {
                 units: Units::Require,
                 order: Order::Strict,
                 text_case: TextCase::Exact,
+                equations: Equations::Strict,
+                decimal_comma: DecimalComma::List,
                 ..default
             },
             Self::Gsm8k => Policy {

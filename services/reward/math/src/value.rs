@@ -1,176 +1,125 @@
-//! What an answer is, once it is read: a number, a list, or text in a canonical spelling.
+//! What an answer is, once it is read.
 
 use std::fmt;
 
-use dashu_int::UBig;
-use dashu_int::ops::BitTest;
-use dashu_ratio::RBig;
+use crate::expr::Expr;
+use crate::unit::Unit;
+use crate::{Number, Relation};
 
-/// Decimal digits (zeros that the point was moved over included) up to which a number is held as a rational. A longer one is kept as
-/// its digits, which compare exactly with digits and with nothing else.
-pub const MAX_EXACT_DIGITS: usize = 20_000;
-
-/// An answer.
+/// An answer. Values within values are nested no deeper than the parser goes, which is some tens of levels.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// A number.
     Number(Number),
+    /// Any other scalar expression.
+    Expr(Expr),
+    /// A number or expression with a unit.
+    Quantity(Quantity),
+    /// Digits in a base that was written with them.
+    Based(Based),
+    /// Infinity, or minus infinity.
+    Infinite {
+        /// Whether it is below everything.
+        negative: bool,
+    },
+    /// A time of the day, which may have been meant as a ratio.
+    Time(Time),
+    /// Terms between colons; at least two.
+    Ratio(Vec<Self>),
     /// Items between commas, "and", "or", or in neighbouring boxes; at least two.
     List(Vec<Self>),
+    /// Items in order, between brackets.
+    Tuple(Tuple),
+    /// Items between braces.
+    Set(Vec<Self>),
+    /// A set of real numbers, of intervals and points.
+    Region(Region),
+    /// Rows and columns.
+    Matrix(Matrix),
+    /// Equations, inequalities, assignments, memberships.
+    Relation(Relation),
     /// Everything that is not read any further.
     Text(Text),
 }
 
-/// A rational number and how it was written.
+/// A number or expression with a unit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Number {
-    /// Its value, before any percent sign.
-    pub magnitude: Magnitude,
-    /// How it was written.
-    pub written: Written,
-    /// Whether a percent sign follows it.
-    pub percent: bool,
-    /// The currency sign before or behind it.
-    pub currency: Option<char>,
+pub struct Quantity {
+    /// How much.
+    pub amount: Box<Value>,
+    /// Of what.
+    pub unit: Unit,
+    /// Whether the unit is a symbol without a space before it, as in `10cm`, which a gold answer writes as a part of its number.
+    pub glued: bool,
 }
 
-/// The value of a number.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Magnitude {
-    /// As a rational in lowest terms.
-    Exact(RBig),
-    /// As its digits, since there are more than [`MAX_EXACT_DIGITS`].
-    Huge(Huge),
-}
-
-/// `±digits · 10^exponent`, the normal form of a long decimal: the digits have no zero at either end, so that two are equal exactly if
-/// their fields are.
+/// Digits in a base.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Huge {
-    /// Whether it is below zero.
-    pub negative: bool,
-    /// Its digits, as an integer.
+pub struct Based {
+    /// The digits, without zeros in front.
     pub digits: String,
-    /// The power of ten that the integer is multiplied with.
-    pub exponent: i64,
+    /// The base, from 2 to 36.
+    pub base: u32,
 }
 
-/// How a number was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
-    /// Digits alone.
-    Integer,
-    /// Digits with a point.
-    Decimal {
-        /// Digits from the first that is not zero on.
-        significant: usize,
-        /// Digits behind the point.
-        places: usize,
-    },
-    /// A numerator and a denominator, or a mixed number.
-    Fraction,
+/// A time of the day.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Time {
+    /// Since midnight.
+    pub seconds: u32,
+    /// The same as a ratio.
+    pub ratio: Vec<Value>,
+}
+
+/// Items in order, between brackets. One of two items may be an interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tuple {
+    /// The bracket in front.
+    pub open: char,
+    /// The bracket behind.
+    pub close: char,
+    /// What is between them.
+    pub items: Vec<Value>,
+}
+
+/// A set of real numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Region {
+    /// All of them.
+    Reals,
+    /// All between two ends.
+    Interval(End, End),
+    /// These alone.
+    Points(Vec<Value>),
+    /// Those that are in any of these.
+    Union(Vec<Self>),
+    /// Those that are in all of these.
+    Intersection(Vec<Self>),
+    /// Those of the first that are not in the second.
+    Minus(Box<Self>, Box<Self>),
+}
+
+/// An end of an interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct End {
+    /// Where it is; an infinite value is possible.
+    pub value: Box<Value>,
+    /// Whether it belongs to the interval.
+    pub closed: bool,
+}
+
+/// Rows and columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matrix {
+    /// Cells of a row.
+    pub columns: usize,
+    /// Cells, row by row.
+    pub cells: Vec<Value>,
 }
 
 /// Text in canonical spelling: one of several ways in which TeX writes the same thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text(pub(crate) String);
-
-impl Number {
-    /// The number that these decimal digits spell. Neither text may hold anything but ASCII digits, and one of them at least one.
-    pub(crate) fn from_digits(integer: &str, fraction: &str, point: bool) -> Self {
-        let integer = integer.trim_start_matches('0');
-        let leading = if integer.is_empty() { fraction.len() - fraction.trim_start_matches('0').len() } else { 0 };
-        let significant = integer.len() + fraction.len() - leading;
-        let written = if point { Written::Decimal { significant, places: fraction.len() } } else { Written::Integer };
-        let magnitude = if integer.len() + fraction.len() <= MAX_EXACT_DIGITS {
-            exact(integer, fraction)
-        } else {
-            normalised(integer, fraction)
-        };
-        Self::plain(magnitude, written)
-    }
-
-    /// A number without sign, percent or currency.
-    pub(crate) fn plain(magnitude: Magnitude, written: Written) -> Self {
-        Self { magnitude, written, percent: false, currency: None }
-    }
-
-    /// Whether nothing but its value was written.
-    pub(crate) fn is_bare(&self) -> bool {
-        !self.percent && self.currency.is_none()
-    }
-
-    /// Its value where it is held as a rational.
-    pub fn exact(&self) -> Option<&RBig> {
-        match &self.magnitude {
-            Magnitude::Exact(value) => Some(value),
-            Magnitude::Huge(_) => None,
-        }
-    }
-
-    /// The number with the other sign.
-    #[must_use]
-    pub(crate) fn negated(mut self) -> Self {
-        match &mut self.magnitude {
-            Magnitude::Exact(value) => *value = -std::mem::take(value),
-            Magnitude::Huge(huge) => huge.negative = !huge.negative,
-        }
-        self
-    }
-
-    /// Roughly how much work computing with both is, in steps of fuel.
-    pub(crate) fn cost(&self, other: &Self) -> usize {
-        let (words, others) = (self.words(), other.words());
-        1 + words + others + words * others / 32
-    }
-
-    /// Length of its value in machine words.
-    fn words(&self) -> usize {
-        match &self.magnitude {
-            Magnitude::Exact(value) => (value.numerator().bit_len() + value.denominator().bit_len()) / 64,
-            // They are never computed with.
-            Magnitude::Huge(huge) => huge.digits.len() / 64,
-        }
-    }
-}
-
-/// The normal form of digits that are too many.
-fn normalised(integer: &str, fraction: &str) -> Magnitude {
-    let mut digits = String::with_capacity(integer.len() + fraction.len());
-    digits.push_str(integer);
-    digits.push_str(fraction);
-    let trailing = digits.len() - digits.trim_end_matches('0').len();
-    digits.truncate(digits.len() - trailing);
-    let digits = digits.trim_start_matches('0');
-    if digits.is_empty() {
-        return Magnitude::Exact(RBig::ZERO);
-    }
-    // Lengths of slices fit in an i64.
-    let exponent = trailing as i64 - fraction.len() as i64;
-    Magnitude::Huge(Huge { negative: false, digits: digits.to_owned(), exponent })
-}
-
-fn exact(integer: &str, fraction: &str) -> Magnitude {
-    // Fewer zeros at the end are a smaller denominator to begin with.
-    let fraction = fraction.trim_end_matches('0');
-    let numerator = integer_of(integer, fraction);
-    if fraction.is_empty() {
-        return Magnitude::Exact(RBig::from(numerator));
-    }
-    Magnitude::Exact(RBig::from_parts(numerator.into(), UBig::from(10_u8).pow(fraction.len())))
-}
-
-/// The integer that both texts spell, one behind the other.
-fn integer_of(first: &str, second: &str) -> UBig {
-    let length = first.len() + second.len();
-    // 10^38 is below 2^128.
-    if length <= 38 {
-        let digits = first.bytes().chain(second.bytes());
-        return UBig::from(digits.fold(0_u128, |sum, digit| sum * 10 + u128::from(digit - b'0')));
-    }
-    let joined = [first, second].concat();
-    UBig::from_str_radix(&joined, 10).expect("the lexer lets nothing but ASCII digits through")
-}
 
 impl Text {
     /// The canonical spelling.
@@ -179,73 +128,90 @@ impl Text {
     }
 }
 
+impl Value {
+    /// The number or expression that it is. `None` where it is something else.
+    pub(crate) fn scalar(&self) -> Option<Expr> {
+        match self {
+            Self::Number(number) if number.currency.is_none() => Some(Expr::from(number.clone())),
+            Self::Expr(expr) => Some(expr.clone()),
+            _ => None,
+        }
+    }
+
+    /// The items of a list, set or tuple without an order or brackets that matter.
+    pub(crate) fn items(&self) -> Option<&[Self]> {
+        match self {
+            Self::List(items) | Self::Set(items) => Some(items),
+            _ => None,
+        }
+    }
+}
+
+fn separated(f: &mut fmt::Formatter<'_>, items: &[impl fmt::Display], separator: &str) -> fmt::Result {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            f.write_str(separator)?;
+        }
+        item.fmt(f)?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
+            Self::Expr(expr) => expr.fmt(f),
+            Self::Quantity(quantity) => write!(f, "{} {}", quantity.amount, quantity.unit),
+            Self::Based(based) => write!(f, "{}_{}", based.digits, based.base),
+            Self::Infinite { negative } => f.write_str(if *negative { "-infinity" } else { "infinity" }),
+            Self::Time(time) => {
+                let (minutes, seconds) = (time.seconds / 60, time.seconds % 60);
+                write!(f, "{:02}:{:02}:{seconds:02}", minutes / 60, minutes % 60)
+            }
+            Self::Ratio(terms) => separated(f, terms, ":"),
+            Self::List(items) => separated(f, items, ", "),
+            Self::Set(items) => {
+                f.write_str("{")?;
+                separated(f, items, ", ")?;
+                f.write_str("}")
+            }
+            Self::Tuple(tuple) => {
+                write!(f, "{}", tuple.open)?;
+                separated(f, &tuple.items, ", ")?;
+                write!(f, "{}", tuple.close)
+            }
+            Self::Region(region) => region.fmt(f),
+            Self::Matrix(matrix) => {
+                f.write_str("[")?;
+                for (index, row) in matrix.cells.chunks(matrix.columns.max(1)).enumerate() {
+                    f.write_str(if index > 0 { "; " } else { "" })?;
+                    separated(f, row, ", ")?;
+                }
+                f.write_str("]")
+            }
+            Self::Relation(relation) => relation.fmt(f),
             Self::Text(text) => f.write_str(&text.0),
-            Self::List(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        f.write_str(", ")?;
-                    }
-                    item.fmt(f)?;
-                }
-                Ok(())
-            }
         }
     }
 }
 
-impl fmt::Display for Number {
-    /// The value in lowest terms, with its currency before and its percent sign behind it.
+impl fmt::Display for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(currency) = self.currency {
-            write!(f, "{currency}")?;
-        }
-        match &self.magnitude {
-            Magnitude::Exact(value) if value.is_int() => write!(f, "{}", value.numerator())?,
-            Magnitude::Exact(value) => write!(f, "{}/{}", value.numerator(), value.denominator())?,
-            Magnitude::Huge(Huge { negative, digits, exponent }) => {
-                let sign = if *negative { "-" } else { "" };
-                write!(f, "{sign}{digits}")?;
-                if *exponent != 0 {
-                    write!(f, "e{exponent}")?;
-                }
+        match self {
+            Self::Reals => f.write_str("R"),
+            Self::Interval(low, high) => {
+                let (open, close) = (if low.closed { '[' } else { '(' }, if high.closed { ']' } else { ')' });
+                write!(f, "{open}{}, {}{close}", low.value, high.value)
             }
+            Self::Points(points) => {
+                f.write_str("{")?;
+                separated(f, points, ", ")?;
+                f.write_str("}")
+            }
+            Self::Union(parts) => separated(f, parts, " u "),
+            Self::Intersection(parts) => separated(f, parts, " n "),
+            Self::Minus(from, what) => write!(f, "{from} \\ {what}"),
         }
-        if self.percent { f.write_str("%") } else { Ok(()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn digits_become_the_number_that_they_spell() {
-        let spelled = |integer, fraction, point| Number::from_digits(integer, fraction, point).to_string();
-        assert_eq!(spelled("0042", "", false), "42");
-        assert_eq!(spelled("", "50", true), "1/2");
-        assert_eq!(spelled("000", "", false), "0");
-        let nines = "9".repeat(60);
-        assert_eq!(spelled(&nines, "", false), nines);
-    }
-
-    #[test]
-    fn significant_digits_begin_at_the_first_that_is_not_zero() {
-        let written = |integer, fraction| Number::from_digits(integer, fraction, true).written;
-        assert_eq!(written("0", "0830"), Written::Decimal { significant: 3, places: 4 });
-        assert_eq!(written("12", "05"), Written::Decimal { significant: 4, places: 2 });
-    }
-
-    #[test]
-    fn long_numbers_have_one_normal_form() {
-        let long = "7".repeat(MAX_EXACT_DIGITS);
-        let huge = |integer: &str, fraction: &str| Number::from_digits(integer, fraction, true).magnitude;
-        assert_eq!(huge(&format!("00{long}"), "100"), huge(&long, "1"));
-        assert_ne!(huge(&long, "1"), huge(&long, "01"));
-        let zeros = "0".repeat(MAX_EXACT_DIGITS);
-        assert_eq!(huge(&zeros, &zeros), Magnitude::Exact(RBig::ZERO));
     }
 }

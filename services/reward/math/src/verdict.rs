@@ -70,6 +70,34 @@ reasons! {
         EqualRounded => "equal_rounded",
         /// The same number where only one side has a percent sign.
         EqualPercent => "equal_percent",
+        /// The same sum of square roots.
+        EqualRadical => "equal_radical",
+        /// The same expression, operation by operation.
+        EqualForm => "equal_form",
+        /// The same values modulo two primes, at random points.
+        EqualIdentity => "equal_identity",
+        /// The same values to sixty digits, at several points.
+        EqualEnclosure => "equal_enclosure",
+        /// The same amount of the same unit.
+        EqualQuantity => "equal_quantity",
+        /// The same digits, in a base.
+        EqualDigits => "equal_digits",
+        /// Infinity on both sides, of the same sign.
+        EqualInfinity => "equal_infinity",
+        /// The same ratio, or time of the day.
+        EqualRatio => "equal_ratio",
+        /// The same items in the same order.
+        EqualTuple => "equal_tuple",
+        /// The same items in a set.
+        EqualSet => "equal_set",
+        /// The same real numbers.
+        EqualRegion => "equal_region",
+        /// The same cells.
+        EqualMatrix => "equal_matrix",
+        /// The same equation or inequality.
+        EqualRelation => "equal_relation",
+        /// The same choice.
+        EqualChoice => "equal_choice",
         /// The same items.
         EqualList => "equal_list",
         /// The same canonical text.
@@ -78,6 +106,20 @@ reasons! {
     NotEqual {
         /// Another number.
         DifferentNumber => "different_number",
+        /// An expression with another value.
+        DifferentExpression => "different_expression",
+        /// Other brackets around two items, which may be the ends of an interval.
+        DifferentBrackets => "different_brackets",
+        /// Digits in another base.
+        DifferentBase => "different_base",
+        /// A set of other real numbers.
+        DifferentRegion => "different_region",
+        /// Another equation or inequality, or one of something else.
+        DifferentRelation => "different_relation",
+        /// A chain of numbers that are not equal.
+        FalseChain => "false_chain",
+        /// Another choice.
+        DifferentChoice => "different_choice",
         /// A decimal that is right as far as it goes and has too few digits.
         TooFewDigits => "too_few_digits",
         /// Another number of items.
@@ -104,6 +146,10 @@ reasons! {
     Undecided {
         /// The check took more steps than it may.
         OutOfFuel => "out_of_fuel",
+        /// Values that no precision told apart, and none made the same.
+        NotSeparated => "not_separated",
+        /// A function that has no values here.
+        Unsupported => "unsupported",
         /// Numbers or lists beyond what is compared exactly.
         TooLarge => "too_large",
     }

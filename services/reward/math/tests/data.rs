@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use evenkeel_math::{Fuel, Gold, Marker, Outcome, Policy, Profile, Submission, Value, check, parse};
+use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission, check};
 use serde_json::Value as Json;
 
 fn rows(file: &str) -> Option<Vec<Json>> {
@@ -20,135 +19,180 @@ fn rows(file: &str) -> Option<Vec<Json>> {
     Some(text.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect())
 }
 
-/// Whether values of this kind are read today, beyond being kept as text.
-fn is_covered(value: &Value) -> bool {
-    match value {
-        Value::Number(_) => true,
-        Value::List(items) => items.iter().all(is_covered),
-        Value::Text(_) => false,
-    }
-}
-
-/// Rows whose label needs what is not read yet, or another rule than ours; each with its reason.
-const OTHERS: &[(&str, &str)] = &[
-    ("t0021", "refused only since a formula between single dollars should not run over lines"),
-    ("t0022", "the same"),
-    ("t0086", "boxes hold intermediate results; our rule takes the last one before any answer line"),
-    ("t0125", "a decimal comma, which is a list here"),
-    ("t0126", "the same"),
-    ("t0137", "the same"),
-    ("t0363", "lists without brackets have no order here"),
+/// Benchmarks, where their gold answers stand, and how many of them must equal themselves.
+const BENCHMARKS: [(&str, &str, usize); 7] = [
+    ("math500.jsonl", "/answer", 500),
+    ("aime24.jsonl", "/reward_model/ground_truth", 30),
+    ("aime25.jsonl", "/reward_model/ground_truth", 30),
+    ("amc23.jsonl", "/answer", 40),
+    ("gsm8k.jsonl", "/answer", 1319),
+    ("olympiadbench.jsonl", "/final_answer", 674),
+    ("minerva.jsonl", "/reward_model/ground_truth", 271),
 ];
 
+/// The gold answers of a benchmark; of several that are accepted the first, of a solution what it marks.
+fn golds(file: &str, pointer: &str) -> Option<Vec<String>> {
+    let text = |value: &Json| match value {
+        Json::String(text) => text.trim().to_owned(),
+        Json::Array(items) => items.first().and_then(Json::as_str).unwrap().trim().to_owned(),
+        other => other.to_string(),
+    };
+    let answer = |text: String| text.rsplit_once("#### ").map_or(text.clone(), |(_, answer)| answer.to_owned());
+    Some(rows(file)?.iter().map(|row| answer(text(row.pointer(pointer).unwrap()))).collect())
+}
+
+fn equal(gold: &str, answer: &str) -> bool {
+    check(gold, Submission::Extracted(answer), &Policy::default()).is_equal()
+}
+
 #[test]
-fn labelled_pairs_agree_where_they_are_covered() {
+fn labelled_pairs_are_judged_as_expected() {
     let Some(rows) = rows("triples.jsonl") else { return };
-    let others: BTreeMap<_, _> = OTHERS.iter().copied().collect();
-    let (mut covered, mut agreed, mut wrong) = (0, 0, Vec::new());
+    let (mut forced, mut right, mut rewarded) = (0, 0, Vec::new());
+    let (mut policies, mut policies_right, mut differ) = (0, 0, Vec::new());
     for row in &rows {
         let text = |field: &str| row[field].as_str().unwrap();
         let (id, gold, answer, expected) = (text("id"), text("gold"), text("pred"), row["expected"].as_bool().unwrap());
-        let marked = ["\\boxed", "\\fbox", "####"].iter().any(|mark| answer.contains(mark));
+        let marked = ["boxed", "\\fbox", "####"].iter().any(|mark| answer.contains(mark));
         let completion = text("form") == "completion";
         let policy = if completion && !marked { Profile::Unmarked } else { Profile::Default }.policy();
         let submission = if completion { Submission::Completion(answer) } else { Submission::Extracted(answer) };
         let verdict = check(gold, submission, &policy);
-        agreed += usize::from(verdict.is_equal() == expected);
-        let gold_covered = Gold::read(gold, &policy).is_ok_and(|gold| is_covered(gold.value()));
-        let answer_covered = verdict.value.as_ref().is_some_and(is_covered);
-        // A reward must be right whatever was read; a refusal where both sides were.
-        if !(verdict.is_equal() || (gold_covered && answer_covered)) {
+        let is_right = verdict.is_equal() == expected;
+        if !is_right {
+            differ.push(format!("{id}: {} where {expected} is expected", verdict.reason));
+        }
+        if text("basis") == "policy" {
+            policies += 1;
+            policies_right += usize::from(is_right);
             continue;
         }
-        covered += 1;
-        if verdict.is_equal() != expected && !others.contains_key(id) {
-            wrong.push(format!("{id}: {gold} and {answer}: {}, expected {expected}", verdict.reason));
+        forced += 1;
+        right += usize::from(is_right);
+        if verdict.is_equal() && !expected {
+            rewarded.push(id.to_owned());
         }
     }
-    println!("{covered} of {} pairs are covered; {agreed} agree in all", rows.len());
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(covered > 150, "{covered} pairs");
-}
-
-fn number(row: &Json) -> String {
-    match row {
-        Json::String(text) => text.trim().to_owned(),
-        Json::Array(items) => number(&items[0]),
-        other => other.to_string(),
-    }
+    println!(
+        "{right} of {forced} as expected, {rewarded:?} wrongly rewarded; {policies_right} of {policies} by policy"
+    );
+    println!("{}", differ.join("\n"));
+    assert!(right * 1000 >= forced * 985, "{differ:#?}");
+    assert!(rewarded.len() <= 2, "{rewarded:?}");
+    assert!(policies_right * 10 >= policies * 9, "{differ:#?}");
 }
 
 #[test]
-fn gold_answers_of_benchmarks_equal_themselves() {
-    for (file, pointer) in [
-        ("math500.jsonl", "/answer"),
-        ("aime24.jsonl", "/reward_model/ground_truth"),
-        ("aime25.jsonl", "/reward_model/ground_truth"),
-        ("amc23.jsonl", "/answer"),
-        ("minerva.jsonl", "/reward_model/ground_truth"),
-        ("olympiadbench.jsonl", "/final_answer"),
-        ("gsm8k.jsonl", "/answer"),
-    ] {
-        let Some(rows) = rows(file) else { continue };
+fn gold_answers_equal_themselves() {
+    for (file, pointer, least) in BENCHMARKS {
+        let Some(golds) = golds(file, pointer) else { continue };
         let policy = Policy::default();
-        let (mut equal, mut bad) = (0, Vec::new());
-        for row in &rows {
-            let field = number(row.pointer(pointer).unwrap());
-            let gold = field.rsplit_once("#### ").map_or(field.as_str(), |(_, answer)| answer);
+        let (mut count, mut bad) = (0, Vec::new());
+        for gold in &golds {
+            let boxed = format!("so \\boxed{{{gold}}}");
             match Gold::read(gold, &policy) {
-                Ok(read)
-                    if read.check(Submission::Completion(&format!("so \\boxed{{{gold}}}")), &policy).is_equal() =>
-                {
-                    equal += 1
-                }
-                other => bad.push(format!("{gold}: {other:?}")),
+                Ok(read) if read.check(Submission::Completion(&boxed), &policy).is_equal() => count += 1,
+                Ok(read) => bad.push(format!("{gold}: {}", read.check(Submission::Completion(&boxed), &policy).reason)),
+                Err(error) => bad.push(format!("{gold}: {error}")),
             }
         }
-        println!("{file}: {equal} of {} equal themselves", rows.len());
-        assert!(bad.len() <= rows.len() / 250, "{file}: {bad:#?}");
+        println!("{file}: {count} of {} equal themselves", golds.len());
+        assert!(count >= least, "{file}: {bad:#?}");
+    }
+}
+
+/// A gold answer that is an integer or a fraction of two, in other spellings, and answers that are near it.
+fn variants(gold: &str) -> Option<(Vec<String>, Vec<String>)> {
+    let is_grouped = gold.split(',').skip(1).all(|group| group.len() == 3);
+    if let Ok(n) = gold.trim_end_matches(".0").replace(',', "").parse::<i64>()
+        && is_grouped
+    {
+        let equal = vec![
+            format!("{n}.0"),
+            format!("x={n}"),
+            format!("{n}.00"),
+            format!("\\frac{{{}}}{{2}}", 2 * n),
+            format!("${n}$"),
+        ];
+        let different = vec![
+            (n + 1).to_string(),
+            (n - 1).to_string(),
+            format!("{n}.5"),
+            format!("{}", 10 * n + 10),
+            format!("\\sqrt{{{}}}", n * n + 1),
+        ];
+        return Some((equal, different));
+    }
+    let inner = gold.strip_prefix("\\frac{").or_else(|| gold.strip_prefix("\\dfrac{"))?;
+    let (above, below) = inner.strip_suffix('}')?.split_once("}{")?;
+    let (above, below): (i64, i64) = (above.parse().ok()?, below.parse().ok()?);
+    let equal = vec![
+        format!("\\dfrac{{{above}}}{{{below}}}"),
+        format!("{above}/{below}"),
+        format!("\\frac{{{}}}{{{}}}", 3 * above, 3 * below),
+        format!("x = \\tfrac{{{above}}}{{{below}}}"),
+    ];
+    let different =
+        vec![format!("{}/{below}", above + 1), format!("{above}/{}", below + 1), format!("-{above}/{below}")];
+    Some((equal, different))
+}
+
+#[test]
+fn simple_variants_equal_and_neighbours_do_not() {
+    for (file, pointer, _) in BENCHMARKS {
+        let Some(golds) = golds(file, pointer) else { continue };
+        let mut checked = 0;
+        for (gold, next) in golds.iter().zip(golds.iter().cycle().skip(1)) {
+            if let Some((same, other)) = variants(gold) {
+                checked += same.len() + other.len();
+                for answer in same {
+                    assert!(equal(gold, &answer), "{gold} is {answer}");
+                }
+                for answer in other {
+                    assert!(!equal(gold, &answer), "{gold} is not {answer}");
+                }
+            }
+            // The neighbour's answer, unless it is the same in both directions.
+            if equal(gold, next) {
+                assert!(equal(next, gold) && gold.len().abs_diff(next.len()) <= 8, "{gold} is not {next}");
+            }
+        }
+        println!("{file}: {checked} variants");
+        assert!(checked > 0, "{file} has no numbers");
     }
 }
 
 #[test]
-fn integers_of_benchmarks_differ_from_their_neighbours() {
+fn solutions_end_with_their_answer() {
     let Some(rows) = rows("gsm8k.jsonl") else { return };
     let policy = Profile::Gsm8k.policy();
     for row in &rows {
         let solution = row["answer"].as_str().unwrap();
         let gold = solution.rsplit_once("#### ").unwrap().1;
         assert!(check(gold, Submission::Completion(solution), &policy).is_equal(), "{gold}");
-        let integer: i64 = gold.replace(',', "").parse().unwrap();
-        for (answer, equal) in [
-            (format!("{integer}.00"), true),
-            (format!("{}", integer + 1), false),
-            (format!("-{integer}"), integer == 0),
-        ] {
-            let completion = format!("\\boxed{{{answer}}}");
-            let verdict = check(gold, Submission::Completion(&completion), &policy);
-            assert_eq!(verdict.is_equal(), equal, "{gold} and {answer}");
-        }
     }
 }
 
 #[test]
-fn generations_agree_with_three_graders_where_both_sides_are_read() {
+fn generations_agree_with_three_graders_where_these_agree() {
     let Some(rows) = rows("generations.jsonl") else { return };
-    let policy = Policy { markers: vec![Marker::Boxed], ..Policy::default() };
-    let (mut compared, mut differ) = (0, Vec::new());
+    let (mut compared, mut differ, mut refused) = (0, Vec::new(), 0);
     for row in &rows {
         let verdicts =
             ["qwen_verdict", "mathverify_verdict", "opencompass_verdict"].map(|field| row[field].as_bool().unwrap());
-        let (gold, prediction) = (number(&row["gold"]), number(&row["pred"]));
-        let read = |text: &str| parse::parse(text, &mut Fuel::new(100_000)).is_ok_and(|value| is_covered(&value));
-        if verdicts.iter().any(|verdict| *verdict != verdicts[0]) || !read(&gold) || !read(&prediction) {
+        let (gold, prediction) = (row["gold"].as_str().unwrap(), row["pred"].as_str().unwrap());
+        let verdict = check(gold, Submission::Extracted(prediction), &Policy::default());
+        if verdicts.iter().any(|verdict| *verdict != verdicts[0]) {
+            // One of the graders takes no `10{,}000`.
+            assert!(verdict.is_equal(), "{gold} is {prediction}");
+            refused += 1;
             continue;
         }
         compared += 1;
-        let verdict = check(&gold, Submission::Extracted(&prediction), &policy);
         if (verdict.outcome() == Outcome::Equal) != verdicts[0] {
             differ.push(format!("{}: {gold} and {prediction}: {}", row["id"], verdict.reason));
         }
     }
-    println!("{compared} of {} generations compared", rows.len());
+    println!("{compared} of {} generations compared, {refused} that the graders differ on", rows.len());
     assert!(differ.is_empty(), "{differ:#?}");
 }

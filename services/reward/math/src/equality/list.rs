@@ -1,14 +1,61 @@
 //! Lists: as many items on either side, each with its own partner.
 
-use super::compare as compare_values;
+use super::{compare as compare_values, is_equal, relation};
 use crate::{Fuel, Order, Outcome, Policy, Reason, Value};
 
 /// Items up to which partners are searched for in any order; it is the width of a row of the search.
 const MAX_MATCHED: usize = 64;
 
 pub(super) fn compare(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+    // Values of several names, against values without them: in the order of the names.
+    match (relation::assigned(gold), relation::assigned(answer)) {
+        (Some(values), None) if values.len() == answer.len() => return in_order(&values, answer, policy, fuel),
+        (None, Some(values)) if values.len() == gold.len() => {
+            let named = in_order(gold, &values, policy, fuel);
+            if is_equal(named) {
+                return named;
+            }
+        }
+        _ => {}
+    }
+    compare_items(gold, answer, policy, fuel)
+}
+
+/// Sets against anything without a rule of its own: each item is in both, however often.
+pub(super) fn compare_set(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    if let (Some(a), Some(b)) = (gold.items(), answer.items()) {
+        let reason = compare_items(a, b, policy, fuel);
+        if is_equal(reason) || reason.outcome() == Outcome::Undecided {
+            return if is_equal(reason) { Reason::EqualSet } else { reason };
+        }
+        let covers = |a: &[Value], b: &[Value], swapped: bool, fuel: &mut Fuel| {
+            a.iter().all(|x| {
+                b.iter().any(|y| is_equal(if swapped { item(y, x, policy, fuel) } else { item(x, y, policy, fuel) }))
+            })
+        };
+        // Items of a set are said once, however often they are written. What is written more often in a list is another list.
+        let both_sets = matches!((gold, answer), (Value::Set(_), Value::Set(_)));
+        if both_sets && !a.is_empty() && covers(a, b, false, fuel) && covers(b, a, true, fuel) {
+            return Reason::EqualSet;
+        }
+        return reason;
+    }
+    match (gold, answer) {
+        // A set of one is what is in it.
+        (Value::Set(items), other) if items.len() == 1 => compare_values(&items[0], other, policy, fuel),
+        (other, Value::Set(items)) if items.len() == 1 => compare_values(other, &items[0], policy, fuel),
+        _ => Reason::DifferentKind,
+    }
+}
+
+/// Items in any order, or in this one where the policy says so.
+pub(super) fn compare_items(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
     if gold.len() != answer.len() {
-        return Reason::DifferentCount;
+        let distinct = repeated_once(gold, answer);
+        return match distinct {
+            Some(answer) => compare_items(gold, &answer, policy, fuel),
+            None => Reason::DifferentCount,
+        };
     }
     match policy.order {
         Order::Strict => in_order(gold, answer, policy, fuel),
@@ -19,6 +66,22 @@ pub(super) fn compare(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &
         },
         Order::Free => in_any_order(gold, answer, policy, fuel),
     }
+}
+
+/// The answer without what it repeats, where the items are tuples: they are solutions, and one that is said twice is still one. `None`
+/// where that leaves another number of them.
+fn repeated_once(gold: &[Value], answer: &[Value]) -> Option<Vec<Value>> {
+    let are_tuples = |items: &[Value]| items.iter().all(|item| matches!(item, Value::Tuple(_)));
+    if answer.len() > MAX_MATCHED || answer.len() < gold.len() || !are_tuples(gold) || !are_tuples(answer) {
+        return None;
+    }
+    let mut distinct: Vec<Value> = Vec::with_capacity(gold.len());
+    for item in answer {
+        if !distinct.contains(item) {
+            distinct.push(item.clone());
+        }
+    }
+    (distinct.len() == gold.len() && distinct.len() < answer.len()).then_some(distinct)
 }
 
 fn in_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {

@@ -1,13 +1,30 @@
 //! Whether two values are equal, and by which rule.
+//!
+//! Scalars are compared exactly where that is possible, then modulo two primes, then in enclosures (`scalar`). What is made of scalars is
+//! compared part by part, by rules of its own (`relation`, `region`, `list`, `tuple`, `quantity` and others).
 
+mod equation;
+mod inequality;
 mod list;
 mod number;
+mod quantity;
+mod ratio;
+mod region;
+mod relation;
+mod scalar;
 mod text;
+mod tuple;
 
-use crate::{Fuel, Policy, Reason, Value};
+use crate::{Fuel, Outcome, Policy, Reason, Value};
 
-/// Compares an answer with the gold one. It is not symmetric where a policy rule is not: a gold answer may be shorter than a given one.
+pub(crate) use relation::is_name;
+
+/// Compares an answer with the gold one. It is not symmetric where a policy rule is not: a gold answer may be shorter than a given one,
+/// and a gold equation is more than its right side.
 pub fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    if fuel.spend(4).is_err() {
+        return Reason::OutOfFuel;
+    }
     match (gold, answer) {
         (Value::Number(gold), Value::Number(answer)) => {
             if fuel.spend(gold.cost(answer)).is_err() {
@@ -15,8 +32,70 @@ pub fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -
             }
             number::compare(gold, answer, policy)
         }
-        (Value::List(gold), Value::List(answer)) => list::compare(gold, answer, policy, fuel),
         (Value::Text(gold), Value::Text(answer)) => text::compare(gold, answer, policy),
-        _ => Reason::DifferentKind,
+        (Value::Text(text), Value::Expr(expr)) | (Value::Expr(expr), Value::Text(text)) => {
+            text::compare_spelled(text, expr, policy)
+        }
+        // Whatever it is, what was understood in the same way is the same.
+        _ if gold == answer => same(gold),
+        (Value::List(gold), Value::List(answer)) => list::compare(gold, answer, policy, fuel),
+        (Value::Relation(_), _) | (_, Value::Relation(_)) => relation::compare(gold, answer, policy, fuel),
+        (Value::Region(_), _) | (_, Value::Region(_)) => region::compare(gold, answer, policy, fuel),
+        (Value::Matrix(_), _) | (_, Value::Matrix(_)) => tuple::compare_matrix(gold, answer, policy, fuel),
+        (Value::Tuple(_), _) | (_, Value::Tuple(_)) => tuple::compare(gold, answer, policy, fuel),
+        (Value::Set(_), _) | (_, Value::Set(_)) => list::compare_set(gold, answer, policy, fuel),
+        (Value::Ratio(_) | Value::Time(_), _) | (_, Value::Ratio(_) | Value::Time(_)) => {
+            ratio::compare(gold, answer, policy, fuel)
+        }
+        (Value::Based(_), _) | (_, Value::Based(_)) => text::compare_based(gold, answer),
+        (Value::Infinite { .. }, _) | (_, Value::Infinite { .. }) => Reason::DifferentKind,
+        (Value::List(_) | Value::Text(_), _) | (_, Value::List(_) | Value::Text(_)) => Reason::DifferentKind,
+        (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), _) => quantity::compare(gold, answer, policy, fuel),
     }
+}
+
+/// The reason of values that were understood in the same way.
+fn same(value: &Value) -> Reason {
+    match value {
+        Value::Number(_) => Reason::EqualRational,
+        Value::Expr(_) => Reason::EqualForm,
+        Value::Quantity(_) => Reason::EqualQuantity,
+        Value::Based(_) => Reason::EqualDigits,
+        Value::Infinite { .. } => Reason::EqualInfinity,
+        Value::Time(_) | Value::Ratio(_) => Reason::EqualRatio,
+        Value::List(_) => Reason::EqualList,
+        Value::Tuple(_) => Reason::EqualTuple,
+        Value::Set(_) => Reason::EqualSet,
+        Value::Region(_) => Reason::EqualRegion,
+        Value::Matrix(_) => Reason::EqualMatrix,
+        Value::Relation(_) => Reason::EqualRelation,
+        Value::Text(_) => Reason::EqualText,
+    }
+}
+
+fn is_equal(reason: Reason) -> bool {
+    reason.outcome() == Outcome::Equal
+}
+
+/// All pairs in order: equal, or the first reason against it, as `different` where it is one.
+fn pairwise<'v>(
+    pairs: impl Iterator<Item = (&'v Value, &'v Value)>,
+    equal: Reason,
+    different: Reason,
+    policy: &Policy,
+    fuel: &mut Fuel,
+) -> Reason {
+    let mut undecided = None;
+    for (gold, answer) in pairs {
+        if fuel.spend(crate::fuel::ITEM).is_err() {
+            return Reason::OutOfFuel;
+        }
+        let reason = compare(gold, answer, policy, fuel);
+        match reason.outcome() {
+            Outcome::Equal => {}
+            Outcome::Undecided => undecided = Some(reason),
+            _ => return different,
+        }
+    }
+    undecided.unwrap_or(equal)
 }

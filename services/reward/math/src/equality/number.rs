@@ -111,18 +111,23 @@ fn readings(gold: &Reading, answer: &Reading, policy: &Policy) -> Reason {
         (None, Some(_)) => (answer, ANSWER_DIGITS),
     };
     let places = decimal.places().unwrap_or(0);
-    if places > MAX_ROUNDED_PLACES || !within_half_a_digit(&gold.value, &answer.value, places) {
+    if places > MAX_ROUNDED_PLACES
+        || !stands_for(&decimal.value, if std::ptr::eq(decimal, gold) { &answer.value } else { &gold.value }, places)
+    {
         return Reason::DifferentNumber;
     }
     if decimal.significant_places() >= digits { Reason::EqualRounded } else { Reason::TooFewDigits }
 }
 
-/// `|a - b| ≤ 10^-places / 2`, without a division.
-fn within_half_a_digit(a: &RBig, b: &RBig, places: usize) -> bool {
+/// Whether a decimal of so many places is the other number, rounded at its last digit or cut off behind it.
+fn stands_for(decimal: &RBig, other: &RBig, places: usize) -> bool {
     let cross = |a: &RBig, b: &RBig| a.numerator() * IBig::from(b.denominator().clone());
-    let difference: UBig = (cross(a, b) - cross(b, a)).abs().unsigned_abs();
-    let scale = UBig::from(10_u8).pow(places) * UBig::from(2_u8);
-    difference * scale <= a.denominator() * b.denominator()
+    let (shown, meant) = (cross(decimal, other), cross(other, decimal));
+    let is_cut = (meant > shown) == (*decimal >= RBig::ZERO);
+    let difference: UBig = (shown - meant).abs().unsigned_abs();
+    let difference = difference * UBig::from(10_u8).pow(places);
+    let digit = decimal.denominator() * other.denominator();
+    &difference * UBig::from(2_u8) <= digit || (is_cut && difference < digit)
 }
 
 #[cfg(test)]
@@ -159,6 +164,10 @@ mod tests {
         assert_eq!(default("1/3", "0.333"), Reason::EqualRounded);
         assert_eq!(default("1/3", "0.33"), Reason::TooFewDigits);
         assert_eq!(default("1/3", "0.334"), Reason::DifferentNumber);
+        assert_eq!(default("2/3", "0.667"), Reason::EqualRounded);
+        assert_eq!(default("2/3", "0.666"), Reason::EqualRounded);
+        assert_eq!(default("-2/3", "-0.666"), Reason::EqualRounded);
+        assert_eq!(default("-2/3", "-0.665"), Reason::DifferentNumber);
         assert_eq!(default("0.33", "1/3"), Reason::EqualRounded);
         assert_eq!(default("0.3", "1/3"), Reason::TooFewDigits);
         assert_eq!(default("1/12", "0.0833"), Reason::EqualRounded);

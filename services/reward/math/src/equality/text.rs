@@ -1,9 +1,48 @@
 //! Texts in canonical spelling.
 
-use crate::{Policy, Reason, Text, TextCase};
+use crate::expr::{Constant, Expr, Node};
+use crate::{Policy, Reason, Text, TextCase, Value, Written};
 
 pub(super) fn compare(gold: &Text, answer: &Text, policy: &Policy) -> Reason {
-    let (gold, answer) = (gold.as_str(), answer.as_str());
+    compare_str(gold.as_str(), answer.as_str(), policy)
+}
+
+/// A text against letters that were read as a product: `\\text{No}` and `No`.
+pub(super) fn compare_spelled(text: &Text, expr: &Expr, policy: &Policy) -> Reason {
+    let mut spelled = String::new();
+    for node in expr.nodes() {
+        match node {
+            Node::Symbol(name) => spelled.push_str(&expr.names()[*name as usize]),
+            Node::Constant(Constant::E) => spelled.push('e'),
+            Node::Constant(Constant::I) => spelled.push('i'),
+            Node::Constant(Constant::Pi) => spelled.push_str("pi"),
+            Node::Multiply(..) => {}
+            _ => return Reason::DifferentKind,
+        }
+    }
+    compare_str(text.as_str(), &spelled, policy)
+}
+
+/// Digits in a base, against the same or against bare digits.
+pub(super) fn compare_based(gold: &Value, answer: &Value) -> Reason {
+    let digits = |value: &Value| match value {
+        Value::Number(number) if number.written == Written::Integer && number.is_bare() => {
+            number.exact().map(|value| value.numerator().to_string())
+        }
+        Value::Based(based) => Some(based.digits.clone()),
+        _ => None,
+    };
+    match (gold, answer) {
+        (Value::Based(a), Value::Based(b)) if a.base != b.base => Reason::DifferentBase,
+        (gold, answer) => match (digits(gold), digits(answer)) {
+            (Some(gold), Some(answer)) if gold == answer => Reason::EqualDigits,
+            (Some(_), Some(_)) => Reason::DifferentNumber,
+            _ => Reason::DifferentKind,
+        },
+    }
+}
+
+fn compare_str(gold: &str, answer: &str, policy: &Policy) -> Reason {
     let equal = gold == answer || (policy.text_case == TextCase::Fold && folded(gold).eq(folded(answer)));
     if equal { Reason::EqualText } else { Reason::DifferentText }
 }

@@ -8,6 +8,10 @@ use super::{Found, NoAnswer};
 const COMMANDS: [&str; 2] = ["\\boxed", "\\fbox"];
 /// Neighbouring boxes that are joined into one list.
 pub(super) const MAX_NEIGHBOURS: usize = 256;
+/// Longest text before "and" between neighbouring boxes: `\\text{ for part (a) and }`.
+const MAX_CONJUNCTION_BYTES: usize = 40;
+/// Longest name before a box: `y_2 = \\boxed{...}`.
+const MAX_NAME_BYTES: usize = 24;
 /// Braces that may be open at once while the search runs. Beyond, the outermost half is forgotten: it bounds memory, and no answer
 /// lies that deep.
 const MAX_OPEN: usize = 1 << 16;
@@ -24,16 +28,26 @@ struct Span {
 /// The content of the last box, or of the neighbours that end with it. `None` where there is no box.
 pub(super) fn last(text: &str) -> Result<Option<Found<'_>>, NoAnswer> {
     let Some(span) = last_span(text) else { return Ok(None) };
-    let mut spans = vec![span];
+    let content = |span: &Span| &text[span.inner.0..span.inner.1];
+    let before = |start| neighbour_before(text, start).or_else(|| neighbour_before_name(text, start));
     let mut start = span.start;
-    while let Some(neighbour) = neighbour_before(text, start) {
+    let mut spans = Vec::new();
+    while let Some(neighbour) = before(start) {
+        if spans.is_empty() {
+            spans.push(span);
+        }
         if spans.len() == MAX_NEIGHBOURS {
             return Err(NoAnswer::TooManyBoxes);
         }
         start = neighbour.start;
         spans.push(neighbour);
     }
-    let contents: Vec<&str> = spans.iter().rev().map(|span| &text[span.inner.0..span.inner.1]).collect();
+    if spans.is_empty() {
+        // A single box, as nearly all texts have.
+        let content = content(&span);
+        return if content.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(content))) };
+    }
+    let contents: Vec<&str> = spans.iter().rev().map(content).collect();
     let first = contents[0].trim();
     // The same box twice is one answer said twice.
     if contents.iter().all(|content| content.trim() == first) {
@@ -45,6 +59,12 @@ pub(super) fn last(text: &str) -> Result<Option<Found<'_>>, NoAnswer> {
 /// The content of the last box of one line. `None` where it has none.
 pub(super) fn last_in(line: &str) -> Option<&str> {
     last_span(line).map(|span| &line[span.inner.0..span.inner.1])
+}
+
+/// What stands in a box that a text begins with and that does not close.
+pub(super) fn unclosed(text: &str) -> Option<&str> {
+    let text = text.trim_start().trim_start_matches('\\');
+    COMMANDS.iter().find_map(|command| text.strip_prefix(&command[1..])?.trim_start().strip_prefix('{'))
 }
 
 /// The last box that closes; of boxes within boxes the outermost.
@@ -111,11 +131,27 @@ fn neighbour_before(text: &str, start: usize) -> Option<Span> {
     None
 }
 
+/// The neighbour of a box with a name before it: `\\boxed{1} and y = \\boxed{2}`.
+fn neighbour_before_name(text: &str, start: usize) -> Option<Span> {
+    let before = text[..start].trim_end().strip_suffix('=')?.trim_end();
+    let floor = before.ceil_char_boundary(before.len().saturating_sub(MAX_NAME_BYTES));
+    let name = before[floor..].rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '{' | '}')))?;
+    let (name, rest) = (&before[floor + name + 1..], &before[..floor + name + 1]);
+    // A name is a letter with a subscript, and something separates it from the box before.
+    let is_name = name.chars().next().is_some_and(char::is_alphabetic) && name.chars().nth(1).is_none_or(|c| c == '_');
+    if !is_name || strip_separators(rest).len() == rest.trim_end().len() {
+        return None;
+    }
+    neighbour_before(text, rest.len())
+}
+
 /// The text without what may stand between neighbouring boxes.
 fn strip_separators(mut text: &str) -> &str {
     loop {
         let trimmed = text.trim_end();
-        let stripped = [",", ";", "$", "\\[", "\\]", "\\(", "\\)"].iter().find_map(|mark| trimmed.strip_suffix(mark));
+        let stripped = [",", ";", "$", "\\[", "\\]", "\\(", "\\)", "\\quad", "\\qquad", "\\,", "\\;"]
+            .iter()
+            .find_map(|mark| trimmed.strip_suffix(mark));
         match stripped.or_else(|| strip_conjunction(trimmed)).or_else(|| strip_text_conjunction(trimmed)) {
             Some(rest) => text = rest,
             None => return trimmed,
@@ -133,7 +169,12 @@ fn strip_conjunction(text: &str) -> Option<&str> {
 fn strip_text_conjunction(text: &str) -> Option<&str> {
     let inner = strip_conjunction(text.strip_suffix('}')?.trim_end())?;
     let inner = inner.trim_end().trim_end_matches(',').trim_end();
-    ["\\text{", "\\textrm{", "\\mathrm{", "\\mbox{"].iter().find_map(|command| inner.strip_suffix(command))
+    let begin = inner.len().saturating_sub(MAX_CONJUNCTION_BYTES);
+    let begin = inner.ceil_char_boundary(begin);
+    let at = begin + inner[begin..].rfind('{')?;
+    let is_plain = !inner[at..].contains(['}', '\\', '$']);
+    let commands = ["\\text", "\\textrm", "\\mathrm", "\\mbox"];
+    commands.iter().find_map(|command| inner[..at].strip_suffix(command)).filter(|_| is_plain)
 }
 
 /// Where the box command before the brace at `at` begins. `None` where another or none stands there.

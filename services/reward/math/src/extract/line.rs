@@ -93,6 +93,18 @@ fn statement(line: &str) -> &str {
     }
 }
 
+/// Words of a sentence; an answer that is so long says more than the answer.
+const SENTENCE_WORDS: usize = 4;
+
+/// Whether an announced answer is a sentence around it.
+pub(super) fn is_sentence(answer: &str) -> bool {
+    let is_word = |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    answer.split_whitespace().filter(is_word).nth(SENTENCE_WORDS - 1).is_some()
+        || answer
+            .split_once(" is ")
+            .is_some_and(|(before, _)| before.split_whitespace().filter(is_word).nth(1).is_some())
+}
+
 /// Whether nothing that follows belongs to the answer.
 fn ends_statement(rest: &str) -> bool {
     let rest = rest.trim_start_matches([' ', '\t', '*', '_', '`']);

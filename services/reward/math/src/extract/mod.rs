@@ -73,7 +73,7 @@ pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Found<'a>, No
         let found = match marker {
             Marker::Boxed => boxes::last(text)?,
             Marker::Hashes => line::after_hashes(text).map(Found::One),
-            Marker::AnswerLine => line::answer_line(text).map(Found::One),
+            Marker::AnswerLine => line::answer_line(text).map(|answer| Found::One(announced(answer, policy))),
             Marker::Unmarked => unmarked::last(text).map(Found::One),
         };
         if let Some(found) = found {
@@ -81,6 +81,22 @@ pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Found<'a>, No
         }
     }
     Err(NoAnswer::NothingMarked)
+}
+
+/// What a line announces. Where the last expression of a text counts, it also does in a sentence.
+fn announced<'a>(answer: &'a str, policy: &Policy) -> &'a str {
+    if policy.markers.contains(&Marker::Unmarked) && line::is_sentence(answer) {
+        return unmarked::last(answer).unwrap_or(answer);
+    }
+    answer
+}
+
+/// The content of the last box of a bare answer, or of one that was never closed. `None` where there is no box.
+pub(crate) fn boxed(answer: &str) -> Result<Option<Found<'_>>, NoAnswer> {
+    Ok(match boxes::last(answer)? {
+        Some(found) => Some(found),
+        None => boxes::unclosed(answer).map(Found::One),
+    })
 }
 
 #[cfg(test)]

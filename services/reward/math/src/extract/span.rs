@@ -21,12 +21,49 @@ pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
     Some(Formula { inner: &body[..end], rest: &body[end + closer.len()..] })
 }
 
-/// The formula that the text ends with, up to punctuation. `None` where it ends with something else.
-pub(super) fn formula_at_end(text: &str) -> Option<&str> {
-    let (opener, closer, _) = DELIMITERS.iter().find(|(_, closer, _)| text.ends_with(closer))?;
+/// How a text ends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Ending<'a> {
+    /// With a formula.
+    Formula(&'a str),
+    /// With the end of one that has no beginning, as one on a line of its own has that should run over none.
+    Broken,
+    /// With something else.
+    Other,
+}
+
+/// The formula that the text ends with, up to punctuation.
+pub(super) fn ending(text: &str) -> Ending<'_> {
+    let Some((opener, closer, _)) = DELIMITERS.iter().find(|(_, closer, _)| text.ends_with(closer)) else {
+        return Ending::Other;
+    };
     let body = &text[..text.len() - closer.len()];
-    let start = body.rfind(opener)?;
-    Some(&body[start + opener.len()..])
+    let Some(start) = body.rfind(opener) else { return Ending::Other };
+    let formula = &body[start + opener.len()..];
+    // What stands within a line stays there.
+    let is_inline = matches!(*opener, "$" | "\\(");
+    if is_inline && formula.contains('\n') { Ending::Broken } else { Ending::Formula(formula) }
+}
+
+/// The formula between single dollars or `\\(` and `\\)` that a place of a line lies in.
+pub(super) fn formula_around(text: &str, at: usize) -> Option<&str> {
+    let begin = text[..at].rfind('\n').map_or(0, |line| line + 1);
+    let line = &text[begin..];
+    let line = &line[..line.find('\n').unwrap_or(line.len())];
+    let place = at - begin;
+    for (opener, closer) in [("$", "$"), ("\\(", "\\)")] {
+        let before = &line[..place];
+        let start = match before.rfind(opener) {
+            // An even number of dollars is closed again.
+            Some(start) if opener == "$" && before.matches('$').count() % 2 == 1 => start + 1,
+            Some(start) if opener != "$" && before.rfind(closer).is_none_or(|end| end < start) => start + 2,
+            _ => continue,
+        };
+        if let Some(end) = line[place..].find(closer) {
+            return Some(&line[start..place + end]);
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -39,8 +76,11 @@ mod tests {
         assert_eq!(inner("$13$ apples"), Some("13"));
         assert_eq!(inner("\\[\n9\n\\] done"), Some("\n9\n"));
         assert_eq!(inner("$5 and\n$6"), None);
-        assert_eq!(formula_at_end("it is $$ 9 $$"), Some(" 9 "));
-        assert_eq!(formula_at_end("it is \\(x\\)"), Some("x"));
-        assert_eq!(formula_at_end("it is 9"), None);
+        assert_eq!(ending("it is $$ 9 $$"), Ending::Formula(" 9 "));
+        assert_eq!(ending("it is \\(x\\)"), Ending::Formula("x"));
+        assert_eq!(ending("it is $ \n 9 \n $"), Ending::Broken);
+        assert_eq!(ending("it is 9"), Ending::Other);
+        assert_eq!(formula_around("so $x \\ge 5$ it is", 9), Some("x \\ge 5"));
+        assert_eq!(formula_around("so $x$ is 5 $", 10), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The last number or formula of a text that marks no answer, for comparison with graders that take it.
 
-use super::span::formula_at_end;
+use super::span::{Ending, ending, formula_around};
 
 /// Longest number that is looked for.
 const MAX_NUMBER_BYTES: usize = 256;
@@ -8,11 +8,20 @@ const MAX_NUMBER_BYTES: usize = 256;
 /// The last formula if the text ends with one, otherwise the last number. `None` where there is neither.
 pub(super) fn last(text: &str) -> Option<&str> {
     let text = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '*' | '!'));
-    if let Some(formula) = formula_at_end(text) {
-        return Some(formula);
+    match ending(text) {
+        Ending::Formula(formula) => return Some(formula),
+        Ending::Broken => return None,
+        Ending::Other => {}
+    }
+    // A text without any space is no sentence; with a sign in it, it is a formula.
+    if text.len() <= MAX_NUMBER_BYTES && !text.contains(char::is_whitespace) && text.contains(['=', '<', '>', '(']) {
+        return Some(text);
     }
     let last = text.rfind(|c: char| c.is_ascii_digit())?;
     let end = last + 1;
+    if let Some(formula) = formula_around(text, last) {
+        return Some(formula);
+    }
     let start = number_start(text, end);
     // A part of a formula without delimiters is not the number; the line may be.
     if text[..start].ends_with(['{', '}', '\\', '^', '_']) || text[end..].starts_with('}') {

@@ -12,7 +12,27 @@ pub(super) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
         return Ok(Cow::Borrowed(text));
     }
     let mut plain = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        if let Some(command) = unescaped(character, &text[at + character.len_utf8()..]) {
+            if plain.ends_with('\\') {
+                plain.pop();
+            }
+            plain.push_str(command);
+            continue;
+        }
+        if let Some(raised) = raised(character) {
+            // A run of them is one exponent or index.
+            let is_super = raised.is_super;
+            plain.push_str(if is_super { "^{" } else { "_{" });
+            plain.push(raised.plain);
+            while let Some(next) = characters.peek().and_then(|(_, next)| raised_as(*next, is_super)) {
+                plain.push(next);
+                characters.next();
+            }
+            plain.push('}');
+            continue;
+        }
         if is_hidden(character) {
             return Err(ParseError::HiddenCharacter(character));
         }
@@ -22,6 +42,45 @@ pub(super) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
         }
     }
     Ok(Cow::Owned(plain))
+}
+
+/// What a control character was before an escape was read that nobody meant: `\\frac` as a form feed and `rac`.
+fn unescaped(character: char, rest: &str) -> Option<&'static str> {
+    match character {
+        '\u{c}' if rest.starts_with("rac") => Some("\\f"),
+        '\u{8}' if ["oxed", "egin", "inom", "eta"].iter().any(|tail| rest.starts_with(tail)) => Some("\\b"),
+        _ => None,
+    }
+}
+
+/// A superscript or subscript.
+struct Raised {
+    plain: char,
+    is_super: bool,
+}
+
+fn raised_as(character: char, is_super: bool) -> Option<char> {
+    raised(character).filter(|raised| raised.is_super == is_super).map(|raised| raised.plain)
+}
+
+fn raised(character: char) -> Option<Raised> {
+    let of = |plain, is_super| Some(Raised { plain, is_super });
+    match character {
+        '⁰' => of('0', true),
+        '¹' => of('1', true),
+        '²' => of('2', true),
+        '³' => of('3', true),
+        '⁴'..='⁹' => of(char::from_digit(u32::from(character) - u32::from('⁰'), 10)?, true),
+        '⁺' => of('+', true),
+        '⁻' => of('-', true),
+        'ⁿ' => of('n', true),
+        'ˣ' => of('x', true),
+        '₀'..='₉' => of(char::from_digit(u32::from(character) - u32::from('₀'), 10)?, false),
+        '₊' => of('+', false),
+        '₋' => of('-', false),
+        'ₙ' => of('n', false),
+        _ => None,
+    }
 }
 
 /// Controls, directions and joiners: what is read then is not what a person sees.
@@ -83,7 +142,55 @@ fn spelled(character: char) -> Option<&'static str> {
         '∩' => "\\cap ",
         '∈' => "\\in ",
         '∅' => "\\emptyset ",
-        '√' => "\\sqrt ",
+        '√' => "\\surd ",
+        '∛' => "\\sqrt[3]",
+        '∜' => "\\sqrt[4]",
+        '∑' => "\\sum ",
+        '∏' => "\\prod ",
+        '≈' => "\\approx ",
+        '≡' => "\\equiv ",
+        '∖' => "\\setminus ",
+        'ℝ' => "\\mathbb{R}",
+        'ℤ' => "\\mathbb{Z}",
+        'ℕ' => "\\mathbb{N}",
+        'ℚ' => "\\mathbb{Q}",
+        'ℂ' => "\\mathbb{C}",
+        '→' => "\\to ",
+        '∣' => "|",
+        '〈' => "⟨",
+        '〉' => "⟩",
+        'µ' => "\\mu ",
+        'α' => "\\alpha ",
+        'β' => "\\beta ",
+        'γ' => "\\gamma ",
+        'δ' => "\\delta ",
+        'ε' => "\\epsilon ",
+        'ζ' => "\\zeta ",
+        'η' => "\\eta ",
+        'θ' => "\\theta ",
+        'ι' => "\\iota ",
+        'κ' => "\\kappa ",
+        'λ' => "\\lambda ",
+        'μ' => "\\mu ",
+        'ν' => "\\nu ",
+        'ξ' => "\\xi ",
+        'ρ' => "\\rho ",
+        'σ' => "\\sigma ",
+        'τ' => "\\tau ",
+        'υ' => "\\upsilon ",
+        'φ' => "\\phi ",
+        'χ' => "\\chi ",
+        'ψ' => "\\psi ",
+        'ω' => "\\omega ",
+        'Γ' => "\\Gamma ",
+        'Δ' => "\\Delta ",
+        'Θ' => "\\Theta ",
+        'Λ' => "\\Lambda ",
+        'Ξ' => "\\Xi ",
+        'Σ' => "\\Sigma ",
+        'Φ' => "\\Phi ",
+        'Ψ' => "\\Psi ",
+        'Ω' => "\\Omega ",
         '°' => "^\\circ ",
         '“' | '”' | '„' => "\"",
         '‘' | '’' | '′' => "'",

@@ -1,21 +1,24 @@
 //! From the text of an answer to its [`Value`].
 //!
 //! The text is made plain (`characters`), cut into tokens (`token`, `numeral`), its brackets are paired and wrappers such as `\text{}`
-//! dissolved (`structure`), and then each item between commas is read as a number (`number`) or kept as text in canonical spelling
-//! (`text`). Everything is linear in the length of the answer; only numbers within numbers recurse, to a fixed
-//! depth.
+//! dissolved (`structure`). Then its shape is found (`shape`): a number (`number`), a scalar expression (`scalar`), or something made of
+//! these; what is nothing of the kind is kept as text in canonical spelling (`text`). Scalars are read without recursion; numbers within
+//! numbers and shapes within shapes recurse, to a fixed depth.
 
 mod characters;
 mod number;
 mod numeral;
+mod scalar;
+mod shape;
 mod structure;
 mod text;
 mod token;
 
-use std::ops::Range;
-
-use crate::{Fuel, Number, OutOfFuel, Text, Value, fuel};
+use shape::Shaper;
+pub(crate) use shape::region_of;
 use structure::Tokens;
+
+use crate::{Fuel, Number, OutOfFuel, Value};
 
 /// Why an answer cannot be read at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -55,22 +58,7 @@ pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
     if whole.is_empty() {
         return Err(ParseError::Empty);
     }
-    match tokens.items(whole.clone()) {
-        Some(items) => {
-            fuel.spend(items.len().saturating_mul(fuel::ITEM))?;
-            items.into_iter().map(|item| one(&tokens, item, fuel)).collect::<Result<_, _>>().map(Value::List)
-        }
-        None => one(&tokens, whole, fuel),
-    }
-}
-
-/// One item: a number if it is one, and text otherwise.
-fn one(tokens: &Tokens<'_>, range: Range<usize>, fuel: &mut Fuel) -> Result<Value, ParseError> {
-    if let Some(number) = number::read(tokens, range.clone(), fuel)? {
-        return Ok(Value::Number(number));
-    }
-    let text = text::canonical(tokens, range);
-    if text.is_empty() { Err(ParseError::Empty) } else { Ok(Value::Text(Text(text))) }
+    Shaper { tokens: &tokens, fuel, depth: 0 }.value(whole)
 }
 
 /// The answer that most tasks have, without any of the machinery.

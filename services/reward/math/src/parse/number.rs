@@ -75,6 +75,8 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             let denominator = some!(self.operand()?);
             let quotient = some!(self.quotient(&number, &denominator)?);
             number = if negative { quotient.negated() } else { quotient };
+        } else if let Some(exponent) = self.exponent() {
+            number = some!(number.shifted(exponent));
         } else if number.written == Written::Integer
             && let Some(part) = self.proper_fraction()?
         {
@@ -86,7 +88,11 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         self.spaces();
         loop {
             match self.peek() {
-                Some(Kind::Percent | Kind::Word("percent" | "percentage" | "pct")) if !number.percent => {
+                Some(
+                    Kind::Percent
+                    | Kind::Word("percent" | "percentage" | "pct")
+                    | Kind::Label("percent" | "percentage" | "pct"),
+                ) if !number.percent => {
                     number.percent = true;
                 }
                 Some(Kind::Currency(sign)) if currency.is_none() => currency = Some(*sign),
@@ -113,6 +119,71 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         let is_slash = self.peek() == Some(&Kind::Symbol('/'));
         self.at = if is_slash { self.at + 1 } else { begun };
         is_slash
+    }
+
+    /// The power of ten behind a numeral: `\\times 10^{-3}`, `* 10^3`, `e-3`. `None` where there is none, and then nothing is taken.
+    fn exponent(&mut self) -> Option<i64> {
+        let begun = self.at;
+        let exponent = self.times_power().or_else(|| {
+            self.at = begun;
+            self.letter_exponent()
+        });
+        if exponent.is_none() {
+            self.at = begun;
+        }
+        exponent
+    }
+
+    fn times_power(&mut self) -> Option<i64> {
+        self.spaces();
+        match self.peek()? {
+            Kind::Command("times" | "cdot") | Kind::Symbol('*') => self.at += 1,
+            _ => return None,
+        }
+        self.spaces();
+        let ten = matches!(self.peek()?, Kind::Numeral(numeral) if numeral.is_digits() && numeral.integer == "10");
+        self.at += 1;
+        if !ten || self.peek() != Some(&Kind::Symbol('^')) {
+            return None;
+        }
+        self.at += 1;
+        self.spaces();
+        if self.peek()? != &Kind::GroupOpen {
+            return self.signed_digits();
+        }
+        let close = self.tokens.partner(self.at, self.end)?;
+        self.at += 1;
+        let exponent = self.signed_digits()?;
+        self.spaces();
+        (self.at == close).then(|| {
+            self.at += 1;
+            exponent
+        })
+    }
+
+    /// `e3` and `E-3` directly behind the digits.
+    fn letter_exponent(&mut self) -> Option<i64> {
+        if !matches!(self.peek()?, Kind::Word("e" | "E")) {
+            return None;
+        }
+        self.at += 1;
+        self.signed_digits()
+    }
+
+    fn signed_digits(&mut self) -> Option<i64> {
+        self.spaces();
+        let negative = self.peek()? == &Kind::Symbol('-');
+        if negative || self.peek()? == &Kind::Symbol('+') {
+            self.at += 1;
+        }
+        match self.peek()? {
+            Kind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() <= 4 => {
+                self.at += 1;
+                let exponent: i64 = numeral.integer.parse().ok()?;
+                Some(if negative { -exponent } else { exponent })
+            }
+            _ => None,
+        }
     }
 
     fn spaces(&mut self) {

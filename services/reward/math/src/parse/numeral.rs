@@ -21,13 +21,15 @@ impl Numeral<'_> {
 }
 
 /// Marks between groups of three digits, those with a common beginning the longest first.
-const SEPARATORS: [&str; 10] = [",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\!", "\\ ", ",", "~", " "];
+const SEPARATORS: [&str; 12] = [",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\!", "\\ ", ",", "~", " {,}", " {, }", " "];
 
 /// The numeral that the text begins with, and its length. `None` where it begins with none. The text must not continue a numeral
 /// that began before.
-pub(super) fn numeral(text: &str) -> Option<(Numeral<'_>, usize)> {
+///
+/// Within brackets a comma alone separates items: `(12,102)` are two.
+pub(super) fn numeral(text: &str, in_brackets: bool) -> Option<(Numeral<'_>, usize)> {
     let first = digits(text);
-    let (integer, mut length) = match grouped(text, first) {
+    let (integer, mut length) = match grouped(text, first, in_brackets) {
         Some((joined, length)) => (Cow::Owned(joined), length),
         None => (Cow::Borrowed(&text[..first]), first),
     };
@@ -48,11 +50,14 @@ fn digits(text: &str) -> usize {
 }
 
 /// The digits of all groups, and their length with separators. `None` where the first `first` digits are no group of thousands.
-fn grouped(text: &str, first: usize) -> Option<(String, usize)> {
+fn grouped(text: &str, first: usize, in_brackets: bool) -> Option<(String, usize)> {
     if !(1..=3).contains(&first) || text.starts_with('0') {
         return None;
     }
     let separator = *SEPARATORS.iter().find(|separator| text[first..].starts_with(*separator))?;
+    if separator == "," && in_brackets {
+        return None;
+    }
     let mut ends = vec![first];
     let mut end = first;
     while let Some(group) = text[end..].strip_prefix(separator) {
@@ -78,7 +83,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> (String, usize) {
-        let (numeral, length) = numeral(text).unwrap();
+        let (numeral, length) = numeral(text, false).unwrap();
         let point = if numeral.point { "." } else { "" };
         (format!("{}{point}{}", numeral.integer, numeral.fraction), length)
     }
@@ -90,8 +95,8 @@ mod tests {
         assert_eq!(read(".5"), (".5".into(), 2));
         assert_eq!(read("5."), ("5".into(), 1));
         assert_eq!(read("1./3"), ("1.".into(), 2));
-        assert_eq!(numeral("x"), None);
-        assert_eq!(numeral("."), None);
+        assert_eq!(numeral("x", false), None);
+        assert_eq!(numeral(".", false), None);
     }
 
     #[test]

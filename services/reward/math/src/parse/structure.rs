@@ -20,10 +20,20 @@ impl<'a> Tokens<'a> {
         let mut open: Vec<usize> = Vec::new();
         for (at, kind) in kinds.iter().enumerate() {
             match kind {
-                Kind::GroupOpen | Kind::Open(_) => open.push(at),
+                Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_) => open.push(at),
+                Kind::End(_) => {
+                    // Brackets that are open within the environment have no partner; those around it are left alone.
+                    let inner = open.iter().rposition(|&top| !matches!(kinds[top], Kind::Open(_)));
+                    if let Some(inner) = inner
+                        && matches!(kinds[open[inner]], Kind::Begin(_))
+                    {
+                        (partners[at], partners[open[inner]]) = (open[inner], at);
+                        open.truncate(inner);
+                    }
+                }
                 Kind::Close(_) => {
                     if let Some(&top) = open.last()
-                        && kinds[top] != Kind::GroupOpen
+                        && matches!(kinds[top], Kind::Open(_))
                     {
                         open.pop();
                         (partners[at], partners[top]) = (top, at);
@@ -51,15 +61,28 @@ impl<'a> Tokens<'a> {
     /// `\text{ cm}` is ` cm`: commands of wrappers and their braces become white space.
     fn dissolve_wrappers(&mut self) {
         for at in 0..self.kinds.len() {
-            if self.kinds[at] != Kind::Wrapper {
-                continue;
-            }
+            let Kind::Wrapper(is_text) = self.kinds[at] else { continue };
             self.kinds[at] = Kind::Space;
             let next = if self.kinds.get(at + 1) == Some(&Kind::Space) { at + 2 } else { at + 1 };
             if self.kinds.get(next) == Some(&Kind::GroupOpen) {
                 let close = self.partners[next];
                 self.kinds[next] = Kind::Space;
                 self.kinds[close] = Kind::Space;
+                if is_text {
+                    self.label(next..close);
+                }
+            }
+        }
+    }
+
+    /// Makes the words of a text labels. Each is looked at once, since an inner wrapper finds none left.
+    fn label(&mut self, range: Range<usize>) {
+        for kind in &mut self.kinds[range] {
+            match kind {
+                Kind::Word(word) => *kind = Kind::Label(word),
+                // What lies within is text already, or will be.
+                Kind::Wrapper(_) => *kind = Kind::Wrapper(false),
+                _ => {}
             }
         }
     }
@@ -69,9 +92,10 @@ impl<'a> Tokens<'a> {
         0..self.kinds.len()
     }
 
-    /// The token at an index of a range that this gave.
+    /// The token at an index. Behind the last one there is a token that nothing is made of.
     pub(super) fn kind(&self, at: usize) -> &Kind<'a> {
-        &self.kinds[at]
+        static NOTHING: Kind<'static> = Kind::Symbol('\0');
+        self.kinds.get(at).unwrap_or(&NOTHING)
     }
 
     /// Index of the partner of an opening bracket, where it lies in front of `end`.
@@ -113,19 +137,23 @@ impl<'a> Tokens<'a> {
 
     /// The items of a list: what stands between commas, semicolons, "and" and "or" outside of all brackets. `None` where there is
     /// only one, or where one would be empty.
+    ///
+    /// Semicolons cut first where there are both: `p = 5, q = 2; p = 7, q = 2` is a list of two.
     pub(super) fn items(&self, range: Range<usize>) -> Option<Vec<Range<usize>>> {
+        let outer = self.has_both_separators(range.clone());
         let mut items = Vec::new();
         let mut start = range.start;
         let mut after_comma = false;
         let mut at = range.start;
         while at < range.end {
             let conjunction = match &self.kinds[at] {
-                Kind::GroupOpen | Kind::Open(_) => {
+                Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_) => {
                     at = self.partner(at, range.end).unwrap_or(at) + 1;
                     continue;
                 }
-                Kind::Symbol(',' | ';') => false,
-                Kind::Word("and" | "or") => true,
+                Kind::Symbol(';') => false,
+                Kind::Symbol(',') if !outer => false,
+                Kind::Word("and" | "or") | Kind::Label("and" | "or") if !outer => true,
                 _ => {
                     at += 1;
                     continue;
@@ -142,6 +170,38 @@ impl<'a> Tokens<'a> {
         }
         items.push(self.trimmed(start..range.end));
         (items.len() > 1 && items.iter().all(|item| !item.is_empty())).then_some(items)
+    }
+
+    /// Whether there are semicolons and commas outside of all brackets.
+    fn has_both_separators(&self, range: Range<usize>) -> bool {
+        let (mut commas, mut semicolons) = (false, false);
+        let mut at = range.start;
+        while at < range.end {
+            match &self.kinds[at] {
+                Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_) => at = self.partner(at, range.end).unwrap_or(at),
+                Kind::Symbol(',') => commas = true,
+                Kind::Symbol(';') => semicolons = true,
+                _ => {}
+            }
+            at += 1;
+        }
+        commas && semicolons
+    }
+
+    /// Index of the first token outside of all brackets that is one of these.
+    pub(super) fn find(&self, range: Range<usize>, is: impl Fn(&Kind<'_>) -> bool) -> Option<usize> {
+        let mut at = range.start;
+        while at < range.end {
+            let kind = &self.kinds[at];
+            if is(kind) {
+                return Some(at);
+            }
+            if matches!(kind, Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_)) {
+                at = self.partner(at, range.end).unwrap_or(at);
+            }
+            at += 1;
+        }
+        None
     }
 }
 

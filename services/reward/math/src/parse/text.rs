@@ -25,7 +25,7 @@ fn without_parentheses(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize>
         && *tokens.kind(range.end - 1) == Kind::Close(')')
     {
         let inner = tokens.stripped(range.start + 1..range.end - 1);
-        if inner.len() == 1 && matches!(tokens.kind(inner.start), Kind::Word(_)) {
+        if inner.len() == 1 && matches!(tokens.kind(inner.start), Kind::Word(_) | Kind::Label(_)) {
             return inner;
         }
     }
@@ -57,7 +57,13 @@ struct Writer {
 impl Writer {
     fn token(&mut self, kind: &Kind<'_>) {
         match kind {
-            Kind::Space | Kind::Wrapper => self.space = true,
+            Kind::Space | Kind::Wrapper(_) => self.space = true,
+            Kind::Begin(name) | Kind::End(name) => {
+                let command = if matches!(kind, Kind::Begin(_)) { "\\begin{" } else { "\\end{" };
+                self.other(command);
+                self.text.push_str(name);
+                self.other("}");
+            }
             Kind::GroupOpen => {
                 // The mark of an argument is the brace itself; other groups only keep the books.
                 let is_argument = self.take_argument();
@@ -87,8 +93,8 @@ impl Writer {
                     self.piece(Last::Digits, &[digits, point, numeral.fraction]);
                 }
             }
-            Kind::Word(word) if self.take_argument() => self.braced(word),
-            Kind::Word(word) => {
+            Kind::Word(word) | Kind::Label(word) if self.take_argument() => self.braced(word),
+            Kind::Word(word) | Kind::Label(word) => {
                 let last = if word.chars().nth(1).is_some() { Last::Word } else { Last::Letter };
                 self.piece(last, &[word]);
             }

@@ -10,10 +10,16 @@ pub(super) enum Kind<'a> {
     Numeral(Numeral<'a>),
     /// Letters.
     Word(&'a str),
+    /// Letters within `\\text{}` and its like. `Tokens` makes them of words.
+    Label(&'a str),
     /// A command by its name, of several names for one thing always the same.
     Command(&'a str),
-    /// A command that means nothing but what is in its braces.
-    Wrapper,
+    /// A command that means nothing but what is in its braces; whether words there are text.
+    Wrapper(bool),
+    /// `\\begin{matrix}`, with the name of the environment.
+    Begin(&'a str),
+    /// Its end.
+    End(&'a str),
     /// `{`, which groups.
     GroupOpen,
     /// `}`.
@@ -37,23 +43,33 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
     // An odd dollar is money, a pair of them delimits a formula.
     let dollars = text.bytes().filter(|byte| *byte == b'$').count() - text.matches("\\$").count();
     let dollar = if dollars.is_multiple_of(2) { Kind::Space } else { Kind::Currency('$') };
-    let mut tokens = Vec::new();
+    let mut tokens = Vec::with_capacity(text.len() / 2 + 4);
     let mut rest = text;
+    let (mut environments, mut brackets) = (0_usize, 0_usize);
     while let Some(first) = rest.chars().next() {
         let after_point = matches!(tokens.last(), Some(Kind::Symbol('.') | Kind::Numeral(_)));
         let (kind, length) = match first {
-            '0'..='9' => token_numeral(rest),
-            '.' if !after_point => token_numeral(rest),
-            '\\' => command(rest),
+            '0'..='9' => token_numeral(rest, brackets > 0),
+            '.' if !after_point => token_numeral(rest, brackets > 0),
+            '\\' => command(rest, environments),
+            '!' if rest[1..].starts_with('=') && !after_operand(tokens.last()) => (Kind::Command("ne"), 2),
+            '<' | '>' | '=' | '-' => comparison(rest),
             '$' => (dollar.clone(), 1),
             _ if first.is_whitespace() || first == '~' => (Kind::Space, first.len_utf8()),
             _ if first.is_alphabetic() => {
-                let end = rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len());
+                let end = word(rest);
                 (Kind::Word(&rest[..end]), end)
             }
             _ => (character(first), first.len_utf8()),
         };
-        fuel.spend(1)?;
+        fuel.spend(3)?;
+        match kind {
+            Kind::Begin(_) => environments += 1,
+            Kind::End(_) => environments = environments.saturating_sub(1),
+            Kind::Open(_) => brackets += 1,
+            Kind::Close(_) => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
         // One space is as good as many.
         if kind != Kind::Space || tokens.last() != Some(&Kind::Space) {
             tokens.push(kind);
@@ -63,8 +79,16 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
     Ok(tokens)
 }
 
-fn token_numeral(text: &str) -> (Kind<'_>, usize) {
-    match numeral(text) {
+/// Length of the letters that the text begins with. `orW` behind a number is a conjunction and a name.
+fn word(text: &str) -> usize {
+    let end = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
+    let is_joined =
+        |word: &str| text[..end].strip_prefix(word).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()));
+    ["and", "or"].iter().find(|word| is_joined(word)).map_or(end, |word| word.len())
+}
+
+fn token_numeral(text: &str, in_brackets: bool) -> (Kind<'_>, usize) {
+    match numeral(text, in_brackets) {
         Some((numeral, length)) => (Kind::Numeral(numeral), length),
         None => (Kind::Symbol('.'), 1),
     }
@@ -74,21 +98,48 @@ fn character(character: char) -> Kind<'static> {
     match character {
         '{' => Kind::GroupOpen,
         '}' => Kind::GroupClose,
-        '(' | '[' => Kind::Open(character),
-        ')' | ']' => Kind::Close(character),
+        '(' | '[' | '⟨' | '⌊' | '⌈' => Kind::Open(character),
+        ')' | ']' | '⟩' | '⌋' | '⌉' => Kind::Close(character),
         '%' => Kind::Percent,
         '€' | '£' | '¥' | '₹' => Kind::Currency(character),
         _ => Kind::Symbol(character),
     }
 }
 
+/// Whether an exclamation mark behind this is a factorial.
+fn after_operand(last: Option<&Kind<'_>>) -> bool {
+    matches!(last, Some(Kind::Numeral(_) | Kind::Close(_) | Kind::GroupClose))
+}
+
+/// A comparison of one or two characters.
+fn comparison(text: &str) -> (Kind<'_>, usize) {
+    for (sign, name) in
+        [("<=", "le"), (">=", "ge"), ("=<", "le"), ("<>", "ne"), ("==", "="), ("->", "to"), ("=>", "Rightarrow")]
+    {
+        if text.starts_with(sign) {
+            return (if name == "=" { Kind::Symbol('=') } else { Kind::Command(name) }, 2);
+        }
+    }
+    let sign = text.chars().next().unwrap_or('=');
+    (Kind::Symbol(sign), sign.len_utf8())
+}
+
+/// Commands whose backslash is often doubled, by a text that was escaped once too often.
+const ESCAPED: [&str; 22] = [
+    "frac", "dfrac", "tfrac", "sqrt", "text", "le", "leq", "ge", "geq", "left", "right", "pi", "cdot", "times",
+    "boxed", "infty", "cup", "in", "pm", "ne", "neq", "quad",
+];
+
 /// The command that the text begins with.
-fn command(text: &str) -> (Kind<'_>, usize) {
+fn command(text: &str, environments: usize) -> (Kind<'_>, usize) {
     let name = &text[1..];
     let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
     if letters > 0 {
         let length = 1 + letters;
         return match &name[..letters] {
+            "begin" | "end" => environment(&name[..letters], &name[letters..], length),
+            // `\\quadx` is a space and a letter, since no such command exists.
+            name if spaces_at_start(name) > 0 => (Kind::Space, 1 + spaces_at_start(name)),
             // `\left.` is a bracket that is not there.
             "left" | "right" if name[letters..].starts_with('.') => (Kind::Space, length + 1),
             name => (named(name), length),
@@ -101,11 +152,39 @@ fn command(text: &str) -> (Kind<'_>, usize) {
         '%' => Kind::Percent,
         '$' => Kind::Currency('$'),
         ',' | ';' | ':' | '!' | '>' | '/' | '(' | ')' | '[' | ']' => Kind::Space,
+        '\\' if environments == 0 && is_escaped_command(name) => Kind::Space,
         '\\' => Kind::Command("\\"),
+        '|' => Kind::Symbol('|'),
         _ if character.is_whitespace() => Kind::Space,
         _ => Kind::Symbol(character),
     };
-    (kind, 1 + character.len_utf8())
+    let length = if character == '\\' && kind == Kind::Space { 1 } else { 1 + character.len_utf8() };
+    (kind, length)
+}
+
+/// Whether a command stands behind this backslash that would hardly begin a new line.
+fn is_escaped_command(text: &str) -> bool {
+    let letters = text.bytes().skip(1).take_while(u8::is_ascii_alphabetic).count();
+    ESCAPED.contains(&&text[1..=letters])
+}
+
+/// Length of the name of a space that an unknown command begins with.
+fn spaces_at_start(name: &str) -> usize {
+    ["qquad", "quad"]
+        .iter()
+        .find(|space| name.len() > space.len() && name.starts_with(**space))
+        .map_or(0, |space| space.len())
+}
+
+/// The beginning or end of an environment, whose name stands in braces.
+fn environment<'a>(command: &str, rest: &'a str, length: usize) -> (Kind<'a>, usize) {
+    let named = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(name, _)| name);
+    let named = named.filter(|name| name.len() < 16 && !name.contains(['{', '\\']));
+    match named {
+        Some(name) if command == "begin" => (Kind::Begin(name.trim_end_matches('*')), length + name.len() + 2),
+        Some(name) => (Kind::End(name.trim_end_matches('*')), length + name.len() + 2),
+        None => (Kind::Command(if command == "begin" { "begin" } else { "end" }), length),
+    }
 }
 
 fn named(name: &str) -> Kind<'_> {
@@ -113,10 +192,11 @@ fn named(name: &str) -> Kind<'_> {
         "frac" | "dfrac" | "tfrac" | "cfrac" => Kind::Command("frac"),
         "binom" | "dbinom" | "tbinom" => Kind::Command("binom"),
         "text" | "textbf" | "textit" | "textrm" | "textnormal" | "textsf" | "texttt" | "textup" | "emph" => {
-            Kind::Wrapper
+            Kind::Wrapper(true)
         }
-        "mathrm" | "mathbf" | "mathit" | "mathsf" | "mathtt" | "mathnormal" | "boldsymbol" | "bm" => Kind::Wrapper,
-        "mbox" | "hbox" | "boxed" | "fbox" | "operatorname" | "displaystyle" | "textstyle" => Kind::Wrapper,
+        "mbox" | "hbox" | "operatorname" | "mathrm" => Kind::Wrapper(true),
+        "mathbf" | "mathit" | "mathsf" | "mathtt" | "mathnormal" | "boldsymbol" | "bm" => Kind::Wrapper(false),
+        "boxed" | "fbox" | "displaystyle" | "textstyle" | "limits" | "nolimits" => Kind::Wrapper(false),
         "left" | "right" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" => Kind::Space,
         "quad" | "qquad" | "enspace" | "enskip" | "thinspace" | "negthinspace" => Kind::Space,
         "lbrace" => Kind::Open('{'),
@@ -125,6 +205,25 @@ fn named(name: &str) -> Kind<'_> {
         "rparen" => Kind::Close(')'),
         "lbrack" => Kind::Open('['),
         "rbrack" => Kind::Close(']'),
+        "langle" => Kind::Open('⟨'),
+        "rangle" => Kind::Close('⟩'),
+        "lfloor" => Kind::Open('⌊'),
+        "rfloor" => Kind::Close('⌋'),
+        "lceil" => Kind::Open('⌈'),
+        "rceil" => Kind::Close('⌉'),
+        "vert" | "lvert" | "rvert" | "Vert" | "lVert" | "rVert" => Kind::Symbol('|'),
+        "colon" => Kind::Symbol(':'),
+        "land" => Kind::Word("and"),
+        "lor" => Kind::Word("or"),
+        "varphi" => Kind::Command("phi"),
+        "varepsilon" => Kind::Command("epsilon"),
+        "smallsetminus" | "backslash" => Kind::Command("setminus"),
+        "thickapprox" | "simeq" | "doteq" => Kind::Command("approx"),
+        "arctg" => Kind::Command("arctan"),
+        "tg" => Kind::Command("tan"),
+        "ctg" => Kind::Command("cot"),
+        "implies" | "Longrightarrow" | "Leftrightarrow" | "iff" => Kind::Command("Rightarrow"),
+        "rightarrow" | "longrightarrow" | "mapsto" => Kind::Command("to"),
         "textdollar" | "dollar" => Kind::Currency('$'),
         "euro" | "texteuro" => Kind::Currency('€'),
         "pounds" | "textsterling" => Kind::Currency('£'),

@@ -4,7 +4,7 @@ use super::super::token::tokens;
 use super::*;
 
 fn number(text: &str) -> Option<String> {
-    let tokens = Tokens::of(tokens(text, &mut Fuel::new(200_000)).unwrap()).unwrap();
+    let tokens = Tokens::of(tokens(text, &mut Fuel::new(400_000)).unwrap()).unwrap();
     read(&tokens, tokens.trimmed(tokens.all()), &mut Fuel::new(100_000)).unwrap().map(|number| number.to_string())
 }
 
@@ -96,7 +96,7 @@ fn what_is_no_number_is_left_alone() {
 #[test]
 fn a_zero_below_is_an_error() {
     for text in ["1/0", "\\frac{0}{0}", "4 0/0", "\\frac10", "1/0.0"] {
-        let tokens = Tokens::of(tokens(text, &mut Fuel::new(200_000)).unwrap()).unwrap();
+        let tokens = Tokens::of(tokens(text, &mut Fuel::new(400_000)).unwrap()).unwrap();
         assert_eq!(read(&tokens, tokens.all(), &mut Fuel::new(1000)), Err(ParseError::Undefined), "{text}");
     }
 }

@@ -1,0 +1,49 @@
+//! The pairs that are judged.
+
+use anyhow::{Context, Result};
+use evenkeel_math::{Policy, Profile, Submission, Verdict, check};
+use serde::Deserialize;
+
+/// A row of the input.
+#[derive(Debug, Deserialize)]
+struct Row {
+    set: String,
+    kind: String,
+    gold: String,
+    answer: String,
+    #[serde(default)]
+    completion: bool,
+    #[serde(default)]
+    profile: Profile,
+}
+
+/// A gold answer and what is judged against it.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    /// What it is counted with.
+    pub(crate) group: String,
+    gold: String,
+    answer: String,
+    completion: bool,
+    policy: Policy,
+}
+
+/// The pairs of a file of JSON lines.
+pub(crate) fn read(file: &str) -> Result<Vec<Pair>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+    let rows = text.lines().enumerate().map(|(index, line)| {
+        let Row { set, kind, gold, answer, completion, profile } =
+            serde_json::from_str(line).with_context(|| format!("line {} of {file}", index + 1))?;
+        Ok(Pair { group: format!("{set} {kind}"), gold, answer, completion, policy: profile.policy() })
+    });
+    rows.collect()
+}
+
+impl Pair {
+    /// The verdict, with everything that it takes: reading both sides and comparing them.
+    pub(crate) fn check(&self) -> Verdict<'_> {
+        let submission =
+            if self.completion { Submission::Completion(&self.answer) } else { Submission::Extracted(&self.answer) };
+        check(&self.gold, submission, &self.policy)
+    }
+}

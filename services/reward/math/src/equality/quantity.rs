@@ -1,0 +1,159 @@
+//! Numbers and expressions with units, percent signs and degrees.
+
+use std::borrow::Cow;
+
+use dashu_ratio::RBig;
+
+use super::{is_equal, scalar};
+use crate::expr::{Builder, Constant, Expr, Node};
+use crate::unit::Unit;
+use crate::{Fuel, Magnitude, Number, Percent, Policy, Reason, Units, Value, Written};
+
+/// A scalar, and the unit that it has.
+struct Measured<'v> {
+    amount: Cow<'v, Value>,
+    unit: Option<Unit>,
+    /// Whether the unit is a sign of degrees, which also is a factor.
+    degree: bool,
+}
+
+impl<'v> Measured<'v> {
+    fn of(value: &'v Value) -> Self {
+        match value {
+            Value::Quantity(quantity) => {
+                let degree = Unit::known("degree").is_some_and(|degree| degree == quantity.unit);
+                Self { amount: Cow::Borrowed(&quantity.amount), unit: Some(quantity.unit.clone()), degree }
+            }
+            Value::Number(Number { currency: Some(sign), .. }) => {
+                let Value::Number(number) = value else { return Self::bare(value) };
+                let amount = Value::Number(Number { currency: None, ..number.clone() });
+                Self { amount: Cow::Owned(amount), unit: Some(Unit::currency(*sign)), degree: false }
+            }
+            Value::Expr(expr) => match degrees(expr) {
+                Some(amount) => Self { amount: Cow::Owned(amount), unit: Unit::known("degree"), degree: true },
+                None => Self::bare(value),
+            },
+            value => Self::bare(value),
+        }
+    }
+
+    fn bare(value: &'v Value) -> Self {
+        Self { amount: Cow::Borrowed(value), unit: None, degree: false }
+    }
+}
+
+/// What stands before the sign of degrees that an expression ends with.
+fn degrees(expr: &Expr) -> Option<Value> {
+    let nodes = expr.nodes();
+    let Node::Multiply(amount, unit) = expr.root() else { return None };
+    let Node::Divide(pi, _) = &nodes[*unit as usize] else { return None };
+    let is_sign = *unit as usize + 2 == nodes.len()
+        && *amount as usize + 4 == nodes.len() - 1
+        && nodes[*pi as usize] == Node::Constant(Constant::Pi);
+    if !is_sign {
+        return None;
+    }
+    Some(match Builder::prefix(expr, *amount) {
+        Expr { .. } if *amount == 0 => match &nodes[0] {
+            Node::Literal(number) => Value::Number(number.clone()),
+            _ => Value::Expr(Builder::prefix(expr, 0)),
+        },
+        amount => Value::Expr(amount),
+    })
+}
+
+pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    let (gold_side, answer_side) = (Measured::of(gold), Measured::of(answer));
+    match (&gold_side.unit, &answer_side.unit) {
+        (None, None) => amounts(gold, answer, policy, fuel),
+        (Some(gold_unit), Some(answer_unit)) if policy.units != Units::Ignore => {
+            if !gold_unit.measures_as(answer_unit) {
+                return Reason::DifferentUnit;
+            }
+            if gold_unit.factor() == answer_unit.factor() {
+                return amounts(&gold_side.amount, &answer_side.amount, policy, fuel);
+            }
+            let scaled = |side: &Measured<'_>, unit: &Unit| times(&side.amount, unit.factor());
+            match (scaled(&gold_side, gold_unit), scaled(&answer_side, answer_unit)) {
+                (Some(gold), Some(answer)) => amounts(&gold, &answer, policy, fuel),
+                _ => Reason::DifferentUnit,
+            }
+        }
+        (Some(_), None) if policy.units == Units::Require || is_glued(gold) && policy.units == Units::Compare => {
+            Reason::MissingUnit
+        }
+        _ => {
+            let plain = amounts(&gold_side.amount, &answer_side.amount, policy, fuel);
+            if is_equal(plain) || !(gold_side.degree || answer_side.degree) {
+                return plain;
+            }
+            // An angle in degrees against one in radians.
+            let radians = |side: &Measured<'_>, value: &Value| match value {
+                Value::Quantity(_) => side.amount.scalar().map(in_radians),
+                value => value.scalar(),
+            };
+            match (radians(&gold_side, gold), radians(&answer_side, answer)) {
+                (Some(gold), Some(answer)) => scalar::compare(&Value::Expr(gold), &Value::Expr(answer), policy, fuel),
+                _ => plain,
+            }
+        }
+    }
+}
+
+fn is_glued(value: &Value) -> bool {
+    matches!(value, Value::Quantity(quantity) if quantity.glued)
+}
+
+fn in_radians(amount: Expr) -> Expr {
+    Builder::wrap_with(&amount, |builder, amount| {
+        let pi = builder.constant(Constant::Pi);
+        let turn = builder.integer(180);
+        let unit = builder.push(Node::Divide(pi, turn));
+        builder.push(Node::Multiply(amount, unit))
+    })
+}
+
+/// A scalar times a rational.
+fn times(value: &Value, factor: &RBig) -> Option<Value> {
+    match value {
+        Value::Number(number) if number.exact().is_some() => {
+            let value = number.exact()? * factor;
+            let written = if value.is_int() { Written::Integer } else { Written::Fraction };
+            Some(Value::Number(Number { magnitude: Magnitude::Exact(value), written, ..number.clone() }))
+        }
+        value => {
+            let factor = Expr::from(Number::plain(Magnitude::Exact(factor.clone()), Written::Fraction));
+            Some(Value::Expr(Builder::join(&factor, &value.scalar()?, Node::Multiply)))
+        }
+    }
+}
+
+/// Numbers and expressions without units; a percent sign is a hundredth, or nothing where the policy forgives that.
+fn amounts(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    if let (Value::Number(_), Value::Number(_)) | (Value::List(_), _) | (_, Value::List(_)) = (gold, answer) {
+        return super::compare(gold, answer, policy, fuel);
+    }
+    let has_percent = |value: &Value| matches!(value, Value::Number(number) if number.percent);
+    if !has_percent(gold) && !has_percent(answer) {
+        return scalar::compare(gold, answer, policy, fuel);
+    }
+    let reading = |value: &Value, scale: bool| match value {
+        Value::Number(number) if number.percent => {
+            let bare = Value::Number(Number { percent: false, ..number.clone() });
+            if scale { times(&bare, &RBig::from_parts(1.into(), 100_u8.into())) } else { Some(bare) }
+        }
+        value => Some(value.clone()),
+    };
+    let mut last = Reason::DifferentNumber;
+    for scale in [true, false] {
+        if !scale && policy.percent == Percent::Hundredth {
+            break;
+        }
+        let (Some(gold), Some(answer)) = (reading(gold, scale), reading(answer, scale)) else { continue };
+        last = scalar::compare(&gold, &answer, policy, fuel);
+        if is_equal(last) {
+            return Reason::EqualPercent;
+        }
+    }
+    last
+}

@@ -1,0 +1,61 @@
+//! Ratios and times of the day.
+
+use super::{is_equal, scalar};
+use crate::expr::{Builder, Node};
+use crate::{Fuel, Policy, Reason, Value};
+
+pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    match (gold, answer) {
+        (Value::Time(gold), Value::Time(answer)) => {
+            if gold.seconds == answer.seconds {
+                Reason::EqualRatio
+            } else {
+                Reason::DifferentNumber
+            }
+        }
+        (Value::Time(time), Value::Ratio(ratio)) => proportional(&time.ratio, ratio, policy, fuel),
+        (Value::Ratio(ratio), Value::Time(time)) => proportional(ratio, &time.ratio, policy, fuel),
+        (Value::Ratio(gold), Value::Ratio(answer)) => proportional(gold, answer, policy, fuel),
+        (Value::Ratio(terms), other) => quotient(terms, other, false, policy, fuel),
+        (other, Value::Ratio(terms)) => quotient(terms, other, true, policy, fuel),
+        _ => Reason::DifferentKind,
+    }
+}
+
+/// `a:b:c` and `x:y:z` are the same where all `a·y = b·x`.
+fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+    if gold.len() != answer.len() {
+        return Reason::DifferentCount;
+    }
+    let product = |a: &Value, b: &Value| Some(Value::Expr(Builder::join(&a.scalar()?, &b.scalar()?, Node::Multiply)));
+    let is_zero = |term: &Value| matches!(term, Value::Number(number) if number.exact().is_some_and(|n| n.is_zero()));
+    if gold.iter().zip(answer).any(|(gold, answer)| is_zero(gold) != is_zero(answer)) {
+        return Reason::DifferentItem;
+    }
+    for (a, b) in gold.iter().zip(answer).skip(1) {
+        let (Some(left), Some(right)) = (product(&gold[0], b), product(a, &answer[0])) else {
+            return Reason::DifferentKind;
+        };
+        let reason = scalar::compare(&left, &right, policy, fuel);
+        if !is_equal(reason) {
+            return reason;
+        }
+    }
+    Reason::EqualRatio
+}
+
+/// A ratio of two terms is their quotient.
+fn quotient(terms: &[Value], other: &Value, ratio_is_answer: bool, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    let [above, below] = terms else { return Reason::DifferentKind };
+    let (Some(above), Some(below), true) =
+        (above.scalar(), below.scalar(), matches!(other, Value::Number(_) | Value::Expr(_)))
+    else {
+        return Reason::DifferentKind;
+    };
+    let quotient = Value::Expr(Builder::join(&above, &below, Node::Divide));
+    if ratio_is_answer {
+        scalar::compare(other, &quotient, policy, fuel)
+    } else {
+        scalar::compare(&quotient, other, policy, fuel)
+    }
+}

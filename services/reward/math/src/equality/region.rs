@@ -1,0 +1,124 @@
+//! Sets of real numbers. The ends of both sides cut the line into points and gaps, and two sets are equal where they hold the same of
+//! these. Inequalities in one variable are such sets, too.
+
+mod cells;
+mod solve;
+
+use super::{is_equal, list, pairwise};
+use crate::parse::region_of;
+use crate::{Fuel, Policy, Reason, Region, Relation, Tuple, Value};
+use cells::Cells;
+use solve::{Solved, solved};
+
+/// One side at least is a region, and none a relation.
+pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    match (as_region(gold), as_region(answer)) {
+        (Some(gold), Some(answer)) => regions(&gold, &answer, policy, fuel),
+        _ => Reason::DifferentKind,
+    }
+}
+
+/// The reason where a tuple that equals another is an interval by its brackets.
+pub(super) fn reason_of(tuple: &Tuple) -> Option<Reason> {
+    let mixed = matches!((tuple.open, tuple.close), ('[', ')') | ('(', ']'));
+    let infinite = tuple.items.iter().any(|item| matches!(item, Value::Infinite { .. }));
+    (tuple.items.len() == 2 && (mixed || infinite)).then_some(Reason::EqualRegion)
+}
+
+/// Lists of points and of intervals are unions.
+fn as_region(value: &Value) -> Option<Region> {
+    match value {
+        Value::List(items) => {
+            let parts: Option<Vec<Region>> = items
+                .iter()
+                .map(|item| match item {
+                    Value::Number(_) | Value::Expr(_) => Some(Region::Points(vec![item.clone()])),
+                    Value::Relation(relation) => solved(relation).map(|solved| solved.region),
+                    item => region_of(item),
+                })
+                .collect();
+            parts.map(Region::Union)
+        }
+        value => region_of(value),
+    }
+}
+
+fn regions(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    if let Some(reason) = Cells::compare(gold, answer, policy, fuel) {
+        return reason;
+    }
+    // Ends that are no numbers have no order, but may be the same.
+    alike(gold, answer, policy, fuel)
+}
+
+/// Regions of the same build with equal ends.
+fn alike(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    let parts = |a: &[Region], b: &[Region], fuel: &mut Fuel| {
+        if a.len() != b.len() {
+            return Reason::DifferentRegion;
+        }
+        a.iter()
+            .zip(b)
+            .map(|(a, b)| alike(a, b, policy, fuel))
+            .find(|reason| !is_equal(*reason))
+            .unwrap_or(Reason::EqualRegion)
+    };
+    match (gold, answer) {
+        (Region::Reals, Region::Reals) => Reason::EqualRegion,
+        (Region::Interval(a, b), Region::Interval(x, y)) => {
+            if (a.closed, b.closed) != (x.closed, y.closed) {
+                return Reason::DifferentRegion;
+            }
+            let ends = [(&*a.value, &*x.value), (&*b.value, &*y.value)];
+            pairwise(ends.into_iter(), Reason::EqualRegion, Reason::DifferentRegion, policy, fuel)
+        }
+        (Region::Points(a), Region::Points(b)) => {
+            let reason = list::compare_items(a, b, policy, fuel);
+            if is_equal(reason) { Reason::EqualRegion } else { reason }
+        }
+        (Region::Union(a), Region::Union(b)) | (Region::Intersection(a), Region::Intersection(b)) => parts(a, b, fuel),
+        (Region::Minus(a, b), Region::Minus(x, y)) => {
+            let first = alike(a, x, policy, fuel);
+            if is_equal(first) { alike(b, y, policy, fuel) } else { first }
+        }
+        _ => Reason::DifferentRegion,
+    }
+}
+
+/// A relation against a value that may be a region. `None` where the relation gives none.
+pub(super) fn compare_relation(
+    relation: &Relation,
+    other: &Value,
+    relation_is_answer: bool,
+    policy: &Policy,
+    fuel: &mut Fuel,
+) -> Option<Reason> {
+    let Solved { region, .. } = solved(relation)?;
+    let other = match other {
+        // A bare number is no set of all that are like it.
+        Value::Number(_) | Value::Expr(_) => return Some(Reason::DifferentKind),
+        other => match as_region(other) {
+            Some(other) => other,
+            None => return Some(Reason::DifferentKind),
+        },
+    };
+    Some(if relation_is_answer {
+        regions(&other, &region, policy, fuel)
+    } else {
+        regions(&region, &other, policy, fuel)
+    })
+}
+
+/// Two relations that are solved for the same quantity.
+pub(super) fn compare_relations(
+    gold: &Relation,
+    answer: &Relation,
+    policy: &Policy,
+    fuel: &mut Fuel,
+) -> Option<Reason> {
+    let (gold, answer) = (solved(gold)?, solved(answer)?);
+    if gold.name != answer.name {
+        return Some(Reason::DifferentRelation);
+    }
+    Some(regions(&gold.region, &answer.region, policy, fuel))
+}

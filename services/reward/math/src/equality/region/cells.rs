@@ -1,0 +1,145 @@
+//! The line, cut at the ends of two regions.
+
+use std::cmp::Ordering;
+
+use crate::equality::compare as compare_values;
+use crate::evaluate::real::Precision;
+use crate::evaluate::{Enclosure, Names, Point, Setting, evaluate};
+use crate::{Fuel, Outcome, Policy, Reason, Region, Value};
+
+/// Ends of both regions together.
+const MAX_ENDS: usize = 256;
+
+/// The finite ends of two regions, in ascending order, each once.
+pub(super) struct Cells<'v> {
+    ends: Vec<&'v Value>,
+    policy: &'v Policy,
+}
+
+impl<'v> Cells<'v> {
+    /// Whether both regions hold the same points and gaps. `None` where an end is no number.
+    pub(super) fn compare(gold: &'v Region, answer: &'v Region, policy: &'v Policy, fuel: &mut Fuel) -> Option<Reason> {
+        let mut found = Vec::new();
+        ends(gold, &mut found);
+        ends(answer, &mut found);
+        if found.len() > MAX_ENDS {
+            return Some(Reason::TooLarge);
+        }
+        let mut cells = Self { ends: Vec::with_capacity(found.len()), policy };
+        for end in found {
+            if let Err(reason) = cells.insert(end, fuel)? {
+                return Some(reason);
+            }
+        }
+        // Even places are gaps, odd ones ends.
+        let mut places = 0..=2 * cells.ends.len();
+        let same = places.all(|place| cells.holds(gold, place) == cells.holds(answer, place));
+        Some(if same { Reason::EqualRegion } else { Reason::DifferentRegion })
+    }
+
+    /// `None` where the value is no number.
+    fn insert(&mut self, value: &'v Value, fuel: &mut Fuel) -> Option<Result<(), Reason>> {
+        let (mut low, mut high) = (0, self.ends.len());
+        while low < high {
+            let middle = (low + high) / 2;
+            match order(value, self.ends[middle], self.policy, fuel)? {
+                Ok(Ordering::Less) => high = middle,
+                Ok(Ordering::Greater) => low = middle + 1,
+                Ok(Ordering::Equal) => return Some(Ok(())),
+                Err(reason) => return Some(Err(reason)),
+            }
+        }
+        if self.ends.is_empty() {
+            // Nothing was compared, and it may be no number.
+            enclosure(value, fuel)?;
+        }
+        self.ends.insert(low, value);
+        Some(Ok(()))
+    }
+
+    /// Whether the region holds a place.
+    fn holds(&self, region: &Region, place: usize) -> bool {
+        match region {
+            Region::Reals => true,
+            Region::Interval(low, high) => {
+                let after = match self.place(&low.value) {
+                    Some(end) => place > end || (place == end && low.closed),
+                    None => matches!(*low.value, Value::Infinite { negative: true }),
+                };
+                let before = match self.place(&high.value) {
+                    Some(end) => place < end || (place == end && high.closed),
+                    None => matches!(*high.value, Value::Infinite { negative: false }),
+                };
+                after && before
+            }
+            Region::Points(points) => points.iter().any(|point| self.place(point) == Some(place)),
+            Region::Union(parts) => parts.iter().any(|part| self.holds(part, place)),
+            Region::Intersection(parts) => parts.iter().all(|part| self.holds(part, place)),
+            Region::Minus(from, what) => self.holds(from, place) && !self.holds(what, place),
+        }
+    }
+
+    /// The place of a finite end. Every one was inserted, or is equal to one that was.
+    fn place(&self, value: &Value) -> Option<usize> {
+        if matches!(value, Value::Infinite { .. }) {
+            return None;
+        }
+        let policy = self.policy;
+        // What it was found equal to at first is found again, by the same steps.
+        let position = self.ends.iter().position(|end| {
+            std::ptr::eq(*end, value)
+                || compare_values(end, value, policy, &mut Fuel::new(PLACE_FUEL)).outcome() == Outcome::Equal
+                || compare_values(value, end, policy, &mut Fuel::new(PLACE_FUEL)).outcome() == Outcome::Equal
+        });
+        position.map(|index| 2 * index + 1)
+    }
+}
+
+/// Steps of finding an end again.
+const PLACE_FUEL: u64 = 20_000;
+
+/// The finite ends of a region.
+fn ends<'v>(region: &'v Region, found: &mut Vec<&'v Value>) {
+    let mut waiting = vec![region];
+    while let Some(region) = waiting.pop() {
+        match region {
+            Region::Reals => {}
+            Region::Interval(low, high) => {
+                found.extend(
+                    [&*low.value, &*high.value].into_iter().filter(|end| !matches!(end, Value::Infinite { .. })),
+                );
+            }
+            Region::Points(points) => found.extend(points),
+            Region::Union(parts) | Region::Intersection(parts) => waiting.extend(parts),
+            Region::Minus(from, what) => waiting.extend([&**from, &**what]),
+        }
+    }
+}
+
+/// `None` where one is no number.
+fn order(a: &Value, b: &Value, policy: &Policy, fuel: &mut Fuel) -> Option<Result<Ordering, Reason>> {
+    // Either may be the rounded one.
+    for (a, b) in [(a, b), (b, a)] {
+        match compare_values(a, b, policy, fuel) {
+            Reason::OutOfFuel => return Some(Err(Reason::OutOfFuel)),
+            reason if reason.outcome() == Outcome::Equal => return Some(Ok(Ordering::Equal)),
+            _ => {}
+        }
+    }
+    let (x, y) = (enclosure(a, fuel)?, enclosure(b, fuel)?);
+    let difference = Precision::new(320).subtract(&x, &y).ok()?;
+    Some(match () {
+        () if difference.is_negative() => Ok(Ordering::Less),
+        () if difference.is_positive() => Ok(Ordering::Greater),
+        () => Err(Reason::NotSeparated),
+    })
+}
+
+fn enclosure(value: &Value, fuel: &mut Fuel) -> Option<crate::evaluate::real::Real> {
+    let expr = value.scalar().filter(crate::expr::Expr::is_closed)?;
+    let names = Names::default();
+    let point = Point { names: &names, attempt: 0 };
+    let mut domain = Enclosure { precision: Precision::new(320), setting: Setting::default(), point };
+    let value = evaluate(&expr, &mut domain, fuel).ok()?;
+    if value.im.is_some() { None } else { Some(value.re) }
+}

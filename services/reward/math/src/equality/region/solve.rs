@@ -1,0 +1,138 @@
+//! Relations in one quantity as regions of it.
+
+use dashu_ratio::RBig;
+
+use crate::evaluate::exact_at;
+use crate::expr::{Builder, Expr, Function, Node};
+use crate::parse::region_of;
+use crate::{End, Magnitude, Number, Region, Relation, Sign, Value, Written};
+
+/// A relation, solved.
+pub(super) struct Solved {
+    /// What for, in canonical spelling.
+    pub(super) name: String,
+    /// What it may be.
+    pub(super) region: Region,
+}
+
+/// `None` where the relation is none in one quantity, or is not solved by dividing.
+pub(super) fn solved(relation: &Relation) -> Option<Solved> {
+    let pairs = relation.members.windows(2).zip(&relation.signs);
+    let mut name: Option<String> = None;
+    let mut parts = Vec::with_capacity(relation.signs.len());
+    for (pair, sign) in pairs {
+        let [left, right] = pair else { return None };
+        let (found, region) = one(left, *sign, right)?;
+        if name.get_or_insert_with(|| found.clone()) != &found {
+            return None;
+        }
+        parts.push(region);
+    }
+    let region = if parts.len() == 1 { parts.remove(0) } else { merged(parts) };
+    unfolded(name?, region)
+}
+
+/// `low < x` and `x < high` are one interval.
+fn merged(parts: Vec<Region>) -> Region {
+    if let [Region::Interval(a, b), Region::Interval(c, d)] = parts.as_slice() {
+        let infinite = |end: &End| matches!(*end.value, Value::Infinite { .. });
+        if infinite(b) && infinite(c) {
+            return Region::Interval(a.clone(), d.clone());
+        }
+        if infinite(a) && infinite(d) {
+            return Region::Interval(c.clone(), b.clone());
+        }
+    }
+    Region::Intersection(parts)
+}
+
+/// What `|x|` may be says what x may be.
+fn unfolded(name: String, region: Region) -> Option<Solved> {
+    let Some(inner) = name.strip_prefix("abs(").and_then(|rest| rest.strip_suffix(')')) else {
+        return Some(Solved { name, region });
+    };
+    if !inner.chars().all(char::is_alphanumeric) {
+        return Some(Solved { name, region });
+    }
+    let negated = |end: &End| {
+        let value = match &*end.value {
+            Value::Infinite { negative } => Value::Infinite { negative: !negative },
+            value => Value::Expr(Builder::wrap(&value.scalar()?, Node::Negate)),
+        };
+        Some(End { value: Box::new(value), closed: end.closed })
+    };
+    let Region::Interval(low, high) = &region else { return Some(Solved { name, region }) };
+    let mirrored = Region::Interval(negated(high)?, negated(low)?);
+    // Below a bound both halves meet at zero, above one they do not.
+    let region = if matches!(*low.value, Value::Infinite { .. }) {
+        Region::Intersection(vec![region, mirrored])
+    } else {
+        Region::Union(vec![region, mirrored])
+    };
+    Some(Solved { name: inner.to_owned(), region })
+}
+
+/// One sign between two sides.
+fn one(left: &Value, sign: Sign, right: &Value) -> Option<(String, Region)> {
+    if sign == Sign::In {
+        let name = left.scalar().filter(Expr::is_name)?;
+        return Some((name.to_string(), region_of(right)?));
+    }
+    if !sign.is_order() && sign != Sign::NotEqual {
+        return None;
+    }
+    let (left, right) = (left_side(left)?, left_side(right)?);
+    match (quantity(&left), quantity(&right)) {
+        (Some(name), None) if right.1.is_closed() => Some((name, half(sign, right.0))),
+        (None, Some(name)) if left.1.is_closed() => Some((name, half(sign.flipped(), left.0))),
+        _ => linear(&left.1, sign, &right.1),
+    }
+}
+
+fn left_side(value: &Value) -> Option<(Value, Expr)> {
+    Some((value.clone(), value.scalar()?))
+}
+
+/// What is solved for where it stands alone: a variable, a function of it, its absolute value.
+fn quantity((_, expr): &(Value, Expr)) -> Option<String> {
+    let is_quantity = matches!(expr.root(), Node::Symbol(_) | Node::Apply(..) | Node::Call(Function::Abs, _));
+    (is_quantity && expr.is_name()).then(|| expr.to_string())
+}
+
+/// All that stand on one side of a bound.
+fn half(sign: Sign, bound: Value) -> Region {
+    let end = |value, closed| End { value: Box::new(value), closed };
+    let infinite = |negative| end(Value::Infinite { negative }, false);
+    match sign {
+        Sign::Less => Region::Interval(infinite(true), end(bound, false)),
+        Sign::LessOrEqual => Region::Interval(infinite(true), end(bound, true)),
+        Sign::Greater => Region::Interval(end(bound, false), infinite(false)),
+        Sign::GreaterOrEqual => Region::Interval(end(bound, true), infinite(false)),
+        _ => Region::Minus(Box::new(Region::Reals), Box::new(Region::Points(vec![bound]))),
+    }
+}
+
+/// `a·x + b < 0` with rational a and b, which are found from values and checked at others.
+fn linear(left: &Expr, sign: Sign, right: &Expr) -> Option<(String, Region)> {
+    let difference = Builder::join(left, &Builder::wrap(right, Node::Negate), Node::Add);
+    let [name] = difference.names() else { return None };
+    let at = |x: &RBig| exact_at(&difference, x);
+    let (zero, one) = (at(&RBig::ZERO)?, at(&RBig::ONE)?);
+    let slope = one - zero.clone();
+    if slope.is_zero() {
+        return None;
+    }
+    let checked = [(2, 1), (5, 1), (-3, 1), (7, 2), (-11, 3), (1000, 7)];
+    let is_linear = checked.into_iter().all(|(above, below)| {
+        let x = RBig::from_parts_signed(above.into(), i64::from(below).into());
+        at(&x).is_some_and(|value| value == slope.clone() * x + zero.clone())
+    });
+    if !is_linear {
+        return None;
+    }
+    let sign = if slope < RBig::ZERO { sign.flipped() } else { sign };
+    let root = -zero / slope;
+    let written = if root.is_int() { Written::Integer } else { Written::Fraction };
+    let bound = Value::Number(Number::plain(Magnitude::Exact(root), written));
+    Some((name.clone(), half(sign, bound)))
+}

@@ -1,0 +1,151 @@
+//! Relations: equations, inequalities, memberships, and what they give a value to.
+
+use super::{compare as compare_values, equation, inequality, is_equal, pairwise, region};
+use crate::{Equations, Fuel, Outcome, Policy, Reason, Relation, Sign, Value};
+
+/// Most words of a name.
+const MAX_NAME_BYTES: usize = 60;
+
+/// Whether a value only names something: `x`, `f(2)`, `|AB|`, `(p, q)`, `A:B`, a word or two.
+pub(crate) fn is_name(value: &Value) -> bool {
+    match value {
+        Value::Expr(expr) => expr.is_name(),
+        Value::Tuple(tuple) => tuple.items.iter().all(is_name),
+        Value::Ratio(terms) => terms.iter().all(is_name),
+        Value::Text(text) => {
+            let text = text.as_str();
+            text.len() <= MAX_NAME_BYTES && !text.contains(|c: char| c.is_ascii_digit() || "=<>+?".contains(c))
+        }
+        _ => false,
+    }
+}
+
+/// One side at least is a relation.
+pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    match (gold, answer) {
+        (Value::Relation(a), Value::Relation(b)) => both(a, b, policy, fuel),
+        (Value::Relation(relation), other) => {
+            if let Some(reason) = region::compare_relation(relation, other, false, policy, fuel) {
+                return reason;
+            }
+            if policy.equations == Equations::Strict {
+                return Reason::DifferentKind;
+            }
+            match value_of(relation) {
+                Some(value) => compare_values(value, other, policy, fuel),
+                None => Reason::DifferentKind,
+            }
+        }
+        (other, Value::Relation(relation)) => {
+            if let Some(reason) = region::compare_relation(relation, other, true, policy, fuel) {
+                return reason;
+            }
+            match value_of(relation) {
+                Some(value) => compare_values(other, value, policy, fuel),
+                None => numbers(other, relation, policy, fuel),
+            }
+        }
+        _ => Reason::DifferentKind,
+    }
+}
+
+/// What a chain of equations gives as the value of what it names: its last member, before any that are only close. `None` where
+/// nothing is named.
+pub(super) fn value_of(relation: &Relation) -> Option<&Value> {
+    let is_chain = relation.signs.iter().all(|sign| matches!(sign, Sign::Equal | Sign::Approximately));
+    if !is_chain {
+        return None;
+    }
+    let first_rounded = relation.signs.iter().position(|sign| *sign == Sign::Approximately);
+    let end = match first_rounded {
+        Some(at) if at > 0 => at,
+        _ => relation.members.len() - 1,
+    };
+    let members = &relation.members[..=end];
+    match members {
+        [value, name] if is_name(name) && !is_name(value) => Some(value),
+        members if members.iter().any(is_name) => members.last(),
+        _ => None,
+    }
+}
+
+/// A chain of numbers without a name, as `42 = 7`, has a value only where all of them are equal.
+fn numbers(gold: &Value, relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    let is_number = |value: &Value| match value {
+        Value::Number(_) => true,
+        Value::Expr(expr) => expr.is_closed(),
+        _ => false,
+    };
+    let [first, rest @ ..] = relation.members.as_slice() else { return Reason::DifferentKind };
+    if !relation.members.iter().all(is_number) || relation.signs.iter().any(|sign| *sign != Sign::Equal) {
+        return Reason::DifferentKind;
+    }
+    let agree =
+        pairwise(rest.iter().map(|member| (first, member)), Reason::EqualRelation, Reason::FalseChain, policy, fuel);
+    if is_equal(agree) { compare_values(gold, first, policy, fuel) } else { agree }
+}
+
+/// The values of a list of assignments to names that differ: `x = 1, y = 2`.
+pub(super) fn assigned(items: &[Value]) -> Option<Vec<Value>> {
+    items
+        .iter()
+        .map(|item| match item {
+            Value::Relation(relation) => match relation.equation()? {
+                (name, value) if is_name(name) => Some(value.clone()),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect()
+}
+
+fn both(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    if let (Some(a), Some(b)) = (gold.equation(), answer.equation()) {
+        return equation::compare(a, b, policy, fuel);
+    }
+    // Chains that name the same quantity have its value.
+    if let (Some(a), Some(b)) = (value_of(gold), value_of(answer)) {
+        let same_name = pairwise(
+            [(&gold.members[0], &answer.members[0])].into_iter(),
+            Reason::EqualRelation,
+            Reason::DifferentRelation,
+            policy,
+            fuel,
+        );
+        return if is_equal(same_name) { compare_values(a, b, policy, fuel) } else { same_name };
+    }
+    if let Some(reason) = region::compare_relations(gold, answer, policy, fuel)
+        && (is_equal(reason) || reason.outcome() == Outcome::Undecided)
+    {
+        return reason;
+    }
+    let alike = member_by_member(gold, answer, policy, fuel);
+    if is_equal(alike) {
+        return alike;
+    }
+    match inequality::compare(gold, answer, policy, fuel) {
+        Some(reason) => reason,
+        None => alike,
+    }
+}
+
+/// The same members and signs, read in either direction.
+fn member_by_member(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    if gold.members.len() != answer.members.len() {
+        return Reason::DifferentRelation;
+    }
+    let mut last = Reason::DifferentRelation;
+    if gold.signs == answer.signs {
+        let pairs = gold.members.iter().zip(&answer.members);
+        last = pairwise(pairs, Reason::EqualRelation, Reason::DifferentRelation, policy, fuel);
+    }
+    let flips = gold.signs.iter().eq(answer.signs.iter().rev().map(|sign| sign.flipped()).collect::<Vec<_>>().iter());
+    if !is_equal(last) && flips {
+        let pairs = gold.members.iter().zip(answer.members.iter().rev());
+        let backward = pairwise(pairs, Reason::EqualRelation, Reason::DifferentRelation, policy, fuel);
+        if is_equal(backward) {
+            return backward;
+        }
+    }
+    last
+}

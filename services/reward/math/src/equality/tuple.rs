@@ -1,0 +1,70 @@
+//! Tuples, vectors and matrices.
+
+use super::{pairwise, quantity, region, relation};
+use crate::{Fuel, Policy, Reason, Tuple, Value};
+
+/// A tuple against anything but a relation, a region or a matrix.
+pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    match (gold, answer) {
+        (Value::Tuple(a), Value::Tuple(b)) => tuples(a, b, policy, fuel),
+        (Value::Tuple(tuple), Value::List(items)) => {
+            let items = relation::assigned(items).unwrap_or_else(|| items.clone());
+            in_order(&tuple.items, &items, policy, fuel)
+        }
+        (Value::List(items), Value::Tuple(tuple)) => {
+            let items = relation::assigned(items).unwrap_or_else(|| items.clone());
+            in_order(&items, &tuple.items, policy, fuel)
+        }
+        (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), Value::Tuple(tuple)) if tuple.items.len() == 1 => {
+            quantity::compare(gold, &tuple.items[0], policy, fuel)
+        }
+        _ => Reason::DifferentKind,
+    }
+}
+
+fn tuples(gold: &Tuple, answer: &Tuple, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    // Two items may be the ends of an interval, and then the brackets say what belongs to it.
+    let is_angle = |tuple: &Tuple| tuple.open == '⟨';
+    let same_brackets = (gold.open, gold.close) == (answer.open, answer.close) || is_angle(gold) || is_angle(answer);
+    if gold.items.len() == 2 && !same_brackets {
+        return Reason::DifferentBrackets;
+    }
+    let reason = in_order(&gold.items, &answer.items, policy, fuel);
+    if reason == Reason::EqualTuple { region::reason_of(gold).unwrap_or(reason) } else { reason }
+}
+
+fn in_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+    if gold.len() != answer.len() {
+        return Reason::DifferentCount;
+    }
+    pairwise(gold.iter().zip(answer), Reason::EqualTuple, Reason::DifferentItem, policy, fuel)
+}
+
+/// A matrix against anything but a relation or a region. One column or row is a vector, which may be written as a tuple.
+pub(super) fn compare_matrix(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+    let (gold_cells, answer_cells) = match (gold, answer) {
+        (Value::Matrix(a), Value::Matrix(b)) => {
+            if a.columns != b.columns || a.cells.len() != b.cells.len() {
+                return Reason::DifferentCount;
+            }
+            (&a.cells, &b.cells)
+        }
+        (Value::Matrix(matrix), other) | (other, Value::Matrix(matrix)) => {
+            let items = match other {
+                Value::Tuple(tuple) => &tuple.items,
+                Value::List(items) => items,
+                other if matrix.cells.len() == 1 => {
+                    return super::compare(&matrix.cells[0], other, policy, fuel);
+                }
+                _ => return Reason::DifferentKind,
+            };
+            if matrix.cells.len() != items.len() || (matrix.columns != 1 && matrix.columns != items.len()) {
+                return Reason::DifferentCount;
+            }
+            if matches!(gold, Value::Matrix(_)) { (&matrix.cells, items) } else { (items, &matrix.cells) }
+        }
+        _ => return Reason::DifferentKind,
+    };
+    let pairs = gold_cells.iter().zip(answer_cells);
+    pairwise(pairs, Reason::EqualMatrix, Reason::DifferentItem, policy, fuel)
+}

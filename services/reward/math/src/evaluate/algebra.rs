@@ -1,0 +1,185 @@
+//! What the domains of evaluation have in common: one loop over the nodes of an expression.
+
+use dashu_ratio::RBig;
+
+use crate::expr::{Constant, Expr, Function, Node};
+use crate::{Fuel, Number, OutOfFuel};
+
+/// Why an expression has no value in a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// There is none: a division by zero, a real root of a negative number.
+    Undefined,
+    /// The domain does not know the function.
+    Unsupported,
+    /// More precision may tell.
+    Vague,
+    /// A number beyond what is computed with.
+    TooLarge,
+    /// The check took too many steps.
+    OutOfFuel,
+}
+
+impl From<OutOfFuel> for Fault {
+    fn from(_: OutOfFuel) -> Self {
+        Self::OutOfFuel
+    }
+}
+
+/// Most terms of a sum or product.
+const MAX_TERMS: i64 = 10_000;
+
+/// A domain of evaluation.
+pub(crate) trait Algebra {
+    /// What an expression is there.
+    type Value: Clone;
+
+    /// Steps of fuel of one operation.
+    fn cost(&self) -> usize;
+    /// Further steps of a division.
+    fn division(&self) -> usize {
+        0
+    }
+    /// Further steps where the values are long.
+    fn weight(&self, _a: &Self::Value, _b: &Self::Value) -> usize {
+        0
+    }
+    fn literal(&mut self, number: &Number) -> Result<Self::Value, Fault>;
+    fn integer(&mut self, integer: i64) -> Result<Self::Value, Fault>;
+    fn constant(&mut self, constant: Constant) -> Result<Self::Value, Fault>;
+    fn symbol(&mut self, name: &str) -> Result<Self::Value, Fault>;
+    fn negate(&mut self, a: &Self::Value) -> Result<Self::Value, Fault>;
+    fn add(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Fault>;
+    fn multiply(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Fault>;
+    fn divide(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Fault>;
+    /// `exact` is the exponent where it was written as a number.
+    fn power(
+        &mut self,
+        a: &Self::Value,
+        b: &Self::Value,
+        exact: Option<&RBig>,
+        fuel: &mut Fuel,
+    ) -> Result<Self::Value, Fault>;
+    fn call(&mut self, function: Function, a: &Self::Value, fuel: &mut Fuel) -> Result<Self::Value, Fault>;
+    fn call2(
+        &mut self,
+        function: Function,
+        a: &Self::Value,
+        b: &Self::Value,
+        fuel: &mut Fuel,
+    ) -> Result<Self::Value, Fault>;
+    fn apply(&mut self, name: &str, a: &Self::Value) -> Result<Self::Value, Fault>;
+    /// The value as a small integer, where it is exactly one.
+    fn as_integer(&self, a: &Self::Value) -> Option<i64>;
+}
+
+/// The value of an expression.
+pub(crate) fn evaluate<A: Algebra>(expr: &Expr, algebra: &mut A, fuel: &mut Fuel) -> Result<A::Value, Fault> {
+    let mut run = Run { expr, algebra, values: Vec::with_capacity(expr.len()), bound: Vec::new() };
+    run.range(0, expr.len(), fuel)?;
+    run.values.pop().flatten().ok_or(Fault::Unsupported)
+}
+
+struct Run<'e, 'a, A: Algebra> {
+    expr: &'e Expr,
+    algebra: &'a mut A,
+    /// Values of the nodes so far.
+    values: Vec<Option<A::Value>>,
+    /// Variables of the sums around, with their values.
+    bound: Vec<(u32, A::Value)>,
+}
+
+impl<A: Algebra> Run<'_, '_, A> {
+    /// Evaluates the nodes from `begin` on up to `end`. It calls itself once for each level of sums, which the parser bounds.
+    fn range(&mut self, begin: usize, end: usize, fuel: &mut Fuel) -> Result<(), Fault> {
+        let mut at = begin;
+        while at < end {
+            if let Node::Term(fold) = &self.expr.nodes()[at] {
+                // Nobody but the sum asks for these.
+                self.values.resize_with(*fold as usize, || None);
+                at = *fold as usize;
+            }
+            let value = self.node(at, fuel)?;
+            self.values.push(Some(value));
+            at += 1;
+        }
+        Ok(())
+    }
+
+    fn value(&self, id: u32) -> Result<&A::Value, Fault> {
+        self.values.get(id as usize).and_then(Option::as_ref).ok_or(Fault::Unsupported)
+    }
+
+    fn node(&mut self, at: usize, fuel: &mut Fuel) -> Result<A::Value, Fault> {
+        fuel.spend(self.algebra.cost())?;
+        let expr = self.expr;
+        let value = |id: &u32| self.values.get(*id as usize).and_then(Option::as_ref).ok_or(Fault::Unsupported);
+        let name = |index: &u32| expr.names()[*index as usize].as_str();
+        if let Node::Add(a, b) | Node::Multiply(a, b) | Node::Divide(a, b) = &expr.nodes()[at] {
+            fuel.spend(self.algebra.weight(value(a)?, value(b)?))?;
+        }
+        match &expr.nodes()[at] {
+            Node::Literal(number) => {
+                let division = if number.exact().is_some_and(RBig::is_int) { 0 } else { self.algebra.division() };
+                fuel.spend(number.cost(number) + division)?;
+                self.algebra.literal(number)
+            }
+            Node::Constant(constant) => self.algebra.constant(*constant),
+            Node::Symbol(symbol) => match self.bound.iter().rev().find(|(bound, _)| bound == symbol) {
+                Some((_, value)) => Ok(value.clone()),
+                None => self.algebra.symbol(name(symbol)),
+            },
+            Node::Negate(a) => self.algebra.negate(value(a)?),
+            Node::Add(a, b) => self.algebra.add(value(a)?, value(b)?),
+            Node::Multiply(a, b) => self.algebra.multiply(value(a)?, value(b)?),
+            Node::Divide(a, b) => {
+                fuel.spend(self.algebra.division())?;
+                self.algebra.divide(value(a)?, value(b)?)
+            }
+            Node::Power(a, b) => {
+                let exact = match &expr.nodes()[*b as usize] {
+                    Node::Literal(number) => number.exact(),
+                    _ => None,
+                };
+                self.algebra.power(value(a)?, value(b)?, exact, fuel)
+            }
+            Node::Call(function, a) => self.algebra.call(*function, value(a)?, fuel),
+            Node::Call2(function, a, b) => self.algebra.call2(*function, value(a)?, value(b)?, fuel),
+            Node::Apply(function, a) => self.algebra.apply(name(function), value(a)?),
+            Node::Term(_) => Err(Fault::Unsupported),
+            Node::Fold { product, variable, from, to, begin } => {
+                self.fold(*product, *variable, (*from, *to), *begin as usize + 1..at, fuel)
+            }
+        }
+    }
+
+    fn fold(
+        &mut self,
+        product: bool,
+        variable: u32,
+        (from, to): (u32, u32),
+        term: std::ops::Range<usize>,
+        fuel: &mut Fuel,
+    ) -> Result<A::Value, Fault> {
+        let bound = |run: &Self, id| run.algebra.as_integer(run.value(id)?).ok_or(Fault::Unsupported);
+        let (from, to) = (bound(self, from)?, bound(self, to)?);
+        if to.saturating_sub(from) > MAX_TERMS {
+            return Err(Fault::TooLarge);
+        }
+        let mut total = self.algebra.integer(i64::from(product))?;
+        let kept = self.values.len();
+        for index in from..=to {
+            let index = self.algebra.integer(index)?;
+            self.bound.push((variable, index));
+            self.values.truncate(term.start);
+            let done = self.range(term.start, term.end, fuel);
+            self.bound.pop();
+            done?;
+            let value = self.value(term.end as u32 - 1)?.clone();
+            total = if product { self.algebra.multiply(&total, &value)? } else { self.algebra.add(&total, &value)? };
+        }
+        self.values.truncate(kept.min(term.start));
+        self.values.resize_with(term.end, || None);
+        Ok(total)
+    }
+}

@@ -1,0 +1,336 @@
+//! The value of an expression at a point, enclosed.
+
+use dashu_int::ops::BitTest;
+use dashu_int::{IBig, UBig};
+use dashu_ratio::RBig;
+
+use super::algebra::{Algebra, Fault};
+use super::complex::Complex;
+use super::points::Point;
+use super::real::{Precision, Real, Result};
+use crate::expr::{Constant, Function};
+use crate::{Fuel, Number, Written};
+
+/// Largest number whose factorial is multiplied out.
+const MAX_FACTORIAL: i64 = 1_000;
+
+/// How expressions are to be understood.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Setting {
+    /// Whether roots and logarithms of negative numbers have values.
+    pub(crate) complex: bool,
+    /// Whether the logarithm without a base is the decimal one.
+    pub(crate) decimal_log: bool,
+    /// Significant digits behind the point from which on a decimal stands for everything that rounds to it.
+    pub(crate) rounded_from: Option<usize>,
+}
+
+/// The domain.
+#[derive(Debug)]
+pub(crate) struct Enclosure<'n> {
+    pub(crate) precision: Precision,
+    pub(crate) setting: Setting,
+    pub(crate) point: Point<'n>,
+}
+
+impl Enclosure<'_> {
+    fn real(a: &Complex) -> Result<&Real> {
+        if a.im.is_some() { Err(Fault::Unsupported) } else { Ok(&a.re) }
+    }
+
+    fn sqrt(&mut self, a: &Complex) -> Result<Complex> {
+        if self.setting.complex {
+            self.precision.sqrt_complex(a)
+        } else {
+            self.precision.sqrt(Self::real(a)?).map(Into::into)
+        }
+    }
+
+    fn ln(&mut self, a: &Complex) -> Result<Complex> {
+        if self.setting.complex {
+            self.precision.ln_complex(a)
+        } else {
+            self.precision.ln(Self::real(a)?).map(Into::into)
+        }
+    }
+
+    /// Steps of a power series: as many multiplications as bits, nearly, each of so many words.
+    fn series(&self) -> usize {
+        let bits = self.precision.bits;
+        let real = 4 * bits + bits * bits / 256;
+        // Complex functions are made of several real ones.
+        if self.setting.complex { 3 * real } else { real }
+    }
+
+    /// `above/below` of the two values.
+    fn quotient(&mut self, above: Complex, below: Complex) -> Result<Complex> {
+        self.precision.divide_complex(&above, &below)
+    }
+
+    /// A root of an odd index of a negative number is negative.
+    fn root(&mut self, a: &Complex, index: i64) -> Result<Complex> {
+        if index == 0 {
+            return Err(Fault::Undefined);
+        }
+        if index == 2 {
+            return self.sqrt(a);
+        }
+        if a.im.is_none() && index % 2 != 0 && a.re.is_negative() {
+            let root = self.root(&a.negated(), index)?;
+            return Ok(root.negated());
+        }
+        if a.re.is_exact_zero() && a.im.is_none() && index > 0 {
+            return Ok(a.clone());
+        }
+        let ln = self.ln(a)?;
+        let part = self.precision.divide_complex(&ln, &Real::integer(index).into())?;
+        self.precision.exp_complex(&part)
+    }
+
+    fn by_exponential(&mut self, a: &Complex, b: &Complex) -> Result<Complex> {
+        if a.im.is_none() && a.re.is_exact_zero() {
+            return if b.re.is_positive() { Ok(a.clone()) } else { Err(Fault::Undefined) };
+        }
+        let ln = self.ln(a)?;
+        let exponent = self.precision.multiply_complex(&ln, b)?;
+        self.precision.exp_complex(&exponent)
+    }
+
+    fn hyperbolic(&mut self, function: Function, a: &Complex) -> Result<Complex> {
+        let (forth, back) = (self.precision.exp_complex(a)?, self.precision.exp_complex(&a.negated())?);
+        let sum = self.precision.add_complex(&forth, &back)?;
+        let difference = self.precision.subtract_complex(&forth, &back)?;
+        let two = Complex::from(Real::integer(2));
+        match function {
+            Function::Sinh => self.quotient(difference, two),
+            Function::Cosh => self.quotient(sum, two),
+            _ => self.quotient(difference, sum),
+        }
+    }
+
+    fn inverse_hyperbolic(&mut self, function: Function, a: &Complex) -> Result<Complex> {
+        let one = Complex::from(Real::integer(1));
+        if function == Function::Arctanh {
+            let (above, below) = (self.precision.add_complex(&one, a)?, self.precision.subtract_complex(&one, a)?);
+            let quotient = self.quotient(above, below)?;
+            let ln = self.ln(&quotient)?;
+            return self.quotient(ln, Real::integer(2).into());
+        }
+        // arsinh x = ln(x + √(x² + 1)), and arcosh with the other sign.
+        let square = self.precision.multiply_complex(a, a)?;
+        let one = if function == Function::Arcsinh { one } else { one.negated() };
+        let below = self.precision.add_complex(&square, &one)?;
+        let root = self.sqrt(&below)?;
+        let sum = self.precision.add_complex(a, &root)?;
+        self.ln(&sum)
+    }
+
+    fn product(&mut self, factors: impl Iterator<Item = i64>, fuel: &mut Fuel) -> Result<Complex> {
+        let mut product = Real::integer(1);
+        for factor in factors {
+            fuel.spend(4)?;
+            product = self.precision.multiply(&product, &Real::integer(factor))?;
+        }
+        Ok(product.into())
+    }
+
+    fn trigonometric(&mut self, function: Function, a: &Complex) -> Result<Complex> {
+        let (sin, cos) = self.precision.sin_cos_complex(a)?;
+        let one = || Complex::from(Real::integer(1));
+        match function {
+            Function::Sin => Ok(sin),
+            Function::Cos => Ok(cos),
+            Function::Tan => self.quotient(sin, cos),
+            Function::Cot => self.quotient(cos, sin),
+            Function::Sec => self.quotient(one(), cos),
+            _ => self.quotient(one(), sin),
+        }
+    }
+
+    fn inverse_trigonometric(&mut self, function: Function, a: &Real) -> Result<Complex> {
+        let precision = &mut self.precision;
+        let value = match function {
+            Function::Arcsin => precision.arcsin(a)?,
+            Function::Arctan => precision.arctan(a)?,
+            _ => {
+                let other = if function == Function::Arccos { precision.arcsin(a)? } else { precision.arctan(a)? };
+                let quarter = precision.half(&precision.pi()?);
+                precision.subtract(&quarter, &other)?
+            }
+        };
+        Ok(value.into())
+    }
+}
+
+impl Algebra for Enclosure<'_> {
+    type Value = Complex;
+
+    fn cost(&self) -> usize {
+        8 + self.precision.bits / 8
+    }
+
+    fn literal(&mut self, number: &Number) -> Result<Complex> {
+        let value = self.precision.rational(number.exact().ok_or(Fault::TooLarge)?)?;
+        if let (Some(least), Written::Decimal { significant, places }) = (self.setting.rounded_from, number.written)
+            && significant.min(places) >= least
+            && places < 1000
+        {
+            // From half of the last digit below it, where it was rounded up, to all of it above, where the rest was cut off.
+            let quarter = RBig::from_parts(IBig::ONE, UBig::from(10_u8).pow(places) * UBig::from(4_u8));
+            let quarter = self.precision.rational(&quarter)?;
+            let middle = if value.is_negative() { quarter.negated() } else { quarter.clone() };
+            let middle = self.precision.add(&value, &middle)?;
+            let width = self.precision.multiply(&quarter, &Real::integer(3))?;
+            return Ok(self.precision.widen(&middle, &width)?.into());
+        }
+        Ok(value.into())
+    }
+
+    fn integer(&mut self, integer: i64) -> Result<Complex> {
+        Ok(Real::integer(integer).into())
+    }
+
+    fn constant(&mut self, constant: Constant) -> Result<Complex> {
+        match constant {
+            Constant::Pi => self.precision.pi().map(Into::into),
+            Constant::E => self.precision.e().map(Into::into),
+            Constant::I if self.setting.complex => Ok(Complex::imaginary_unit()),
+            Constant::I => Err(Fault::Undefined),
+        }
+    }
+
+    fn symbol(&mut self, name: &str) -> Result<Complex> {
+        Ok(self.point.value(name).into())
+    }
+
+    fn negate(&mut self, a: &Complex) -> Result<Complex> {
+        Ok(a.negated())
+    }
+
+    fn add(&mut self, a: &Complex, b: &Complex) -> Result<Complex> {
+        self.precision.add_complex(a, b)
+    }
+
+    fn multiply(&mut self, a: &Complex, b: &Complex) -> Result<Complex> {
+        self.precision.multiply_complex(a, b)
+    }
+
+    fn divide(&mut self, a: &Complex, b: &Complex) -> Result<Complex> {
+        self.precision.divide_complex(a, b)
+    }
+
+    fn power(&mut self, a: &Complex, b: &Complex, exact: Option<&RBig>, fuel: &mut Fuel) -> Result<Complex> {
+        fuel.spend(self.series())?;
+        if b.im.is_none()
+            && let Some(exponent) = b.re.as_integer()
+        {
+            if exponent <= 0 && a.im.is_none() && a.re.is_exact_zero() {
+                return if exponent == 0 { self.integer(1) } else { Err(Fault::Undefined) };
+            }
+            return self.precision.integer_power(a, exponent);
+        }
+        if !self.setting.complex
+            && a.re.is_negative()
+            && let Some(exact) = exact
+            && exact.denominator().bit_len() < 32
+        {
+            // a^(p/q) is the q-th root of a, to the p.
+            let index = i64::try_from(exact.denominator()).map_err(|_| Fault::Unsupported)?;
+            let above = i64::try_from(exact.numerator()).map_err(|_| Fault::TooLarge)?;
+            let root = self.root(a, index)?;
+            return self.precision.integer_power(&root, above);
+        }
+        self.by_exponential(a, b)
+    }
+
+    fn call(&mut self, function: Function, a: &Complex, fuel: &mut Fuel) -> Result<Complex> {
+        fuel.spend(self.series())?;
+        let small = || self.as_integer(a).filter(|n| (0..=MAX_FACTORIAL).contains(n)).ok_or(Fault::Unsupported);
+        match function {
+            Function::Sqrt => self.sqrt(a),
+            Function::Exp => self.precision.exp_complex(a),
+            Function::Ln => self.ln(a),
+            Function::Log if self.setting.decimal_log => {
+                let (above, below) = (self.ln(a)?, self.precision.ln(&Real::integer(10))?);
+                self.quotient(above, below.into())
+            }
+            Function::Log => self.ln(a),
+            Function::Sin | Function::Cos | Function::Tan | Function::Cot | Function::Sec | Function::Csc => {
+                self.trigonometric(function, a)
+            }
+            Function::Arcsin | Function::Arccos | Function::Arctan | Function::Arccot => {
+                self.inverse_trigonometric(function, Self::real(a)?)
+            }
+            Function::Sinh | Function::Cosh | Function::Tanh => self.hyperbolic(function, a),
+            Function::Arcsinh | Function::Arccosh | Function::Arctanh => self.inverse_hyperbolic(function, a),
+            Function::Abs => self.precision.abs_complex(a).map(Into::into),
+            Function::Floor => Self::real(a)?.floor().map(Into::into).ok_or(Fault::Vague),
+            Function::Ceiling => {
+                let floor = Self::real(a)?.negated().floor().ok_or(Fault::Vague)?;
+                Ok(floor.negated().into())
+            }
+            Function::Factorial => {
+                let n = small()?;
+                self.product(2..=n, fuel)
+            }
+            Function::DoubleFactorial => {
+                let n = small()?;
+                self.product((0..n).step_by(2).map(|step| n - step), fuel)
+            }
+            Function::RealPart => Ok(a.re.clone().into()),
+            Function::ImaginaryPart => Ok(a.imaginary().into()),
+            _ => Err(Fault::Unsupported),
+        }
+    }
+
+    fn call2(&mut self, function: Function, a: &Complex, b: &Complex, fuel: &mut Fuel) -> Result<Complex> {
+        fuel.spend(2 * self.series())?;
+        match function {
+            Function::LogBase => {
+                let (above, below) = (self.ln(a)?, self.ln(b)?);
+                self.quotient(above, below)
+            }
+            Function::Root => match self.as_integer(b) {
+                Some(index) => self.root(a, index),
+                None => {
+                    let one = Real::integer(1).into();
+                    let exponent = self.quotient(one, b.clone())?;
+                    self.by_exponential(a, &exponent)
+                }
+            },
+            Function::Modulo => {
+                let quotient = self.quotient(a.clone(), b.clone())?;
+                let whole = Self::real(&quotient)?.floor().ok_or(Fault::Vague)?;
+                let multiple = self.precision.multiply_complex(&whole.into(), b)?;
+                self.precision.subtract_complex(a, &multiple)
+            }
+            Function::Min | Function::Max => {
+                let difference = self.precision.subtract(Self::real(a)?, Self::real(b)?)?;
+                match () {
+                    () if difference.is_negative() == (function == Function::Min) && !difference.contains_zero() => {
+                        Ok(a.clone())
+                    }
+                    () if !difference.contains_zero() => Ok(b.clone()),
+                    () => Err(Fault::Vague),
+                }
+            }
+            Function::Binomial => {
+                let (n, k) = self.as_integer(a).zip(self.as_integer(b)).ok_or(Fault::Unsupported)?;
+                if !(0..=MAX_FACTORIAL).contains(&k) {
+                    return Err(Fault::Unsupported);
+                }
+                let (above, below) = (self.product((0..k).map(|step| n - step), fuel)?, self.product(2..=k, fuel)?);
+                self.quotient(above, below)
+            }
+            _ => Err(Fault::Unsupported),
+        }
+    }
+
+    fn apply(&mut self, _: &str, _: &Complex) -> Result<Complex> {
+        Err(Fault::Unsupported)
+    }
+
+    fn as_integer(&self, a: &Complex) -> Option<i64> {
+        if a.im.is_some() { None } else { a.re.as_integer() }
+    }
+}

@@ -1,0 +1,18 @@
+//! Evaluation of expressions in several domains: exactly, modulo primes, and in enclosures of growing precision.
+
+mod algebra;
+mod complex;
+mod enclosure;
+mod exact;
+mod modular;
+mod points;
+mod prime;
+pub(crate) mod real;
+mod surd;
+
+pub(crate) use algebra::{Fault, evaluate};
+pub(crate) use enclosure::{Enclosure, Setting};
+pub(crate) use exact::{exact, exact_at};
+pub(crate) use modular::Modular;
+pub(crate) use points::{Names, Point};
+pub(crate) use surd::Surd;

@@ -1,0 +1,111 @@
+//! Where expressions are compared: points that are chosen by the names of the variables alone, the same on every machine.
+
+use super::prime::{hash, mix};
+use super::real::Real;
+use crate::expr::{Expr, Function, Node};
+
+/// Names that nearly everybody gives to integers.
+const INTEGERS: [&str; 8] = ["n", "m", "k", "j", "N", "M", "K", "l"];
+
+/// What the names of a comparison stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Names that bound sums or stand under factorials: small integers.
+    counted: Vec<String>,
+    /// Whether integers behave in their own way here: floors, remainders, powers of negative numbers.
+    pub(crate) discrete: bool,
+    /// Whether expressions may agree in one place and not in another: absolute values, the greater of two, roots of squares.
+    pub(crate) piecewise: bool,
+}
+
+impl Names {
+    /// Whether a variable stands for small integers.
+    pub(super) fn is_counted(&self, name: &str) -> bool {
+        self.counted.iter().any(|counted| counted == name)
+    }
+
+    /// Whether any does.
+    pub(crate) fn any_counted(&self) -> bool {
+        !self.counted.is_empty()
+    }
+
+    /// From all expressions of a comparison.
+    pub(crate) fn of(exprs: &[&Expr]) -> Self {
+        let mut names = Self::default();
+        for expr in exprs {
+            let nodes = expr.nodes();
+            let mut counts = vec![false; nodes.len()];
+            // Children come first, so that what is demanded of a node is passed down from the end.
+            for (at, node) in nodes.iter().enumerate().rev() {
+                match node {
+                    Node::Fold { from, to, .. } => {
+                        counts[*from as usize] = true;
+                        counts[*to as usize] = true;
+                    }
+                    Node::Call(Function::Factorial | Function::DoubleFactorial, a) => counts[*a as usize] = true,
+                    Node::Call2(Function::Binomial | Function::Gcd | Function::Lcm, a, b) => {
+                        counts[*a as usize] = true;
+                        counts[*b as usize] = true;
+                    }
+                    Node::Negate(a) if counts[at] => counts[*a as usize] = true,
+                    Node::Add(a, b) | Node::Multiply(a, b) | Node::Divide(a, b) | Node::Power(a, b) if counts[at] => {
+                        counts[*a as usize] = true;
+                        counts[*b as usize] = true;
+                    }
+                    Node::Symbol(name) if counts[at] => names.counted.push(expr.names()[*name as usize].clone()),
+                    _ => {}
+                }
+            }
+            names.discrete |= expr.any(|node| {
+                matches!(
+                    node,
+                    Node::Call(Function::Floor | Function::Ceiling | Function::Sin | Function::Cos, _)
+                        | Node::Call2(Function::Modulo | Function::Gcd | Function::Lcm, ..)
+                        | Node::Power(..)
+                )
+            });
+        }
+        names.piecewise = exprs.iter().any(|expr| {
+            expr.any(|node| match node {
+                Node::Call(Function::Abs | Function::Floor | Function::Ceiling, _)
+                | Node::Call2(Function::Modulo | Function::Min | Function::Max, ..) => true,
+                // Of one variable a few points of both signs show it.
+                Node::Call(Function::Sqrt, _) | Node::Call2(Function::Root, ..) => expr.names().len() > 1,
+                _ => false,
+            })
+        });
+        names.discrete &= exprs.iter().any(|expr| expr.names().iter().any(|name| INTEGERS.contains(&name.as_str())));
+        names
+    }
+}
+
+/// A point.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Point<'n> {
+    pub(crate) names: &'n Names,
+    /// Which of them.
+    pub(crate) attempt: u64,
+}
+
+impl Point<'_> {
+    /// The value of a variable, exactly.
+    pub(super) fn value(&self, name: &str) -> Real {
+        let random = mix(hash(name) ^ mix(self.attempt));
+        let within = |count: u64| (random >> 8) as i64 % count as i64;
+        if self.names.is_counted(name) {
+            return Real::integer(within(7) + 2);
+        }
+        if INTEGERS.contains(&name) {
+            return Real::integer(within(12) + 1);
+        }
+        // In parts of 128: between 1 and 4, in the unit interval, large, negative; then each variable for itself.
+        let kind = if self.attempt < 4 { self.attempt } else { random % 4 };
+        let parts = match kind {
+            0 => within(383) + 129,
+            1 => within(127) + 1,
+            2 => within(2047) + 1,
+            _ => -within(511) - 1,
+        };
+        Real::binary(parts, -7)
+    }
+}

@@ -1,0 +1,297 @@
+//! Real numbers as intervals around a binary number, of any precision. Every operation encloses what it should be, so that two numbers
+//! whose enclosures do not meet are different, whatever was rounded on the way. Only integers are computed with.
+
+mod constants;
+mod elementary;
+mod functions;
+
+use dashu_int::ops::{Abs, BitTest, SquareRoot, UnsignedAbs};
+use dashu_int::{IBig, Sign, UBig};
+use dashu_ratio::RBig;
+
+use super::algebra::Fault;
+
+/// Bits of an error bound: more are given to the exponent.
+const ERROR_BITS: usize = 30;
+/// Largest exponent, in size.
+const MAX_EXPONENT: i64 = 1 << 40;
+
+/// How precisely is computed, and what got lost.
+#[derive(Debug)]
+pub(crate) struct Precision {
+    /// Bits of a number.
+    pub(crate) bits: usize,
+    /// Whether something was too small to show within the sharp bits, which more bits might give back.
+    pub(crate) absorbed: bool,
+}
+
+/// All numbers between `(middle - error)·2^exponent` and `(middle + error)·2^exponent`.
+#[derive(Debug, Clone)]
+pub(crate) struct Real {
+    middle: IBig,
+    error: UBig,
+    exponent: i64,
+}
+
+pub(crate) type Result<T = Real> = std::result::Result<T, Fault>;
+
+impl Precision {
+    pub(crate) fn new(bits: usize) -> Self {
+        Self { bits, absorbed: false }
+    }
+
+    /// Bits to which a value is known that counts as known; the others may be spoilt by rounding.
+    pub(crate) fn sharp(&self) -> i64 {
+        self.bits as i64 * 5 / 8
+    }
+
+    /// Notes that a part of about this power of two stands beside one of another.
+    fn beside(&mut self, top: i64, other: i64) {
+        self.absorbed |= top < other - self.sharp();
+    }
+
+    /// The number in as many bits as are kept. What is cut off goes into the error.
+    fn round(&self, mut middle: IBig, mut error: UBig, mut exponent: i64) -> Result {
+        let excess = middle.bit_len().saturating_sub(self.bits).max(error.bit_len().saturating_sub(ERROR_BITS));
+        if excess > 0 {
+            let exact = error.is_zero() && middle.trailing_zeros().is_none_or(|zeros| zeros >= excess);
+            middle >>= excess;
+            if !exact {
+                error = (error >> excess) + UBig::from(2_u8);
+            }
+            // Lengths fit.
+            exponent += excess as i64;
+        }
+        if exponent.abs() > MAX_EXPONENT {
+            return Err(Fault::TooLarge);
+        }
+        Ok(Real { middle, error, exponent })
+    }
+
+    pub(crate) fn add(&mut self, a: &Real, b: &Real) -> Result {
+        if a.is_exact_zero() {
+            return Ok(b.clone());
+        }
+        if b.is_exact_zero() {
+            return Ok(a.clone());
+        }
+        if !a.contains_zero() && !b.contains_zero() {
+            self.beside(a.top().min(b.top()), a.top().max(b.top()));
+        }
+        // Nothing below this is kept.
+        let lowest = a.top().max(b.top()) - (self.bits as i64) - 16;
+        let exponent = a.exponent.min(b.exponent).max(lowest);
+        let (a, b) = (self.aligned(a, exponent), self.aligned(b, exponent));
+        self.round(a.middle + b.middle, a.error + b.error, exponent)
+    }
+
+    /// The number with another exponent, one that its bits fit to.
+    fn aligned(&self, a: &Real, exponent: i64) -> Real {
+        let shift = a.exponent - exponent;
+        // Neither is longer than the bits kept, and a few.
+        let size = shift.unsigned_abs().min(1 << 20) as usize;
+        if shift >= 0 {
+            return Real { middle: &a.middle << size, error: &a.error << size, exponent };
+        }
+        let exact = a.error.is_zero() && a.middle.trailing_zeros().is_none_or(|zeros| zeros >= size);
+        if exact {
+            return Real { middle: &a.middle >> size, error: UBig::ZERO, exponent };
+        }
+        Real { middle: &a.middle >> size, error: (&a.error >> size) + UBig::from(2_u8), exponent }
+    }
+
+    pub(crate) fn subtract(&mut self, a: &Real, b: &Real) -> Result {
+        self.add(a, &b.negated())
+    }
+
+    pub(crate) fn multiply(&self, a: &Real, b: &Real) -> Result {
+        let middle = &a.middle * &b.middle;
+        let error = if a.error.is_zero() && b.error.is_zero() {
+            UBig::ZERO
+        } else {
+            a.size() * &b.error + b.size() * &a.error + &a.error * &b.error
+        };
+        self.round(middle, error, a.exponent + b.exponent)
+    }
+
+    pub(crate) fn divide(&self, a: &Real, b: &Real) -> Result {
+        let (above, below) = (a.size(), b.size());
+        if below.is_zero() && b.error.is_zero() {
+            return Err(Fault::Undefined);
+        }
+        if below <= b.error {
+            return Err(Fault::Vague);
+        }
+        if a.is_exact_zero() {
+            return Ok(Real::integer(0));
+        }
+        let shift = (self.bits + below.bit_len() + 4).saturating_sub(above.bit_len());
+        let scaled: IBig = &a.middle << shift;
+        let quotient = &scaled / &b.middle;
+        let exact = &quotient * &b.middle == scaled;
+        let mut error = if a.error.is_zero() && b.error.is_zero() {
+            UBig::ZERO
+        } else {
+            ((&above * &b.error + &below * &a.error) << shift) / (&below * (&below - &b.error)) + UBig::ONE
+        };
+        if !exact {
+            error += UBig::ONE;
+        }
+        let shift = shift as i64;
+        self.round(quotient, error, a.exponent - b.exponent - shift)
+    }
+
+    /// The square root of a number that is not below zero.
+    pub(crate) fn sqrt(&self, a: &Real) -> Result {
+        if a.is_exact_zero() {
+            return Ok(Real::integer(0));
+        }
+        if a.is_negative() {
+            return Err(Fault::Undefined);
+        }
+        let mut shift = (2 * self.bits + 4).saturating_sub(a.middle.bit_len()) as i64;
+        if (a.exponent - shift) % 2 != 0 {
+            shift += 1;
+        }
+        let size = shift.unsigned_abs() as usize;
+        let exponent = (a.exponent - shift) / 2;
+        let (middle, error) = (a.middle.clone() << size, IBig::from(a.error.clone()) << size);
+        let above = (&middle + &error).unsigned_abs().sqrt() + UBig::ONE;
+        if a.contains_zero() {
+            // Somewhere between zero and the root of the upper end.
+            return self.round(IBig::ZERO, above, exponent);
+        }
+        let root = middle.clone().unsigned_abs().sqrt();
+        if error.is_zero() {
+            let exact = IBig::from(&root * &root) == middle;
+            return self.round(root.into(), UBig::from(u8::from(!exact)), exponent);
+        }
+        let below = (middle - error).unsigned_abs().sqrt();
+        let error = (&above - &root).max(&root - below) + UBig::ONE;
+        self.round(root.into(), error, exponent)
+    }
+
+    /// A rational number.
+    pub(crate) fn rational(&mut self, value: &RBig) -> Result {
+        let length = value.numerator().bit_len().max(value.denominator().bit_len());
+        self.beside(-(length as i64), 0);
+        let numerator = self.round(value.numerator().clone(), UBig::ZERO, 0)?;
+        if value.is_int() {
+            return Ok(numerator);
+        }
+        let denominator = self.round(IBig::from(value.denominator().clone()), UBig::ZERO, 0)?;
+        self.divide(&numerator, &denominator)
+    }
+
+    /// The same number, less certain by that much.
+    pub(crate) fn widen(&mut self, a: &Real, by: &Real) -> Result {
+        let by = Real { middle: IBig::ZERO, error: by.size() + &by.error, exponent: by.exponent };
+        self.add(a, &by)
+    }
+}
+
+impl Real {
+    pub(crate) fn integer(value: i64) -> Self {
+        Self { middle: value.into(), error: UBig::ZERO, exponent: 0 }
+    }
+
+    /// `value · 2^exponent`, exactly.
+    pub(crate) fn binary(value: i64, exponent: i64) -> Self {
+        Self { middle: value.into(), error: UBig::ZERO, exponent }
+    }
+
+    fn size(&self) -> UBig {
+        self.middle.clone().abs().unsigned_abs()
+    }
+
+    /// It is below two to this power, in size.
+    fn top(&self) -> i64 {
+        self.exponent + self.middle.bit_len().max(self.error.bit_len()) as i64 + 1
+    }
+
+    pub(crate) fn is_exact_zero(&self) -> bool {
+        self.middle.is_zero() && self.error.is_zero()
+    }
+
+    pub(crate) fn contains_zero(&self) -> bool {
+        self.size() <= self.error
+    }
+
+    /// Whether all of it is below zero.
+    pub(crate) fn is_negative(&self) -> bool {
+        self.middle.sign() == Sign::Negative && !self.contains_zero()
+    }
+
+    /// Whether all of it is above zero.
+    pub(crate) fn is_positive(&self) -> bool {
+        self.middle.sign() == Sign::Positive && !self.contains_zero()
+    }
+
+    #[must_use]
+    pub(crate) fn negated(&self) -> Self {
+        Self { middle: -&self.middle, error: self.error.clone(), exponent: self.exponent }
+    }
+
+    /// Its absolute value. One that may have either sign stays where it is, around zero.
+    #[must_use]
+    pub(crate) fn abs(&self) -> Self {
+        if self.middle.sign() == Sign::Negative { self.negated() } else { self.clone() }
+    }
+
+    /// Whether its error is below two to the power `-bits` of itself, or of one where it is about zero.
+    pub(crate) fn is_sharp(&self, bits: i64) -> bool {
+        if self.error.is_zero() {
+            return true;
+        }
+        let error = self.exponent + self.error.bit_len() as i64;
+        let size = if self.contains_zero() { 0 } else { self.exponent + self.middle.bit_len() as i64 };
+        error <= size - bits
+    }
+
+    /// The integer that it exactly is.
+    pub(crate) fn as_integer(&self) -> Option<i64> {
+        if !self.error.is_zero() {
+            return None;
+        }
+        if self.middle.is_zero() {
+            return Some(0);
+        }
+        let shift = usize::try_from(self.exponent.unsigned_abs()).ok()?;
+        if self.exponent < 0 {
+            let whole = self.middle.trailing_zeros().is_some_and(|zeros| zeros >= shift);
+            return if whole { i64::try_from(&(&self.middle >> shift)).ok() } else { None };
+        }
+        if shift > 64 { None } else { i64::try_from(&(&self.middle << shift)).ok() }
+    }
+
+    /// The greatest integer that is not above it. `None` where it may be one of two.
+    pub(crate) fn floor(&self) -> Option<Self> {
+        let (low, high) = (&self.middle - &self.error, &self.middle + &self.error);
+        if self.exponent >= 0 {
+            return self.error.is_zero().then(|| self.clone());
+        }
+        let shift = usize::try_from(self.exponent.unsigned_abs()).ok()?;
+        let (low, high) = (low >> shift, high >> shift);
+        (low == high).then_some(Self { middle: low, error: UBig::ZERO, exponent: 0 })
+    }
+
+    /// Its middle as an integer of `2^-bits`, rounded down.
+    fn fixed(&self, bits: usize) -> IBig {
+        let shift = self.exponent + bits as i64;
+        let size = shift.unsigned_abs().min(1 << 24) as usize;
+        if shift >= 0 { &self.middle << size } else { &self.middle >> size }
+    }
+
+    /// Its error in integers of `2^-bits`, rounded up.
+    fn fixed_error(&self, bits: usize) -> UBig {
+        if self.error.is_zero() {
+            return UBig::ZERO;
+        }
+        let shift = self.exponent + bits as i64;
+        let size = shift.unsigned_abs().min(1 << 24) as usize;
+        if shift >= 0 { &self.error << size } else { (&self.error >> size) + UBig::ONE }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Building an expression node by node, with what is plain from the first: `3/4` is a literal, `\sqrt` of what is a square is not
+//! looked at.
+
+use dashu_ratio::RBig;
+
+use super::{Constant, Expr, Function, Node, NodeId};
+use crate::{Magnitude, Number, Written};
+
+/// Most nodes of an expression.
+pub(crate) const MAX_NODES: usize = 4096;
+
+/// Most variables of an expression, which are looked up one by one.
+const MAX_NAMES: usize = 128;
+
+/// An expression in the making. Nodes that are added last are on top; the root is the last one.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    nodes: Vec<Node>,
+    names: Vec<String>,
+}
+
+impl Builder {
+    /// The tree under construction, finished. `None` where it has no node.
+    pub(crate) fn finish(self, root: NodeId) -> Option<Expr> {
+        // A root that folding left in the middle moves to the end by being the only one.
+        if root as usize + 1 != self.nodes.len() {
+            return None;
+        }
+        Some(Expr { nodes: self.nodes, names: self.names })
+    }
+
+    /// Whether there are more nodes than an expression may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.nodes.len() >= MAX_NODES || self.names.len() > MAX_NAMES
+    }
+
+    pub(crate) fn push(&mut self, node: Node) -> NodeId {
+        self.nodes.push(node);
+        // MAX_NODES and a few.
+        (self.nodes.len() - 1) as NodeId
+    }
+
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id as usize]
+    }
+
+    /// Index of a name, which is added where it is new.
+    pub(crate) fn name(&mut self, name: &str) -> u32 {
+        let index = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.names.push(name.to_owned());
+            self.names.len() - 1
+        });
+        index as u32
+    }
+
+    pub(crate) fn symbol(&mut self, name: &str) -> NodeId {
+        let name = self.name(name);
+        self.push(Node::Symbol(name))
+    }
+
+    pub(crate) fn constant(&mut self, constant: Constant) -> NodeId {
+        self.push(Node::Constant(constant))
+    }
+
+    pub(crate) fn literal(&mut self, number: Number) -> NodeId {
+        self.push(Node::Literal(number))
+    }
+
+    pub(crate) fn integer(&mut self, integer: i64) -> NodeId {
+        self.literal(Number::plain(Magnitude::Exact(RBig::from(integer)), Written::Integer))
+    }
+
+    /// `-operand`; the negative of a number is a number.
+    pub(crate) fn negate(&mut self, operand: NodeId) -> NodeId {
+        if operand as usize + 1 == self.nodes.len()
+            && let Some(Node::Literal(number)) = self.nodes.last_mut()
+        {
+            *number = std::mem::take(number).negated();
+            return operand;
+        }
+        self.push(Node::Negate(operand))
+    }
+
+    /// `above/below`; that of two integers is a number.
+    pub(crate) fn divide(&mut self, above: NodeId, below: NodeId) -> NodeId {
+        if below as usize + 1 == self.nodes.len()
+            && above + 1 == below
+            && let [.., Node::Literal(numerator), Node::Literal(denominator)] = self.nodes.as_slice()
+            && let (Some(value), Some(divisor)) = (integer(numerator), integer(denominator))
+            && !divisor.is_zero()
+        {
+            let quotient = Number::plain(Magnitude::Exact(value / divisor), Written::Fraction);
+            self.nodes.truncate(above as usize);
+            return self.literal(quotient);
+        }
+        self.push(Node::Divide(above, below))
+    }
+
+    /// `√radicand` or a root of a literal index.
+    pub(crate) fn sqrt(&mut self, radicand: NodeId) -> NodeId {
+        self.push(Node::Call(Function::Sqrt, radicand))
+    }
+
+    /// `left op right` of two expressions, as one.
+    pub(crate) fn join(left: &Expr, right: &Expr, node: impl FnOnce(NodeId, NodeId) -> Node) -> Expr {
+        let mut builder = Self::default();
+        let (left, right) = (builder.append(left), builder.append(right));
+        builder.push(node(left, right));
+        Expr { nodes: builder.nodes, names: builder.names }
+    }
+
+    /// `node(operand)` of an expression.
+    pub(crate) fn wrap(operand: &Expr, node: impl FnOnce(NodeId) -> Node) -> Expr {
+        let mut builder = Self::default();
+        let operand = builder.append(operand);
+        builder.push(node(operand));
+        Expr { nodes: builder.nodes, names: builder.names }
+    }
+
+    /// `node(operand)` of an expression, of as many nodes as it takes.
+    pub(crate) fn wrap_with(operand: &Expr, wrap: impl FnOnce(&mut Self, NodeId) -> NodeId) -> Expr {
+        let mut builder = Self::default();
+        let operand = builder.append(operand);
+        wrap(&mut builder, operand);
+        Expr { nodes: builder.nodes, names: builder.names }
+    }
+
+    /// The first operand of an expression's root, whose nodes are the first ones, up to this.
+    pub(crate) fn prefix(expr: &Expr, last: NodeId) -> Expr {
+        Expr { nodes: expr.nodes[..=last as usize].to_vec(), names: expr.names.clone() }
+    }
+
+    /// Copies an expression behind the nodes that are there; its root.
+    pub(crate) fn append(&mut self, expr: &Expr) -> NodeId {
+        let base = self.nodes.len() as NodeId;
+        let names: Vec<u32> = expr.names.iter().map(|name| self.name(name)).collect();
+        let renamed = |name: u32| names[name as usize];
+        for node in &expr.nodes {
+            let moved = match node {
+                Node::Literal(_) | Node::Constant(_) => node.clone(),
+                Node::Symbol(name) => Node::Symbol(renamed(*name)),
+                Node::Negate(a) => Node::Negate(a + base),
+                Node::Add(a, b) => Node::Add(a + base, b + base),
+                Node::Multiply(a, b) => Node::Multiply(a + base, b + base),
+                Node::Divide(a, b) => Node::Divide(a + base, b + base),
+                Node::Power(a, b) => Node::Power(a + base, b + base),
+                Node::Call(function, a) => Node::Call(*function, a + base),
+                Node::Call2(function, a, b) => Node::Call2(*function, a + base, b + base),
+                Node::Apply(name, a) => Node::Apply(renamed(*name), a + base),
+                Node::Term(end) => Node::Term(end + base),
+                Node::Fold { product, variable, from, to, begin } => Node::Fold {
+                    product: *product,
+                    variable: renamed(*variable),
+                    from: from + base,
+                    to: to + base,
+                    begin: begin + base,
+                },
+            };
+            self.nodes.push(moved);
+        }
+        (self.nodes.len() - 1) as NodeId
+    }
+
+    /// Sets where the term that begins at `begin` ends.
+    pub(crate) fn close_term(&mut self, begin: NodeId, end: NodeId) {
+        self.nodes[begin as usize] = Node::Term(end);
+    }
+}
+
+/// The value of a number that was written as an integer.
+fn integer(number: &Number) -> Option<&RBig> {
+    match number.written {
+        Written::Integer if number.is_bare() => number.exact(),
+        _ => None,
+    }
+}

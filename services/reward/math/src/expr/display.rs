@@ -1,0 +1,113 @@
+//! The canonical spelling of an expression, without recursion: pieces of text and nodes lie on one stack.
+
+use std::fmt;
+
+use super::{Constant, Expr, Function, Node, NodeId};
+
+/// What is still to be written.
+enum Piece {
+    Text(&'static str),
+    /// A node, in parentheses where it binds less than this.
+    Node(NodeId, u8),
+}
+
+/// How strongly a node binds.
+fn strength(node: &Node) -> u8 {
+    match node {
+        Node::Add(..) => 1,
+        Node::Negate(_) => 2,
+        Node::Multiply(..) | Node::Divide(..) => 3,
+        Node::Power(..) => 4,
+        Node::Literal(number) => match number.exact() {
+            Some(value) if value.is_int() && value.sign() == dashu_int::Sign::Positive => 5,
+            Some(_) => 3,
+            None => 5,
+        },
+        _ => 5,
+    }
+}
+
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut pieces = vec![Piece::Node((self.nodes.len() - 1) as NodeId, 0)];
+        while let Some(piece) = pieces.pop() {
+            let (id, least) = match piece {
+                Piece::Text(text) => {
+                    f.write_str(text)?;
+                    continue;
+                }
+                Piece::Node(id, least) => (id, least),
+            };
+            let node = &self.nodes[id as usize];
+            let in_parentheses = strength(node) < least;
+            if in_parentheses {
+                f.write_str("(")?;
+                pieces.push(Piece::Text(")"));
+            }
+            self.write_node(f, node, &mut pieces)?;
+        }
+        Ok(())
+    }
+}
+
+impl Expr {
+    /// Writes a leaf, or puts the parts of another node on the stack.
+    fn write_node(&self, f: &mut fmt::Formatter<'_>, node: &Node, pieces: &mut Vec<Piece>) -> fmt::Result {
+        let mut infix = |a: NodeId, left: u8, sign: &'static str, b: NodeId, right: u8| {
+            pieces.extend([Piece::Node(b, right), Piece::Text(sign), Piece::Node(a, left)]);
+        };
+        match node {
+            Node::Literal(number) => return fmt::Display::fmt(number, f),
+            Node::Constant(Constant::Pi) => return f.write_str("pi"),
+            Node::Constant(Constant::E) => return f.write_str("e"),
+            Node::Constant(Constant::I) => return f.write_str("i"),
+            Node::Symbol(name) => return f.write_str(&self.names[*name as usize]),
+            Node::Term(_) => {}
+            Node::Add(a, b) => match &self.nodes[*b as usize] {
+                Node::Negate(inner) => infix(*a, 1, " - ", *inner, 2),
+                _ => infix(*a, 1, " + ", *b, 2),
+            },
+            Node::Multiply(a, b) => infix(*a, 3, "*", *b, 4),
+            Node::Divide(a, b) => infix(*a, 3, "/", *b, 4),
+            Node::Power(a, b) => infix(*a, 5, "^", *b, 5),
+            Node::Negate(a) => {
+                f.write_str("-")?;
+                pieces.push(Piece::Node(*a, 3));
+            }
+            Node::Call(Function::Factorial, a) => pieces.extend([Piece::Text("!"), Piece::Node(*a, 5)]),
+            Node::Call(function, a) => {
+                f.write_str(function.name())?;
+                pieces.extend([Piece::Text(")"), Piece::Node(*a, 0), Piece::Text("(")]);
+            }
+            Node::Call2(function, a, b) => {
+                f.write_str(function.name())?;
+                pieces.extend([
+                    Piece::Text(")"),
+                    Piece::Node(*b, 0),
+                    Piece::Text(", "),
+                    Piece::Node(*a, 0),
+                    Piece::Text("("),
+                ]);
+            }
+            Node::Apply(name, a) => {
+                f.write_str(&self.names[*name as usize])?;
+                pieces.extend([Piece::Text(")"), Piece::Node(*a, 0), Piece::Text("(")]);
+            }
+            Node::Fold { product, variable, from, to, .. } => {
+                let name = if *product { "prod" } else { "sum" };
+                write!(f, "{name}({}=", self.names[*variable as usize])?;
+                // The term is the node before this one.
+                let end = self.nodes.iter().position(|other| std::ptr::eq(other, node)).unwrap_or(1);
+                pieces.extend([
+                    Piece::Text(")"),
+                    Piece::Node(end as NodeId - 1, 0),
+                    Piece::Text(", "),
+                    Piece::Node(*to, 0),
+                    Piece::Text(".."),
+                    Piece::Node(*from, 0),
+                ]);
+            }
+        }
+        Ok(())
+    }
+}

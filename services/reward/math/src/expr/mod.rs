@@ -1,0 +1,131 @@
+//! Scalar expressions, as trees in an arena.
+//!
+//! The nodes of a tree lie in one vector, children before their parents. So an evaluation is a loop and no recursion, equality is that
+//! of two vectors, and dropping a deep tree is dropping a vector.
+
+mod builder;
+mod display;
+mod function;
+
+pub(crate) use builder::Builder;
+pub(crate) use function::Function;
+
+use crate::Number;
+
+/// A node by its index in the arena.
+pub(crate) type NodeId = u32;
+
+/// One operation or leaf of an expression.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Node {
+    /// A rational number.
+    Literal(Number),
+    /// A constant.
+    Constant(Constant),
+    /// A variable, by its index among the expression's names.
+    Symbol(u32),
+    Negate(NodeId),
+    Add(NodeId, NodeId),
+    Multiply(NodeId, NodeId),
+    Divide(NodeId, NodeId),
+    Power(NodeId, NodeId),
+    /// A function of one argument.
+    Call(Function, NodeId),
+    /// A function of two arguments.
+    Call2(Function, NodeId, NodeId),
+    /// A function that the answer does not define, of one argument: `f(x)`, `a_{n+1}`.
+    Apply(u32, NodeId),
+    /// Begins the term of a [`Node::Fold`], which stands at the index: everything between is evaluated by it alone.
+    Term(NodeId),
+    /// A sum or product over a range of integers; the term is what lies between `begin`, a [`Node::Term`], and this node.
+    Fold {
+        product: bool,
+        variable: u32,
+        from: NodeId,
+        to: NodeId,
+        begin: NodeId,
+    },
+}
+
+/// Numbers with a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Constant {
+    Pi,
+    E,
+    /// The imaginary unit.
+    I,
+}
+
+/// A scalar expression: numbers, constants, variables, and what is computed from them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expr {
+    nodes: Vec<Node>,
+    names: Vec<String>,
+}
+
+impl Expr {
+    /// Nodes, children before parents; the last one is the root.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// Names of variables and of functions that are not defined.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The root.
+    pub(crate) fn root(&self) -> &Node {
+        // A builder never ends without a node.
+        &self.nodes[self.nodes.len() - 1]
+    }
+
+    /// Whether any node is of this kind.
+    pub(crate) fn any(&self, is: impl Fn(&Node) -> bool) -> bool {
+        self.nodes.iter().any(is)
+    }
+
+    /// Whether it has no variables and no undefined functions, so that it is one number.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.names.is_empty() || !self.any(|node| matches!(node, Node::Symbol(_) | Node::Apply(..)))
+    }
+
+    /// The name, where it is nothing but a variable.
+    pub(crate) fn as_symbol(&self) -> Option<&str> {
+        match self.root() {
+            Node::Symbol(name) => Some(&self.names[*name as usize]),
+            _ => None,
+        }
+    }
+
+    /// The function's name, where it is an undefined function of something.
+    pub(crate) fn as_application(&self) -> Option<&str> {
+        match self.root() {
+            Node::Apply(name, _) => Some(&self.names[*name as usize]),
+            _ => None,
+        }
+    }
+
+    /// Whether it only names a quantity: variables and undefined functions, their products, ratios and absolute values, as in `x`,
+    /// `f(2)`, `|AB|`, `\frac{NO}{BO}`. A number beside a variable, a sum or a power is an expression and names nothing.
+    pub(crate) fn is_name(&self) -> bool {
+        if let Node::Apply(..) = self.root() {
+            return true;
+        }
+        self.any(|node| matches!(node, Node::Symbol(_) | Node::Apply(..)))
+            && self.nodes.iter().all(|node| {
+                matches!(node, Node::Symbol(_) | Node::Multiply(..) | Node::Divide(..) | Node::Call(Function::Abs, _))
+            })
+    }
+
+    /// Nodes, as a measure of the work that it takes.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+}
+
+impl From<Number> for Expr {
+    fn from(number: Number) -> Self {
+        Self { nodes: vec![Node::Literal(number)], names: Vec::new() }
+    }
+}

@@ -1,0 +1,126 @@
+//! What is wrong with a gold answer before anything is checked against it.
+
+use std::fmt;
+
+use crate::extract::extract;
+use crate::{BadGold, Gold, Outcome, Policy, Reason, Submission};
+
+/// Something that a data set should not train with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// The gold answer cannot be read.
+    Unreadable(BadGold),
+    /// It is read, and does not equal itself once it stands in a box: every answer will be wrong.
+    NotItself(Reason),
+    /// It is prose, which only its own words answer.
+    Prose,
+    /// The task asks for a form (factored, simplified, rounded to so many places) that equality does not look at. Holds the words
+    /// that ask for it.
+    FormSensitive(&'static str),
+}
+
+impl Finding {
+    /// Its stable name.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable(bad) => bad.reason().code(),
+            Self::NotItself(_) => "not_itself",
+            Self::Prose => "prose",
+            Self::FormSensitive(_) => "form_sensitive",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(bad) => bad.fmt(f),
+            Self::NotItself(reason) => write!(f, "the gold answer does not equal itself in a box: {reason}"),
+            Self::Prose => f.write_str("the gold answer is prose, which only its own words answer"),
+            Self::FormSensitive(words) => {
+                write!(f, "the task says \"{words}\", and equality does not look at the form of an answer")
+            }
+        }
+    }
+}
+
+/// Words of tasks that ask for a form.
+const FORMS: [&str; 14] = [
+    "factor completely",
+    "factor the following",
+    "factor the expression",
+    "factored form",
+    "completely factored",
+    "fully factored",
+    "expand the product",
+    "expand the expression",
+    "in expanded form",
+    "partial fraction",
+    "rationalize the denominator",
+    "write in scientific notation",
+    "as a product of",
+    "prime factorization",
+];
+/// Words from which on a text is prose.
+const PROSE_WORDS: usize = 8;
+
+/// What is wrong with a gold answer: nothing, or the first thing that is. The text of its task is looked at where it is there.
+pub fn lint(gold: &str, problem: Option<&str>, policy: &Policy) -> Option<Finding> {
+    let read = match Gold::read(gold, policy) {
+        Ok(read) => read,
+        Err(bad) => return Some(Finding::Unreadable(bad)),
+    };
+    // A gold answer that is a whole solution marks its answer itself; in a box it would be something else.
+    let boxed = match extract(gold, policy) {
+        Ok(_) => gold.to_owned(),
+        Err(_) => format!("\\boxed{{{}}}", gold.trim()),
+    };
+    let bare = read.check(Submission::Extracted(gold), policy);
+    for verdict in [bare, read.check(Submission::Completion(&boxed), policy)] {
+        if verdict.outcome() != Outcome::Equal {
+            return Some(Finding::NotItself(verdict.reason));
+        }
+    }
+    if let crate::Value::Text(text) = read.value()
+        && text.as_str().split_whitespace().count() >= PROSE_WORDS
+    {
+        return Some(Finding::Prose);
+    }
+    let problem = problem?.to_lowercase();
+    FORMS.iter().find(|form| problem.contains(**form)).map(|form| Finding::FormSensitive(form))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(gold: &str, problem: Option<&str>) -> Option<&'static str> {
+        lint(gold, problem, &Policy::default()).map(|finding| finding.code())
+    }
+
+    #[test]
+    fn good_answers_have_no_finding() {
+        for gold in [
+            "She has 9 eggs left.\n#### 18",
+            "\\boxed{7}",
+            "42",
+            "\\frac{1}{2}",
+            "x = 5",
+            "(1, 2)",
+            "[0, 1)",
+            "\\text{Evelyn}",
+            "3 \\pm \\sqrt{2}",
+        ] {
+            assert_eq!(code(gold, Some("What is it?")), None, "{gold}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_trained_with_is_named() {
+        assert_eq!(code("", None), Some("gold_empty"));
+        assert_eq!(code("\\frac{1}{0}", None), Some("gold_undefined"));
+        assert_eq!(code("\\frac{1}{2", None), Some("gold_unbalanced"));
+        assert_eq!(code("(x-1)(x+1)", Some("Factor completely: $x^2-1$")), Some("form_sensitive"));
+        assert_eq!(code("9. Anya needs to climb the heights of every hill", None), Some("prose"));
+    }
+}

@@ -1,0 +1,241 @@
+//! Rational numbers, with what is known of how they were written.
+
+use std::fmt;
+
+use dashu_int::UBig;
+use dashu_int::ops::BitTest;
+use dashu_ratio::RBig;
+
+/// Decimal digits (zeros that the point was moved over included) up to which a number is held as a rational. A longer one is kept as
+/// its digits, which compare exactly with digits and with nothing else.
+pub const MAX_EXACT_DIGITS: usize = 20_000;
+
+/// A rational number and how it was written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Number {
+    /// Its value, before any percent sign.
+    pub magnitude: Magnitude,
+    /// How it was written.
+    pub written: Written,
+    /// Whether a percent sign follows it.
+    pub percent: bool,
+    /// The currency sign before or behind it.
+    pub currency: Option<char>,
+}
+
+/// The value of a number.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Magnitude {
+    /// As a rational in lowest terms.
+    Exact(RBig),
+    /// As its digits, since there are more than [`MAX_EXACT_DIGITS`].
+    Huge(Huge),
+}
+
+/// `±digits · 10^exponent`, the normal form of a long decimal: the digits have no zero at either end, so that two are equal exactly if
+/// their fields are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Huge {
+    /// Whether it is below zero.
+    pub negative: bool,
+    /// Its digits, as an integer.
+    pub digits: String,
+    /// The power of ten that the integer is multiplied with.
+    pub exponent: i64,
+}
+
+/// How a number was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// Digits alone.
+    Integer,
+    /// Digits with a point.
+    Decimal {
+        /// Digits from the first that is not zero on.
+        significant: usize,
+        /// Digits behind the point.
+        places: usize,
+    },
+    /// A numerator and a denominator, or a mixed number.
+    Fraction,
+}
+
+impl Default for Number {
+    /// Zero.
+    fn default() -> Self {
+        Self::plain(Magnitude::Exact(RBig::ZERO), Written::Integer)
+    }
+}
+
+impl Number {
+    /// The number that these decimal digits spell. Neither text may hold anything but ASCII digits, and one of them at least one.
+    pub(crate) fn from_digits(integer: &str, fraction: &str, point: bool) -> Self {
+        let integer = integer.trim_start_matches('0');
+        let leading = if integer.is_empty() { fraction.len() - fraction.trim_start_matches('0').len() } else { 0 };
+        let significant = integer.len() + fraction.len() - leading;
+        let written = if point { Written::Decimal { significant, places: fraction.len() } } else { Written::Integer };
+        let magnitude = if integer.len() + fraction.len() <= MAX_EXACT_DIGITS {
+            exact(integer, fraction)
+        } else {
+            normalised(integer, fraction)
+        };
+        Self::plain(magnitude, written)
+    }
+
+    /// A number without sign, percent or currency.
+    pub(crate) fn plain(magnitude: Magnitude, written: Written) -> Self {
+        Self { magnitude, written, percent: false, currency: None }
+    }
+
+    /// Times a power of ten, as scientific notation has it. `None` where it is not held exactly.
+    pub(crate) fn shifted(&self, exponent: i64) -> Option<Self> {
+        let value = self.exact()?;
+        let scale = RBig::from(UBig::from(10_u8).pow(usize::try_from(exponent.unsigned_abs()).ok()?));
+        let value = if exponent < 0 { value / scale } else { value * scale };
+        let written = match self.written {
+            Written::Fraction => Written::Fraction,
+            Written::Integer if exponent >= 0 => Written::Integer,
+            written => {
+                let (significant, places) = match written {
+                    Written::Decimal { significant, places } => (significant, places),
+                    _ => (value.numerator().bit_len() * 3 / 10 + 1, 0),
+                };
+                match i64::try_from(places).ok()? - exponent {
+                    places @ 1.. => Written::Decimal { significant, places: usize::try_from(places).ok()? },
+                    // Its last digit stands before the point.
+                    _ => Written::Fraction,
+                }
+            }
+        };
+        Some(Self { magnitude: Magnitude::Exact(value), written, ..self.clone() })
+    }
+
+    /// Whether nothing but its value was written.
+    pub(crate) fn is_bare(&self) -> bool {
+        !self.percent && self.currency.is_none()
+    }
+
+    /// Its value where it is held as a rational.
+    pub fn exact(&self) -> Option<&RBig> {
+        match &self.magnitude {
+            Magnitude::Exact(value) => Some(value),
+            Magnitude::Huge(_) => None,
+        }
+    }
+
+    /// The number with the other sign.
+    #[must_use]
+    pub(crate) fn negated(mut self) -> Self {
+        match &mut self.magnitude {
+            Magnitude::Exact(value) => *value = -std::mem::take(value),
+            Magnitude::Huge(huge) => huge.negative = !huge.negative,
+        }
+        self
+    }
+
+    /// Roughly how much work computing with both is, in steps of fuel.
+    pub(crate) fn cost(&self, other: &Self) -> usize {
+        let (words, others) = (self.words(), other.words());
+        1 + words + others + words * others / 32
+    }
+
+    /// Length of its value in machine words.
+    fn words(&self) -> usize {
+        match &self.magnitude {
+            Magnitude::Exact(value) => (value.numerator().bit_len() + value.denominator().bit_len()) / 64,
+            // They are never computed with.
+            Magnitude::Huge(huge) => huge.digits.len() / 64,
+        }
+    }
+}
+
+/// The normal form of digits that are too many.
+fn normalised(integer: &str, fraction: &str) -> Magnitude {
+    let mut digits = String::with_capacity(integer.len() + fraction.len());
+    digits.push_str(integer);
+    digits.push_str(fraction);
+    let trailing = digits.len() - digits.trim_end_matches('0').len();
+    digits.truncate(digits.len() - trailing);
+    let digits = digits.trim_start_matches('0');
+    if digits.is_empty() {
+        return Magnitude::Exact(RBig::ZERO);
+    }
+    // Lengths of slices fit in an i64.
+    let exponent = trailing as i64 - fraction.len() as i64;
+    Magnitude::Huge(Huge { negative: false, digits: digits.to_owned(), exponent })
+}
+
+fn exact(integer: &str, fraction: &str) -> Magnitude {
+    // Fewer zeros at the end are a smaller denominator to begin with.
+    let fraction = fraction.trim_end_matches('0');
+    let numerator = integer_of(integer, fraction);
+    if fraction.is_empty() {
+        return Magnitude::Exact(RBig::from(numerator));
+    }
+    Magnitude::Exact(RBig::from_parts(numerator.into(), UBig::from(10_u8).pow(fraction.len())))
+}
+
+/// The integer that both texts spell, one behind the other.
+fn integer_of(first: &str, second: &str) -> UBig {
+    let length = first.len() + second.len();
+    // 10^38 is below 2^128.
+    if length <= 38 {
+        let digits = first.bytes().chain(second.bytes());
+        return UBig::from(digits.fold(0_u128, |sum, digit| sum * 10 + u128::from(digit - b'0')));
+    }
+    let joined = [first, second].concat();
+    UBig::from_str_radix(&joined, 10).expect("the lexer lets nothing but ASCII digits through")
+}
+
+impl fmt::Display for Number {
+    /// The value in lowest terms, with its currency before and its percent sign behind it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(currency) = self.currency {
+            write!(f, "{currency}")?;
+        }
+        match &self.magnitude {
+            Magnitude::Exact(value) if value.is_int() => write!(f, "{}", value.numerator())?,
+            Magnitude::Exact(value) => write!(f, "{}/{}", value.numerator(), value.denominator())?,
+            Magnitude::Huge(Huge { negative, digits, exponent }) => {
+                let sign = if *negative { "-" } else { "" };
+                write!(f, "{sign}{digits}")?;
+                if *exponent != 0 {
+                    write!(f, "e{exponent}")?;
+                }
+            }
+        }
+        if self.percent { f.write_str("%") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_become_the_number_that_they_spell() {
+        let spelled = |integer, fraction, point| Number::from_digits(integer, fraction, point).to_string();
+        assert_eq!(spelled("0042", "", false), "42");
+        assert_eq!(spelled("", "50", true), "1/2");
+        assert_eq!(spelled("000", "", false), "0");
+        let nines = "9".repeat(60);
+        assert_eq!(spelled(&nines, "", false), nines);
+    }
+
+    #[test]
+    fn significant_digits_begin_at_the_first_that_is_not_zero() {
+        let written = |integer, fraction| Number::from_digits(integer, fraction, true).written;
+        assert_eq!(written("0", "0830"), Written::Decimal { significant: 3, places: 4 });
+        assert_eq!(written("12", "05"), Written::Decimal { significant: 4, places: 2 });
+    }
+
+    #[test]
+    fn long_numbers_have_one_normal_form() {
+        let long = "7".repeat(MAX_EXACT_DIGITS);
+        let huge = |integer: &str, fraction: &str| Number::from_digits(integer, fraction, true).magnitude;
+        assert_eq!(huge(&format!("00{long}"), "100"), huge(&long, "1"));
+        assert_ne!(huge(&long, "1"), huge(&long, "01"));
+        let zeros = "0".repeat(MAX_EXACT_DIGITS);
+        assert_eq!(huge(&zeros, &zeros), Magnitude::Exact(RBig::ZERO));
+    }
+}

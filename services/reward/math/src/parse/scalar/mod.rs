@@ -1,0 +1,165 @@
+//! Scalar expressions: operator precedence over tokens, without recursion. What is open (brackets, arguments) lies on a stack of
+//! frames, what waits for its operand on a stack of operators.
+
+mod frame;
+mod name;
+mod operator;
+mod primary;
+
+use std::ops::Range;
+
+use super::structure::Tokens;
+use super::token::Kind;
+use crate::expr::{Builder, Expr, NodeId};
+use crate::{Fuel, OutOfFuel};
+use frame::{Frame, Then};
+use operator::Operator;
+
+/// Frames that may be open at once.
+const MAX_DEPTH: usize = 256;
+
+/// Which sign `\pm` is read as; `\mp` is read as the other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlusMinus {
+    Plus,
+    Minus,
+}
+
+/// The tokens are no scalar expression.
+#[derive(Debug)]
+pub(super) enum Stop {
+    NotScalar,
+    OutOfFuel,
+}
+
+impl From<OutOfFuel> for Stop {
+    fn from(_: OutOfFuel) -> Self {
+        Self::OutOfFuel
+    }
+}
+
+/// The expression that these tokens are. `None` where they are something else.
+pub(super) fn read(
+    tokens: &Tokens<'_>,
+    range: Range<usize>,
+    sign: PlusMinus,
+    fuel: &mut Fuel,
+) -> Result<Option<Expr>, OutOfFuel> {
+    let parser = Parser {
+        tokens,
+        fuel,
+        sign,
+        builder: Builder::default(),
+        at: range.start,
+        offset: 0,
+        operands: Vec::new(),
+        operators: Vec::new(),
+        frames: vec![Frame::new(range.end, Then::Finish, 0, 0)],
+        has_operand: false,
+        last: Last::Other,
+        taken: None,
+        bound: Vec::new(),
+    };
+    match parser.run() {
+        Ok(expr) => Ok(expr),
+        Err(Stop::NotScalar) => Ok(None),
+        Err(Stop::OutOfFuel) => Err(OutOfFuel),
+    }
+}
+
+/// What the last operand was written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Last {
+    /// A numeral that another one must not follow.
+    Integer,
+    Decimal,
+    Other,
+}
+
+struct Parser<'t, 'a, 'f> {
+    tokens: &'t Tokens<'a>,
+    fuel: &'f mut Fuel,
+    sign: PlusMinus,
+    builder: Builder,
+    at: usize,
+    /// Bytes of the token at `at` that were taken already: `\frac12` takes two digits of one numeral.
+    offset: usize,
+    operands: Vec<NodeId>,
+    operators: Vec<Operator>,
+    frames: Vec<Frame>,
+    has_operand: bool,
+    last: Last,
+    /// A subscript behind a superscript, which was taken before it.
+    taken: Option<Range<usize>>,
+    /// Variables of the sums around.
+    bound: Vec<String>,
+}
+
+type Step<T = ()> = Result<T, Stop>;
+
+impl<'t, 'a> Parser<'t, 'a, '_> {
+    fn run(mut self) -> Step<Option<Expr>> {
+        loop {
+            self.fuel.spend(2)?;
+            if self.builder.is_full() || self.frames.len() > MAX_DEPTH {
+                return Err(Stop::NotScalar);
+            }
+            if let Some(taken) = self.taken.clone()
+                && self.at == taken.start
+            {
+                self.at = taken.end;
+            }
+            let (end, single) = match self.frames.last() {
+                Some(frame) => (frame.end, frame.single),
+                None => return Err(Stop::NotScalar),
+            };
+            if self.at >= end || (single && self.has_operand) {
+                if let Some(root) = self.close()? {
+                    return Ok(self.builder.finish(root));
+                }
+            } else if self.has_operand {
+                self.operator()?;
+            } else {
+                self.primary()?;
+            }
+        }
+    }
+
+    fn kind(&self, at: usize) -> Option<&'t Kind<'a>> {
+        let end = self.frames.last()?.end;
+        (at < end).then(|| self.tokens.kind(at))
+    }
+
+    fn peek(&self) -> Option<&'t Kind<'a>> {
+        self.kind(self.at)
+    }
+
+    fn spaces(&mut self) {
+        while self.peek() == Some(&Kind::Space) {
+            self.at += 1;
+        }
+    }
+
+    fn advance(&mut self) {
+        self.at += 1;
+        self.offset = 0;
+    }
+
+    /// An operand is complete.
+    fn operand(&mut self, node: NodeId, last: Last) {
+        self.operands.push(node);
+        self.has_operand = true;
+        self.last = last;
+    }
+
+    fn pop_operand(&mut self) -> Step<NodeId> {
+        let floor = self.frames.last().map_or(0, |frame| frame.operands);
+        if self.operands.len() <= floor {
+            return Err(Stop::NotScalar);
+        }
+        self.operands.pop().ok_or(Stop::NotScalar)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,263 @@
+//! Names: letters, words, subscripts, primes and accents.
+
+use super::frame::Then;
+use super::{Last, Parser, Step, Stop};
+use crate::expr::{Constant, Function};
+use crate::parse::text;
+use crate::parse::token::Kind;
+
+/// Words that name one letter or constant.
+const SPELLED: [&str; 34] = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "varepsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "vartheta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "rho",
+    "sigma",
+    "tau",
+    "upsilon",
+    "phi",
+    "varphi",
+    "chi",
+    "psi",
+    "omega",
+    "Gamma",
+    "Delta",
+    "Theta",
+    "Lambda",
+    "Sigma",
+    "Phi",
+    "Psi",
+    "Omega",
+    "hbar",
+];
+
+/// Letters that are functions where a parenthesis follows.
+const FUNCTIONS: &str = "fghFGHPW";
+/// Letters that index where they are a subscript.
+const INDICES: &str = "ijkmn";
+/// Longest word that is read as a product of its letters.
+const MAX_LETTERS: usize = 3;
+
+impl Parser<'_, '_, '_> {
+    /// Whether a function begins with this token.
+    pub(super) fn is_function(&self, kind: &Kind<'_>) -> bool {
+        match kind {
+            Kind::Command(name) => Function::named(name).is_some_and(|function| function != Function::Sqrt),
+            Kind::Word(word) | Kind::Label(word) => {
+                word.get(self.offset..).is_some_and(|rest| Function::at_start(rest).is_some())
+            }
+            _ => false,
+        }
+    }
+
+    /// The next of the letters of a word: a function, a spelled-out letter, or a single one.
+    pub(super) fn letters(&mut self, word: &str) -> Step {
+        let rest = word.get(self.offset..).ok_or(Stop::NotScalar)?;
+        if let Some((function, length)) = Function::at_start(rest) {
+            self.take(word, length);
+            return self.function(function);
+        }
+        if rest.starts_with("pi") && self.offset + 2 == word.len() {
+            self.take(word, 2);
+            let node = self.builder.constant(Constant::Pi);
+            self.operand(node, Last::Other);
+            return Ok(());
+        }
+        if self.offset == 0 && SPELLED.contains(&word) {
+            self.advance();
+            return self.named(word);
+        }
+        // Longer words are prose, unless they are abbreviations.
+        let is_prose = word.len() > MAX_LETTERS && !word.bytes().all(|byte| byte.is_ascii_uppercase());
+        if self.offset == 0 && is_prose && !contains_function(word) {
+            return Err(Stop::NotScalar);
+        }
+        let letter = rest.chars().next().ok_or(Stop::NotScalar)?;
+        self.take(word, letter.len_utf8());
+        self.letter(letter)
+    }
+
+    /// Takes bytes of the word at `at`.
+    fn take(&mut self, word: &str, bytes: usize) {
+        self.offset += bytes;
+        if self.offset >= word.len() {
+            self.advance();
+        }
+    }
+
+    /// What stands in a `\text{}`.
+    pub(super) fn label(&mut self, label: &str) -> Step {
+        if let Some(function) = Function::named(label) {
+            self.advance();
+            return self.function(function);
+        }
+        if label.chars().nth(1).is_none() {
+            self.advance();
+            return self.letter(label.chars().next().ok_or(Stop::NotScalar)?);
+        }
+        Err(Stop::NotScalar)
+    }
+
+    fn letter(&mut self, letter: char) -> Step {
+        let has_subscript = self.offset == 0 && matches!(self.peek(), Some(Kind::Symbol('_' | '\'')));
+        let is_bound = self.bound.iter().any(|bound| bound.chars().eq([letter]));
+        match letter {
+            'e' if !has_subscript => {
+                let node = self.builder.constant(Constant::E);
+                self.operand(node, Last::Other);
+                Ok(())
+            }
+            'i' if !has_subscript && !is_bound => {
+                let node = self.builder.constant(Constant::I);
+                self.operand(node, Last::Other);
+                Ok(())
+            }
+            letter => self.named(letter.encode_utf8(&mut [0; 4])),
+        }
+    }
+
+    /// A name that was taken, with its primes and subscript; or what it is a function of.
+    pub(super) fn named(&mut self, name: &str) -> Step {
+        let mut name = name.to_owned();
+        if self.offset > 0 {
+            return self.symbol(&name);
+        }
+        while self.peek() == Some(&Kind::Symbol('\'')) {
+            name.push('\'');
+            self.at += 1;
+        }
+        let end = self.frames.last().map_or(0, |frame| frame.end);
+        let mut at = self.at;
+        let mut behind_power = false;
+        if self.peek() == Some(&Kind::Symbol('^'))
+            && let Some(next) = self.behind_argument(self.at + 1, end)
+            && self.kind(next) == Some(&Kind::Symbol('_'))
+        {
+            (at, behind_power) = (next, true);
+        }
+        if self.kind(at) == Some(&Kind::Symbol('_')) {
+            let begin = at + 1;
+            let behind = self.behind_argument(begin, end).ok_or(Stop::NotScalar)?;
+            let inner = self.tokens.trimmed(begin..behind);
+            if !behind_power && self.is_index(inner.clone()) {
+                let name = self.builder.name(&format!("{name}_"));
+                self.open(inner, behind, Then::Apply(name));
+                return Ok(());
+            }
+            name.push('_');
+            name.push_str(&text::canonical(self.tokens, inner));
+            if behind_power {
+                self.taken = Some(at..behind);
+            } else {
+                self.at = behind;
+            }
+        }
+        if self.is_application(&name, end) {
+            let name = self.builder.name(&name);
+            return self.bracket(Then::Apply(name));
+        }
+        self.symbol(&name)
+    }
+
+    fn symbol(&mut self, name: &str) -> Step {
+        let node = self.builder.symbol(name);
+        self.operand(node, Last::Other);
+        Ok(())
+    }
+
+    /// Where the argument that begins at `at` ends.
+    fn behind_argument(&self, at: usize, end: usize) -> Option<usize> {
+        match self.kind(at)? {
+            Kind::GroupOpen => self.tokens.partner(at, end).map(|close| close + 1),
+            Kind::Numeral(_) | Kind::Word(_) | Kind::Label(_) | Kind::Command(_) => Some(at + 1),
+            _ => None,
+        }
+    }
+
+    /// Whether a subscript is computed: one of the letters of indices, or a sum.
+    fn is_index(&self, range: std::ops::Range<usize>) -> bool {
+        let mut letters = range.clone().map(|at| self.tokens.kind(at));
+        let is_letter = |kind: &Kind<'_>| matches!(kind, Kind::Word(word) if word.len() == 1 && INDICES.contains(word));
+        range.len() == 1 && letters.clone().any(is_letter)
+            || range.len() > 1
+                && letters.clone().any(is_letter)
+                && letters.any(|kind| matches!(kind, Kind::Symbol('+' | '-')))
+    }
+
+    /// Whether the parenthesis that follows holds an argument rather than a factor.
+    fn is_application(&self, name: &str, end: usize) -> bool {
+        if self.offset > 0 || self.peek() != Some(&Kind::Open('(')) {
+            return false;
+        }
+        let Some(close) = self.tokens.partner(self.at, end) else { return false };
+        let inner = self.tokens.stripped(self.at + 1..close);
+        let base = name.trim_end_matches('\'');
+        let is_function = base.split('_').next().is_some_and(|base| base.len() == 1 && FUNCTIONS.contains(base));
+        let is_zero = inner.len() == 1
+            && matches!(self.kind(inner.start), Some(Kind::Numeral(n)) if n.integer == "0" && !n.point);
+        is_function || is_zero
+    }
+
+    /// `\hat{x}` is a name of its own.
+    pub(super) fn accent(&mut self, accent: &str) -> Step {
+        let end = self.frames.last().map_or(0, |frame| frame.end);
+        let mut at = self.at + 1;
+        while self.kind(at) == Some(&Kind::Space) {
+            at += 1;
+        }
+        let behind = self.behind_argument(at, end).ok_or(Stop::NotScalar)?;
+        let inner = text::canonical(self.tokens, at..behind);
+        self.at = behind;
+        self.offset = 0;
+        self.named(&format!("{accent}({inner})"))
+    }
+
+    /// `\frac{dy}{dx}` is a name of its own, too, and no fraction that a d could be cancelled from. `false` where it is none.
+    pub(super) fn derivative(&mut self) -> Step<bool> {
+        let end = self.frames.last().map_or(0, |frame| frame.end);
+        let Some(above) = self.behind_argument(self.at + 1, end) else { return Ok(false) };
+        let Some(below) = self.behind_argument(above, end) else { return Ok(false) };
+        let begins = |at: usize| {
+            let mut at = at;
+            while matches!(self.kind(at), Some(Kind::GroupOpen | Kind::Space)) {
+                at += 1;
+            }
+            match self.kind(at) {
+                Some(Kind::Word(word) | Kind::Label(word)) => word.starts_with('d'),
+                Some(Kind::Command("partial")) => true,
+                _ => false,
+            }
+        };
+        let differential = |range: std::ops::Range<usize>| self.tokens.stripped(range).len() > 3;
+        let is_long = |at: usize, behind: usize| {
+            differential(at..behind) || matches!(self.kind(at + 1), Some(Kind::Word(word)) if word.len() > 1)
+        };
+        if !begins(self.at + 1) || !begins(above) || !is_long(above, below) {
+            return Ok(false);
+        }
+        let name = text::canonical(self.tokens, self.at..below);
+        self.at = below;
+        self.offset = 0;
+        self.symbol(&name)?;
+        Ok(true)
+    }
+}
+
+/// Whether a word is letters and functions, like `xsinx`.
+fn contains_function(word: &str) -> bool {
+    let tail = |at: usize| word.get(at..).is_some_and(|rest| Function::at_start(rest).is_some() || rest == "pi");
+    (0..word.len().min(MAX_LETTERS)).any(tail)
+}

@@ -1,0 +1,314 @@
+//! Operators between operands and behind them, and how strongly they bind.
+
+use super::frame::Then;
+use super::{Last, Parser, PlusMinus, Step, Stop};
+use crate::expr::{Function, Node, NodeId};
+use crate::parse::token::Kind;
+use crate::{Number, Written};
+
+/// An operator that waits for the operand on its right.
+#[derive(Debug, Clone)]
+pub(super) enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    /// A factor of the argument of a function without parentheses: `\sin 2x`
+    Factor,
+    Divide,
+    Modulo,
+    /// The whole of a mixed number, or a factor, before a fraction.
+    Mixed,
+    Power,
+    Negate,
+    /// The sign of an exponent.
+    NegateExponent,
+    /// A function before an argument without parentheses, and a power of it or the base of a logarithm.
+    Call(Function, Option<NodeId>),
+    /// A sum or product before its term.
+    Fold {
+        product: bool,
+        variable: u32,
+        from: NodeId,
+        to: NodeId,
+        begin: NodeId,
+    },
+    /// The bar that opens an absolute value.
+    Bar,
+}
+
+const ADD: u8 = 10;
+const FOLD: u8 = 15;
+pub(super) const MULTIPLY: u8 = 20;
+const CALL: u8 = 25;
+const FACTOR: u8 = 30;
+const MIXED: u8 = 40;
+const POWER: u8 = 50;
+
+impl Operator {
+    fn strength(&self) -> u8 {
+        match self {
+            // Only its own end closes it.
+            Self::Bar => 0,
+            Self::Add | Self::Subtract => ADD,
+            Self::Fold { .. } => FOLD,
+            Self::Multiply | Self::Divide | Self::Modulo | Self::Negate => MULTIPLY,
+            Self::Call(..) => CALL,
+            Self::Factor => FACTOR,
+            Self::Mixed => MIXED,
+            Self::Power => POWER,
+            Self::NegateExponent => POWER + 10,
+        }
+    }
+}
+
+impl Parser<'_, '_, '_> {
+    /// Applies the operators of this frame that bind at least as strongly.
+    pub(super) fn reduce(&mut self, least: u8) -> Step {
+        let floor = self.frames.last().map_or(0, |frame| frame.operators);
+        while self.operators.len() > floor {
+            let Some(operator) = self.operators.last() else { break };
+            if matches!(operator, Operator::Bar) {
+                return if least == 0 { Err(Stop::NotScalar) } else { Ok(()) };
+            }
+            if operator.strength() < least {
+                break;
+            }
+            if let Some(operator) = self.operators.pop() {
+                self.fuel.spend(2)?;
+                if self.builder.is_full() {
+                    return Err(Stop::NotScalar);
+                }
+                self.apply(operator)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, operator: Operator) -> Step {
+        let right = self.pop_operand()?;
+        let node = match operator {
+            Operator::Negate | Operator::NegateExponent => self.builder.negate(right),
+            Operator::Call(Function::LogBase, Some(base)) => {
+                self.builder.push(Node::Call2(Function::LogBase, right, base))
+            }
+            Operator::Call(function, power) => {
+                let call = self.builder.push(Node::Call(function, right));
+                match power {
+                    Some(power) => self.builder.push(Node::Power(call, power)),
+                    None => call,
+                }
+            }
+            Operator::Fold { product, variable, from, to, begin } => {
+                self.bound.pop();
+                let fold = self.builder.push(Node::Fold { product, variable, from, to, begin });
+                self.builder.close_term(begin, fold);
+                fold
+            }
+            Operator::Bar => return Err(Stop::NotScalar),
+            infix => {
+                let left = self.pop_operand()?;
+                self.infix(&infix, left, right)
+            }
+        };
+        self.operands.push(node);
+        Ok(())
+    }
+
+    fn infix(&mut self, operator: &Operator, left: NodeId, right: NodeId) -> NodeId {
+        match operator {
+            Operator::Add => self.builder.push(Node::Add(left, right)),
+            Operator::Subtract => {
+                let right = self.builder.push(Node::Negate(right));
+                self.builder.push(Node::Add(left, right))
+            }
+            Operator::Divide => self.builder.divide(left, right),
+            Operator::Modulo => self.builder.push(Node::Call2(Function::Modulo, left, right)),
+            Operator::Power => self.builder.push(Node::Power(left, right)),
+            Operator::Mixed if self.is_mixed(left, right) => self.builder.push(Node::Add(left, right)),
+            _ => self.builder.push(Node::Multiply(left, right)),
+        }
+    }
+
+    /// Whether an integer and a proper fraction stand side by side.
+    fn is_mixed(&self, left: NodeId, right: NodeId) -> bool {
+        let (Node::Literal(whole), Node::Literal(part)) = (self.builder.node(left), self.builder.node(right)) else {
+            return false;
+        };
+        let is_proper =
+            |part: &Number| part.exact().is_some_and(|p| *p >= dashu_ratio::RBig::ZERO && *p < dashu_ratio::RBig::ONE);
+        whole.written == Written::Integer && part.written == Written::Fraction && is_proper(part)
+    }
+
+    fn push(&mut self, operator: Operator, least: u8) -> Step {
+        self.reduce(least)?;
+        self.operators.push(operator);
+        self.has_operand = false;
+        Ok(())
+    }
+
+    /// Reads what follows an operand.
+    pub(super) fn operator(&mut self) -> Step {
+        let Some(kind) = self.peek() else { return Err(Stop::NotScalar) };
+        if self.offset > 0 {
+            return self.side_by_side();
+        }
+        match kind {
+            Kind::Space => self.at += 1,
+            Kind::Symbol('+') => self.sign(Operator::Add)?,
+            Kind::Symbol('-') => self.sign(Operator::Subtract)?,
+            Kind::Command("pm") => self.sign(self.plus_minus(true))?,
+            Kind::Command("mp") => self.sign(self.plus_minus(false))?,
+            Kind::Symbol('*') if self.kind(self.at + 1) == Some(&Kind::Symbol('*')) => {
+                self.at += 2;
+                self.push(Operator::Power, POWER + 1)?;
+            }
+            Kind::Symbol('*') | Kind::Command("cdot" | "times" | "ast" | "bullet") => {
+                self.advance();
+                self.push(Operator::Multiply, MULTIPLY)?;
+            }
+            Kind::Symbol('/') | Kind::Command("div") => {
+                self.advance();
+                self.push(Operator::Divide, MULTIPLY)?;
+            }
+            Kind::Command("bmod" | "mod") | Kind::Word("mod") => {
+                self.advance();
+                self.push(Operator::Modulo, MULTIPLY)?;
+            }
+            Kind::Symbol('^') => self.superscript()?,
+            Kind::Symbol('!') => self.factorial()?,
+            Kind::Symbol(',') => self.comma()?,
+            Kind::Symbol('|') => self.bar_or_factor()?,
+            Kind::Percent => self.percent()?,
+            Kind::Command("degree" | "circ") => self.degree(1)?,
+            _ => self.side_by_side()?,
+        }
+        Ok(())
+    }
+
+    fn sign(&mut self, operator: Operator) -> Step {
+        self.advance();
+        self.push(operator, ADD)
+    }
+
+    pub(super) fn plus_minus(&self, is_plus_minus: bool) -> Operator {
+        if (self.sign == PlusMinus::Plus) == is_plus_minus { Operator::Add } else { Operator::Subtract }
+    }
+
+    fn superscript(&mut self) -> Step {
+        // `^\circ` and `^{\circ}`
+        let mut at = self.at + 1;
+        while self.kind(at) == Some(&Kind::Space) {
+            at += 1;
+        }
+        let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
+        if is_circle(self.kind(at)) {
+            return self.degree(at + 1 - self.at);
+        }
+        if self.kind(at) == Some(&Kind::GroupOpen) {
+            let end = self.frames.last().map_or(0, |frame| frame.end);
+            let close = self.tokens.partner(at, end).ok_or(Stop::NotScalar)?;
+            let inner = self.tokens.stripped(at + 1..close);
+            if inner.len() == 1 && is_circle(self.kind(inner.start)) {
+                return self.degree(close + 1 - self.at);
+            }
+        }
+        self.advance();
+        // Powers of powers are read from the right.
+        self.push(Operator::Power, POWER + 1)
+    }
+
+    /// A sign of degrees, of that many tokens: π/180 of what stands before it.
+    fn degree(&mut self, tokens: usize) -> Step {
+        self.reduce(POWER)?;
+        let operand = self.pop_operand()?;
+        let pi = self.builder.constant(crate::expr::Constant::Pi);
+        let turn = self.builder.integer(180);
+        let unit = self.builder.push(Node::Divide(pi, turn));
+        let node = self.builder.push(Node::Multiply(operand, unit));
+        self.at += tokens;
+        self.operand(node, Last::Other);
+        Ok(())
+    }
+
+    fn factorial(&mut self) -> Step {
+        let double = self.kind(self.at + 1) == Some(&Kind::Symbol('!'));
+        let operand = self.pop_operand()?;
+        let function = if double { Function::DoubleFactorial } else { Function::Factorial };
+        let node = self.builder.push(Node::Call(function, operand));
+        self.at += if double { 2 } else { 1 };
+        self.operand(node, Last::Other);
+        Ok(())
+    }
+
+    fn percent(&mut self) -> Step {
+        let operand = self.pop_operand()?;
+        let hundred = self.builder.integer(100);
+        let node = self.builder.push(Node::Divide(operand, hundred));
+        self.advance();
+        self.operand(node, Last::Other);
+        Ok(())
+    }
+
+    /// A bar behind an operand ends the absolute value that is open, or else begins a factor.
+    fn bar_or_factor(&mut self) -> Step {
+        self.reduce(1)?;
+        let floor = self.frames.last().map_or(0, |frame| frame.operators);
+        if self.operators.len() <= floor || !matches!(self.operators.last(), Some(Operator::Bar)) {
+            return self.side_by_side();
+        }
+        self.operators.pop();
+        let operand = self.pop_operand()?;
+        let node = self.builder.push(Node::Call(Function::Abs, operand));
+        self.advance();
+        self.operand(node, Last::Other);
+        Ok(())
+    }
+
+    /// Two operands side by side are factors, unless both are numerals.
+    fn side_by_side(&mut self) -> Step {
+        let Some(kind) = self.peek() else { return Err(Stop::NotScalar) };
+        let is_numeral = matches!(kind, Kind::Numeral(_));
+        if is_numeral && self.last != Last::Other && self.offset == 0 {
+            return Err(Stop::NotScalar);
+        }
+        if self.last == Last::Integer && *kind == Kind::Command("frac") {
+            return self.push(Operator::Mixed, MIXED + 1);
+        }
+        self.reduce(MIXED)?;
+        let floor = self.frames.last().map_or(0, |frame| frame.operators);
+        let waits = self.operators.len() > floor
+            && matches!(self.operators.last(), Some(Operator::Call(..) | Operator::Factor));
+        if waits && !self.is_function(kind) {
+            return self.push(Operator::Factor, FACTOR);
+        }
+        self.push(Operator::Multiply, MULTIPLY)
+    }
+
+    /// Begins a function: its argument is in brackets, or what follows up to the next sign.
+    pub(super) fn function_argument(&mut self, function: Function, extra: Option<NodeId>) -> Step {
+        self.spaces();
+        let then = match (function, extra) {
+            (Function::LogBase, Some(base)) => Then::LogArgument(base),
+            (function, _) if function.takes_two() => Then::First(function),
+            (function, power) => Then::Call(function, power),
+        };
+        match self.peek() {
+            Some(Kind::GroupOpen | Kind::Open('(' | '[')) => self.bracket(then),
+            _ if function.takes_two() => Err(Stop::NotScalar),
+            _ => {
+                self.operators.push(Operator::Call(function, extra));
+                self.has_operand = false;
+                Ok(())
+            }
+        }
+    }
+
+    /// Begins the term of a sum or product.
+    pub(super) fn sum_term(&mut self, product: bool, variable: &str, from: NodeId, to: NodeId) {
+        let variable_id = self.builder.name(variable);
+        let begin = self.builder.push(Node::Term(0));
+        self.bound.push(variable.to_owned());
+        self.operators.push(Operator::Fold { product, variable: variable_id, from, to, begin });
+        self.has_operand = false;
+    }
+}

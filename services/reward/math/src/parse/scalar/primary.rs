@@ -1,0 +1,251 @@
+//! Operands: numerals, names, brackets, and commands with their arguments.
+
+use super::frame::Then;
+use super::operator::Operator;
+use super::{Last, Parser, Step, Stop};
+use crate::Number;
+use crate::expr::{Constant, Function};
+use crate::parse::token::Kind;
+
+/// Sums within sums.
+const MAX_SUMS: usize = 3;
+
+impl Parser<'_, '_, '_> {
+    /// Reads an operand, or what stands before it.
+    pub(super) fn primary(&mut self) -> Step {
+        let Some(kind) = self.peek() else { return Err(Stop::NotScalar) };
+        match kind {
+            Kind::Space => self.at += 1,
+            Kind::Symbol('+') => self.advance(),
+            Kind::Symbol('-') => self.negative(),
+            Kind::Command("pm") => self.signed(true),
+            Kind::Command("mp") => self.signed(false),
+            Kind::Numeral(_) => self.numeral()?,
+            Kind::Word(word) => self.letters(word)?,
+            Kind::Label(label) => self.label(label)?,
+            Kind::GroupOpen => self.bracket(Then::Operand)?,
+            Kind::Open('(' | '[') => self.bracket(Then::Operand)?,
+            Kind::Open('⌊') => self.bracket(Then::Call(Function::Floor, None))?,
+            Kind::Open('⌈') => self.bracket(Then::Call(Function::Ceiling, None))?,
+            Kind::Symbol('|') => {
+                self.operators.push(Operator::Bar);
+                self.advance();
+            }
+            Kind::Command(name) => self.command(name)?,
+            _ => return Err(Stop::NotScalar),
+        }
+        Ok(())
+    }
+
+    fn negative(&mut self) {
+        let exponent = matches!(self.operators.last(), Some(Operator::Power | Operator::NegateExponent));
+        self.operators.push(if exponent { Operator::NegateExponent } else { Operator::Negate });
+        self.advance();
+    }
+
+    fn signed(&mut self, is_plus_minus: bool) {
+        if matches!(self.plus_minus(is_plus_minus), Operator::Subtract) {
+            self.operators.push(Operator::Negate);
+        }
+        self.advance();
+    }
+
+    fn numeral(&mut self) -> Step {
+        let Some(Kind::Numeral(numeral)) = self.peek() else { return Err(Stop::NotScalar) };
+        let is_argument = self.frames.last().is_some_and(|frame| frame.single);
+        if self.offset > 0 || (is_argument && numeral.is_digits()) {
+            // What TeX takes as an argument is one digit; what is left of the numeral is the next factor.
+            let end = if is_argument { self.offset + 1 } else { numeral.integer.len() };
+            let digits = numeral.integer.get(self.offset..end).ok_or(Stop::NotScalar)?;
+            let (fraction, point) = if is_argument { ("", false) } else { (numeral.fraction, numeral.point) };
+            let number = Number::from_digits(digits, fraction, point);
+            self.offset = end;
+            if end == numeral.integer.len() {
+                self.advance();
+            }
+            let node = self.builder.literal(number);
+            self.operand(node, Last::Other);
+            return Ok(());
+        }
+        self.fuel.spend((numeral.integer.len() + numeral.fraction.len()) / 4)?;
+        let number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point);
+        let is_exponent = matches!(self.operators.last(), Some(Operator::Power | Operator::NegateExponent));
+        self.advance();
+        let last = match () {
+            () if is_exponent => Last::Other,
+            () if numeral.point => Last::Decimal,
+            () => Last::Integer,
+        };
+        let node = self.builder.literal(number);
+        self.operand(node, last);
+        Ok(())
+    }
+
+    fn command(&mut self, name: &str) -> Step {
+        if let Some(function) = Function::named(name)
+            && function != Function::Sqrt
+        {
+            self.advance();
+            return self.function(function);
+        }
+        match name {
+            "pi" => self.constant(Constant::Pi),
+            "frac" => {
+                if self.derivative()? {
+                    return Ok(());
+                }
+                self.advance();
+                return self.argument(Then::Numerator);
+            }
+            "binom" => {
+                self.advance();
+                return self.argument(Then::BinomialTop);
+            }
+            "sqrt" => {
+                self.advance();
+                return self.root(true);
+            }
+            "surd" => {
+                self.advance();
+                return self.root(false);
+            }
+            "sum" => return self.sum(false),
+            "prod" => return self.sum(true),
+            "overline" | "bar" | "hat" | "vec" | "dot" | "ddot" | "tilde" | "widehat" | "underline" | "mathcal" => {
+                return self.accent(name);
+            }
+            "infty" | "ldots" | "begin" | "end" | "int" | "lim" | "mathbb" | "cup" | "cap" | "setminus" | "in"
+            | "le" | "ge" | "ne" | "approx" | "equiv" | "to" | "not" | "emptyset" | "quad" | "oint" | "iint"
+            | "mid" | "forall" | "exists" | "Rightarrow" | "implies" | "iff" | "sim" | "cong" | "subset" | "input"
+            | "\\" => {
+                return Err(Stop::NotScalar);
+            }
+            name => {
+                self.advance();
+                return self.named(name);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn constant(&mut self, constant: Constant) {
+        self.advance();
+        let node = self.builder.constant(constant);
+        self.operand(node, Last::Other);
+    }
+
+    /// A function whose name was taken: its power or base, and its argument.
+    pub(super) fn function(&mut self, function: Function) -> Step {
+        self.spaces();
+        if function == Function::Sqrt {
+            return self.root(false);
+        }
+        if self.offset == 0 && self.peek() == Some(&Kind::Symbol('^')) {
+            let end = self.frames.last().map_or(0, |frame| frame.end);
+            // `\sin^{-1}` is the inverse.
+            if let Some(inverse) = function.inverse()
+                && let Some(behind) = self.minus_one(self.at + 1, end)
+            {
+                self.at = behind;
+                return self.function_argument(inverse, None);
+            }
+            self.advance();
+            return self.argument(Then::FunctionPower(function));
+        }
+        if self.offset == 0 && function == Function::Log && self.peek() == Some(&Kind::Symbol('_')) {
+            self.advance();
+            // Behind `_` whole numerals are meant, as in `\log_10`.
+            if let Some(Kind::Numeral(numeral)) = self.peek()
+                && numeral.is_digits()
+                && self.kind(self.at + 1) == Some(&Kind::Space)
+            {
+                let base = self.builder.literal(Number::from_digits(&numeral.integer, "", false));
+                self.advance();
+                return self.function_argument(Function::LogBase, Some(base));
+            }
+            return self.argument(Then::LogBase);
+        }
+        self.function_argument(function, None)
+    }
+
+    /// Where `-1` or `{-1}` ends, if that stands here.
+    fn minus_one(&self, mut at: usize, end: usize) -> Option<usize> {
+        while self.kind(at) == Some(&Kind::Space) {
+            at += 1;
+        }
+        let (inner, behind) = match self.kind(at)? {
+            Kind::GroupOpen => {
+                let close = self.tokens.partner(at, end)?;
+                (self.tokens.stripped(at + 1..close), close + 1)
+            }
+            _ => (at..at + 2, at + 2),
+        };
+        let is_one =
+            |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Numeral(n)) if n.is_digits() && n.integer == "1");
+        (inner.len() == 2 && self.kind(inner.start) == Some(&Kind::Symbol('-')) && is_one(self.kind(inner.start + 1)))
+            .then_some(behind)
+    }
+
+    /// The index and radicand of a root whose name was taken. In plain text the radicand is a whole numeral.
+    fn root(&mut self, tex: bool) -> Step {
+        self.spaces();
+        let end = self.frames.last().map_or(0, |frame| frame.end);
+        match self.peek() {
+            Some(Kind::Open('[')) if self.offset == 0 => {
+                let close = self.tokens.partner(self.at, end).ok_or(Stop::NotScalar)?;
+                self.open(self.at + 1..close, close + 1, Then::RootIndex);
+                Ok(())
+            }
+            Some(Kind::Open('(')) if self.offset == 0 => self.bracket(Then::Call(Function::Sqrt, None)),
+            Some(Kind::Numeral(numeral)) if !tex && self.offset == 0 => {
+                let number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point);
+                self.advance();
+                let radicand = self.builder.literal(number);
+                let node = self.builder.sqrt(radicand);
+                self.operand(node, Last::Other);
+                Ok(())
+            }
+            _ => self.argument(Then::Call(Function::Sqrt, None)),
+        }
+    }
+
+    /// `\sum_{k=1}^{n}` and `\prod`, with their term up to the next sign.
+    fn sum(&mut self, product: bool) -> Step {
+        self.advance();
+        while matches!(self.peek(), Some(Kind::Space | Kind::Command("limits"))) {
+            self.at += 1;
+        }
+        let end = self.frames.last().map_or(0, |frame| frame.end);
+        if self.bound.len() >= MAX_SUMS || self.peek() != Some(&Kind::Symbol('_')) {
+            return Err(Stop::NotScalar);
+        }
+        self.advance();
+        self.spaces();
+        let close = self.tokens.partner(self.at, end).ok_or(Stop::NotScalar)?;
+        let inner = self.tokens.stripped(self.at + 1..close);
+        let Some(Kind::Word(variable)) = self.kind(inner.start) else { return Err(Stop::NotScalar) };
+        if variable.chars().nth(1).is_some() {
+            return Err(Stop::NotScalar);
+        }
+        let mut equals = inner.start + 1;
+        while self.kind(equals) == Some(&Kind::Space) {
+            equals += 1;
+        }
+        if self.kind(equals) != Some(&Kind::Symbol('=')) {
+            return Err(Stop::NotScalar);
+        }
+        let variable = (*variable).to_owned();
+        self.open(equals + 1..inner.end, close + 1, Then::SumFrom(product, variable));
+        Ok(())
+    }
+
+    /// The upper bound of a sum whose lower one was read.
+    pub(super) fn sum_to(&mut self, product: bool, variable: String, from: crate::expr::NodeId) -> Step {
+        self.spaces();
+        if self.peek() != Some(&Kind::Symbol('^')) {
+            return Err(Stop::NotScalar);
+        }
+        self.advance();
+        self.argument(Then::SumTo(product, variable, from))
+    }
+}

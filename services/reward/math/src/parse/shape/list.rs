@@ -1,0 +1,78 @@
+//! Lists: what stands between commas, with names and ellipses resolved.
+
+use std::ops::Range;
+
+use dashu_ratio::RBig;
+
+use super::{Read, Shaper};
+use crate::parse::ParseError;
+use crate::{Magnitude, Number, Sign, Value, Written, fuel};
+
+/// Items that an ellipsis may stand for.
+const MAX_CONTINUED: usize = 1000;
+
+impl Shaper<'_, '_, '_> {
+    /// Items between commas, semicolons, "and" and "or". `None` where there is only one.
+    pub(super) fn list(&mut self, range: Range<usize>) -> Read {
+        let Some(items) = self.tokens.items(range) else { return Ok(None) };
+        self.fuel.spend(items.len().saturating_mul(fuel::ITEM))?;
+        let items = items.into_iter().map(|item| self.value(item)).collect::<Result<Vec<_>, ParseError>>()?;
+        let items = flattened(continued(without_name(items)));
+        Ok(Some(Value::List(items)))
+    }
+}
+
+/// `n = 1, 2, 3` gives values to one name, which says nothing more.
+fn without_name(mut items: Vec<Value>) -> Vec<Value> {
+    let rest_is_bare = items.iter().skip(1).all(|item| !matches!(item, Value::Relation(_) | Value::Text(_)));
+    if let Some(Value::Relation(relation)) = items.first()
+        && rest_is_bare
+        && relation.signs == [Sign::Equal]
+        && crate::equality::is_name(&relation.members[0])
+    {
+        items[0] = relation.members[1].clone();
+    }
+    items
+}
+
+/// Items that are lists themselves, as `1 ± 2` is, are as many items of this one.
+pub(super) fn flattened(items: Vec<Value>) -> Vec<Value> {
+    // Lists of a name's values stay together, as those between semicolons do.
+    let is_assigned = |items: &[Value]| items.iter().any(|item| matches!(item, Value::Relation(_)));
+    let mut flat = Vec::with_capacity(items.len());
+    for item in items {
+        match item {
+            Value::List(inner) if !is_assigned(&inner) => flat.extend(inner),
+            item => flat.push(item),
+        }
+    }
+    flat
+}
+
+/// `1, 2, ..., 5` is `1, 2, 3, 4, 5`, where integers in equal steps lead from one side of the ellipsis to the other.
+pub(super) fn continued(items: Vec<Value>) -> Vec<Value> {
+    let is_ellipsis =
+        |value: &Value| matches!(value, Value::Text(text) if matches!(text.as_str(), "\\ldots" | "..." | "\\vdots"));
+    let Some(at) = items.iter().position(is_ellipsis) else { return items };
+    let integer = |at: Option<usize>| match items.get(at?) {
+        Some(Value::Number(number)) if number.written == Written::Integer && number.is_bare() => {
+            i64::try_from(number.exact()?.numerator()).ok()
+        }
+        _ => None,
+    };
+    let (Some(first), Some(last), Some(next)) =
+        (integer(at.checked_sub(2)), integer(at.checked_sub(1)), integer(Some(at + 1)))
+    else {
+        return items;
+    };
+    let (step, gap) = (last.saturating_sub(first), next.saturating_sub(last));
+    if step == 0 || gap % step != 0 || !(1..=MAX_CONTINUED as i64).contains(&(gap / step)) {
+        return items;
+    }
+    let between = (1..gap / step)
+        .map(|index| Value::Number(Number::plain(Magnitude::Exact(RBig::from(last + index * step)), Written::Integer)));
+    let mut all: Vec<Value> = items[..at].to_vec();
+    all.extend(between);
+    all.extend_from_slice(&items[at + 1..]);
+    all
+}

@@ -1,0 +1,158 @@
+//! Scalars with a unit behind them.
+
+use std::ops::Range;
+
+use super::{Read, Shaper};
+use crate::parse::token::Kind;
+use crate::unit::{MAX_WORDS, Unit};
+use crate::{Quantity, Value};
+
+/// Tokens of the longest unit.
+const MAX_TOKENS: usize = 40;
+
+impl Shaper<'_, '_, '_> {
+    /// A scalar, or one with a unit.
+    pub(super) fn quantity(&mut self, range: Range<usize>) -> Read {
+        if let Some((amount, unit)) = self.split(range.clone()) {
+            // A symbol such as cm, and not a word.
+            let is_symbol = |at: usize| matches!(self.tokens.kind(at), Kind::Word(word) if word.len() <= 2);
+            let glued = amount.end < range.end && is_symbol(amount.end);
+            let value = self.scalar(amount)?;
+            if let Some(amount) = value {
+                if unit.is_none() {
+                    return Ok(Some(amount));
+                }
+                return Ok(Some(Value::Quantity(Quantity { amount: Box::new(amount), unit, glued })));
+            }
+        }
+        if let Some(value) = self.scalar(range.clone())? {
+            return Ok(Some(value));
+        }
+        self.money(range)
+    }
+
+    /// A scalar with a currency sign.
+    fn money(&mut self, range: Range<usize>) -> Read {
+        if range.len() < 2 {
+            return Ok(None);
+        }
+        let (sign, amount) = match (self.tokens.kind(range.start), self.tokens.kind(range.end - 1)) {
+            (Kind::Currency(sign), _) => (*sign, range.start + 1..range.end),
+            (_, Kind::Currency(sign)) => (*sign, range.start..range.end - 1),
+            _ => return Ok(None),
+        };
+        let amount = self.tokens.stripped(amount);
+        if amount.is_empty() {
+            return Ok(None);
+        }
+        Ok(match self.scalar(amount)? {
+            Some(amount @ (Value::Number(_) | Value::Expr(_))) => {
+                Some(Value::Quantity(Quantity { amount: Box::new(amount), unit: Unit::currency(sign), glued: false }))
+            }
+            _ => None,
+        })
+    }
+
+    /// Where the amount ends and the unit begins.
+    fn split(&self, range: Range<usize>) -> Option<(Range<usize>, Unit)> {
+        let begins = |at: usize| match self.tokens.kind(at) {
+            Kind::Label(label) => crate::expr::Function::named(label).is_none(),
+            // A single letter is a variable, unless it stands in a text.
+            Kind::Word(word) => word.len() > 1 && Unit::known(word).is_some(),
+            _ => false,
+        };
+        let floor = range.end.saturating_sub(MAX_TOKENS).max(range.start + 1);
+        let at = (floor..range.end).find(|at| begins(*at))?;
+        // Within brackets it is no unit of the whole.
+        self.tokens.find(range.clone(), |kind| std::ptr::eq(kind, self.tokens.kind(at)))?;
+        let unit = self.unit(at..range.end)?;
+        let mut amount = self.tokens.stripped(range.start..at);
+        // `1950^\circ C` is a temperature, not an angle.
+        if self.ends_with_circle(amount.clone()) && unit.measures_as(&Unit::known("K")?) {
+            amount = self.tokens.stripped(amount.start..self.circle_start(amount)?);
+        }
+        (!amount.is_empty()).then_some((amount, unit))
+    }
+
+    fn ends_with_circle(&self, amount: Range<usize>) -> bool {
+        self.circle_start(amount).is_some()
+    }
+
+    /// Where `^\circ` begins that ends these tokens.
+    fn circle_start(&self, amount: Range<usize>) -> Option<usize> {
+        let last =
+            |back: usize| amount.end.checked_sub(back).filter(|at| *at >= amount.start).map(|at| self.tokens.kind(at));
+        let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
+        let is_power = |kind: Option<&Kind<'_>>| kind == Some(&Kind::Symbol('^'));
+        if is_circle(last(1)) && is_power(last(2)) {
+            return Some(amount.end - 2);
+        }
+        let braced = last(1) == Some(&Kind::GroupClose) && is_circle(last(2)) && last(3) == Some(&Kind::GroupOpen);
+        (braced && is_power(last(4))).then(|| amount.end - 4)
+    }
+
+    /// The product of powers of units that all of these tokens are.
+    fn unit(&self, range: Range<usize>) -> Option<Unit> {
+        let mut unit = Unit::none();
+        let (mut at, mut inverse, mut words, mut prefix) = (range.start, false, 0, 1);
+        while at < range.end {
+            match self.tokens.kind(at) {
+                Kind::Space | Kind::Command("cdot" | "times") | Kind::Symbol('*' | '.') => at += 1,
+                Kind::Symbol('/') | Kind::Word("per") | Kind::Label("per" | "a" | "an") => {
+                    inverse = true;
+                    at += 1;
+                }
+                Kind::Label("square" | "sq") | Kind::Word("square" | "sq") => {
+                    prefix = 2;
+                    at += 1;
+                }
+                Kind::Label("cubic") | Kind::Word("cubic") => {
+                    prefix = 3;
+                    at += 1;
+                }
+                Kind::Label("of" | "the" | "in") if words > 0 => at += 1,
+                Kind::Label(name) | Kind::Word(name) => {
+                    words += 1;
+                    let is_label = matches!(self.tokens.kind(at), Kind::Label(_));
+                    let base = Unit::known(name).or_else(|| if is_label { Unit::counted(name) } else { None })?;
+                    at += 1;
+                    let exponent = self.exponent(&mut at, range.end)? * prefix;
+                    prefix = 1;
+                    unit = unit.times(&base.power(if inverse { -exponent } else { exponent })?);
+                    inverse = false;
+                }
+                _ => return None,
+            }
+        }
+        (words > 0 && words <= MAX_WORDS).then_some(unit)
+    }
+
+    /// The exponent behind a unit; 1 where there is none.
+    fn exponent(&self, at: &mut usize, end: usize) -> Option<i64> {
+        let mut next = *at;
+        while next < end && *self.tokens.kind(next) == Kind::Space {
+            next += 1;
+        }
+        if next >= end || *self.tokens.kind(next) != Kind::Symbol('^') {
+            return Some(1);
+        }
+        next += 1;
+        let inner = if next < end && *self.tokens.kind(next) == Kind::GroupOpen {
+            let close = self.tokens.partner(next, end)?;
+            *at = close + 1;
+            self.tokens.stripped(next + 1..close)
+        } else {
+            *at = next + 1;
+            next..(next + 1).min(end)
+        };
+        let negative = !inner.is_empty() && *self.tokens.kind(inner.start) == Kind::Symbol('-');
+        let digits = if negative { inner.start + 1 } else { inner.start };
+        match self.tokens.kind(digits) {
+            Kind::Numeral(numeral) if numeral.is_digits() && digits + 1 == inner.end => {
+                let exponent: i64 = numeral.integer.parse().ok()?;
+                Some(if negative { -exponent } else { exponent })
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Relations, and ratios.
+
+use std::ops::Range;
+
+use super::{Read, Shaper};
+use crate::parse::token::Kind;
+use crate::{Relation, Sign, Value};
+
+/// Members of a relation or ratio.
+const MAX_MEMBERS: usize = 64;
+
+fn sign(kind: &Kind<'_>) -> Option<Sign> {
+    Some(match kind {
+        Kind::Symbol('=') => Sign::Equal,
+        Kind::Symbol('<') => Sign::Less,
+        Kind::Symbol('>') => Sign::Greater,
+        Kind::Command("le") => Sign::LessOrEqual,
+        Kind::Command("ge") => Sign::GreaterOrEqual,
+        Kind::Command("ne") => Sign::NotEqual,
+        Kind::Command("in") => Sign::In,
+        Kind::Command("approx" | "sim") => Sign::Approximately,
+        Kind::Command("equiv" | "cong") => Sign::Congruent,
+        Kind::Command("to") => Sign::To,
+        _ => return None,
+    })
+}
+
+impl Shaper<'_, '_, '_> {
+    /// Members with signs between them. `None` where there is no sign, or nothing beside one.
+    pub(super) fn relation(&mut self, range: Range<usize>) -> Read {
+        let (mut ranges, mut signs) = (Vec::new(), Vec::new());
+        let mut start = range.start;
+        while let Some(at) = self.tokens.find(start..range.end, |kind| sign(kind).is_some()) {
+            signs.extend(sign(self.tokens.kind(at)));
+            ranges.push(self.tokens.trimmed(start..at));
+            start = at + 1;
+        }
+        ranges.push(self.tokens.trimmed(start..range.end));
+        if signs.is_empty() || ranges.len() > MAX_MEMBERS || ranges.iter().any(Range::is_empty) {
+            return Ok(None);
+        }
+        let mut members = Vec::with_capacity(ranges.len());
+        for member in ranges {
+            match self.member(member.clone())? {
+                Some(value) => members.push(value),
+                None => members.push(self.text(member)?),
+            }
+        }
+        // `x = y = z` with a formula on no side is prose.
+        if members.iter().all(|member| matches!(member, Value::Text(_))) {
+            return Ok(None);
+        }
+        Ok(Some(Value::Relation(Relation { members, signs })))
+    }
+
+    /// Terms between colons.
+    pub(super) fn ratio(&mut self, range: Range<usize>) -> Read {
+        let is_colon = |kind: &Kind<'_>| *kind == Kind::Symbol(':');
+        let mut terms = Vec::new();
+        let mut start = range.start;
+        while let Some(at) = self.tokens.find(start..range.end, is_colon) {
+            terms.push(self.tokens.trimmed(start..at));
+            start = at + 1;
+        }
+        terms.push(self.tokens.trimmed(start..range.end));
+        if !(2..=MAX_MEMBERS).contains(&terms.len()) || terms.iter().any(Range::is_empty) {
+            return Ok(None);
+        }
+        let mut values = Vec::with_capacity(terms.len());
+        for term in terms {
+            match self.scalar(term)? {
+                Some(value @ (Value::Number(_) | Value::Expr(_))) => values.push(value),
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(Value::Ratio(values)))
+    }
+}

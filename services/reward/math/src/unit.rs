@@ -1,0 +1,240 @@
+//! Units of measurement: what they measure, and how many of the basic ones they are.
+
+use std::fmt;
+
+use dashu_int::IBig;
+use dashu_ratio::RBig;
+
+/// What is measured: exponents of length, mass, time, temperature, charge, information, angle and money.
+type Dimensions = [i8; 8];
+
+/// A product of powers of units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unit {
+    dimensions: Dimensions,
+    /// How many basic units it is.
+    factor: RBig,
+    /// Words that are no known unit: what was counted.
+    label: String,
+}
+
+/// Known names: dimension, exponent of that dimension, numerator and denominator of the factor.
+type Known = (&'static [&'static str], usize, i8, u64, u64);
+
+const LENGTH: usize = 0;
+const MASS: usize = 1;
+const TIME: usize = 2;
+const TEMPERATURE: usize = 3;
+const CHARGE: usize = 4;
+const DATA: usize = 5;
+const ANGLE: usize = 6;
+const MONEY: usize = 7;
+
+const KNOWN: &[Known] = &[
+    (&["m", "meter", "meters", "metre", "metres"], LENGTH, 1, 1, 1),
+    (&["km", "kilometer", "kilometers", "kilometre", "kilometres"], LENGTH, 1, 1000, 1),
+    (&["cm", "centimeter", "centimeters", "centimetre", "centimetres"], LENGTH, 1, 1, 100),
+    (&["mm", "millimeter", "millimeters", "millimetre", "millimetres"], LENGTH, 1, 1, 1000),
+    (&["nm", "nanometer", "nanometers"], LENGTH, 1, 1, 1_000_000_000),
+    (&["in", "inch", "inches"], LENGTH, 1, 254, 10_000),
+    (&["ft", "foot", "feet"], LENGTH, 1, 3048, 10_000),
+    (&["yd", "yard", "yards"], LENGTH, 1, 9144, 10_000),
+    (&["mi", "mile", "miles"], LENGTH, 1, 1_609_344, 1000),
+    (&["L", "l", "liter", "liters", "litre", "litres"], LENGTH, 3, 1, 1000),
+    (&["mL", "ml", "milliliter", "milliliters", "millilitre", "millilitres"], LENGTH, 3, 1, 1_000_000),
+    (&["g", "gram", "grams"], MASS, 1, 1, 1000),
+    (&["kg", "kilogram", "kilograms"], MASS, 1, 1, 1),
+    (&["mg", "milligram", "milligrams"], MASS, 1, 1, 1_000_000),
+    (&["ton", "tons", "tonne", "tonnes"], MASS, 1, 1000, 1),
+    (&["lb", "lbs", "pound", "pounds"], MASS, 1, 45_359_237, 100_000_000),
+    (&["oz", "ounce", "ounces"], MASS, 1, 45_359_237, 1_600_000_000),
+    (&["s", "sec", "second", "seconds"], TIME, 1, 1, 1),
+    (&["ms", "millisecond", "milliseconds"], TIME, 1, 1, 1000),
+    (&["min", "minute", "minutes"], TIME, 1, 60, 1),
+    (&["h", "hr", "hrs", "hour", "hours"], TIME, 1, 3600, 1),
+    (&["day", "days"], TIME, 1, 86_400, 1),
+    (&["week", "weeks"], TIME, 1, 604_800, 1),
+    (&["month", "months"], TIME, 1, 2_629_746, 1),
+    (&["yr", "year", "years"], TIME, 1, 31_556_952, 1),
+    (&["Hz", "hertz"], TIME, -1, 1, 1),
+    (&["K", "kelvin", "C", "celsius", "Celsius", "F", "fahrenheit", "Fahrenheit"], TEMPERATURE, 1, 1, 1),
+    (&["coulomb", "coulombs"], CHARGE, 1, 1, 1),
+    (&["bit", "bits"], DATA, 1, 1, 1),
+    (&["byte", "bytes"], DATA, 1, 8, 1),
+    (&["degree", "degrees", "deg"], ANGLE, 1, 1, 1),
+    (&["dollar", "dollars", "USD", "usd"], MONEY, 1, 1, 1),
+    (&["cent", "cents"], MONEY, 1, 1, 100),
+];
+
+/// Words that deny, hedge or relate what they stand behind, so that it is no answer with something counted.
+const REFUSED: [&str; 44] = [
+    "not",
+    "or",
+    "and",
+    "maybe",
+    "is",
+    "isn",
+    "are",
+    "if",
+    "no",
+    "none",
+    "than",
+    "less",
+    "more",
+    "least",
+    "most",
+    "at",
+    "wrong",
+    "false",
+    "incorrect",
+    "approx",
+    "approximately",
+    "about",
+    "when",
+    "where",
+    "for",
+    "but",
+    "with",
+    "without",
+    "except",
+    "other",
+    "otherwise",
+    "plus",
+    "minus",
+    "times",
+    "mod",
+    "base",
+    "million",
+    "thousand",
+    "billion",
+    "hundred",
+    "dozen",
+    "to",
+    "between",
+    "either",
+];
+
+/// Words of a label.
+pub(crate) const MAX_WORDS: usize = 4;
+
+impl Unit {
+    /// One of nothing.
+    pub(crate) fn none() -> Self {
+        Self { dimensions: [0; 8], factor: RBig::ONE, label: String::new() }
+    }
+
+    /// The unit of that name.
+    pub(crate) fn known(name: &str) -> Option<Self> {
+        let (_, dimension, exponent, above, below) = KNOWN.iter().find(|(names, ..)| names.contains(&name))?;
+        let mut unit = Self::none();
+        unit.dimensions[*dimension] = *exponent;
+        unit.factor = RBig::from_parts(IBig::from(*above), (*below).into());
+        Some(unit)
+    }
+
+    /// What a currency sign stands for.
+    pub(crate) fn currency(sign: char) -> Self {
+        match sign {
+            '$' => Self::known("dollar").unwrap_or_else(Self::none),
+            sign => Self { label: sign.to_string(), ..Self::none() },
+        }
+    }
+
+    /// Something that is counted. `None` for words that say something else.
+    pub(crate) fn counted(word: &str) -> Option<Self> {
+        let word = word.to_lowercase();
+        if REFUSED.contains(&word.as_str()) || !word.chars().all(char::is_alphabetic) {
+            return None;
+        }
+        // One apple, two apples; and plain units are units of nothing.
+        let singular = word.strip_suffix('s').filter(|rest| rest.len() > 2).unwrap_or(&word);
+        let label = if singular == "unit" { String::new() } else { singular.to_owned() };
+        Some(Self { label, ..Self::none() })
+    }
+
+    /// This unit times another.
+    #[must_use]
+    pub(crate) fn times(mut self, other: &Self) -> Self {
+        for (own, others) in self.dimensions.iter_mut().zip(other.dimensions) {
+            *own = own.saturating_add(others);
+        }
+        self.factor *= other.factor.clone();
+        if !self.label.is_empty() && !other.label.is_empty() {
+            self.label.push(' ');
+        }
+        self.label.push_str(&other.label);
+        self
+    }
+
+    /// This unit to a power. `None` for one that nobody writes.
+    pub(crate) fn power(&self, exponent: i64) -> Option<Self> {
+        let small = i8::try_from(exponent).ok().filter(|small| (-9..=9).contains(small))?;
+        let size = isize::from(small).abs();
+        let factor = self.factor.clone().pow(size);
+        Some(Self {
+            dimensions: self.dimensions.map(|own| own.saturating_mul(small)),
+            factor: if small < 0 { RBig::ONE / factor } else { factor },
+            label: self.label.clone(),
+        })
+    }
+
+    /// Whether both measure the same.
+    pub(crate) fn measures_as(&self, other: &Self) -> bool {
+        self.dimensions == other.dimensions && self.label == other.label
+    }
+
+    /// How many basic units it is.
+    pub(crate) fn factor(&self) -> &RBig {
+        &self.factor
+    }
+
+    /// Whether it says nothing.
+    pub(crate) fn is_none(&self) -> bool {
+        self.dimensions == [0; 8] && self.label.is_empty()
+    }
+}
+
+impl fmt::Display for Unit {
+    /// In basic units: `1/100 m^2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const BASIC: [&str; 8] = ["m", "kg", "s", "K", "C", "bit", "deg", "$"];
+        let mut parts = Vec::new();
+        if self.factor != RBig::ONE {
+            parts.push(self.factor.to_string());
+        }
+        for (name, exponent) in BASIC.iter().zip(self.dimensions) {
+            match exponent {
+                0 => {}
+                1 => parts.push((*name).to_owned()),
+                exponent => parts.push(format!("{name}^{exponent}")),
+            }
+        }
+        if !self.label.is_empty() {
+            parts.push(self.label.clone());
+        }
+        f.write_str(&parts.join(" "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_convert_where_they_measure_the_same() {
+        let unit = |name| Unit::known(name).unwrap();
+        assert!(unit("cm").measures_as(&unit("miles")));
+        assert!(!unit("cm").measures_as(&unit("hours")));
+        assert!(!unit("cm").measures_as(&unit("cm").power(2).unwrap()));
+        let speed = unit("km").times(&unit("h").power(-1).unwrap());
+        assert_eq!(*speed.factor(), RBig::from_parts(5.into(), 18_u8.into()));
+    }
+
+    #[test]
+    fn words_that_hedge_count_nothing() {
+        assert_eq!(Unit::counted("apples"), Unit::counted("apple"));
+        assert_eq!(Unit::counted("or"), None);
+        assert_eq!(Unit::counted("not"), None);
+        assert!(Unit::counted("units").is_some_and(|unit| unit.is_none()));
+    }
+}
