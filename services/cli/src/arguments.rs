@@ -31,12 +31,16 @@ pub(crate) enum Command {
     /// Judge the rows of a file, in this process or by running reward services.
     #[command(subcommand)]
     Verify(VerifyCommand),
+    /// Build and compile the interpreter that runs programs, before a reward worker needs it.
+    Guest(GuestOptions),
 }
 
 #[derive(Subcommand)]
 pub(crate) enum VerifyCommand {
     /// Mathematical answers: rows {id, gold, prediction or completion} of JSON, a verdict row for each on stdout.
     Math(VerifyMathOptions),
+    /// Programs: rows {question, completion} or {question, programs} of JSON, a verdict row for each program on stdout.
+    Code(VerifyCodeOptions),
 }
 
 #[derive(Args)]
@@ -59,6 +63,49 @@ pub(crate) struct VerifyMathOptions {
     /// Where the gold answer stands in a row, as `reward_model.ground_truth` [default: gold, or what published sets call it].
     #[arg(long, value_name = "FIELD")]
     pub(crate) gold_field: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyCodeOptions {
+    /// A JSON object on each line; `-` is stdin.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) input: PathBuf,
+    /// Where verdict rows go [default: stdout].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// A running reward service, as http://HOST:PORT or dns://HOST:PORT. May be repeated.
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Vec<String>,
+    /// By which rules programs are run [default: strict, or the service's].
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<CodeModeOption>,
+    /// CPU time of one test [default: 15000, or the service's].
+    #[arg(long, value_name = "MILLISECONDS")]
+    pub(crate) cpu_ms: Option<u64>,
+    /// Count instructions instead of time, so that no verdict depends on the machine.
+    #[arg(long)]
+    pub(crate) deterministic: bool,
+    /// Run every test even after one failed.
+    #[arg(long)]
+    pub(crate) all_tests: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CodeModeOption {
+    /// As a process of its own would run.
+    Strict,
+    /// As LiveCodeBench's grader judges, oddities included and holes closed.
+    Livecodebench,
+}
+
+#[derive(Args)]
+pub(crate) struct GuestOptions {
+    /// Where it is put [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Compile for any x86-64-v3 CPU instead of this one, for a folder that EVENKEEL_GUEST_IMAGE will name.
+    #[arg(long)]
+    pub(crate) portable: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

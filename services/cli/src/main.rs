@@ -1,9 +1,10 @@
-//! `evenkeel`: trains a model, serves each service, judges answers, shows settings.
+//! `evenkeel`: trains a model, serves each service, judges answers and programs, shows settings.
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod cluster;
 mod documentation;
+mod guest;
 mod model;
 mod recipe;
 mod serve;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
+                Command::Guest(options) => guest::make(&options),
             }
         })
     });

@@ -9,6 +9,9 @@ pub enum RewardError {
     /// A setting that cannot be.
     #[error("reward.{0}")]
     Setting(FieldError),
+    /// The sandbox for programs could not be made ready.
+    #[error("reward.code: {0}")]
+    Sandbox(String),
     /// The port is taken, a file is missing, or the transport failed.
     #[error(transparent)]
     Server(#[from] ServerError),

@@ -17,19 +17,18 @@
 //! # }
 //! ```
 //!
-//! From the outside in: `service` is the gRPC door, [`Judge`] gives the verdict on one item, `rules` turns what a task asks for into a
-//! policy of `evenkeel-math`.
+//! From the outside in: `service` is the gRPC door; [`Judge`] gives the verdict on one item, on an answer by `evenkeel-math` and on a
+//! program by `evenkeel-code`, whose sandbox it makes ready when the first program comes.
 #![forbid(unsafe_code)]
 
 mod error;
 mod judge;
-mod rules;
 mod service;
 mod settings;
 mod start;
 mod tally;
 
 pub use error::RewardError;
-pub use judge::Judge;
-pub use settings::{MathConfig, RewardConfig};
+pub use judge::{Cancel, CodeWork, Judge, MathWork, Work};
+pub use settings::{CodeConfig, LimitsConfig, MathConfig, ModeConfig, RewardConfig, SandboxStart};
 pub use start::{bind, serve};

@@ -14,10 +14,12 @@ use evenkeel_proto::v1::{
     RewardGetStatusRequest, RewardGetStatusResponse, ServerStatus, Verdict, VerifyItem, VerifyOneRequest,
     VerifyOneResponse, VerifyRequest, VerifyTimings,
 };
+use tokio::sync::oneshot;
+use tokio::task::JoinError;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::judge::Judge;
+use crate::judge::{Cancel, CodeWork, Judge, Work};
 use crate::settings::RewardConfig;
 use crate::tally::Tally;
 
@@ -37,8 +39,8 @@ struct Worker {
 }
 
 impl RewardService {
-    pub(crate) fn new(config: RewardConfig, items: ItemServer<VerifyItems>, drain: Drain) -> Self {
-        let worker = Worker { judge: Judge::new(&config), tally: Tally::default() };
+    pub(crate) fn new(config: RewardConfig, judge: Judge, items: ItemServer<VerifyItems>, drain: Drain) -> Self {
+        let worker = Worker { judge, tally: Tally::default() };
         Self { worker: Arc::new(worker), items, drain, started: Instant::now(), config }
     }
 
@@ -56,12 +58,12 @@ impl Worker {
         let queue_us = micros(context.queued);
         let id = item.id.clone();
         let begun = Instant::now();
-        let worker = Arc::clone(&self);
-        let judged = tokio::task::spawn_blocking(move || {
-            // Nobody waits any more, and nobody will see the answer.
-            (!context.is_stopped()).then(|| worker.judge.verdict(item))
-        });
-        let (verdict, work) = match judged.await {
+        let judged = match self.judge.accept(item) {
+            Err(verdict) => Ok(Some(*verdict)),
+            Ok(Work::Math(work)) => self.on_thread(&context, move |judge| judge.math(work)).await,
+            Ok(Work::Code(work)) => self.in_sandbox(&context, work).await,
+        };
+        let (verdict, work) = match judged {
             Ok(Some(verdict)) => (verdict, begun.elapsed()),
             Ok(None) => return VerifyItems::failed(id, ServiceError::Cancelled.failure()),
             Err(error) if error.is_cancelled() => return VerifyItems::failed(id, ServiceError::Draining.failure()),
@@ -73,6 +75,42 @@ impl Worker {
         };
         self.tally.count(&verdict, work);
         Verdict { timings: Some(VerifyTimings { queue_us, work_us: micros(work) }), ..verdict }
+    }
+
+    /// Does work on a thread that may block; nothing where nobody waits any more when its turn comes.
+    async fn on_thread<T: Send + 'static>(
+        self: &Arc<Self>,
+        context: &ItemContext,
+        work: impl FnOnce(&Judge) -> T + Send + 'static,
+    ) -> Result<Option<T>, JoinError> {
+        let (worker, context) = (Arc::clone(self), context.clone());
+        tokio::task::spawn_blocking(move || (!context.is_stopped()).then(|| work(&worker.judge))).await
+    }
+
+    /// Gives a program to the sandbox and waits. Whoever drops this takes the program back.
+    async fn in_sandbox(self: &Arc<Self>, context: &ItemContext, work: CodeWork) -> Result<Option<Verdict>, JoinError> {
+        let cancel = CancelOnDrop(Cancel::new());
+        let (sender, receiver) = oneshot::channel();
+        let taken_back = cancel.0.clone();
+        let given = self.on_thread(context, move |judge| {
+            judge.code(work, taken_back, move |verdict| {
+                // Nobody waits for a program that was taken back.
+                let _ = sender.send(verdict);
+            });
+        });
+        given.await?;
+        // The sandbox has a queue of its own, which puts short programs before long ones.
+        context.leave_place();
+        Ok(receiver.await.ok())
+    }
+}
+
+/// Ends a program that nobody waits for.
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }
 
@@ -113,7 +151,7 @@ impl Reward for RewardService {
             queue: Some(self.items.status()),
             math: true,
             math_profiles: std::iter::once(default).chain(others).map(|profile| profile.name().to_owned()).collect(),
-            code: false,
+            code: self.worker.judge.judges_code(),
             verdicts: self.worker.tally.counts(),
             max_completion_bytes: self.config.max_completion_bytes as u64,
         }))

@@ -9,8 +9,9 @@ use evenkeel_common::server::{Ended, Server};
 use evenkeel_proto::v1::reward_server::RewardServer;
 
 use crate::error::RewardError;
+use crate::judge::Judge;
 use crate::service::RewardService;
-use crate::settings::RewardConfig;
+use crate::settings::{RewardConfig, SandboxStart};
 
 /// Takes the port and returns a server that serves nothing yet: [`Server::spawn`] or [`Server::run`] does.
 ///
@@ -18,14 +19,29 @@ use crate::settings::RewardConfig;
 /// Settings that cannot be, a port that is taken, a file that is not there.
 pub async fn bind(config: RewardConfig) -> Result<Server, RewardError> {
     config.check().map_err(RewardError::Setting)?;
+    let judge = judge(&config).await?;
     let server = Server::bind(&config.name, "reward.server", config.server.clone()).await?;
     // A check has no half of a verdict to give, so that a stopped one gets no grace.
     let limits = ItemLimits { max_items: config.max_items, max_running: config.thread_count(), grace: Duration::ZERO };
     let items = ItemServer::new(limits, server.drain());
-    let service = RewardService::new(config, items, server.drain());
+    let service = RewardService::new(config, judge, items, server.drain());
     let limit = server.max_message_bytes();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))
+}
+
+/// The judge of a worker, with its sandbox where that is to be ready before anything is served.
+async fn judge(config: &RewardConfig) -> Result<Judge, RewardError> {
+    let judge = Judge::new(config);
+    if config.code.sandbox != SandboxStart::AtStart {
+        return Ok(judge);
+    }
+    let preparing = tokio::task::spawn_blocking(move || {
+        let prepared = judge.prepare_sandbox(&|line| tracing::info!("{line}"));
+        prepared.map(|()| judge)
+    });
+    let prepared = preparing.await.map_err(|error| RewardError::Sandbox(error.to_string()))?;
+    prepared.map_err(RewardError::Sandbox)
 }
 
 /// [`bind`], and serves until `shutdown` ends.

@@ -5,8 +5,7 @@ mod support;
 
 use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{
-    AnswerMarker, CodeTask, DecimalRule, InvalidReason, MathSettings, MathTask, Outcome, Verdict, VerifyItem,
-    VerifyOneRequest,
+    AnswerMarker, DecimalRule, InvalidReason, MathSettings, MathTask, Outcome, Verdict, VerifyItem, VerifyOneRequest,
 };
 use evenkeel_reward::RewardConfig;
 use support::{Worker, bounded, item, task};
@@ -74,21 +73,6 @@ fn a_gold_answer_that_cannot_be_read_is_no_wrong_answer() {
 }
 
 #[test]
-fn programs_are_refused_by_name_and_not_judged() {
-    bounded(async {
-        let worker = Worker::start().await;
-        let program = VerifyItem { task: Some(Task::Code(CodeTask::default())), ..item("a", "", "print(1)") };
-        let verdict = worker.one(program).await;
-        assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Unimplemented));
-        assert_eq!(
-            verdict.detail,
-            "verification of programs is not implemented: this worker has no sandbox to run them in"
-        );
-        assert!(!worker.status().await.code);
-    });
-}
-
-#[test]
 fn an_item_that_breaks_the_protocol_names_the_field() {
     bounded(async {
         let worker = Worker::start().await;
@@ -121,8 +105,10 @@ fn a_field_beyond_the_limits_is_no_wrong_answer() {
         let long = worker.one(item("a", "7", &"x".repeat(1001))).await;
         assert_eq!((long.outcome(), long.invalid_reason()), (Outcome::Invalid, InvalidReason::TooLarge));
         assert_eq!(long.detail, "completion is 1001 bytes, allowed: at most 1000 bytes");
-        let gold = worker.one(item("b", &"7".repeat(70_000), "\\boxed{7}")).await;
+        let gold = worker.one(item("b", &"7".repeat((1 << 20) + 1), "\\boxed{7}")).await;
         assert_eq!((gold.invalid_reason(), gold.violations[0].field.as_str()), (InvalidReason::TooLarge, "math.gold"));
+        let answer = VerifyItem { answer: Some(Answer::Extracted("7".repeat((1 << 20) + 1))), ..item("c", "7", "") };
+        assert_eq!(worker.one(answer).await.detail, "extracted is 1048577 bytes, allowed: at most 1048576 bytes");
     });
 }
 

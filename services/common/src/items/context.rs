@@ -1,8 +1,9 @@
 //! What a handler knows of its item besides the item.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::Deadline;
@@ -40,7 +41,11 @@ pub struct ItemContext {
     /// The item's place in its trace; handlers already run in its scope.
     pub trace: TraceContext,
     pub(super) stop: Stop,
+    pub(super) place: Weak<Place>,
 }
+
+/// An item's place in work.
+pub(super) type Place = Mutex<Option<OwnedSemaphorePermit>>;
 
 impl ItemContext {
     /// Ends when the item is stopped. A handler that listens may answer itself within the server's grace (with what it has so
@@ -52,6 +57,14 @@ impl ItemContext {
     /// Becomes true when the item is stopped: for work on threads, which cannot be dropped and has to look.
     pub fn is_stopped(&self) -> bool {
         self.stop.token.is_cancelled()
+    }
+
+    /// Gives the item's place in work to another item: for a handler that has a queue and threads of its own. The item still
+    /// counts as one in work.
+    pub fn leave_place(&self) {
+        if let Some(place) = self.place.upgrade() {
+            drop(place.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }
 

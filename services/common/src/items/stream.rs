@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use evenkeel_proto::FieldError;
 use tokio::sync::mpsc;
@@ -182,7 +181,6 @@ where
     let taken = Instant::now();
     let given: Result<TraceContext, _> = P::traceparent(&item).parse();
     let trace = given.ok().or_else(TraceContext::current).map_or_else(TraceContext::root, TraceContext::child);
-    let mut context = ItemContext { deadline, queued: Duration::ZERO, trace, stop: stop.clone() };
     let _stop_threads = StopOnDrop(stop.clone());
     let stopping = async {
         tokio::select! {
@@ -201,13 +199,15 @@ where
         P::failed(id.clone(), reason.error(taken.elapsed()).failure())
     };
 
-    let _running = tokio::select! {
+    let permit = tokio::select! {
         biased;
         reason = &mut stopping => return stopped(reason),
-        permit = server.running.acquire() => permit.expect("nobody closes the semaphore"),
+        permit = Arc::clone(&server.running).acquire_owned() => permit.expect("nobody closes the semaphore"),
     };
-    context.queued = taken.elapsed();
-    metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(context.queued);
+    let place = Arc::new(Mutex::new(Some(permit)));
+    let queued = taken.elapsed();
+    let context = ItemContext { deadline, queued, trace, stop: stop.clone(), place: Arc::downgrade(&place) };
+    metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(queued);
     let begun = Instant::now();
     let _in_work = InWork::enter(&server.in_work);
     let span = tracing::debug_span!("item", items = P::NAME, id = %id, trace_id = %trace.trace_id());

@@ -11,7 +11,11 @@ use super::{GuestError, folder, sources};
 const OUTPUT_BYTES: usize = 2000;
 
 pub(super) fn ensure(folder: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
-    let path = folder.join(format!("guest-{}.wasm", &sources::digest()[..16]));
+    let name = format!("guest-{}.wasm", &sources::digest()[..16]);
+    if let Some(path) = folder::image().map(|image| image.join(&name)).filter(|path| folder::is_whole(path)) {
+        return Ok(path);
+    }
+    let path = folder.join(name);
     if folder::is_whole(&path) {
         return Ok(path);
     }

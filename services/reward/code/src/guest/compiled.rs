@@ -7,7 +7,7 @@ use std::path::Path;
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::{GuestError, folder};
+use super::{GuestError, folder, portable};
 
 pub(super) fn load(
     folder: &Path,
@@ -20,7 +20,7 @@ pub(super) fn load(
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     let path = folder.join(format!("guest-{}-{:016x}.cwasm", &content[..16], hasher.finish()));
-    if let Some(component) = open(engine, &path) {
+    if let Some(component) = open(engine, &path).or_else(|| from_image(engine, &content)) {
         return Ok(component);
     }
     let _lock = folder::lock(folder)?;
@@ -28,12 +28,23 @@ pub(super) fn load(
         return Ok(component);
     }
     progress("compiling the guest interpreter for this machine (once, about half a minute)");
+    write(engine, component, &path)?;
+    open(engine, &path).ok_or_else(|| GuestError::Load(format!("{} cannot be read back", path.display())))
+}
+
+/// Compiles a component into a file.
+pub(super) fn write(engine: &Engine, component: &Path, path: &Path) -> Result<(), GuestError> {
     let wasm = fs::read(component).map_err(GuestError::io(component))?;
     let code = engine.precompile_component(&wasm).map_err(|error| GuestError::Load(format!("{error:#}")))?;
     let temporary = path.with_added_extension(format!("{}", std::process::id()));
     fs::write(&temporary, code).map_err(GuestError::io(&temporary))?;
-    folder::finish(&temporary, &path)?;
-    open(engine, &path).ok_or_else(|| GuestError::Load(format!("{} cannot be read back", path.display())))
+    folder::finish(&temporary, path)
+}
+
+/// The form that a container image carries, where it fits this CPU.
+fn from_image(engine: &Engine, content: &str) -> Option<Component> {
+    let image = folder::image()?;
+    open(engine, &image.join(portable::name(content)))
 }
 
 /// The compiled form, where there is a whole one.

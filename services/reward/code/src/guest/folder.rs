@@ -22,6 +22,11 @@ pub fn default_folder() -> Result<PathBuf, GuestError> {
         .ok_or(GuestError::NoFolder)
 }
 
+/// `EVENKEEL_GUEST_IMAGE`, where it is set.
+pub(super) fn image() -> Option<PathBuf> {
+    std::env::var_os("EVENKEEL_GUEST_IMAGE").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
 /// Held while something is made, so that two processes that begin together do not both make it.
 pub(super) fn lock(folder: &Path) -> Result<File, GuestError> {
     fs::create_dir_all(folder).map_err(GuestError::io(folder))?;

@@ -2,11 +2,13 @@
 //! afterwards.
 //!
 //! The folder is `EVENKEEL_GUEST_DIR`, or `evenkeel` in the user's cache folder. Both forms are named by what they were made from, and
-//! lie beside their own hash: a file that was cut short or changed is made again.
+//! lie beside their own hash: a file that was cut short or changed is made again. A folder that is only read, `EVENKEEL_GUEST_IMAGE`, is
+//! looked into first: container images carry the guest there, compiled for any CPU of a level.
 
 mod build;
 mod compiled;
 mod folder;
+mod portable;
 mod sources;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +17,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 pub use folder::default_folder;
+pub use portable::{PORTABLE_CPU, write_portable};
 pub(crate) use sources::hex;
 
 /// Why there is no guest.

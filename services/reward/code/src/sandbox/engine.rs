@@ -23,6 +23,24 @@ const KEEP_RESIDENT: usize = 24 << 20;
 
 /// The engine for so many guests at once. With `fuel` it counts instructions, which makes the guest slower and its limit exact.
 pub(crate) fn engine(guests: usize, fuel: bool) -> Result<Engine> {
+    let engine = Engine::new(&config(guests, fuel))?;
+    tick(&engine)?;
+    Ok(engine)
+}
+
+/// One that only compiles, for any CPU of this level of x86-64, with Linux.
+pub(crate) fn portable_engine(level: &str) -> Result<Engine> {
+    let mut config = config(1, false);
+    config.target("x86_64-unknown-linux-gnu")?;
+    // SAFETY: what is enabled is a set of CPU features. What was compiled with them is refused by wasmtime where the CPU lacks one.
+    #[allow(unsafe_code)]
+    unsafe {
+        config.cranelift_flag_enable(level);
+    }
+    Engine::new(&config)
+}
+
+fn config(guests: usize, fuel: bool) -> Config {
     let mut config = Config::new();
     config
         .cranelift_opt_level(OptLevel::Speed)
@@ -36,9 +54,7 @@ pub(crate) fn engine(guests: usize, fuel: bool) -> Result<Engine> {
         .memory_init_cow(true)
         .memory_guaranteed_dense_image_size(256 << 20)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(guests)));
-    let engine = Engine::new(&config)?;
-    tick(&engine)?;
-    Ok(engine)
+    config
 }
 
 fn pool(guests: usize) -> PoolingAllocationConfig {

@@ -19,7 +19,7 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 
 pub use cancel::Cancel;
 pub(crate) use ending::Ending;
-pub(crate) use engine::{THREAD_STACK, engine};
+pub(crate) use engine::{THREAD_STACK, engine, portable_engine};
 pub(crate) use guest::Budget;
 use guest::Guest;
 

@@ -1,11 +1,15 @@
 //! Settings `reward`: where it listens, how much it takes at once, and how it judges where a task does not say.
 
+mod code;
+
 use evenkeel_common::config::Settings;
 use evenkeel_common::server::ServerConfig;
 use evenkeel_math::{Limits, Profile};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use code::{CodeConfig, LimitsConfig, ModeConfig, SandboxStart};
 
 /// Most threads that judge.
 const MAX_THREADS: usize = 512;
@@ -20,14 +24,18 @@ pub struct RewardConfig {
     pub name: String,
     /// Items of all streams that may wait or be in work; one more is answered OVERLOADED.
     pub max_items: usize,
-    /// Items that are judged at once, each on a thread; 0 takes as many as the machine has.
+    /// Items that are judged at once, each on a thread; 0 takes as many as the machine has. Programs have threads of their own.
     pub threads: usize,
     /// Longest completion that is taken. Not above `server.max_message_bytes`, which a longer one could never pass.
     pub max_completion_bytes: usize,
+    /// Longest gold answer, and longest answer or program that comes extracted.
+    pub max_field_bytes: usize,
     /// Longest answer, canonical form or detail that a verdict repeats; longer ones are cut.
     pub max_text_bytes: usize,
     /// How mathematics is judged.
     pub math: MathConfig,
+    /// How programs are judged.
+    pub code: CodeConfig,
 }
 
 /// How mathematics is judged.
@@ -36,7 +44,7 @@ pub struct RewardConfig {
 pub struct MathConfig {
     /// Rules of tasks that name none.
     pub profile: Profile,
-    /// Longest answer, gold or given, that is read.
+    /// Longest answer that is read: a longer gold answer is a defect of the data, a longer given one is wrong.
     pub max_answer_bytes: usize,
     /// Steps that one check may take where the task does not say.
     pub fuel: u64,
@@ -52,8 +60,10 @@ impl Default for RewardConfig {
             max_items: 4096,
             threads: 0,
             max_completion_bytes: 16 << 20,
+            max_field_bytes: 1 << 20,
             max_text_bytes: 4096,
             math: MathConfig::default(),
+            code: CodeConfig::default(),
         }
     }
 }
@@ -73,10 +83,15 @@ impl RewardConfig {
 
     /// Threads, with the machine's own number in place of 0.
     pub(crate) fn thread_count(&self) -> usize {
-        match self.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
-            threads => threads,
-        }
+        thread_count(self.threads)
+    }
+}
+
+/// The machine's own number in place of 0.
+fn thread_count(threads: usize) -> usize {
+    match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
+        threads => threads,
     }
 }
 
@@ -89,6 +104,7 @@ impl Settings for RewardConfig {
         let least = [
             ("max_items", self.max_items, 1),
             ("max_completion_bytes", self.max_completion_bytes, 1),
+            ("max_field_bytes", self.max_field_bytes, 1),
             ("max_text_bytes", self.max_text_bytes, 16),
             ("math.max_answer_bytes", self.math.max_answer_bytes, 1),
         ];
@@ -112,7 +128,7 @@ impl Settings for RewardConfig {
             let allowed = format!("at least math.fuel, which is {}", self.math.fuel);
             return Err(FieldError::new("math.max_fuel", self.math.max_fuel, allowed));
         }
-        Ok(())
+        self.code.check().map_err(|error| error.within("code"))
     }
 }
 
@@ -165,6 +181,10 @@ mod tests {
         assert_eq!(
             refused(|config| config.math.max_fuel = 1),
             "math.max_fuel is 1, allowed: at least math.fuel, which is 200000"
+        );
+        assert_eq!(
+            refused(|config| config.code.limits.cpu_ms = 90_000),
+            "code.limits.cpu_ms is 90000, allowed: 1 to max_limits.cpu_ms, which is 60000"
         );
         assert_eq!(refused(|config| config.server.listen = "x".into()), "server.listen is \"x\", allowed: HOST:PORT");
         assert_eq!(refused(|config| config.name.clear()), "name is \"\", allowed: a name");

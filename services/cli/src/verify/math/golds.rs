@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use evenkeel_math::{Policy, lint};
 use serde_json::{Value, json};
 
+use super::reader;
 use super::rows::{Fields, golds};
 
 /// Where the text of a task may stand, the first that is there.
@@ -16,7 +17,7 @@ const PROBLEM: &[&str] = &["problem", "question", "prompt"];
 /// Prints a row for each unsound gold answer, and fails where there is one.
 pub(super) fn lint_golds(path: &Path, fields: &Fields, policy: &Policy, output: &mut dyn Write) -> Result<ExitCode> {
     let (mut count, mut unsound) = (0, 0);
-    for (number, line) in super::reader(path, "--lint-golds")?.lines().enumerate() {
+    for (number, line) in reader(path, "--lint-golds")?.lines().enumerate() {
         let place = || format!("{} line {}", path.display(), number + 1);
         let line = line.with_context(place)?;
         if line.trim().is_empty() {

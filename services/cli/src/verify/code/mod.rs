@@ -1,0 +1,100 @@
+//! `evenkeel verify code`.
+
+mod rows;
+mod tally;
+
+use std::collections::VecDeque;
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use evenkeel_proto::v1::code_task::TestsSource;
+use evenkeel_proto::v1::{InvalidReason, Verdict};
+use evenkeel_reward::RewardConfig;
+use tokio::task::JoinHandle;
+
+use super::judges::Judges;
+use super::{reader, writer};
+use crate::arguments::VerifyCodeOptions;
+use rows::{Program, Row, Rules};
+use tally::Tally;
+
+/// Programs that are in work at once: enough for the cores of some workers.
+const IN_WORK: usize = 256;
+
+/// Judges every program of every row and prints a verdict row for each, in their order. A row that cannot be read is named on stderr
+/// and makes the command fail in the end; the others are judged all the same.
+pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
+    let mut output = writer(options.output.as_deref())?;
+    let rules = Rules::of(&options);
+    let judges = Judges::new(&options.endpoint, &RewardConfig::default())?;
+    judges.ready().await?;
+    if let Judges::Here(judge) = &judges {
+        let judge = std::sync::Arc::clone(judge);
+        let prepared = tokio::task::spawn_blocking(move || judge.prepare_sandbox(&|line| eprintln!("{line}"))).await?;
+        prepared.map_err(anyhow::Error::msg)?;
+    }
+    let began = Instant::now();
+    let mut tally = Tally::default();
+    let mut in_work: VecDeque<(Program, JoinHandle<Result<Verdict>>)> = VecDeque::new();
+    for (number, line) in reader(&options.input, "--input")?.lines().enumerate() {
+        let line = line.with_context(|| format!("{} line {}", options.input.display(), number + 1))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let row = match Row::read(&line, number + 1) {
+            Ok(row) => row,
+            Err(error) => {
+                tally.unreadable += 1;
+                eprintln!("{} line {}: {error}", options.input.display(), number + 1);
+                continue;
+            }
+        };
+        for (index, program) in row.programs.into_iter().enumerate() {
+            if in_work.len() == IN_WORK
+                && let Some(oldest) = in_work.pop_front()
+            {
+                finish(oldest, &mut tally, &mut output).await?;
+            }
+            // The tests travel with the first program; the others name them.
+            let tests = if index == 0 { row.question.tests.clone() } else { row.question.named() };
+            let judging = judge(judges.clone(), rules.clone(), program.clone(), tests, row.question.clone());
+            in_work.push_back((program, tokio::spawn(judging)));
+        }
+    }
+    for last in in_work {
+        finish(last, &mut tally, &mut output).await?;
+    }
+    output.flush()?;
+    tally.seconds = began.elapsed().as_secs_f64();
+    eprintln!("{tally}");
+    Ok(if tally.unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Asks for a verdict, and again with the tests where the worker does not have them.
+async fn judge(
+    judges: Judges,
+    rules: Rules,
+    program: Program,
+    tests: TestsSource,
+    question: std::sync::Arc<rows::Question>,
+) -> Result<Verdict> {
+    let verdict = judges.one(rules.item(&program, &question, tests)).await?;
+    if verdict.invalid_reason() != InvalidReason::UnknownTests {
+        return Ok(verdict);
+    }
+    judges.one(rules.item(&program, &question, question.tests.clone())).await
+}
+
+async fn finish(
+    (program, judging): (Program, JoinHandle<Result<Verdict>>),
+    tally: &mut Tally,
+    output: &mut dyn Write,
+) -> Result<()> {
+    let verdict = judging.await.context("judging a program failed")??;
+    tally.count(&program, &verdict);
+    serde_json::to_writer(&mut *output, &tally::verdict_row(&program, &verdict))?;
+    output.write_all(b"\n")?;
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! `evenkeel verify math`.
+
+mod golds;
+mod rows;
+mod tally;
+
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use evenkeel_math::Profile;
+use evenkeel_reward::RewardConfig;
+
+use super::judges::{BATCH, Judges};
+use super::{reader, writer};
+use crate::arguments::VerifyMathOptions;
+use rows::{Fields, Row};
+use tally::Tally;
+
+/// Judges every row and prints a verdict row for each, in their order. A row that cannot be read is named on stderr and makes the
+/// command fail in the end; the others are judged all the same.
+pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
+    let mut output = writer(options.output.as_deref())?;
+    let fields = Fields::with(options.gold_field);
+    if let Some(path) = &options.lint_golds {
+        return golds::lint_golds(path, &fields, &profile(&options.profile)?.policy(), &mut output);
+    }
+    let input = options.input.as_deref().context("--input is missing")?;
+    if options.endpoint.is_empty() {
+        // A service knows its own profiles; here a wrong name is said once.
+        profile(&options.profile)?;
+    }
+    let judges = Judges::new(&options.endpoint, &RewardConfig::default())?;
+    let mut tally = Tally::default();
+    let mut lines = reader(input, "--input")?.lines().enumerate();
+    loop {
+        let (mut rows, mut any) = (Vec::new(), false);
+        for (number, line) in lines.by_ref().take(BATCH) {
+            any = true;
+            let line = line.with_context(|| format!("{} line {}", input.display(), number + 1))?;
+            if line.trim().is_empty() {
+                continue;
+            }
+            match Row::read(&line, number + 1, &fields, &options.profile) {
+                Ok(row) => rows.push(row),
+                Err(error) => {
+                    tally.unreadable += 1;
+                    eprintln!("{} line {}: {error}", input.display(), number + 1);
+                }
+            }
+        }
+        if !any {
+            break;
+        }
+        let began = Instant::now();
+        let items = rows.iter().map(|row| row.item.clone()).collect();
+        let verdicts = judges.batch(items).await?;
+        tally.seconds += began.elapsed().as_secs_f64();
+        for (row, verdict) in rows.iter().zip(&verdicts) {
+            tally.count(row, verdict);
+            serde_json::to_writer(&mut output, &tally::verdict_row(row, verdict))?;
+            output.write_all(b"\n")?;
+        }
+    }
+    output.flush()?;
+    eprintln!("{tally}");
+    Ok(if tally.unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The rules of that name; the default ones where there is none.
+fn profile(name: &str) -> Result<Profile> {
+    if name.is_empty() {
+        return Ok(Profile::default());
+    }
+    name.parse().map_err(|_| anyhow!("--profile is `{name}`, allowed: {}", Profile::names().join(", ")))
+}

@@ -1,0 +1,104 @@
+//! Programs against tests.
+
+mod known;
+mod report;
+mod request;
+mod sandbox;
+
+use std::sync::Arc;
+
+use evenkeel_code::rows::erratum;
+use evenkeel_code::{Cancel, Task};
+use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
+
+use super::CodeWork;
+use crate::settings::{CodeConfig, RewardConfig, SandboxStart};
+use known::KnownTests;
+use sandbox::Sandbox;
+
+/// Judges by `evenkeel-code`.
+pub(super) struct CodeJudge {
+    config: CodeConfig,
+    max_field_bytes: usize,
+    max_text_bytes: usize,
+    sandbox: Sandbox,
+    tests: KnownTests,
+}
+
+impl CodeJudge {
+    pub(super) fn new(config: &RewardConfig) -> Self {
+        Self {
+            config: config.code.clone(),
+            max_field_bytes: config.max_field_bytes,
+            max_text_bytes: config.max_text_bytes,
+            sandbox: Sandbox::new(config),
+            tests: KnownTests::new(&config.code),
+        }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.config.sandbox != SandboxStart::Off
+    }
+
+    pub(super) fn prepare(&self, progress: &dyn Fn(&str)) -> Result<(), String> {
+        if self.is_on() { self.sandbox.pool(progress).map(drop) } else { Ok(()) }
+    }
+
+    pub(super) fn submit(&self, work: CodeWork, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
+        let CodeWork { id, answer, task } = work;
+        let (question, max_text) = (erratum(&task.question_id), self.max_text_bytes);
+        let asked = match self.task(&id, answer, task) {
+            Ok(asked) => asked,
+            Err(verdict) => return done(*verdict),
+        };
+        let pool = match self.sandbox.pool(&|line| tracing::info!("{line}")) {
+            Ok(pool) => pool,
+            // Nothing that another try at this worker would change: what is missing is missing on the machine.
+            Err(missing) => return done(Verdict::invalid(id, InvalidReason::Unimplemented, missing)),
+        };
+        let reply = Reply { id, done: Some(done) };
+        // A full queue drops the reply, which answers.
+        let _ = pool.submit(asked, cancel, move |verdict| {
+            reply.give(|id| report::verdict(id, &verdict, question, max_text));
+        });
+    }
+
+    /// What the pool is asked for.
+    fn task(&self, id: &str, answer: Answer, task: CodeTask) -> Result<Task, Box<Verdict>> {
+        if !self.is_on() {
+            let off = "this worker runs no programs: reward.code.sandbox is off";
+            return Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, off)));
+        }
+        let rules = request::rules(&task, &self.config)
+            .map_err(|error| Box::new(Verdict::refused(id, error.within("code"))))?;
+        let tests = self.tests.of(id, task, self.max_field_bytes)?;
+        let answer = match answer {
+            Answer::Completion(text) => evenkeel_code::Answer::Completion(text),
+            Answer::Extracted(text) => evenkeel_code::Answer::Program(text),
+        };
+        Ok(Task { answer, tests: Arc::clone(&tests), ..rules.over(tests) })
+    }
+}
+
+/// Answers once, whatever becomes of the program: one that the pool does not take or loses is no wrong answer.
+struct Reply<F: FnOnce(Verdict)> {
+    id: String,
+    done: Option<F>,
+}
+
+impl<F: FnOnce(Verdict)> Reply<F> {
+    fn give(mut self, verdict: impl FnOnce(String) -> Verdict) {
+        if let Some(done) = self.done.take() {
+            done(verdict(std::mem::take(&mut self.id)));
+        }
+    }
+}
+
+impl<F: FnOnce(Verdict)> Drop for Reply<F> {
+    fn drop(&mut self) {
+        if let Some(done) = self.done.take() {
+            let id = std::mem::take(&mut self.id);
+            done(Verdict::invalid(id, InvalidReason::Overloaded, "the sandbox takes no more programs"));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! From what the pool found to a verdict of the protocol.
+
+use evenkeel_code::rows::Erratum;
+use evenkeel_code::{Invalid, Outcome as CodeOutcome, Verdict as Found};
+use evenkeel_proto::v1::{CodeReport, InvalidReason, Outcome, Verdict};
+
+/// The verdict under the item's id.
+pub(super) fn verdict(id: String, found: &Found, erratum: Option<Erratum>, max_text_bytes: usize) -> Verdict {
+    let detail = super::super::cut(found.detail.as_str(), max_text_bytes);
+    let judged = match (found.outcome, found.reward) {
+        (CodeOutcome::Invalid(reason), _) => Verdict {
+            detail,
+            reason_code: found.outcome.name().to_owned(),
+            ..Verdict::invalid(id, invalid(reason), "")
+        },
+        (outcome, Some(reward)) => {
+            Verdict { detail, ..Verdict::judged(id, self::outcome(outcome), outcome.name(), reward) }
+        }
+        (_, None) => Verdict::invalid(id, InvalidReason::Internal, "a verdict without a reward"),
+    };
+    let extracted = found.program.as_ref().map(|program| super::super::cut(program.as_str(), max_text_bytes));
+    Verdict { extracted, code: Some(report(found, erratum)), ..judged }
+}
+
+fn report(found: &Found, erratum: Option<Erratum>) -> CodeReport {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let grader = found.grader.clone().unwrap_or_default();
+    CodeReport {
+        passed_tests: count(found.passed_tests),
+        run_tests: count(found.run_tests),
+        total_tests: count(found.total_tests),
+        failing_test: found.failing_test.map(count),
+        stdout_excerpt: found.stdout_excerpt.clone(),
+        stderr_excerpt: found.stderr_excerpt.clone(),
+        cpu_us: u64::try_from(found.cpu.as_micros()).unwrap_or(u64::MAX),
+        peak_memory_bytes: found.peak_memory_bytes,
+        live_code_bench_results: grader.results,
+        live_code_bench_error: grader.error,
+        erratum: erratum.map(|erratum| erratum.text().to_owned()).unwrap_or_default(),
+    }
+}
+
+fn outcome(outcome: CodeOutcome) -> Outcome {
+    match outcome {
+        CodeOutcome::Pass => Outcome::Correct,
+        CodeOutcome::WrongAnswer => Outcome::WrongAnswer,
+        CodeOutcome::RuntimeError => Outcome::RuntimeError,
+        CodeOutcome::CompileError => Outcome::CompileError,
+        CodeOutcome::TimeLimit => Outcome::TimeLimit,
+        CodeOutcome::MemoryLimit => Outcome::MemoryLimit,
+        CodeOutcome::OutputLimit => Outcome::OutputLimit,
+        CodeOutcome::NoCode => Outcome::NoAnswer,
+        CodeOutcome::Invalid(_) => Outcome::Invalid,
+    }
+}
+
+fn invalid(reason: Invalid) -> InvalidReason {
+    match reason {
+        Invalid::BadTests => InvalidReason::BadTests,
+        // Too busy a machine for this program: another one, or a later hour, may have the time.
+        Invalid::Starved => InvalidReason::Overloaded,
+        Invalid::Cancelled => InvalidReason::Cancelled,
+        Invalid::Internal => InvalidReason::Internal,
+    }
+}

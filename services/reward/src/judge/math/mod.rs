@@ -1,0 +1,72 @@
+//! Mathematical answers.
+
+mod rules;
+
+use std::borrow::Cow;
+
+use evenkeel_math::{BadGold, Gold, Outcome as MathOutcome, Submission};
+use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, verify_item::Answer};
+
+use super::MathWork;
+use crate::settings::{MathConfig, RewardConfig};
+
+/// Judges by `evenkeel-math`.
+pub(super) struct MathJudge {
+    config: MathConfig,
+    max_text_bytes: usize,
+}
+
+impl MathJudge {
+    pub(super) fn new(config: &RewardConfig) -> Self {
+        Self { config: config.math.clone(), max_text_bytes: config.max_text_bytes }
+    }
+
+    pub(super) fn verdict(&self, MathWork { id, answer, task }: MathWork) -> Verdict {
+        let policy = match rules::policy(&task, &self.config) {
+            Ok(policy) => policy,
+            Err(error) => return Verdict::refused(id, error.within("math")),
+        };
+        let gold = match Gold::read(&task.gold, &policy) {
+            Ok(gold) => gold,
+            Err(error) => return bad_gold(id, &error),
+        };
+        let submission = match &answer {
+            Answer::Completion(text) => Submission::Completion(text),
+            Answer::Extracted(text) => Submission::Extracted(text),
+        };
+        let found = gold.check(submission, &policy);
+        let outcome = match found.outcome() {
+            MathOutcome::Equal => Outcome::Correct,
+            MathOutcome::NotEqual => Outcome::Incorrect,
+            MathOutcome::Undecided => Outcome::Undecided,
+            MathOutcome::NoAnswer => Outcome::NoAnswer,
+            // Gold answers that cannot be read were answered above; should one come from here, it is no wrong answer either.
+            MathOutcome::BadGold => {
+                return Verdict {
+                    reason_code: found.reason.code().to_owned(),
+                    ..Verdict::invalid(id, InvalidReason::BadGold, found.reason.code())
+                };
+            }
+        };
+        let reward = if outcome == Outcome::Correct { 1.0 } else { 0.0 };
+        let detail = match outcome {
+            Outcome::Correct => String::new(),
+            _ => self.cut(format!("the gold answer is {}", gold.value())),
+        };
+        Verdict {
+            detail,
+            canonical: found.canonical().map(|text| self.cut(text)),
+            extracted: found.extracted.as_ref().map(|text| self.cut(Cow::as_ref(text))),
+            ..Verdict::judged(id, outcome, found.reason.code(), reward)
+        }
+    }
+
+    fn cut(&self, text: impl Into<String> + AsRef<str>) -> String {
+        super::cut(text, self.max_text_bytes)
+    }
+}
+
+fn bad_gold(id: String, error: &BadGold) -> Verdict {
+    let invalid = Verdict::invalid(id, InvalidReason::BadGold, error.to_string());
+    Verdict { reason_code: error.reason().code().to_owned(), ..invalid }
+}

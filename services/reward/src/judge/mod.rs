@@ -1,0 +1,168 @@
+//! The verdict on one item: the same item has the same verdict on every worker.
+
+mod code;
+mod math;
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{
+    CodeTask, FieldViolation, InvalidReason, MathTask, Verdict, VerifyItem, verify_item::Answer, verify_item::Task,
+};
+
+use crate::settings::RewardConfig;
+use code::CodeJudge;
+use math::MathJudge;
+
+pub use evenkeel_code::Cancel;
+
+/// Gives verdicts. Useful without a server, too.
+pub struct Judge {
+    worker: String,
+    max_completion_bytes: usize,
+    max_field_bytes: usize,
+    math: MathJudge,
+    code: CodeJudge,
+}
+
+/// An item that has what every item needs, by what it takes to judge it.
+pub enum Work {
+    /// CPU time in proportion to the length of the item, and nothing else: [`Judge::math`].
+    Math(MathWork),
+    /// A program to run: [`Judge::code`].
+    Code(CodeWork),
+}
+
+/// A mathematical answer to judge.
+pub struct MathWork {
+    id: String,
+    answer: Answer,
+    task: MathTask,
+}
+
+/// A program to judge.
+pub struct CodeWork {
+    id: String,
+    answer: Answer,
+    task: CodeTask,
+}
+
+impl Judge {
+    /// With the settings of a worker, which must have been checked.
+    pub fn new(config: &RewardConfig) -> Self {
+        Self {
+            worker: config.name.clone(),
+            max_completion_bytes: config.max_completion_bytes,
+            max_field_bytes: config.max_field_bytes,
+            math: MathJudge::new(config),
+            code: CodeJudge::new(config),
+        }
+    }
+
+    /// Makes the sandbox for programs ready, which takes a minute where the machine has never had it. `progress` is told of every
+    /// step that takes long. Nothing happens where it is ready, or turned off.
+    ///
+    /// # Errors
+    /// Says what is missing on this machine.
+    pub fn prepare_sandbox(&self, progress: &dyn Fn(&str)) -> Result<(), String> {
+        self.code.prepare(progress)
+    }
+
+    /// Whether programs are judged, as the settings have it.
+    pub fn judges_code(&self) -> bool {
+        self.code.is_on()
+    }
+
+    /// Looks at what every item needs.
+    ///
+    /// # Errors
+    /// The verdict on an item that lacks it.
+    pub fn accept(&self, item: VerifyItem) -> Result<Work, Box<Verdict>> {
+        self.sorted(item).map_err(|verdict| Box::new(self.signed(verdict)))
+    }
+
+    fn sorted(&self, item: VerifyItem) -> Result<Work, Verdict> {
+        let VerifyItem { id, answer, task, .. } = item;
+        let Some(answer) = answer else {
+            return Err(Verdict::refused(id, FieldError::missing("answer", "completion or extracted")));
+        };
+        let (field, text, max) = match &answer {
+            Answer::Completion(text) => ("completion", text, self.max_completion_bytes),
+            Answer::Extracted(text) => ("extracted", text, self.max_field_bytes),
+        };
+        fits(&id, field, text.len(), max)?;
+        match task {
+            None => Err(Verdict::refused(id, FieldError::missing("task", "math or code"))),
+            Some(Task::Math(task)) => {
+                fits(&id, "math.gold", task.gold.len(), self.max_field_bytes)?;
+                Ok(Work::Math(MathWork { id, answer, task }))
+            }
+            Some(Task::Code(task)) => Ok(Work::Code(CodeWork { id, answer, task })),
+        }
+    }
+
+    /// The verdict on a mathematical answer. It reads no clock and keeps no state.
+    pub fn math(&self, work: MathWork) -> Verdict {
+        self.signed(self.math.verdict(work))
+    }
+
+    /// Gives a program to the sandbox, which is made ready first where it is not; that blocks. `done` is called once with the
+    /// verdict, here or on a thread of the sandbox; it must not block. Cancelling ends the program at once.
+    pub fn code(&self, work: CodeWork, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
+        let worker = self.worker.clone();
+        self.code.submit(work, cancel, move |verdict| done(Verdict { worker, ..verdict }));
+    }
+
+    /// The verdict on one item; waits for it.
+    pub fn verdict(&self, item: VerifyItem) -> Verdict {
+        match self.accept(item) {
+            Err(verdict) => *verdict,
+            Ok(Work::Math(work)) => self.math(work),
+            Ok(Work::Code(work)) => {
+                let id = work.id.clone();
+                let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+                self.code(work, Cancel::new(), move |verdict| {
+                    // The receiver waits below.
+                    let _ = sender.send(verdict);
+                });
+                let lost = || self.signed(Verdict::invalid(id, InvalidReason::Internal, "the sandbox gave no verdict"));
+                receiver.recv().unwrap_or_else(|_| lost())
+            }
+        }
+    }
+
+    fn signed(&self, verdict: Verdict) -> Verdict {
+        Verdict { worker: self.worker.clone(), ..verdict }
+    }
+}
+
+/// INVALID where a field is longer than this worker takes. The text itself is not repeated.
+fn fits(id: &str, field: &str, length: usize, max: usize) -> Result<(), Verdict> {
+    if length <= max {
+        return Ok(());
+    }
+    let error = FieldError::new(field, format_args!("{length} bytes"), format!("at most {max} bytes"));
+    let invalid = Verdict::invalid(id, InvalidReason::TooLarge, error.to_string());
+    Err(Verdict { violations: vec![FieldViolation::from(error)], ..invalid })
+}
+
+/// A text that fits into a verdict.
+fn cut(text: impl Into<String> + AsRef<str>, max_bytes: usize) -> String {
+    const ELLIPSIS: char = '…';
+    if text.as_ref().len() <= max_bytes {
+        return text.into();
+    }
+    let end = text.as_ref().floor_char_boundary(max_bytes - ELLIPSIS.len_utf8());
+    let mut cut = text.as_ref()[..end].to_owned();
+    cut.push(ELLIPSIS);
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        assert_eq!(cut("short", 16), "short");
+        assert_eq!(cut("ä".repeat(100), 16), format!("{}…", "ä".repeat(6)));
+    }
+}

@@ -1,0 +1,150 @@
+//! Settings `reward.code`: the sandbox, and what a program may use.
+
+use std::path::PathBuf;
+
+use evenkeel_code::rows::MAX_PRIVATE_BYTES;
+use evenkeel_code::{Limits, Mode};
+use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::MAX_THREADS;
+
+/// How programs are judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CodeConfig {
+    /// When the sandbox is made ready.
+    pub sandbox: SandboxStart,
+    /// Where the interpreter lies or is put [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
+    pub guest_dir: Option<PathBuf>,
+    /// Threads that run programs, beside those that judge mathematics; 0 takes as many as the machine has.
+    pub threads: usize,
+    /// Rules of tasks that name none.
+    pub mode: ModeConfig,
+    /// What one test may use where the task does not say.
+    pub limits: LimitsConfig,
+    /// What a task may ask for.
+    pub max_limits: LimitsConfig,
+    /// Count instructions instead of time where the task does not say.
+    pub deterministic: bool,
+    /// Most bytes that the private tests of one LiveCodeBench row may inflate to.
+    pub max_private_bytes: usize,
+    /// Bytes of tests that are kept for tasks that name them by their digest.
+    pub tests_cache_bytes: u64,
+}
+
+/// When the sandbox is made ready.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SandboxStart {
+    /// When the first program comes.
+    #[default]
+    OnFirstUse,
+    /// Before anything is served; what is missing is then an error of the start.
+    AtStart,
+    /// Never: programs are answered UNIMPLEMENTED.
+    Off,
+}
+
+/// Which rules a program is run under.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModeConfig {
+    /// As a process of its own would run.
+    #[default]
+    Strict,
+    /// As LiveCodeBench's grader judges, oddities included and holes closed.
+    Livecodebench,
+}
+
+impl From<ModeConfig> for Mode {
+    fn from(mode: ModeConfig) -> Self {
+        match mode {
+            ModeConfig::Strict => Self::Strict,
+            ModeConfig::Livecodebench => Self::LiveCodeBench,
+        }
+    }
+}
+
+/// What one test may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// CPU time, milliseconds.
+    pub cpu_ms: u64,
+    /// Wall time, milliseconds: a backstop, after which there is no verdict.
+    pub wall_ms: u64,
+    /// Memory above the interpreter's own.
+    pub memory_bytes: u64,
+    /// Standard output and standard error together.
+    pub output_bytes: u64,
+    /// Length of the program.
+    pub source_bytes: u64,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        let Limits { cpu, wall, memory_bytes, output_bytes, source_bytes, .. } = Limits::default();
+        let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        Self { cpu_ms: ms(cpu), wall_ms: ms(wall), memory_bytes, output_bytes, source_bytes }
+    }
+}
+
+impl LimitsConfig {
+    /// What the largest worker takes: the interpreter has addresses of 32 bits.
+    const MOST: Self =
+        Self { cpu_ms: 60_000, wall_ms: 600_000, memory_bytes: 3 << 30, output_bytes: 64 << 20, source_bytes: 1 << 20 };
+}
+
+impl Default for CodeConfig {
+    fn default() -> Self {
+        Self {
+            sandbox: SandboxStart::default(),
+            guest_dir: None,
+            threads: 0,
+            mode: ModeConfig::default(),
+            limits: LimitsConfig::default(),
+            max_limits: LimitsConfig::MOST,
+            deterministic: false,
+            max_private_bytes: MAX_PRIVATE_BYTES,
+            tests_cache_bytes: 1 << 30,
+        }
+    }
+}
+
+impl CodeConfig {
+    /// Threads, with the machine's own number in place of 0.
+    pub(crate) fn thread_count(&self) -> usize {
+        super::thread_count(self.threads)
+    }
+
+    pub(super) fn check(&self) -> Result<(), FieldError> {
+        if self.threads > MAX_THREADS {
+            let allowed = format!("0 (as many as the machine has) to {MAX_THREADS}");
+            return Err(FieldError::new("threads", self.threads, allowed));
+        }
+        let (limits, most) = (&self.limits, &self.max_limits);
+        for (field, value, most) in [
+            ("cpu_ms", limits.cpu_ms, most.cpu_ms),
+            ("wall_ms", limits.wall_ms, most.wall_ms),
+            ("memory_bytes", limits.memory_bytes, most.memory_bytes),
+            ("output_bytes", limits.output_bytes, most.output_bytes),
+            ("source_bytes", limits.source_bytes, most.source_bytes),
+        ] {
+            if value == 0 || value > most {
+                let allowed = format!("1 to max_limits.{field}, which is {most}");
+                return Err(FieldError::new(format!("limits.{field}"), value, allowed));
+            }
+        }
+        if most.memory_bytes > LimitsConfig::MOST.memory_bytes {
+            let allowed =
+                format!("at most {}: the interpreter has addresses of 32 bits", LimitsConfig::MOST.memory_bytes);
+            return Err(FieldError::new("max_limits.memory_bytes", most.memory_bytes, allowed));
+        }
+        if self.max_private_bytes == 0 {
+            return Err(FieldError::new("max_private_bytes", 0, "at least 1"));
+        }
+        Ok(())
+    }
+}
