@@ -5,3 +5,4 @@ mod refusals;
 mod runs;
 mod support;
 mod verify;
+mod verify_code;

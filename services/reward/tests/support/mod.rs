@@ -20,13 +20,22 @@ use tonic::{Status, Streaming};
 /// Runs a test that may not take longer than any test should. All judging of its runtime happens on one thread, which
 /// [`Occupied`] can take away.
 pub(crate) fn bounded<F: Future>(test: F) -> F::Output {
+    within(Duration::from_secs(60), test)
+}
+
+/// For tests that run programs: the first on a machine builds the interpreter.
+pub(crate) fn with_sandbox<F: Future>(test: F) -> F::Output {
+    within(Duration::from_secs(600), test)
+}
+
+fn within<F: Future>(limit: Duration, test: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .max_blocking_threads(1)
         .enable_all()
         .build()
         .unwrap();
-    let output = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await });
+    let output = runtime.block_on(async { tokio::time::timeout(limit, test).await });
     runtime.shutdown_background();
     output.expect("the test ends in time")
 }

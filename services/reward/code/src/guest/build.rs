@@ -1,4 +1,4 @@
-//! Builds the guest's component: a virtual environment, componentize-py by its hash, and the sources of this crate.
+//! Builds the guest's component: componentize-py by its hash, in a folder of its own, and the sources of this crate.
 
 use std::ffi::OsString;
 use std::fs;
@@ -42,9 +42,9 @@ fn build(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
     }
     write(&wit.join(sources::WIT.0), sources::WIT.1)?;
 
-    let python = environment(work)?;
+    let python = python_with_pip(work)?;
     progress(&format!("installing {}", sources::COMPONENTIZER));
-    install(&python, work)?;
+    let packages = install(&python, work)?;
     progress("building the component");
     let component = work.join("guest.wasm");
     let arguments: [OsString; 4] =
@@ -52,6 +52,7 @@ fn build(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
     let output = Command::new(&python)
         .env_remove("VIRTUAL_ENV")
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PYTHONPATH", packages)
         .args(arguments)
         .output()
         .map_err(GuestError::io(&python))?;
@@ -61,30 +62,33 @@ fn build(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
     Ok(component)
 }
 
-/// A virtual environment; the path of its Python.
-fn environment(work: &Path) -> Result<PathBuf, GuestError> {
+/// A Python that has pip: the machine's own, or that of a virtual environment.
+fn python_with_pip(work: &Path) -> Result<PathBuf, GuestError> {
     let python = std::env::var("EVENKEEL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let no_python = |problem: String| GuestError::NoPython { command: python.clone(), problem };
-    let version = Command::new(&python)
-        .args(["-c", "import sys; print(sys.version_info >= (3, 9))"])
-        .output()
-        .map_err(|error| no_python(format!("cannot be run ({error})")))?;
+    let run = |arguments: &[&str]| {
+        let output = Command::new(&python).args(arguments).output();
+        output.map_err(|error| no_python(format!("cannot be run ({error})")))
+    };
+    let version = run(&["-c", "import sys; print(sys.version_info >= (3, 9))"])?;
     if !version.status.success() || String::from_utf8_lossy(&version.stdout).trim() != "True" {
         return Err(no_python("is older".to_owned()));
     }
+    if run(&["-m", "pip", "--version"])?.status.success() {
+        return Ok(python.into());
+    }
+    // Python carries a pip for new environments, which some distributions pack apart.
     let folder = work.join("venv");
-    let output = Command::new(&python)
-        .args(["-m", "venv", "--clear"])
-        .arg(&folder)
-        .output()
-        .map_err(|error| no_python(format!("cannot be run ({error})")))?;
-    if !output.status.success() {
-        return Err(GuestError::NoVenv(said(&output)));
+    let made = run(&["-m", "venv", "--clear", &folder.to_string_lossy()])?;
+    if !made.status.success() {
+        return Err(GuestError::NoPip(said(&made)));
     }
     Ok(folder.join("bin").join("python"))
 }
 
-fn install(python: &Path, work: &Path) -> Result<(), GuestError> {
+/// Installs the builder; the folder that it is then imported from.
+fn install(python: &Path, work: &Path) -> Result<PathBuf, GuestError> {
+    let packages = work.join("packages");
     let hashes: String = sources::WHEELS.iter().map(|wheel| format!(" --hash=sha256:{wheel}")).collect();
     let requirements = work.join("requirements.txt");
     write(&requirements, &format!("{}{hashes}\n", sources::COMPONENTIZER))?;
@@ -98,13 +102,12 @@ fn install(python: &Path, work: &Path) -> Result<(), GuestError> {
             "--no-deps",
             "--only-binary=:all:",
             "--require-hashes",
-            "-r",
         ])
-        .arg(&requirements)
+        .args([OsString::from("--target"), packages.clone().into(), "-r".into(), requirements.into()])
         .output()
         .map_err(GuestError::io(python))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(packages);
     }
     Err(GuestError::NoComponentizer { wheel: sources::COMPONENTIZER.to_owned(), problem: said(&output) })
 }

@@ -33,9 +33,9 @@ pub enum GuestError {
         /// What happened.
         problem: String,
     },
-    /// Python is there, but cannot make a virtual environment.
-    #[error("the guest has to be built once, which needs Python's venv and pip modules (on Debian: python3-venv): {0}")]
-    NoVenv(String),
+    /// Python is there, but has no pip and cannot make an environment with one.
+    #[error("the guest has to be built once, which needs Python's pip (on Debian: python3-pip or python3-venv): {0}")]
+    NoPip(String),
     /// componentize-py could not be installed.
     #[error("the guest has to be built once, which needs {wheel} from the Python package index: {problem}")]
     NoComponentizer {

@@ -59,8 +59,9 @@ fn defeat(name: &str, attack: &str, tests: &Arc<Tests>) {
         let (verdict, beside) = (&verdicts[0], &verdicts[1]);
         assert!(!verdict.passed(), "{name} passes in the mode {mode:?}");
         assert!(!matches!(verdict.outcome, Outcome::Invalid(_)), "{name} has no verdict: {}", verdict.detail);
-        // Each of the two tests has the limit for itself, and in the grader's mode loading has it too.
-        assert!(verdict.cpu <= 3 * (CPU + GRACE), "{name} worked for {:?}", verdict.cpu);
+        // It ends with its first test, before which in the grader's mode it is loaded, under a limit of its own.
+        let runs = if mode == Mode::Strict { 1 } else { 2 };
+        assert!(verdict.cpu <= runs * (CPU + GRACE), "{name} worked for {:?}", verdict.cpu);
         assert!(began.elapsed() < Duration::from_secs(30), "{name} took {:?}", began.elapsed());
         assert!(beside.passed(), "{name} changed the verdict beside it: {:?} {}", beside.outcome, beside.detail);
         for verdict in after {

@@ -1,0 +1,236 @@
+//! Programs, as a client of the service sees them judged.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use evenkeel_proto::v1::code_task::TestsSource;
+use evenkeel_proto::v1::verify_item::{Answer, Task};
+use evenkeel_proto::v1::{
+    CancelItem, CodeLimits, CodeMode, CodeReward, CodeTask, CodeTest, CodeTestKind, CodeTests, InvalidReason,
+    LiveCodeBenchCases, Outcome, Verdict, VerifyItem,
+};
+use evenkeel_reward::{CodeConfig, RewardConfig, SandboxStart, bind};
+use sha2::{Digest, Sha256};
+use support::{Stream, Worker, item, with_sandbox};
+
+const RIGHT: &str = "Here it is.\n```python\nprint(int(input()) * 2)\n```";
+
+fn tests(pairs: &[(&str, &str)]) -> TestsSource {
+    let kind = CodeTestKind::Stdin.into();
+    let test = |&(input, output): &(&str, &str)| CodeTest { kind, input: input.into(), output: output.into() };
+    TestsSource::Tests(CodeTests { tests: pairs.iter().map(test).collect(), function_name: String::new() })
+}
+
+fn doubles() -> CodeTask {
+    CodeTask { tests_source: Some(tests(&[("1", "2"), ("4", "8")])), ..CodeTask::default() }
+}
+
+fn program(id: &str, completion: &str, task: CodeTask) -> VerifyItem {
+    let answer = Some(Answer::Completion(completion.into()));
+    VerifyItem { id: id.into(), answer, task: Some(Task::Code(task)), ..VerifyItem::default() }
+}
+
+/// A program alone, taken as it is.
+fn bare(id: &str, code: &str, task: CodeTask) -> VerifyItem {
+    VerifyItem { answer: Some(Answer::Extracted(code.into())), ..program(id, "", task) }
+}
+
+fn said(verdict: &Verdict) -> (Outcome, &str, Option<f64>) {
+    (verdict.outcome(), verdict.reason_code.as_str(), verdict.reward)
+}
+
+#[test]
+fn a_program_that_passes_every_test_earns_its_reward() {
+    with_sandbox(async {
+        let worker = Worker::start().await;
+        let verdict = worker.one(program("a", RIGHT, doubles())).await;
+        assert_eq!(said(&verdict), (Outcome::Correct, "pass", Some(1.0)), "{}", verdict.detail);
+        assert_eq!((verdict.id.as_str(), verdict.worker.as_str()), ("a", "reward"));
+        assert_eq!(verdict.extracted.as_deref(), Some("print(int(input()) * 2)\n"));
+        let report = verdict.code.as_ref().unwrap();
+        assert_eq!((report.passed_tests, report.run_tests, report.total_tests, report.failing_test), (2, 2, 2, None));
+        assert!(report.cpu_us > 0);
+        assert_eq!(verdict.check(), Ok(()));
+        let status = worker.status().await;
+        assert!(status.code);
+        assert_eq!(status.verdicts.get("correct"), Some(&1));
+    });
+}
+
+#[test]
+fn what_goes_wrong_in_a_program_is_told_apart() {
+    with_sandbox(async {
+        let worker = Worker::start().await;
+        let limits = CodeLimits {
+            cpu_ms: Some(300),
+            memory_bytes: Some(64 << 20),
+            output_bytes: Some(1000),
+            ..CodeLimits::default()
+        };
+        let limited = CodeTask { limits: Some(limits), ..doubles() };
+        for (code, outcome) in [
+            ("print(3)", Outcome::WrongAnswer),
+            ("1 / 0", Outcome::RuntimeError),
+            ("def f(:", Outcome::CompileError),
+            ("while True: pass", Outcome::TimeLimit),
+            ("x = bytearray(100 << 20)", Outcome::MemoryLimit),
+            ("print('x' * 2000)", Outcome::OutputLimit),
+        ] {
+            let verdict = worker.one(bare("a", code, limited.clone())).await;
+            assert_eq!((verdict.outcome(), verdict.reward), (outcome, Some(0.0)), "{code}: {}", verdict.detail);
+            assert_eq!(verdict.code.as_ref().unwrap().failing_test, Some(0), "{code}");
+            assert_eq!(verdict.check(), Ok(()));
+        }
+        let none = worker.one(program("a", "I do not know.", doubles())).await;
+        assert_eq!(said(&none), (Outcome::NoAnswer, "no_code", Some(0.0)));
+        let error = worker.one(bare("a", "raise ValueError('no')", doubles())).await;
+        assert_eq!(error.detail, "ValueError: no");
+        assert!(error.code.unwrap().stderr_excerpt.contains("line 1"));
+    });
+}
+
+#[test]
+fn a_task_chooses_mode_and_reward() {
+    with_sandbox(async {
+        let worker = Worker::start().await;
+        let task = CodeTask { tests_source: Some(tests(&[("1", "2"), ("2", "5"), ("4", "8")])), ..CodeTask::default() };
+        let fraction = CodeTask { reward: CodeReward::PassedFraction.into(), ..task.clone() };
+        let verdict = worker.one(program("a", RIGHT, fraction)).await;
+        assert_eq!(said(&verdict), (Outcome::WrongAnswer, "wrong_answer", Some(2.0 / 3.0)));
+        let graded = CodeTask { mode: CodeMode::LiveCodeBench.into(), question_id: "abc311_c".into(), ..task };
+        let report = worker.one(program("a", RIGHT, graded)).await.code.unwrap();
+        assert_eq!((report.live_code_bench_results, report.live_code_bench_error), (vec![1, -2], Some(-2)));
+        assert_eq!(report.erratum, "erratum: several answers are right, the tests know one");
+    });
+}
+
+#[test]
+fn tests_are_sent_once_and_named_afterwards() {
+    with_sandbox(async {
+        let worker = Worker::start().await;
+        let (input, output) = ("[1, 2]", "3");
+        let cases = LiveCodeBenchCases {
+            public_test_cases: format!(r#"[{{"input": "{input}", "output": "{output}", "testtype": "functional"}}]"#),
+            private_test_cases: "[]".into(),
+            metadata: r#"{"func_name": "total"}"#.into(),
+        };
+        let test = CodeTest { kind: CodeTestKind::Functional.into(), input: input.into(), output: output.into() };
+        let named = digest(&CodeTests { tests: vec![test], function_name: "total".into() });
+        let code = "class Solution:\n    def total(self, a: List[int]) -> int:\n        return sum(a)";
+        let row = CodeTask { tests_source: Some(TestsSource::LiveCodeBench(cases)), ..CodeTask::default() };
+        let named = CodeTask { tests_source: Some(TestsSource::TestsDigest(named)), ..CodeTask::default() };
+        let unknown = worker.one(bare("a", code, named.clone())).await;
+        assert_eq!((unknown.outcome(), unknown.invalid_reason()), (Outcome::Invalid, InvalidReason::UnknownTests));
+        assert_eq!(worker.one(bare("b", code, row)).await.outcome(), Outcome::Correct);
+        assert_eq!(worker.one(bare("c", code, named)).await.outcome(), Outcome::Correct);
+    });
+}
+
+/// The name of tests, as a client makes it from the protocol.
+fn digest(tests: &CodeTests) -> String {
+    let mut hash = Sha256::new();
+    tests.write_digest_input(|piece| hash.update(piece));
+    format!("sha256:{:x}", hash.finalize())
+}
+
+#[test]
+fn a_program_that_is_taken_back_frees_its_thread() {
+    with_sandbox(async {
+        let code = CodeConfig { threads: 1, ..CodeConfig::default() };
+        let worker = Worker::with(RewardConfig { code, ..RewardConfig::default() }).await;
+        worker.one(program("warm", RIGHT, doubles())).await;
+        let limits = CodeLimits { cpu_ms: Some(60_000), ..CodeLimits::default() };
+        let mut stream = Stream::open(&worker).await;
+        let endless = bare("endless", "while True: pass", CodeTask { limits: Some(limits), ..doubles() });
+        stream.send(endless.clone()).await;
+        worker.running(1).await;
+        let began = Instant::now();
+        stream.send(CancelItem::new("endless")).await;
+        assert_eq!(stream.verdict().await.invalid_reason(), InvalidReason::Cancelled);
+        assert_eq!(worker.one(program("next", RIGHT, doubles())).await.outcome(), Outcome::Correct);
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        // A call that ends takes everything back that it asked for.
+        stream.send(endless).await;
+        worker.running(1).await;
+        drop(stream);
+        assert_eq!(worker.one(program("last", RIGHT, doubles())).await.outcome(), Outcome::Correct);
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    });
+}
+
+#[test]
+fn programs_wait_in_the_sandbox_and_hold_up_no_answer_of_mathematics() {
+    with_sandbox(async {
+        let code = CodeConfig { threads: 1, ..CodeConfig::default() };
+        let worker = Worker::with(RewardConfig { threads: 1, code, ..RewardConfig::default() }).await;
+        worker.one(program("warm", RIGHT, doubles())).await;
+        let limits = CodeLimits { cpu_ms: Some(2000), ..CodeLimits::default() };
+        let mut stream = Stream::open(&worker).await;
+        for index in 0..3 {
+            let task = CodeTask { limits: Some(limits), ..doubles() };
+            stream.send(bare(&format!("endless {index}"), "while True: pass", task)).await;
+        }
+        stream.send(item("mathematics", "7", "\\boxed{7}")).await;
+        let first = stream.verdict().await;
+        assert_eq!((first.id.as_str(), first.outcome()), ("mathematics", Outcome::Correct));
+    });
+}
+
+#[test]
+fn what_is_no_task_is_refused_by_field_and_stops_no_other() {
+    with_sandbox(async {
+        let worker = Worker::start().await;
+        let mut stream = Stream::open(&worker).await;
+        let limits = CodeLimits { cpu_ms: Some(0), ..CodeLimits::default() };
+        let rows = |private: &str| {
+            let cases = LiveCodeBenchCases { private_test_cases: private.into(), ..LiveCodeBenchCases::default() };
+            let public_test_cases = "[]".to_owned();
+            let cases = LiveCodeBenchCases { public_test_cases, ..cases };
+            CodeTask { tests_source: Some(TestsSource::LiveCodeBench(cases)), ..CodeTask::default() }
+        };
+        let broken = [
+            (CodeTask::default(), "code.tests_source is absent, allowed: tests, live_code_bench or tests_digest"),
+            (CodeTask { mode: 7, ..doubles() }, "code.mode is 7, allowed: a value of CodeMode"),
+            (CodeTask { limits: Some(limits), ..doubles() }, "code.limits.cpu_ms is 0, allowed: 1 to 60000"),
+            (CodeTask { tests_source: Some(tests(&[])), ..CodeTask::default() }, "code.tests: no tests"),
+            (rows("[]"), "code.live_code_bench: public_test_cases: no tests"),
+            // The pickle of os.system.
+            (rows("eJxrYJmqwAAGPYmlJRn5RVM8VSdPYMitLCzPL+IHAGzVCKQ="), "code.live_code_bench: private_test_cases: "),
+        ];
+        for (task, _) in &broken {
+            stream.send(program("broken", RIGHT, task.clone())).await;
+            let verdict = stream.verdict().await;
+            let reason = verdict.invalid_reason();
+            assert!(matches!(reason, InvalidReason::BadRequest | InvalidReason::BadTests), "{reason:?}");
+            assert_eq!((verdict.outcome(), verdict.reward), (Outcome::Invalid, None));
+            let expected = broken.iter().find(|(other, _)| other == task).unwrap().1;
+            assert!(verdict.detail.starts_with(expected), "{}", verdict.detail);
+        }
+        stream.send(program("good", RIGHT, doubles())).await;
+        assert_eq!(stream.verdict().await.outcome(), Outcome::Correct);
+    });
+}
+
+#[test]
+fn a_worker_without_a_sandbox_says_so_and_what_is_missing() {
+    with_sandbox(async {
+        let code = CodeConfig { sandbox: SandboxStart::Off, ..CodeConfig::default() };
+        let worker = Worker::with(RewardConfig { code, ..RewardConfig::default() }).await;
+        let verdict = worker.one(program("a", RIGHT, doubles())).await;
+        assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Unimplemented));
+        assert_eq!(verdict.detail, "this worker runs no programs: reward.code.sandbox is off");
+        assert!(!worker.status().await.code);
+
+        let nowhere = CodeConfig { guest_dir: Some("/proc/nowhere".into()), ..CodeConfig::default() };
+        let worker = Worker::with(RewardConfig { code: nowhere.clone(), ..RewardConfig::default() }).await;
+        let verdict = worker.one(program("a", RIGHT, doubles())).await;
+        assert_eq!(verdict.invalid_reason(), InvalidReason::Unimplemented);
+        assert!(verdict.detail.contains("/proc/nowhere"), "{}", verdict.detail);
+        let at_start = CodeConfig { sandbox: SandboxStart::AtStart, ..nowhere };
+        let refused = bind(RewardConfig { code: at_start, ..RewardConfig::default() }).await;
+        let error = refused.err().unwrap().to_string();
+        assert!(error.starts_with("reward.code: ") && error.contains("/proc/nowhere"), "{error}");
+    });
+}
