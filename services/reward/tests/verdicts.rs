@@ -3,7 +3,7 @@
 
 mod support;
 
-use evenkeel_proto::v1::verify_item::{Answer, Task};
+use evenkeel_proto::v1::verify_item::Answer;
 use evenkeel_proto::v1::{
     AnswerMarker, DecimalRule, InvalidReason, MathSettings, MathTask, Outcome, Verdict, VerifyItem, VerifyOneRequest,
 };

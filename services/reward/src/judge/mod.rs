@@ -76,13 +76,13 @@ impl Judge {
     /// # Errors
     /// The verdict on an item that lacks it.
     pub fn accept(&self, item: VerifyItem) -> Result<Work, Box<Verdict>> {
-        self.sorted(item).map_err(|verdict| Box::new(self.signed(verdict)))
+        self.sorted(item).map_err(|verdict| Box::new(self.signed(*verdict)))
     }
 
-    fn sorted(&self, item: VerifyItem) -> Result<Work, Verdict> {
+    fn sorted(&self, item: VerifyItem) -> Result<Work, Box<Verdict>> {
         let VerifyItem { id, answer, task, .. } = item;
         let Some(answer) = answer else {
-            return Err(Verdict::refused(id, FieldError::missing("answer", "completion or extracted")));
+            return Err(Box::new(Verdict::refused(id, FieldError::missing("answer", "completion or extracted"))));
         };
         let (field, text, max) = match &answer {
             Answer::Completion(text) => ("completion", text, self.max_completion_bytes),
@@ -90,7 +90,7 @@ impl Judge {
         };
         fits(&id, field, text.len(), max)?;
         match task {
-            None => Err(Verdict::refused(id, FieldError::missing("task", "math or code"))),
+            None => Err(Box::new(Verdict::refused(id, FieldError::missing("task", "math or code")))),
             Some(Task::Math(task)) => {
                 fits(&id, "math.gold", task.gold.len(), self.max_field_bytes)?;
                 Ok(Work::Math(MathWork { id, answer, task }))
@@ -135,13 +135,13 @@ impl Judge {
 }
 
 /// INVALID where a field is longer than this worker takes. The text itself is not repeated.
-fn fits(id: &str, field: &str, length: usize, max: usize) -> Result<(), Verdict> {
+fn fits(id: &str, field: &str, length: usize, max: usize) -> Result<(), Box<Verdict>> {
     if length <= max {
         return Ok(());
     }
     let error = FieldError::new(field, format_args!("{length} bytes"), format!("at most {max} bytes"));
     let invalid = Verdict::invalid(id, InvalidReason::TooLarge, error.to_string());
-    Err(Verdict { violations: vec![FieldViolation::from(error)], ..invalid })
+    Err(Box::new(Verdict { violations: vec![FieldViolation::from(error)], ..invalid }))
 }
 
 /// A text that fits into a verdict.
