@@ -22,8 +22,12 @@ const ROUNDED_SHARP: i64 = 6;
 /// Digits behind the point that a decimal stands for others from, in a gold answer and in a given one.
 const ROUNDED_FROM: [usize; 2] = [2, 3];
 /// Points of the modular test that are tried, and that must agree where variables are small integers.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 48;
 const COUNTED_POINTS: usize = 6;
+/// The same where variables stand in exponents: of a power of -1 or i a point tells no more than a bit or two.
+pub(super) const RAISED_POINTS: usize = 32;
+/// Points at which what agrees modulo two primes may still be refuted.
+const REFUTING_POINTS: u64 = 2;
 
 /// What one kind of test found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +129,14 @@ fn has_decimals(expr: &Expr) -> bool {
 /// Whether two expressions are identical.
 fn identity(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
     match modular(gold, answer, fuel) {
-        Found::Same => return Reason::EqualIdentity,
+        Found::Same => {
+            // The primes are known to everybody, and an answer could be a multiple of them away.
+            return match refuted(gold, answer, fuel) {
+                Found::Same => Reason::EqualIdentity,
+                Found::Different => Reason::DifferentExpression,
+                Found::Unknown(reason) => reason,
+            };
+        }
         Found::Different => return Reason::DifferentExpression,
         Found::Unknown(Reason::OutOfFuel) => return Reason::OutOfFuel,
         Found::Unknown(_) => {}
@@ -137,10 +148,38 @@ fn identity(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
     }
 }
 
+/// Whether enclosures show that two expressions differ after all. They are the same where nothing is shown.
+fn refuted(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Found {
+    let names = Names::of(&[gold, answer]);
+    let complex = [gold, answer].iter().any(|expr| expr.any(|node| matches!(node, Node::Constant(Constant::I))));
+    let setting = Setting { complex, ..Setting::default() };
+    for attempt in 0..REFUTING_POINTS {
+        let point = Point { names: &names, attempt };
+        let mut domain = Enclosure { precision: Precision::new(LADDER[0]), setting, point };
+        match (evaluate(gold, &mut domain, fuel), evaluate(answer, &mut domain, fuel)) {
+            (Err(Fault::OutOfFuel), _) | (_, Err(Fault::OutOfFuel)) => return Found::Unknown(Reason::OutOfFuel),
+            (Ok(gold), Ok(answer)) => {
+                let difference = domain.precision.subtract_complex(&gold, &answer);
+                if difference.is_ok_and(|difference| !difference.contains_zero()) {
+                    return Found::Different;
+                }
+            }
+            // Beside what has a size, what has none that is computed with.
+            (Ok(_), Err(Fault::TooLarge)) | (Err(Fault::TooLarge), Ok(_)) => return Found::Unknown(Reason::TooLarge),
+            _ => {}
+        }
+    }
+    Found::Same
+}
+
 /// Modulo two primes: at one point, which will do, or at several where variables can only be small integers.
 fn modular(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Found {
     let names = Names::of(&[gold, answer]);
-    let wanted = if names.any_counted() { COUNTED_POINTS } else { 1 };
+    let wanted = match () {
+        () if names.raised => RAISED_POINTS,
+        () if names.any_counted() => COUNTED_POINTS,
+        () => 1,
+    };
     let mut agreed = 0;
     for seed in 0..SEEDS {
         let mut at = |expr| evaluate(expr, &mut Modular { seed, names: &names }, fuel);
@@ -189,8 +228,16 @@ fn agreement(gold: &Expr, answer: &Expr, setting: Setting, fuel: &mut Fuel) -> F
         () => POINTS,
     };
     let (mut agreed, mut why) = (0, Reason::NotSeparated);
+    let mut seen = Vec::new();
     for attempt in 0..if closed { 1 } else { MAX_ATTEMPTS } {
-        match at_point(gold, answer, setting, Point { names: &names, attempt }, fuel) {
+        // Integers soon come again, and say nothing new.
+        let point = Point { names: &names, attempt };
+        let place: Vec<_> = [gold, answer].iter().flat_map(|expr| expr.names()).map(|name| point.parts(name)).collect();
+        if seen.contains(&place) {
+            continue;
+        }
+        seen.push(place);
+        match at_point(gold, answer, setting, point, fuel) {
             Ok(true) => agreed += 1,
             Ok(false) => return Found::Different,
             Err(Fault::OutOfFuel) => return Found::Unknown(Reason::OutOfFuel),
