@@ -70,3 +70,49 @@ fn pieces_that_meet_far_away_are_found() {
     );
     judged(&[("|x-100|", "|100-x|"), ("\\lfloor n/100 \\rfloor", "\\lfloor \\frac{n}{100} \\rfloor")], true);
 }
+
+#[test]
+fn a_chain_of_equations_has_a_value_where_its_numbers_agree() {
+    judged(
+        &[
+            ("5", "x = 6 = 5"),
+            ("5", "6 = x = 5"),
+            ("5", "x = 3+3 = 5"),
+            ("5", "x = \\frac{12}{2} = 5"),
+            ("5", "x = 5 = 6 = 5"),
+        ],
+        false,
+    );
+    judged(
+        &[
+            ("5", "x = 3+2 = 5"),
+            ("6", "S = a + b = 2 + 4 = 6"),
+            ("11", "x = 5+6 = 11 \\approx 11.2"),
+            ("0.33", "x = \\frac13 = 0.33"),
+            ("2\\pi", "A = \\pi r^2 = \\pi \\cdot 2 = 2\\pi"),
+        ],
+        true,
+    );
+}
+
+#[test]
+fn what_is_denied_is_no_value() {
+    judged(
+        &[
+            ("5", "x \\not= 5"),
+            ("5", "x \\not = 5"),
+            ("5", "x \\not\\approx 5"),
+            ("5", "x =/= 5"),
+            ("5", "\\text{not } = 5"),
+            ("5", "x \\text{ is not } = 5"),
+        ],
+        false,
+    );
+    judged(&[("x \\ne 5", "x \\not= 5")], true);
+}
+
+#[test]
+fn arrows_and_memberships_have_a_direction() {
+    judged(&[("A \\to B", "B \\to A"), ("A \\in B", "B \\in A")], false);
+    judged(&[("A \\to B", "A \\rightarrow B")], true);
+}
