@@ -116,3 +116,37 @@ fn arrows_and_memberships_have_a_direction() {
     judged(&[("A \\to B", "B \\to A"), ("A \\in B", "B \\in A")], false);
     judged(&[("A \\to B", "A \\rightarrow B")], true);
 }
+
+#[test]
+fn scales_of_temperature_and_symbols_of_other_case_are_other_units() {
+    judged(
+        &[
+            ("25^\\circ\\text{C}", "25^\\circ\\text{F}"),
+            ("25\\text{ K}", "25\\text{ C}"),
+            ("5\\text{ MW}", "5\\text{ mW}"),
+            ("5\\text{ MeV}", "5\\text{ meV}"),
+            ("5\\text{ Pa}", "5\\text{ pA}"),
+        ],
+        false,
+    );
+    judged(
+        &[
+            ("25^\\circ\\text{C}", "25 \\text{ Celsius}"),
+            ("5\\text{ Meters}", "500\\text{ cm}"),
+            ("5\\text{ apples}", "5\\text{ Apples}"),
+            ("5\\text{ N}", "5\\mathrm{N}"),
+        ],
+        true,
+    );
+}
+
+#[test]
+fn letters_and_words_that_change_a_number_are_no_units() {
+    for factor in ["\\mathrm{e}", "\\mathrm{i}", "\\text{x}", "\\mathrm{M}", "\\text{ pi}", "\\text{ squared}"] {
+        judged(&[("5", &format!("5{factor}"))], false);
+    }
+    for word in ["thirds", "halves", "tenths", "trillion", "factorial", "impossible", "never", "cannot be", "perhaps"] {
+        judged(&[("5", &format!("5\\text{{ {word}}}"))], false);
+    }
+    judged(&[("2e", "2\\mathrm{e}"), ("3i", "3\\mathrm{i}"), ("5", "5\\text{ ways}"), ("5", "5\\text{ m}")], true);
+}
