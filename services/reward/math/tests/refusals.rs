@@ -150,3 +150,28 @@ fn letters_and_words_that_change_a_number_are_no_units() {
     }
     judged(&[("2e", "2\\mathrm{e}"), ("3i", "3\\mathrm{i}"), ("5", "5\\text{ ways}"), ("5", "5\\text{ m}")], true);
 }
+
+#[test]
+fn signs_between_names_are_no_names() {
+    judged(
+        &[
+            ("5 \\pmod 7", "7 \\pmod 5"),
+            ("5 \\pmod 7", "35 \\pmod 1"),
+            ("AB \\parallel CD", "AC \\parallel BD"),
+            ("\\angle ABC", "\\angle BAC"),
+            ("a \\prec b", "b \\prec a"),
+            ("A \\subseteq B", "B \\subseteq A"),
+            ("A \\otimes B", "B \\otimes A"),
+            ("f \\circ g", "g \\circ f"),
+            ("no", "on"),
+        ],
+        false,
+    );
+    judged(&[("5 \\pmod{7}", "5\\pmod 7"), ("AB \\parallel CD", "AB\\parallel CD"), ("60", "60\\circ")], true);
+}
+
+#[test]
+fn primitive_fractions_are_fractions() {
+    judged(&[("\\frac{5}{6}", "5 \\over 6"), ("\\frac{x+1}{y}", "{x+1 \\over y}"), ("10", "{5 \\choose 2}")], true);
+    judged(&[("5 \\over 6", "6 \\over 5"), ("{5 \\choose 2}", "{2 \\choose 5}")], false);
+}

@@ -44,6 +44,44 @@ const SPELLED: [&str; 34] = [
     "hbar",
 ];
 
+/// Commands that are letters or figures, beside those that words spell.
+const LETTERS: [&str; 29] = [
+    "Xi",
+    "Pi",
+    "Upsilon",
+    "varsigma",
+    "varrho",
+    "varpi",
+    "varkappa",
+    "ell",
+    "nabla",
+    "partial",
+    "aleph",
+    "imath",
+    "jmath",
+    "prime",
+    "hslash",
+    "wp",
+    "square",
+    "Box",
+    "star",
+    "bigstar",
+    "ast",
+    "diamond",
+    "Diamond",
+    "diamondsuit",
+    "heartsuit",
+    "clubsuit",
+    "spadesuit",
+    "dagger",
+    "blacksquare",
+];
+
+/// Whether a command is a letter.
+pub(super) fn is_letter(command: &str) -> bool {
+    SPELLED.contains(&command) || LETTERS.contains(&command)
+}
+
 /// Letters that are functions where a parenthesis follows.
 const FUNCTIONS: &str = "fghFGHPW";
 /// Letters that index where they are a subscript.
