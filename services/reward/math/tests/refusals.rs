@@ -175,3 +175,9 @@ fn primitive_fractions_are_fractions() {
     judged(&[("\\frac{5}{6}", "5 \\over 6"), ("\\frac{x+1}{y}", "{x+1 \\over y}"), ("10", "{5 \\choose 2}")], true);
     judged(&[("5 \\over 6", "6 \\over 5"), ("{5 \\choose 2}", "{2 \\choose 5}")], false);
 }
+
+#[test]
+fn inequalities_for_several_names_are_no_region_of_one() {
+    judged(&[("x>1", "x>1, y>2"), ("(1,\\infty)", "x>1 \\text{ or } y>2")], false);
+    judged(&[("(-\\infty,1)\\cup(2,\\infty)", "x<1 \\text{ or } x>2")], true);
+}

@@ -1,6 +1,7 @@
 //! Relations: equations, inequalities, memberships, and what they give a value to.
 
 use super::{compare as compare_values, equation, inequality, is_equal, pairwise, region};
+use crate::expr::Node;
 use crate::{Equations, Fuel, Outcome, Policy, Reason, Relation, Sign, Value};
 
 /// Most words of a name.
@@ -50,7 +51,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             if let Some(reason) = region::compare_relation(relation, other, true, policy, fuel) {
                 return reason;
             }
-            match value_of(relation) {
+            match value_of(relation).or_else(|| total(relation)) {
                 Some(value) => match consistent(relation, policy, fuel) {
                     Some(reason) => reason,
                     None => compare_values(other, value, policy, fuel),
@@ -81,6 +82,16 @@ pub(super) fn value_of(relation: &Relation) -> Option<&Value> {
         members if members.iter().any(is_name) => members.last(),
         _ => None,
     }
+}
+
+/// The value of `m + n = 113`: many tasks ask for such a sum. With coefficients it is one equation of several, and so it is as a gold
+/// answer.
+fn total(relation: &Relation) -> Option<&Value> {
+    let [Value::Expr(sum), .., last] = relation.members.as_slice() else { return None };
+    let is_sum =
+        sum.names().len() > 1 && sum.nodes().iter().all(|node| matches!(node, Node::Symbol(_) | Node::Add(..)));
+    let is_chain = relation.signs.iter().all(|sign| *sign == Sign::Equal);
+    (is_sum && is_chain && is_number(last)).then_some(last)
 }
 
 /// Why the numbers of a chain with a name in it are not one: `x = 6 = 5` is no 5. `None` where they are.

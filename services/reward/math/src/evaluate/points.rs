@@ -114,6 +114,14 @@ impl Point<'_> {
         Real::binary(value, exponent)
     }
 
+    /// The value of an undefined function, of either sign.
+    pub(super) fn applied(&self, name: &str, (odd, exponent): (i64, i64)) -> Real {
+        let random = mix(mix(mix(hash(name) ^ mix(self.attempt)) ^ odd.cast_unsigned()) ^ exponent.cast_unsigned());
+        let size = (random >> 24) as i64 + 1;
+        let negative = self.attempt == 3 || (self.attempt > 3 && random % 2 == 1);
+        Real::binary(if negative { -size } else { size }, -36)
+    }
+
     /// `value · 2^exponent`: two points are one where all of these are the same.
     pub(crate) fn parts(&self, name: &str) -> (i64, i64) {
         let random = mix(hash(name) ^ mix(self.attempt));
