@@ -65,6 +65,9 @@ fn pieces_that_meet_far_away_are_found() {
             ("n \\bmod 2024", "n"),
             ("\\min(n, 2000)", "n"),
             ("x > 497", "|x-500| < 3"),
+            ("x+3", "\\sqrt{(x+3)^2}"),
+            ("x+n", "|x+n|"),
+            ("x^n", "\\sqrt{(x^n)^2}"),
         ],
         false,
     );

@@ -22,7 +22,8 @@ pub(crate) struct Names {
     reach: i64,
 }
 
-/// Largest number that points are moved beyond.
+/// Smallest and largest number that points are moved beyond where something is piecewise.
+const LEAST_REACH: i64 = 16;
 const MAX_REACH: i64 = 1 << 20;
 
 impl Names {
@@ -84,15 +85,17 @@ impl Names {
             expr.any(|node| match node {
                 Node::Call(Function::Abs | Function::Floor | Function::Ceiling, _)
                 | Node::Call2(Function::Modulo | Function::Min | Function::Max, ..) => true,
-                // Of one variable a few points of both signs show it.
-                Node::Call(Function::Sqrt, _) | Node::Call2(Function::Root, ..) => expr.names().len() > 1,
+                // The root of a square is an absolute value.
+                Node::Call(Function::Sqrt, _) | Node::Call2(Function::Root, ..) => {
+                    expr.names().len() > 1 || expr.any(|node| matches!(node, Node::Power(..)))
+                }
                 _ => false,
             })
         });
         names.reach = 1;
         if names.piecewise {
             let literals = exprs.iter().flat_map(|expr| expr.nodes()).filter_map(Node::magnitude);
-            names.reach = literals.fold(1, i64::max).min(MAX_REACH);
+            names.reach = literals.fold(LEAST_REACH, i64::max).min(MAX_REACH);
         }
         names.discrete &= exprs.iter().any(|expr| expr.names().iter().any(|name| INTEGERS.contains(&name.as_str())));
         names
@@ -132,7 +135,12 @@ impl Point<'_> {
         // Half of the points lie on both sides of the numbers that an absolute value, a floor or a maximum may turn at.
         let reach = if self.attempt % 4 >= 2 { self.names.reach } else { 1 };
         if INTEGERS.contains(&name) {
-            return ((within(12) + 1) * ((reach + 2) / 3), 0);
+            // They are odd and stay small where other variables are far below zero, so that sums and powers of both are, too.
+            if self.attempt == 3 {
+                return (2 * within(6) + 1, 0);
+            }
+            let scale = if self.attempt % 4 == 2 { (reach + 2) / 3 } else { 1 };
+            return (within(12 * scale.cast_unsigned()) + 1, 0);
         }
         // In parts of 128: between 1 and 4, in the unit interval, large, negative; then each variable for itself.
         let kind = match self.attempt {
