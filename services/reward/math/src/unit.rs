@@ -71,109 +71,12 @@ const KNOWN: &[Known] = &[
 const SYMBOLS: [&str; 8] = ["N", "J", "W", "V", "A", "T", "H", "B"];
 
 /// Words that deny, hedge, relate or multiply what they stand behind, so that it is no answer with something counted.
-const REFUSED: [&str; 101] = [
-    "not",
-    "or",
-    "and",
-    "maybe",
-    "is",
-    "isn",
-    "are",
-    "if",
-    "no",
-    "none",
-    "than",
-    "less",
-    "more",
-    "least",
-    "most",
-    "at",
-    "wrong",
-    "false",
-    "incorrect",
-    "approx",
-    "approximately",
-    "about",
-    "when",
-    "where",
-    "for",
-    "but",
-    "with",
-    "without",
-    "except",
-    "other",
-    "otherwise",
-    "plus",
-    "minus",
-    "times",
-    "mod",
-    "base",
-    "million",
-    "thousand",
-    "billion",
-    "hundred",
-    "dozen",
-    "to",
-    "between",
-    "either",
-    "squared",
-    "cubed",
-    "factorial",
-    "root",
-    "exponent",
-    "half",
-    "halves",
-    "third",
-    "thirds",
-    "fourths",
-    "fifth",
-    "fifths",
-    "sixth",
-    "sixths",
-    "seventh",
-    "sevenths",
-    "eighths",
-    "ninths",
-    "tenth",
-    "tenths",
-    "hundredth",
-    "hundredths",
-    "thousandth",
-    "thousandths",
-    "trillion",
-    "trillionth",
-    "lakh",
-    "crore",
-    "score",
-    "pi",
-    "infinity",
-    "infinite",
-    "inf",
-    "nan",
-    "impossible",
-    "invalid",
-    "never",
-    "cannot",
-    "perhaps",
-    "possibly",
-    "probably",
-    "unless",
-    "versus",
-    "vs",
-    "alternatively",
-    "instead",
-    "negative",
-    "neg",
-    "over",
-    "below",
-    "above",
-    "under",
-    "ish",
-    "guess",
-    "unknown",
-    "undefined",
-    "nor",
-];
+const REFUSED: &str = "not or and maybe is isn are if no none than less more least most at wrong false incorrect approx approximately \
+    about when where for but with without except other otherwise plus minus times mod base million thousand billion hundred dozen \
+    to between either squared cubed factorial root exponent half halves third thirds fourths fifth fifths sixth sixths \
+    seventh sevenths eighths ninths tenth tenths hundredth hundredths thousandth thousandths trillion trillionth lakh crore \
+    score pi infinity infinite inf nan impossible invalid never cannot perhaps possibly probably unless versus vs \
+    alternatively instead negative neg over below above under ish guess unknown undefined nor";
 
 /// Words of a label.
 pub(crate) const MAX_WORDS: usize = 4;
@@ -214,7 +117,10 @@ impl Unit {
     /// Something that is counted. `None` for words that say something else.
     pub(crate) fn counted(word: &str) -> Option<Self> {
         let is_letter = word.chars().nth(1).is_none() && !SYMBOLS.contains(&word);
-        if is_letter || REFUSED.contains(&word.to_lowercase().as_str()) || !word.chars().all(char::is_alphabetic) {
+        if is_letter
+            || REFUSED.split_whitespace().any(|refused| word.eq_ignore_ascii_case(refused))
+            || !word.chars().all(char::is_alphabetic)
+        {
             return None;
         }
         let word = folded(word);

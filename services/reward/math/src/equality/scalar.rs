@@ -1,5 +1,7 @@
 //! Scalars: exactly, then modulo two primes, then in enclosures, and at last as decimals that were rounded.
 
+mod rounded;
+
 use super::{is_equal, number};
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, Surd, evaluate, exact};
@@ -17,10 +19,6 @@ const MANY_POINTS: usize = 12;
 const FEW_POINTS: usize = 3;
 /// Points that are tried.
 const MAX_ATTEMPTS: u64 = 40;
-/// Bits to which a value is known that decimals of enough digits make.
-const ROUNDED_SHARP: i64 = 6;
-/// Digits behind the point that a decimal stands for others from, in a gold answer and in a given one.
-const ROUNDED_FROM: [usize; 2] = [2, 3];
 /// Points of the modular test that are tried, and that must agree where variables are small integers.
 const SEEDS: u64 = 48;
 const COUNTED_POINTS: usize = 6;
@@ -76,7 +74,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     {
         return reason;
     }
-    match rounded(&gold_expr, &answer_expr, fuel) {
+    match rounded::compare(&gold_expr, &answer_expr, fuel) {
         Found::Same => Reason::EqualRounded,
         Found::Unknown(Reason::OutOfFuel) => Reason::OutOfFuel,
         _ => reason,
@@ -275,40 +273,4 @@ fn at_point(gold: &Expr, answer: &Expr, setting: Setting, point: Point<'_>, fuel
         }
     }
     Err(Fault::Vague)
-}
-
-/// Whether the values meet once each decimal stands for everything that rounds to it.
-fn rounded(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Found {
-    let complex = [gold, answer].iter().any(|expr| expr.any(|node| matches!(node, Node::Constant(Constant::I))));
-    let names = Names::of(&[gold, answer]);
-    let closed = gold.is_closed() && answer.is_closed();
-    let wanted = if closed { 1 } else { POINTS };
-    let mut agreed = 0;
-    for attempt in 0..if closed { 1 } else { MAX_ATTEMPTS } {
-        let mut value = |expr, from| {
-            let setting = Setting { complex, rounded_from: Some(from), ..Setting::default() };
-            let point = Point { names: &names, attempt };
-            evaluate(expr, &mut Enclosure { precision: Precision::new(128), setting, point }, fuel)
-        };
-        match (value(gold, ROUNDED_FROM[0]), value(answer, ROUNDED_FROM[1])) {
-            (Ok(gold), Ok(answer)) => match Precision::new(128).subtract_complex(&gold, &answer) {
-                Ok(difference) if difference.contains_zero() => {
-                    // Digits that cancel each other say nothing.
-                    let sharp = gold.is_sharp(ROUNDED_SHARP) && answer.is_sharp(ROUNDED_SHARP);
-                    if !sharp || gold.contains_zero() || answer.contains_zero() {
-                        return Found::Different;
-                    }
-                    agreed += 1;
-                }
-                _ => return Found::Different,
-            },
-            (Err(Fault::OutOfFuel), _) | (_, Err(Fault::OutOfFuel)) => return Found::Unknown(Reason::OutOfFuel),
-            (Err(Fault::Undefined | Fault::Vague), _) | (_, Err(Fault::Undefined | Fault::Vague)) => {}
-            _ => return Found::Unknown(Reason::NotSeparated),
-        }
-        if agreed == wanted {
-            return Found::Same;
-        }
-    }
-    Found::Unknown(Reason::NotSeparated)
 }
