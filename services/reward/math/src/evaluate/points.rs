@@ -86,9 +86,10 @@ impl Names {
                 Node::Call(Function::Abs | Function::Floor | Function::Ceiling, _)
                 | Node::Call2(Function::Modulo | Function::Min | Function::Max, ..) => true,
                 // The root of a square is an absolute value.
-                Node::Call(Function::Sqrt, _) | Node::Call2(Function::Root, ..) => {
+                Node::Call(Function::Sqrt, _) => {
                     expr.names().len() > 1 || expr.any(|node| matches!(node, Node::Power(..)))
                 }
+                Node::Call2(Function::Root, ..) => expr.names().len() > 1,
                 _ => false,
             })
         });
