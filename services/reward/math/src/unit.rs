@@ -1,5 +1,6 @@
 //! Units of measurement: what they measure, and how many of the basic ones they are.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use dashu_int::IBig;
@@ -57,7 +58,7 @@ const KNOWN: &[Known] = &[
     (&["month", "months"], TIME, 1, 2_629_746, 1),
     (&["yr", "year", "years"], TIME, 1, 31_556_952, 1),
     (&["Hz", "hertz"], TIME, -1, 1, 1),
-    (&["K", "kelvin", "C", "celsius", "Celsius", "F", "fahrenheit", "Fahrenheit"], TEMPERATURE, 1, 1, 1),
+    (&["K", "kelvin", "C", "celsius", "F", "fahrenheit"], TEMPERATURE, 1, 1, 1),
     (&["coulomb", "coulombs"], CHARGE, 1, 1, 1),
     (&["bit", "bits"], DATA, 1, 1, 1),
     (&["byte", "bytes"], DATA, 1, 8, 1),
@@ -66,53 +67,16 @@ const KNOWN: &[Known] = &[
     (&["cent", "cents"], MONEY, 1, 1, 100),
 ];
 
-/// Words that deny, hedge or relate what they stand behind, so that it is no answer with something counted.
-const REFUSED: [&str; 44] = [
-    "not",
-    "or",
-    "and",
-    "maybe",
-    "is",
-    "isn",
-    "are",
-    "if",
-    "no",
-    "none",
-    "than",
-    "less",
-    "more",
-    "least",
-    "most",
-    "at",
-    "wrong",
-    "false",
-    "incorrect",
-    "approx",
-    "approximately",
-    "about",
-    "when",
-    "where",
-    "for",
-    "but",
-    "with",
-    "without",
-    "except",
-    "other",
-    "otherwise",
-    "plus",
-    "minus",
-    "times",
-    "mod",
-    "base",
-    "million",
-    "thousand",
-    "billion",
-    "hundred",
-    "dozen",
-    "to",
-    "between",
-    "either",
-];
+/// Symbols of one letter that are units in a text, beside the known ones; other single letters are variables.
+const SYMBOLS: [&str; 8] = ["N", "J", "W", "V", "A", "T", "H", "B"];
+
+/// Words that deny, hedge, relate or multiply what they stand behind, so that it is no answer with something counted.
+const REFUSED: &str = "not or and maybe is isn are if no none than less more least most at wrong false incorrect approx approximately \
+    about when where for but with without except other otherwise plus minus times mod base million thousand billion hundred dozen \
+    to between either squared cubed factorial root exponent half halves third thirds fourths fifth fifths sixth sixths \
+    seventh sevenths eighths ninths tenth tenths hundredth hundredths thousandth thousandths trillion trillionth lakh crore \
+    score pi infinity infinite inf nan impossible invalid never cannot perhaps possibly probably unless versus vs \
+    alternatively instead negative neg over below above under ish guess unknown undefined nor";
 
 /// Words of a label.
 pub(crate) const MAX_WORDS: usize = 4;
@@ -125,8 +89,18 @@ impl Unit {
 
     /// The unit of that name.
     pub(crate) fn known(name: &str) -> Option<Self> {
-        let (_, dimension, exponent, above, below) = KNOWN.iter().find(|(names, ..)| names.contains(&name))?;
+        let spelled = folded(name);
+        let (_, dimension, exponent, above, below) =
+            KNOWN.iter().find(|(names, ..)| names.contains(&name) || names.contains(&&*spelled))?;
         let mut unit = Self::none();
+        if *dimension == TEMPERATURE {
+            // Scales of temperature begin at other points, so that no factor leads from one to another.
+            unit.label = match &*spelled {
+                "C" | "celsius" => "celsius".to_owned(),
+                "F" | "fahrenheit" => "fahrenheit".to_owned(),
+                _ => String::new(),
+            };
+        }
         unit.dimensions[*dimension] = *exponent;
         unit.factor = RBig::from_parts(IBig::from(*above), (*below).into());
         Some(unit)
@@ -142,12 +116,16 @@ impl Unit {
 
     /// Something that is counted. `None` for words that say something else.
     pub(crate) fn counted(word: &str) -> Option<Self> {
-        let word = word.to_lowercase();
-        if REFUSED.contains(&word.as_str()) || !word.chars().all(char::is_alphabetic) {
+        let is_letter = word.chars().nth(1).is_none() && !SYMBOLS.contains(&word);
+        if is_letter
+            || REFUSED.split_whitespace().any(|refused| word.eq_ignore_ascii_case(refused))
+            || !word.chars().all(char::is_alphabetic)
+        {
             return None;
         }
+        let word = folded(word);
         // One apple, two apples; and plain units are units of nothing.
-        let singular = word.strip_suffix('s').filter(|rest| rest.len() > 2).unwrap_or(&word);
+        let singular = word.strip_suffix('s').filter(|rest| rest.len() > 2).unwrap_or(&*word);
         let label = if singular == "unit" { String::new() } else { singular.to_owned() };
         Some(Self { label, ..Self::none() })
     }
@@ -188,10 +166,21 @@ impl Unit {
         &self.factor
     }
 
+    /// Whether it measures a temperature, on whichever scale.
+    pub(crate) fn is_temperature(&self) -> bool {
+        Self::known("K").is_some_and(|kelvin| kelvin.dimensions == self.dimensions)
+    }
+
     /// Whether it says nothing.
     pub(crate) fn is_none(&self) -> bool {
         self.dimensions == [0; 8] && self.label.is_empty()
     }
+}
+
+/// A word in lower case. Case is a part of symbols: `mW` is no `MW`.
+fn folded(word: &str) -> Cow<'_, str> {
+    let is_word = word.chars().nth(2).is_some() && !word.chars().skip(1).any(char::is_uppercase);
+    if is_word && word.starts_with(char::is_uppercase) { word.to_lowercase().into() } else { word.into() }
 }
 
 impl fmt::Display for Unit {

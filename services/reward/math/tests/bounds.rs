@@ -102,6 +102,17 @@ fn repetition_does_not_make_it_quadratic() {
 }
 
 #[test]
+fn announcements_without_an_answer_share_the_rest_of_their_line() {
+    let half = 1 << 17;
+    for rest in ["{", "}", "\\"] {
+        let text = format!("{}\\boxed{{}}{}", "answer: ".repeat(half / 8), rest.repeat(half));
+        let (outcome, time) = timed(&text, &Profile::Dapo.policy());
+        assert_eq!(outcome, Outcome::NoAnswer);
+        assert!(time < Duration::from_secs(1), "{rest:?} takes {time:?}");
+    }
+}
+
+#[test]
 fn answers_of_the_largest_size_are_read_in_milliseconds() {
     let policy = Policy::default();
     let size = policy.limits.max_answer_bytes - 32;

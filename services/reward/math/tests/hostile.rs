@@ -133,6 +133,26 @@ fn answers() -> Vec<(String, String)> {
     add("a tower of logarithms".into(), "\\log_{2^5}(\\log_{2^4}(\\log_{2^3}(2^{2^{2^{2^{2}}}})))".into());
     add("powers that nearly cancel".into(), "10^{-1000}+\\pi-\\pi+e^{-5000}".into());
     add("a large angle".into(), "\\sin(10^{30})+\\cos(2^{200})".into());
+    let (least, most) = (i64::MIN, i64::MAX);
+    add("steps from one end of the integers to the other".into(), format!("{most},{},\\ldots,{least}", most - 1));
+    add("environments without a name".into(), "\\begin{".repeat(9000));
+    add("a long factor of many cells".into(), {
+        let cells = "1&".repeat(1000);
+        format!("({})\\begin{{matrix}}{cells}1\\end{{matrix}}", sum(300, |n| format!("x^{{{n}}}")))
+    });
+    add(
+        "many intervals".into(),
+        (0..120).map(|n| format!("({},{})", 2 * n, 2 * n + 1)).collect::<Vec<_>>().join("\\cup "),
+    );
+    add(
+        "many ends".into(),
+        format!("(0,1)\\cup\\{{{}\\}}", (2..250).map(|n| n.to_string()).collect::<Vec<_>>().join(",")),
+    );
+    for (name, term) in [("factorials", "k!"), ("large factorials", "20000!"), ("empty sums", "\\sum_{b=2}^{1}1")] {
+        add(format!("a sum of {name}"), format!("\\sum_{{k=1}}^{{9999}}{term}"));
+        add(format!("a product of {name}"), format!("\\prod_{{k=1}}^{{9999}}{term}"));
+    }
+    add("roots of a high index".into(), sum(60, |n| format!("\\sqrt[61]{{{}{n}}}", "7".repeat(1000))));
     add("many numbers of many digits".into(), sum(60, |n| format!("\\frac{{1}}{{{}{n}}}", "7".repeat(900))));
     rows
 }
@@ -168,7 +188,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
     check("\\pi", Submission::Extracted("3.14159\\ln 2"), &policy);
     let (mut slow, mut most) = (Vec::new(), (0, String::new()));
     for (name, answer) in &rows {
-        for gold in ["3", "\\sqrt{2}x+\\pi", answer.as_str()] {
+        for gold in ["3", "\\sqrt{2}x+\\pi", "(0, 1)", answer.as_str()] {
             let completion = format!("It is \\boxed{{{answer}}}.");
             let held = HELD.load(Ordering::Relaxed);
             MOST.store(held, Ordering::Relaxed);

@@ -81,6 +81,10 @@ fn identities_hold_at_every_point() {
             ("\\binom{2024}{12}", "\\binom{2024}{2012}"),
             ("2025^{2024}", "2025^{2023}\\cdot 2025"),
             ("\\sqrt{1/n}", "\\frac{1}{\\sqrt n}"),
+            (
+                "-\\frac{2(x^2+6)}{9(x^2-2)\\sqrt[3]{x^2-2}^2}",
+                "-\\frac{8x^2}{9(x^2-2)^{5/3}}+\\frac{2}{3(x^2-2)^{2/3}}",
+            ),
         ],
         &[
             ("x+1", "y+1"),
@@ -91,6 +95,14 @@ fn identities_hold_at_every_point() {
             ("f(x)", "f(y)"),
             ("V_{AB}", "V_{BA}"),
         ],
+    );
+}
+
+#[test]
+fn undefined_functions_have_values_of_either_sign() {
+    all(
+        &[("I(0) e^{-\\frac{t}{R C}}", "e^{-t/(RC)} I(0)"), ("\\sqrt{f(x+1)^2}", "|f(1+x)|")],
+        &[("I(0) e^{-t}", "I(1) e^{-t}"), ("e^{1/t}|f(0)|", "e^{1/t}f(0)"), ("f(x)\\sin x", "f(y)\\sin x")],
     );
 }
 
@@ -140,6 +152,7 @@ fn regions_hold_the_same_numbers() {
     all(
         &[
             ("x<3", "(-\\infty, 3)"),
+            ("\\mathbb{R}", "\\text{all real numbers}"),
             ("(-\\infty,2)\\cup(2,\\infty)", "\\mathbb{R}\\setminus\\{2\\}"),
             ("(-\\infty,2)\\cup(2,\\infty)", "x \\ne 2"),
             ("x>3", "-2x<-6"),
@@ -161,6 +174,7 @@ fn equations_are_the_same_up_to_a_factor() {
             ("x^2+y^2=1", "2x^2+2y^2=2"),
             ("y=2x+3", "2x+3"),
             ("f(x)=2x+3", "y=2x+3"),
+            ("113", "m + n = 100 + 13 = 113"),
             ("x+y \\le 1", "2 - 2x \\ge 2y"),
             ("\\sin x = y", "2\\sin x - 2y = 0"),
         ],
@@ -168,6 +182,9 @@ fn equations_are_the_same_up_to_a_factor() {
             ("x^2+y^2=1", "x^2+y^2=2"),
             ("x=1", "y=1"),
             ("2x+z=1", "1"),
+            ("5", "2x + y = 5"),
+            ("x + y = 5", "5"),
+            ("5", "2x = 5"),
             ("7 = 11a+c", "11a+c"),
             ("x+y \\le 1", "x+y \\ge 1"),
             ("7", "42 = 7"),

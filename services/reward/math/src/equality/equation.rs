@@ -1,6 +1,6 @@
 //! Equations: the same assignment, or the same up to a constant factor.
 
-use super::{compare as compare_values, is_equal, relation};
+use super::{compare as compare_values, is_equal, relation, scalar};
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, evaluate};
 use crate::expr::{Builder, Expr, Node};
@@ -69,7 +69,14 @@ pub(super) fn difference((left, right): Sides<'_>) -> Option<Expr> {
 pub(super) fn proportional(gold: &Expr, answer: &Expr, positive: bool, fuel: &mut Fuel) -> Reason {
     let outcome = if positive { Ok(None) } else { modular(gold, answer, fuel) };
     match outcome {
-        Ok(Some(true)) => return Reason::EqualRelation,
+        // The primes are known to everybody, and an answer could be a multiple of them away.
+        Ok(Some(true)) => {
+            return match enclosed(gold, answer, false, fuel) {
+                Ok(Some(false)) => Reason::DifferentRelation,
+                Ok(_) => Reason::EqualRelation,
+                Err(_) => Reason::OutOfFuel,
+            };
+        }
         Ok(Some(false)) => return Reason::DifferentRelation,
         Err(_) => return Reason::OutOfFuel,
         Ok(None) => {}
@@ -86,7 +93,8 @@ pub(super) fn proportional(gold: &Expr, answer: &Expr, positive: bool, fuel: &mu
 fn modular(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Result<Option<bool>, Fault> {
     let mut first = None;
     let names = Names::of(&[gold, answer]);
-    for seed in 1..=POINTS {
+    let points = if names.raised { scalar::RAISED_POINTS as u64 } else { POINTS };
+    for seed in 1..=points {
         let mut domain = Modular { seed, names: &names };
         let pair = evaluate(gold, &mut domain, fuel).and_then(|gold| Ok((gold, evaluate(answer, &mut domain, fuel)?)));
         let (g, a) = match pair {

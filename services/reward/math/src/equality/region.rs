@@ -29,11 +29,16 @@ pub(super) fn reason_of(tuple: &Tuple) -> Option<Reason> {
 fn as_region(value: &Value) -> Option<Region> {
     match value {
         Value::List(items) => {
+            let mut name = None;
             let parts: Option<Vec<Region>> = items
                 .iter()
                 .map(|item| match item {
                     Value::Number(_) | Value::Expr(_) => Some(Region::Points(vec![item.clone()])),
-                    Value::Relation(relation) => solved(relation).map(|solved| solved.region),
+                    Value::Relation(relation) => {
+                        // What another name may be says nothing about this one.
+                        let solved = solved(relation)?;
+                        (*name.get_or_insert_with(|| solved.name.clone()) == solved.name).then_some(solved.region)
+                    }
                     item => region_of(item),
                 })
                 .collect();

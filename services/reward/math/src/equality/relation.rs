@@ -1,6 +1,7 @@
 //! Relations: equations, inequalities, memberships, and what they give a value to.
 
 use super::{compare as compare_values, equation, inequality, is_equal, pairwise, region};
+use crate::expr::Node;
 use crate::{Equations, Fuel, Outcome, Policy, Reason, Relation, Sign, Value};
 
 /// Most words of a name.
@@ -14,10 +15,20 @@ pub(crate) fn is_name(value: &Value) -> bool {
         Value::Ratio(terms) => terms.iter().all(is_name),
         Value::Text(text) => {
             let text = text.as_str();
-            text.len() <= MAX_NAME_BYTES && !text.contains(|c: char| c.is_ascii_digit() || "=<>+?".contains(c))
+            text.len() <= MAX_NAME_BYTES
+                && text.contains(char::is_alphabetic)
+                && !text.contains(|c: char| c.is_ascii_digit() || "=<>+?".contains(c))
+                && !text.split(|c: char| !c.is_alphabetic()).any(denies)
         }
         _ => false,
     }
+}
+
+/// Whether a word denies what it stands before: `x \text{ is not} = 5`.
+fn denies(word: &str) -> bool {
+    ["not", "never", "isn", "cannot", "neither", "wrong", "false", "incorrect"]
+        .iter()
+        .any(|no| word.eq_ignore_ascii_case(no))
 }
 
 /// One side at least is a relation.
@@ -40,8 +51,11 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             if let Some(reason) = region::compare_relation(relation, other, true, policy, fuel) {
                 return reason;
             }
-            match value_of(relation) {
-                Some(value) => compare_values(other, value, policy, fuel),
+            match value_of(relation).or_else(|| total(relation)) {
+                Some(value) => match consistent(relation, policy, fuel) {
+                    Some(reason) => reason,
+                    None => compare_values(other, value, policy, fuel),
+                },
                 None => numbers(other, relation, policy, fuel),
             }
         }
@@ -64,8 +78,47 @@ pub(super) fn value_of(relation: &Relation) -> Option<&Value> {
     let members = &relation.members[..=end];
     match members {
         [value, name] if is_name(name) && !is_name(value) => Some(value),
+        members if members.iter().any(|member| matches!(member, Value::Text(_)) && !is_name(member)) => None,
         members if members.iter().any(is_name) => members.last(),
         _ => None,
+    }
+}
+
+/// The value of `m + n = 113`: many tasks ask for such a sum. With coefficients it is one equation of several, and so it is as a gold
+/// answer.
+fn total(relation: &Relation) -> Option<&Value> {
+    let [Value::Expr(sum), .., last] = relation.members.as_slice() else { return None };
+    let is_sum =
+        sum.names().len() > 1 && sum.nodes().iter().all(|node| matches!(node, Node::Symbol(_) | Node::Add(..)));
+    let is_chain = relation.signs.iter().all(|sign| *sign == Sign::Equal);
+    (is_sum && is_chain && is_number(last)).then_some(last)
+}
+
+/// Why the numbers of a chain with a name in it are not one: `x = 6 = 5` is no 5. `None` where they are.
+fn consistent(relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
+    let rounded = relation.signs.iter().position(|sign| *sign == Sign::Approximately);
+    let exact = rounded.filter(|at| *at > 0).map_or(relation.members.len(), |at| at + 1);
+    let numbers: Vec<&Value> = relation.members[..exact].iter().filter(|member| is_number(member)).collect();
+    let (last, others) = numbers.split_last()?;
+    for other in others {
+        let reason = compare_values(last, other, policy, fuel);
+        if is_equal(reason) {
+            continue;
+        }
+        // Either may be the rounded one.
+        if reason.outcome() == Outcome::Undecided || !is_equal(compare_values(other, last, policy, fuel)) {
+            return Some(if reason.outcome() == Outcome::Undecided { reason } else { Reason::FalseChain });
+        }
+    }
+    None
+}
+
+fn is_number(value: &Value) -> bool {
+    match value {
+        Value::Number(_) => true,
+        Value::Expr(expr) => expr.is_closed(),
+        Value::Quantity(quantity) => is_number(&quantity.amount),
+        _ => false,
     }
 }
 
@@ -140,7 +193,8 @@ fn member_by_member(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &
         last = pairwise(pairs, Reason::EqualRelation, Reason::DifferentRelation, policy, fuel);
     }
     let flips = gold.signs.iter().eq(answer.signs.iter().rev().map(|sign| sign.flipped()).collect::<Vec<_>>().iter());
-    if !is_equal(last) && flips {
+    let turns = |sign: &Sign| !matches!(sign, Sign::To | Sign::In);
+    if !is_equal(last) && flips && gold.signs.iter().all(turns) {
         let pairs = gold.members.iter().zip(answer.members.iter().rev());
         let backward = pairwise(pairs, Reason::EqualRelation, Reason::DifferentRelation, policy, fuel);
         if is_equal(backward) {

@@ -1,5 +1,7 @@
 //! Scalars: exactly, then modulo two primes, then in enclosures, and at last as decimals that were rounded.
 
+mod rounded;
+
 use super::{is_equal, number};
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, Surd, evaluate, exact};
@@ -17,13 +19,13 @@ const MANY_POINTS: usize = 12;
 const FEW_POINTS: usize = 3;
 /// Points that are tried.
 const MAX_ATTEMPTS: u64 = 40;
-/// Bits to which a value is known that decimals of enough digits make.
-const ROUNDED_SHARP: i64 = 6;
-/// Digits behind the point that a decimal stands for others from, in a gold answer and in a given one.
-const ROUNDED_FROM: [usize; 2] = [2, 3];
 /// Points of the modular test that are tried, and that must agree where variables are small integers.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 48;
 const COUNTED_POINTS: usize = 6;
+/// The same where variables stand in exponents: of a power of -1 or i a point tells no more than a bit or two.
+pub(super) const RAISED_POINTS: usize = 32;
+/// Points at which what agrees modulo two primes may still be refuted.
+const REFUTING_POINTS: u64 = 2;
 
 /// What one kind of test found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +74,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     {
         return reason;
     }
-    match rounded(&gold_expr, &answer_expr, fuel) {
+    match rounded::compare(&gold_expr, &answer_expr, fuel) {
         Found::Same => Reason::EqualRounded,
         Found::Unknown(Reason::OutOfFuel) => Reason::OutOfFuel,
         _ => reason,
@@ -125,7 +127,14 @@ fn has_decimals(expr: &Expr) -> bool {
 /// Whether two expressions are identical.
 fn identity(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
     match modular(gold, answer, fuel) {
-        Found::Same => return Reason::EqualIdentity,
+        Found::Same => {
+            // The primes are known to everybody, and an answer could be a multiple of them away.
+            return match refuted(gold, answer, fuel) {
+                Found::Same => Reason::EqualIdentity,
+                Found::Different => Reason::DifferentExpression,
+                Found::Unknown(reason) => reason,
+            };
+        }
         Found::Different => return Reason::DifferentExpression,
         Found::Unknown(Reason::OutOfFuel) => return Reason::OutOfFuel,
         Found::Unknown(_) => {}
@@ -137,10 +146,38 @@ fn identity(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
     }
 }
 
+/// Whether enclosures show that two expressions differ after all. They are the same where nothing is shown.
+fn refuted(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Found {
+    let names = Names::of(&[gold, answer]);
+    let complex = [gold, answer].iter().any(|expr| expr.any(|node| matches!(node, Node::Constant(Constant::I))));
+    let setting = Setting { complex, ..Setting::default() };
+    for attempt in 0..REFUTING_POINTS {
+        let point = Point { names: &names, attempt };
+        let mut domain = Enclosure { precision: Precision::new(LADDER[0]), setting, point };
+        match (evaluate(gold, &mut domain, fuel), evaluate(answer, &mut domain, fuel)) {
+            (Err(Fault::OutOfFuel), _) | (_, Err(Fault::OutOfFuel)) => return Found::Unknown(Reason::OutOfFuel),
+            (Ok(gold), Ok(answer)) => {
+                let difference = domain.precision.subtract_complex(&gold, &answer);
+                if difference.is_ok_and(|difference| !difference.contains_zero()) {
+                    return Found::Different;
+                }
+            }
+            // Beside what has a size, what has none that is computed with.
+            (Ok(_), Err(Fault::TooLarge)) | (Err(Fault::TooLarge), Ok(_)) => return Found::Unknown(Reason::TooLarge),
+            _ => {}
+        }
+    }
+    Found::Same
+}
+
 /// Modulo two primes: at one point, which will do, or at several where variables can only be small integers.
 fn modular(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Found {
     let names = Names::of(&[gold, answer]);
-    let wanted = if names.any_counted() { COUNTED_POINTS } else { 1 };
+    let wanted = match () {
+        () if names.raised => RAISED_POINTS,
+        () if names.any_counted() => COUNTED_POINTS,
+        () => 1,
+    };
     let mut agreed = 0;
     for seed in 0..SEEDS {
         let mut at = |expr| evaluate(expr, &mut Modular { seed, names: &names }, fuel);
@@ -189,8 +226,16 @@ fn agreement(gold: &Expr, answer: &Expr, setting: Setting, fuel: &mut Fuel) -> F
         () => POINTS,
     };
     let (mut agreed, mut why) = (0, Reason::NotSeparated);
+    let mut seen = Vec::new();
     for attempt in 0..if closed { 1 } else { MAX_ATTEMPTS } {
-        match at_point(gold, answer, setting, Point { names: &names, attempt }, fuel) {
+        // Integers soon come again, and say nothing new.
+        let point = Point { names: &names, attempt };
+        let place: Vec<_> = [gold, answer].iter().flat_map(|expr| expr.names()).map(|name| point.parts(name)).collect();
+        if seen.contains(&place) {
+            continue;
+        }
+        seen.push(place);
+        match at_point(gold, answer, setting, point, fuel) {
             Ok(true) => agreed += 1,
             Ok(false) => return Found::Different,
             Err(Fault::OutOfFuel) => return Found::Unknown(Reason::OutOfFuel),
@@ -228,40 +273,4 @@ fn at_point(gold: &Expr, answer: &Expr, setting: Setting, point: Point<'_>, fuel
         }
     }
     Err(Fault::Vague)
-}
-
-/// Whether the values meet once each decimal stands for everything that rounds to it.
-fn rounded(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Found {
-    let complex = [gold, answer].iter().any(|expr| expr.any(|node| matches!(node, Node::Constant(Constant::I))));
-    let names = Names::of(&[gold, answer]);
-    let closed = gold.is_closed() && answer.is_closed();
-    let wanted = if closed { 1 } else { POINTS };
-    let mut agreed = 0;
-    for attempt in 0..if closed { 1 } else { MAX_ATTEMPTS } {
-        let mut value = |expr, from| {
-            let setting = Setting { complex, rounded_from: Some(from), ..Setting::default() };
-            let point = Point { names: &names, attempt };
-            evaluate(expr, &mut Enclosure { precision: Precision::new(128), setting, point }, fuel)
-        };
-        match (value(gold, ROUNDED_FROM[0]), value(answer, ROUNDED_FROM[1])) {
-            (Ok(gold), Ok(answer)) => match Precision::new(128).subtract_complex(&gold, &answer) {
-                Ok(difference) if difference.contains_zero() => {
-                    // Digits that cancel each other say nothing.
-                    let sharp = gold.is_sharp(ROUNDED_SHARP) && answer.is_sharp(ROUNDED_SHARP);
-                    if !sharp || gold.contains_zero() || answer.contains_zero() {
-                        return Found::Different;
-                    }
-                    agreed += 1;
-                }
-                _ => return Found::Different,
-            },
-            (Err(Fault::OutOfFuel), _) | (_, Err(Fault::OutOfFuel)) => return Found::Unknown(Reason::OutOfFuel),
-            (Err(Fault::Undefined | Fault::Vague), _) | (_, Err(Fault::Undefined | Fault::Vague)) => {}
-            _ => return Found::Unknown(Reason::NotSeparated),
-        }
-        if agreed == wanted {
-            return Found::Same;
-        }
-    }
-    Found::Unknown(Reason::NotSeparated)
 }

@@ -169,6 +169,7 @@ impl<A: Algebra> Run<'_, '_, A> {
         let mut total = self.algebra.integer(i64::from(product))?;
         let kept = self.values.len();
         for index in from..=to {
+            fuel.spend(4)?;
             let index = self.algebra.integer(index)?;
             self.bound.push((variable, index));
             self.values.truncate(term.start);

@@ -326,8 +326,10 @@ impl Algebra for Enclosure<'_> {
         }
     }
 
-    fn apply(&mut self, _: &str, _: &Complex) -> Result<Complex> {
-        Err(Fault::Unsupported)
+    fn apply(&mut self, name: &str, a: &Complex) -> Result<Complex> {
+        // Whatever the function is, the same argument has the same value; it takes an exact one to know that.
+        let argument = Self::real(a)?.as_binary().ok_or(Fault::Unsupported)?;
+        Ok(self.point.applied(name, argument).into())
     }
 
     fn as_integer(&self, a: &Complex) -> Option<i64> {

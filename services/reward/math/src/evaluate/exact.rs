@@ -100,7 +100,7 @@ impl Exact {
     }
 
     /// A root with a rational value: of a perfect power, and for an odd index also of its negative.
-    fn root(radicand: &RBig, index: i64) -> Result<Surd, Fault> {
+    fn root(radicand: &RBig, index: i64, fuel: &mut Fuel) -> Result<Surd, Fault> {
         let index = usize::try_from(index).ok().filter(|index| (1..=64).contains(index)).ok_or(Fault::Unsupported)?;
         if index == 2 {
             return known(Surd::sqrt(radicand));
@@ -114,6 +114,7 @@ impl Exact {
         if above.bit_len().max(below.bit_len()) > 4096 {
             return Err(Fault::TooLarge);
         }
+        fuel.spend(above.bit_len() + below.bit_len())?;
         let (top, bottom) = (above.nth_root(index), below.nth_root(index));
         if top.clone().pow(index) != above || bottom.clone().pow(index) != *below {
             return Err(Fault::Unsupported);
@@ -187,7 +188,7 @@ impl Algebra for Exact {
         // a^(p/q) is the root of a^p, for a base above zero.
         let index = i64::try_from(exponent.denominator()).map_err(|_| Fault::TooLarge)?;
         let base = a.as_rational().filter(|base| *base > RBig::ZERO).ok_or(Fault::Unsupported)?;
-        Self::root(&integer_power(&base, whole, fuel)?, index)
+        Self::root(&integer_power(&base, whole, fuel)?, index, fuel)
     }
 
     fn call(&mut self, function: Function, a: &Surd, fuel: &mut Fuel) -> Result<Surd, Fault> {
@@ -220,8 +221,8 @@ impl Algebra for Exact {
         let (x, y) = a.as_rational().zip(b.as_rational()).ok_or(Fault::Unsupported)?;
         let integers = self.as_integer(a).zip(self.as_integer(b));
         match (function, integers) {
-            (Function::Root, Some((_, index))) => Self::root(&x, index),
-            (Function::Root, None) => Self::root(&x, self.as_integer(b).ok_or(Fault::Unsupported)?),
+            (Function::Root, Some((_, index))) => Self::root(&x, index, fuel),
+            (Function::Root, None) => Self::root(&x, self.as_integer(b).ok_or(Fault::Unsupported)?, fuel),
             (Function::Min, _) => Ok(Surd::rational(x.min(y))),
             (Function::Max, _) => Ok(Surd::rational(x.max(y))),
             (Function::Modulo, _) if !y.is_zero() => {

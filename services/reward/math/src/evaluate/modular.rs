@@ -90,7 +90,7 @@ impl Modular<'_> {
     fn product(&mut self, factors: impl Iterator<Item = i64>, fuel: &mut Fuel) -> Result<Residue, Fault> {
         let mut product = self.integer(1)?;
         for factor in factors {
-            fuel.spend(1)?;
+            fuel.spend(6)?;
             let factor = self.integer(factor)?;
             product = self.multiply(&product, &factor)?;
         }

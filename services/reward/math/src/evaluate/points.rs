@@ -16,7 +16,15 @@ pub(crate) struct Names {
     pub(crate) discrete: bool,
     /// Whether expressions may agree in one place and not in another: absolute values, the greater of two, roots of squares.
     pub(crate) piecewise: bool,
+    /// Whether a variable stands in an exponent, where its parity may be all that matters.
+    pub(crate) raised: bool,
+    /// About the largest number beside what is piecewise, which may be where pieces meet. 1 where nothing is.
+    reach: i64,
 }
+
+/// Smallest and largest number that points are moved beyond where something is piecewise.
+const LEAST_REACH: i64 = 16;
+const MAX_REACH: i64 = 1 << 20;
 
 impl Names {
     /// Whether a variable stands for small integers.
@@ -34,9 +42,17 @@ impl Names {
         let mut names = Self::default();
         for expr in exprs {
             let nodes = expr.nodes();
-            let mut counts = vec![false; nodes.len()];
+            let (mut counts, mut raised) = (vec![false; nodes.len()], vec![false; nodes.len()]);
             // Children come first, so that what is demanded of a node is passed down from the end.
             for (at, node) in nodes.iter().enumerate().rev() {
+                match node {
+                    Node::Power(_, exponent) => raised[*exponent as usize] = true,
+                    Node::Symbol(_) => names.raised |= raised[at],
+                    _ => {}
+                }
+                if raised[at] {
+                    node.each_operand(|operand| raised[operand as usize] = true);
+                }
                 match node {
                     Node::Fold { from, to, .. } => {
                         counts[*from as usize] = true;
@@ -69,11 +85,19 @@ impl Names {
             expr.any(|node| match node {
                 Node::Call(Function::Abs | Function::Floor | Function::Ceiling, _)
                 | Node::Call2(Function::Modulo | Function::Min | Function::Max, ..) => true,
-                // Of one variable a few points of both signs show it.
-                Node::Call(Function::Sqrt, _) | Node::Call2(Function::Root, ..) => expr.names().len() > 1,
+                // The root of a square is an absolute value.
+                Node::Call(Function::Sqrt, _) => {
+                    expr.names().len() > 1 || expr.any(|node| matches!(node, Node::Power(..)))
+                }
+                Node::Call2(Function::Root, ..) => expr.names().len() > 1,
                 _ => false,
             })
         });
+        names.reach = 1;
+        if names.piecewise {
+            let literals = exprs.iter().flat_map(|expr| expr.nodes()).filter_map(Node::magnitude);
+            names.reach = literals.fold(LEAST_REACH, i64::max).min(MAX_REACH);
+        }
         names.discrete &= exprs.iter().any(|expr| expr.names().iter().any(|name| INTEGERS.contains(&name.as_str())));
         names
     }
@@ -90,22 +114,50 @@ pub(crate) struct Point<'n> {
 impl Point<'_> {
     /// The value of a variable, exactly.
     pub(super) fn value(&self, name: &str) -> Real {
+        let (value, exponent) = self.parts(name);
+        Real::binary(value, exponent)
+    }
+
+    /// The value of an undefined function, of either sign.
+    pub(super) fn applied(&self, name: &str, (odd, exponent): (i64, i64)) -> Real {
+        let random = mix(mix(mix(hash(name) ^ mix(self.attempt)) ^ odd.cast_unsigned()) ^ exponent.cast_unsigned());
+        let size = (random >> 24) as i64 + 1;
+        let negative = self.attempt == 3 || (self.attempt > 3 && random % 2 == 1);
+        Real::binary(if negative { -size } else { size }, -36)
+    }
+
+    /// `value · 2^exponent`: two points are one where all of these are the same.
+    pub(crate) fn parts(&self, name: &str) -> (i64, i64) {
         let random = mix(hash(name) ^ mix(self.attempt));
         let within = |count: u64| (random >> 8) as i64 % count as i64;
         if self.names.is_counted(name) {
-            return Real::integer(within(7) + 2);
+            return (within(7) + 2, 0);
         }
+        // Half of the points lie on both sides of the numbers that an absolute value, a floor or a maximum may turn at.
+        let reach = if self.attempt % 4 >= 2 { self.names.reach } else { 1 };
         if INTEGERS.contains(&name) {
-            return Real::integer(within(12) + 1);
+            // They are odd and stay small where other variables are far below zero, so that sums and powers of both are, too.
+            if self.attempt == 3 {
+                return (2 * within(6) + 1, 0);
+            }
+            let scale = if self.attempt % 4 == 2 { (reach + 2) / 3 } else { 1 };
+            return (within(12 * scale.cast_unsigned()) + 1, 0);
         }
         // In parts of 128: between 1 and 4, in the unit interval, large, negative; then each variable for itself.
-        let kind = if self.attempt < 4 { self.attempt } else { random % 4 };
+        let kind = match self.attempt {
+            first @ 0..4 => first,
+            _ if reach > 1 => 2 + random % 2,
+            _ => random % 4,
+        };
         let parts = match kind {
             0 => within(383) + 129,
             1 => within(127) + 1,
-            2 => within(2047) + 1,
-            _ => -within(511) - 1,
+            // The first of each sign certainly lies beyond.
+            2 if reach > 1 && self.attempt < 4 => (within(1023) + 1025) * reach,
+            3 if reach > 1 && self.attempt < 4 => (-within(255) - 257) * reach,
+            2 => (within(2047) + 1) * reach,
+            _ => (-within(511) - 1) * reach,
         };
-        Real::binary(parts, -7)
+        (parts, -7)
     }
 }

@@ -47,6 +47,33 @@ pub(crate) enum Node {
     },
 }
 
+impl Node {
+    /// Calls `f` with each node that it is computed from.
+    pub(crate) fn each_operand(&self, mut f: impl FnMut(NodeId)) {
+        match self {
+            Self::Literal(_) | Self::Constant(_) | Self::Symbol(_) | Self::Term(_) => {}
+            Self::Negate(a) | Self::Call(_, a) | Self::Apply(_, a) => f(*a),
+            Self::Add(a, b)
+            | Self::Multiply(a, b)
+            | Self::Divide(a, b)
+            | Self::Power(a, b)
+            | Self::Call2(_, a, b)
+            | Self::Fold { from: a, to: b, .. } => {
+                f(*a);
+                f(*b);
+            }
+        }
+    }
+
+    /// The larger of the numerator and the denominator of a literal. `None` of anything else, and of more than 63 bits.
+    pub(crate) fn magnitude(&self) -> Option<i64> {
+        let Self::Literal(number) = self else { return None };
+        let value = number.exact()?;
+        let above = i64::try_from(value.numerator()).ok()?.checked_abs()?;
+        Some(above.max(i64::try_from(value.denominator()).ok()?))
+    }
+}
+
 /// Numbers with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Constant {

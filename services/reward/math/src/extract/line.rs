@@ -28,9 +28,13 @@ pub(super) fn after_hashes(text: &str) -> Option<&str> {
     None
 }
 
+/// Announcements that say nothing, after which no others are looked at: each looks at the rest of its line.
+const MAX_EMPTY: usize = 8;
+
 /// What the last "Answer:" or "final answer is" announces.
 pub(super) fn answer_line(text: &str) -> Option<&str> {
     const WORD: &str = "answer";
+    let mut empty = 0;
     // The rarest letter of the word.
     for at in memrchr2_iter(b'w', b'W', text.as_bytes()) {
         let Some(start) = at.checked_sub(3) else { continue };
@@ -42,6 +46,10 @@ pub(super) fn answer_line(text: &str) -> Option<&str> {
         let answer = value(rest);
         if !answer.trim().is_empty() {
             return Some(answer);
+        }
+        empty += 1;
+        if empty == MAX_EMPTY {
+            break;
         }
     }
     None

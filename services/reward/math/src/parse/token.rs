@@ -176,10 +176,15 @@ fn spaces_at_start(name: &str) -> usize {
         .map_or(0, |space| space.len())
 }
 
+/// Longest name of an environment, with its closing brace.
+const MAX_ENVIRONMENT_BYTES: usize = 16;
+
 /// The beginning or end of an environment, whose name stands in braces.
 fn environment<'a>(command: &str, rest: &'a str, length: usize) -> (Kind<'a>, usize) {
-    let named = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(name, _)| name);
-    let named = named.filter(|name| name.len() < 16 && !name.contains(['{', '\\']));
+    // The name is near, or there is none.
+    let inner = rest.strip_prefix('{').map(|rest| &rest[..rest.floor_char_boundary(MAX_ENVIRONMENT_BYTES)]);
+    let named = inner.and_then(|inner| inner.split_once('}')).map(|(name, _)| name);
+    let named = named.filter(|name| !name.contains(['{', '\\']));
     match named {
         Some(name) if command == "begin" => (Kind::Begin(name.trim_end_matches('*')), length + name.len() + 2),
         Some(name) => (Kind::End(name.trim_end_matches('*')), length + name.len() + 2),
@@ -198,6 +203,8 @@ fn named(name: &str) -> Kind<'_> {
         "mathbf" | "mathit" | "mathsf" | "mathtt" | "mathnormal" | "boldsymbol" | "bm" => Kind::Wrapper(false),
         "boxed" | "fbox" | "displaystyle" | "textstyle" | "limits" | "nolimits" => Kind::Wrapper(false),
         "left" | "right" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" => Kind::Space,
+        "bf" | "rm" | "it" | "sf" | "tt" | "tiny" | "small" | "normalsize" | "large" | "Large" | "LARGE" | "huge"
+        | "Huge" => Kind::Space,
         "quad" | "qquad" | "enspace" | "enskip" | "thinspace" | "negthinspace" => Kind::Space,
         "lbrace" => Kind::Open('{'),
         "rbrace" => Kind::Close('}'),

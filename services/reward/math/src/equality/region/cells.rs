@@ -13,6 +13,8 @@ const MAX_ENDS: usize = 256;
 /// The finite ends of two regions, in ascending order, each once.
 pub(super) struct Cells<'v> {
     ends: Vec<&'v Value>,
+    /// Every value that was inserted, by its address, with the end that it is equal to; places are known once all are in.
+    places: Vec<(*const Value, &'v Value, usize)>,
     policy: &'v Policy,
 }
 
@@ -25,11 +27,16 @@ impl<'v> Cells<'v> {
         if found.len() > MAX_ENDS {
             return Some(Reason::TooLarge);
         }
-        let mut cells = Self { ends: Vec::with_capacity(found.len()), policy };
+        let mut cells = Self { ends: Vec::with_capacity(found.len()), places: Vec::with_capacity(found.len()), policy };
         for end in found {
             if let Err(reason) = cells.insert(end, fuel)? {
                 return Some(reason);
             }
+        }
+        cells.settle();
+        let steps = (cells.places.len() + 1) * cells.ends.len() / 4;
+        if fuel.spend(steps).is_err() {
+            return Some(Reason::OutOfFuel);
         }
         // Even places are gaps, odd ones ends.
         let mut places = 0..=2 * cells.ends.len();
@@ -45,7 +52,10 @@ impl<'v> Cells<'v> {
             match order(value, self.ends[middle], self.policy, fuel)? {
                 Ok(Ordering::Less) => high = middle,
                 Ok(Ordering::Greater) => low = middle + 1,
-                Ok(Ordering::Equal) => return Some(Ok(())),
+                Ok(Ordering::Equal) => {
+                    self.places.push((value, self.ends[middle], 0));
+                    return Some(Ok(()));
+                }
                 Err(reason) => return Some(Err(reason)),
             }
         }
@@ -54,7 +64,19 @@ impl<'v> Cells<'v> {
             enclosure(value, fuel)?;
         }
         self.ends.insert(low, value);
+        self.places.push((value, value, 0));
         Some(Ok(()))
+    }
+
+    /// Numbers the ends, now that all are there.
+    fn settle(&mut self) {
+        let mut numbers: Vec<_> = self.ends.iter().enumerate().map(|(index, end)| (&raw const **end, index)).collect();
+        numbers.sort_unstable();
+        for (_, end, place) in &mut self.places {
+            let found = numbers.binary_search_by_key(&&raw const **end, |(end, _)| *end);
+            *place = found.map_or(0, |found| 2 * numbers[found].1 + 1);
+        }
+        self.places.sort_unstable_by_key(|(value, ..)| *value);
     }
 
     /// Whether the region holds a place.
@@ -84,19 +106,10 @@ impl<'v> Cells<'v> {
         if matches!(value, Value::Infinite { .. }) {
             return None;
         }
-        let policy = self.policy;
-        // What it was found equal to at first is found again, by the same steps.
-        let position = self.ends.iter().position(|end| {
-            std::ptr::eq(*end, value)
-                || compare_values(end, value, policy, &mut Fuel::new(PLACE_FUEL)).outcome() == Outcome::Equal
-                || compare_values(value, end, policy, &mut Fuel::new(PLACE_FUEL)).outcome() == Outcome::Equal
-        });
-        position.map(|index| 2 * index + 1)
+        let found = self.places.binary_search_by_key(&&raw const *value, |(value, ..)| *value);
+        found.ok().map(|found| self.places[found].2)
     }
 }
-
-/// Steps of finding an end again.
-const PLACE_FUEL: u64 = 20_000;
 
 /// The finite ends of a region.
 fn ends<'v>(region: &'v Region, found: &mut Vec<&'v Value>) {

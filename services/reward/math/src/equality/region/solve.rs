@@ -116,6 +116,15 @@ fn half(sign: Sign, bound: Value) -> Region {
 fn linear(left: &Expr, sign: Sign, right: &Expr) -> Option<(String, Region)> {
     let difference = Builder::join(left, &Builder::wrap(right, Node::Negate), Node::Add);
     let [name] = difference.names() else { return None };
+    // What is linear at a few points may turn elsewhere.
+    let turns = |node: &Node| match node {
+        Node::Call(function, _) => !matches!(function, Function::Sqrt),
+        Node::Call2(..) | Node::Fold { .. } | Node::Apply(..) => true,
+        _ => false,
+    };
+    if difference.any(turns) {
+        return None;
+    }
     let at = |x: &RBig| exact_at(&difference, x);
     let (zero, one) = (at(&RBig::ZERO)?, at(&RBig::ONE)?);
     let slope = one - zero.clone();

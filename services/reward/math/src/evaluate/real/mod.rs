@@ -264,6 +264,16 @@ impl Real {
         if shift > 64 { None } else { i64::try_from(&(&self.middle << shift)).ok() }
     }
 
+    /// The value that it exactly is, as an odd number and the power of two beside it.
+    pub(crate) fn as_binary(&self) -> Option<(i64, i64)> {
+        if !self.error.is_zero() {
+            return None;
+        }
+        let zeros = self.middle.trailing_zeros().unwrap_or(0);
+        let odd = i64::try_from(&(&self.middle >> zeros)).ok()?;
+        Some((odd, if odd == 0 { 0 } else { self.exponent + zeros as i64 }))
+    }
+
     /// The greatest integer that is not above it. `None` where it may be one of two.
     pub(crate) fn floor(&self) -> Option<Self> {
         let (low, high) = (&self.middle - &self.error, &self.middle + &self.error);

@@ -44,6 +44,15 @@ const SPELLED: [&str; 34] = [
     "hbar",
 ];
 
+/// Commands that are letters or figures, beside those that words spell.
+const LETTERS: &str = "Xi Pi Upsilon varsigma varrho varpi varkappa ell nabla partial aleph imath jmath prime hslash wp \
+    square Box star bigstar ast diamond Diamond diamondsuit heartsuit clubsuit spadesuit dagger blacksquare";
+
+/// Whether a command is a letter.
+pub(super) fn is_letter(command: &str) -> bool {
+    SPELLED.contains(&command) || LETTERS.split_whitespace().any(|letter| letter == command)
+}
+
 /// Letters that are functions where a parenthesis follows.
 const FUNCTIONS: &str = "fghFGHPW";
 /// Letters that index where they are a subscript.

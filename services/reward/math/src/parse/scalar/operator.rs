@@ -16,6 +16,9 @@ pub(super) enum Operator {
     Factor,
     Divide,
     Modulo,
+    /// `a+b \over c+d`, and `\choose`: all that stands before against all that follows.
+    Over,
+    Choose,
     /// The whole of a mixed number, or a factor, before a fraction.
     Mixed,
     Power,
@@ -36,6 +39,7 @@ pub(super) enum Operator {
     Bar,
 }
 
+const OVER: u8 = 5;
 const ADD: u8 = 10;
 const FOLD: u8 = 15;
 pub(super) const MULTIPLY: u8 = 20;
@@ -49,6 +53,7 @@ impl Operator {
         match self {
             // Only its own end closes it.
             Self::Bar => 0,
+            Self::Over | Self::Choose => OVER,
             Self::Add | Self::Subtract => ADD,
             Self::Fold { .. } => FOLD,
             Self::Multiply | Self::Divide | Self::Modulo | Self::Negate => MULTIPLY,
@@ -121,7 +126,8 @@ impl Parser<'_, '_, '_> {
                 let right = self.builder.push(Node::Negate(right));
                 self.builder.push(Node::Add(left, right))
             }
-            Operator::Divide => self.builder.divide(left, right),
+            Operator::Divide | Operator::Over => self.builder.divide(left, right),
+            Operator::Choose => self.builder.push(Node::Call2(Function::Binomial, left, right)),
             Operator::Modulo => self.builder.push(Node::Call2(Function::Modulo, left, right)),
             Operator::Power => self.builder.push(Node::Power(left, right)),
             Operator::Mixed if self.is_mixed(left, right) => self.builder.push(Node::Add(left, right)),
@@ -174,12 +180,27 @@ impl Parser<'_, '_, '_> {
                 self.advance();
                 self.push(Operator::Modulo, MULTIPLY)?;
             }
+            Kind::Command(over @ ("over" | "choose")) => {
+                self.advance();
+                self.push(if *over == "over" { Operator::Over } else { Operator::Choose }, OVER)?;
+            }
             Kind::Symbol('^') => self.superscript()?,
             Kind::Symbol('!') => self.factorial()?,
             Kind::Symbol(',') => self.comma()?,
             Kind::Symbol('|') => self.bar_or_factor()?,
             Kind::Percent => self.percent()?,
-            Kind::Command("degree" | "circ") => self.degree(1)?,
+            Kind::Command("degree") => self.degree(1)?,
+            Kind::Command("circ") => {
+                // `f \circ g` is composed of functions.
+                let mut next = self.at + 1;
+                while self.kind(next) == Some(&Kind::Space) {
+                    next += 1;
+                }
+                if matches!(self.kind(next), Some(Kind::Word(_) | Kind::Label(_) | Kind::Command(_) | Kind::Open(_))) {
+                    return Err(Stop::NotScalar);
+                }
+                self.degree(1)?;
+            }
             _ => self.side_by_side()?,
         }
         Ok(())

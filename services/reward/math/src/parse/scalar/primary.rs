@@ -1,6 +1,7 @@
 //! Operands: numerals, names, brackets, and commands with their arguments.
 
 use super::frame::Then;
+use super::name::is_letter;
 use super::operator::Operator;
 use super::{Last, Parser, Step, Stop};
 use crate::Number;
@@ -114,16 +115,12 @@ impl Parser<'_, '_, '_> {
             "overline" | "bar" | "hat" | "vec" | "dot" | "ddot" | "tilde" | "widehat" | "underline" | "mathcal" => {
                 return self.accent(name);
             }
-            "infty" | "ldots" | "begin" | "end" | "int" | "lim" | "mathbb" | "cup" | "cap" | "setminus" | "in"
-            | "le" | "ge" | "ne" | "approx" | "equiv" | "to" | "not" | "emptyset" | "quad" | "oint" | "iint"
-            | "mid" | "forall" | "exists" | "Rightarrow" | "implies" | "iff" | "sim" | "cong" | "subset" | "input"
-            | "\\" => {
-                return Err(Stop::NotScalar);
-            }
-            name => {
+            name if is_letter(name) => {
                 self.advance();
                 return self.named(name);
             }
+            // Signs, arrows and whatever else is no number and no letter.
+            _ => return Err(Stop::NotScalar),
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::parse::ParseError;
 use crate::{Magnitude, Number, Sign, Value, Written, fuel};
 
 /// Items that an ellipsis may stand for.
-const MAX_CONTINUED: usize = 1000;
+const MAX_CONTINUED: i128 = 1000;
 
 impl Shaper<'_, '_, '_> {
     /// Items between commas, semicolons, "and" and "or". `None` where there is only one.
@@ -56,7 +56,7 @@ pub(super) fn continued(items: Vec<Value>) -> Vec<Value> {
     let Some(at) = items.iter().position(is_ellipsis) else { return items };
     let integer = |at: Option<usize>| match items.get(at?) {
         Some(Value::Number(number)) if number.written == Written::Integer && number.is_bare() => {
-            i64::try_from(number.exact()?.numerator()).ok()
+            i64::try_from(number.exact()?.numerator()).ok().map(i128::from)
         }
         _ => None,
     };
@@ -65,8 +65,8 @@ pub(super) fn continued(items: Vec<Value>) -> Vec<Value> {
     else {
         return items;
     };
-    let (step, gap) = (last.saturating_sub(first), next.saturating_sub(last));
-    if step == 0 || gap % step != 0 || !(1..=MAX_CONTINUED as i64).contains(&(gap / step)) {
+    let (step, gap) = (last - first, next - last);
+    if step == 0 || gap % step != 0 || !(1..=MAX_CONTINUED).contains(&(gap / step)) {
         return items;
     }
     let between = (1..gap / step)

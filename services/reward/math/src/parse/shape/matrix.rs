@@ -45,6 +45,7 @@ impl Shaper<'_, '_, '_> {
                 None => Some(term),
                 Some(sum) => added(&sum, &term),
             };
+            self.spend_nodes(&sum)?;
             if sum.is_none() || end == range.end {
                 return Ok(sum.map(Value::Matrix));
             }
@@ -82,6 +83,7 @@ impl Shaper<'_, '_, '_> {
                         Some(matrix) => matrix,
                         None if begin < range.end => {
                             let Some(matrix) = self.cells_at(&mut at, begin, range.end)? else { return Ok(None) };
+                            self.fuel.spend(scalar.len() * matrix.cells.len())?;
                             product = scaled(&matrix, one);
                             if product.is_none() {
                                 return Ok(None);
@@ -90,6 +92,7 @@ impl Shaper<'_, '_, '_> {
                         }
                         None => return Ok(None),
                     };
+                    self.fuel.spend(scalar.len() * matrix.cells.len())?;
                     product = scaled(&matrix, one);
                 }
                 if product.is_none() {
@@ -107,8 +110,16 @@ impl Shaper<'_, '_, '_> {
             if product.is_none() {
                 return Ok(None);
             }
+            self.spend_nodes(&product)?;
         }
         Ok(product)
+    }
+
+    /// Takes a step for each node that was copied to make a matrix of others.
+    fn spend_nodes(&mut self, matrix: &Option<Matrix>) -> Result<(), ParseError> {
+        let nodes = |cell: &Value| if let Value::Expr(expr) = cell { expr.len() } else { 1 };
+        let copied = matrix.iter().flat_map(|matrix| &matrix.cells).map(nodes).sum();
+        Ok(self.fuel.spend(copied)?)
     }
 
     /// The matrix that begins at `begin`; reading goes on behind it.

@@ -126,8 +126,11 @@ impl<'t, 'a> Shaper<'t, 'a, '_> {
                 Kind::Label(label) if label.chars().nth(1).is_some() => words += 2,
                 Kind::Label(_) => {}
                 Kind::Word(word) => {
-                    words +=
-                        usize::from(word.len() > 2 && crate::expr::Function::at_start(word).is_none() && *word != "pi");
+                    words += usize::from(
+                        (word.len() > 2 || is_short_word(word))
+                            && crate::expr::Function::at_start(word).is_none()
+                            && *word != "pi",
+                    );
                     letters += word.len();
                 }
                 _ => return false,
@@ -224,6 +227,13 @@ impl<'t, 'a> Shaper<'t, 'a, '_> {
         let text = text::canonical(self.tokens, range);
         if text.is_empty() { Err(ParseError::Empty) } else { Ok(special::meant(text)) }
     }
+}
+
+/// Words of two letters that are hardly products of them.
+fn is_short_word(word: &str) -> bool {
+    ["no", "on", "or", "in", "if", "of", "to", "is", "it", "up", "so"]
+        .iter()
+        .any(|short| word.eq_ignore_ascii_case(short))
 }
 
 /// An expression that is one number is a number.

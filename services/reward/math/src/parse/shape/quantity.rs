@@ -56,6 +56,10 @@ impl Shaper<'_, '_, '_> {
     /// Where the amount ends and the unit begins.
     fn split(&self, range: Range<usize>) -> Option<(Range<usize>, Unit)> {
         let begins = |at: usize| match self.tokens.kind(at) {
+            // `2\mathrm{e}` is a product, and `5\text{ m}` a length.
+            Kind::Label(label) if label.chars().nth(1).is_none() => {
+                Unit::known(label).or_else(|| Unit::counted(label)).is_some()
+            }
             Kind::Label(label) => crate::expr::Function::named(label).is_none(),
             // A single letter is a variable, unless it stands in a text.
             Kind::Word(word) => word.len() > 1 && Unit::known(word).is_some(),
@@ -68,7 +72,7 @@ impl Shaper<'_, '_, '_> {
         let unit = self.unit(at..range.end)?;
         let mut amount = self.tokens.stripped(range.start..at);
         // `1950^\circ C` is a temperature, not an angle.
-        if self.ends_with_circle(amount.clone()) && unit.measures_as(&Unit::known("K")?) {
+        if self.ends_with_circle(amount.clone()) && unit.is_temperature() {
             amount = self.tokens.stripped(amount.start..self.circle_start(amount)?);
         }
         (!amount.is_empty()).then_some((amount, unit))

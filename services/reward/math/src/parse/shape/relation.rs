@@ -31,8 +31,18 @@ impl Shaper<'_, '_, '_> {
         let (mut ranges, mut signs) = (Vec::new(), Vec::new());
         let mut start = range.start;
         while let Some(at) = self.tokens.find(start..range.end, |kind| sign(kind).is_some()) {
-            signs.extend(sign(self.tokens.kind(at)));
-            ranges.push(self.tokens.trimmed(start..at));
+            let mut member = self.tokens.trimmed(start..at);
+            let mut found = sign(self.tokens.kind(at));
+            // `\not=` is `\ne`; what else may be denied is no relation here.
+            if !member.is_empty() && *self.tokens.kind(member.end - 1) == Kind::Command("not") {
+                if found != Some(Sign::Equal) {
+                    return Ok(None);
+                }
+                found = Some(Sign::NotEqual);
+                member = self.tokens.trimmed(member.start..member.end - 1);
+            }
+            signs.extend(found);
+            ranges.push(member);
             start = at + 1;
         }
         ranges.push(self.tokens.trimmed(start..range.end));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Read, Shaper};
 use crate::parse::token::Kind;
-use crate::{Based, Number, Text, Time, Value};
+use crate::{Based, Number, Region, Text, Time, Value};
 
 /// Bases by their names.
 const BASES: [(&str, u32); 10] = [
@@ -36,6 +36,9 @@ const NOTHING: [&str; 10] = [
 
 /// The value of a text that has one after all.
 pub(super) fn meant(text: String) -> Value {
+    if ["all real numbers", "all reals", "the real numbers"].iter().any(|all| text.eq_ignore_ascii_case(all)) {
+        return Value::Region(Region::Reals);
+    }
     if NOTHING.iter().any(|nothing| text.eq_ignore_ascii_case(nothing)) {
         Value::Set(Vec::new())
     } else {
