@@ -1,6 +1,5 @@
 """Times the code verifier beside two native ways to run tests, in one run on one machine.
 
-    cargo build --release -p evenkeel-bench-code
     python3 bench/code/run.py [--data ../shared/data/code] [--programs 300]
 
 (a) Evenkeel: an instance of the interpreter in wasmtime for every test.
@@ -53,6 +52,14 @@ KERNELS = {
     "text": "s = [str(i) for i in range(200000)]\nt = ' '.join(s)\nprint(len(t), sum(map(int, t.split())))",
     "floats": "x = 0.0\nfor i in range(1, 500000):\n    x += 1.0 / (i * i)\nprint(x)",
 }
+
+
+def build() -> str:
+    # The features of the whole workspace, so that nothing is built twice.
+    command = ["cargo", "build", "--release", "--workspace", "--bins", "--message-format", "json-render-diagnostics"]
+    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    artifacts = map(json.loads, lines)
+    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel-bench-code")
 
 
 def rows(path: Path) -> list:
@@ -164,15 +171,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data" / "code")
     parser.add_argument("--programs", type=int, default=300)
-    parser.add_argument("--binary", type=Path, default=Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "evenkeel-bench-code")
     options = parser.parse_args()
     if not options.data.exists():
         sys.exit(f"{options.data} is not there")
+    binary = build()
     work = load(options.data, options.programs)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(work, file)
         file.flush()
-        ours = json.loads(subprocess.run([options.binary, file.name], check=True, stdout=subprocess.PIPE, text=True).stdout)
+        ours = json.loads(subprocess.run([binary, file.name], check=True, stdout=subprocess.PIPE, text=True).stdout)
     print(f"load of the machine at the beginning: {os.getloadavg()[0]:.2f} on {CORES} cores; above 0.5 believe nothing", flush=True)
     result = {"load_at_start": os.getloadavg()[0], "python": sys.version.split()[0], "cores": CORES, "evenkeel": ours, "groups": {}, "kernels": {}}
     for name, programs in work["groups"].items():
