@@ -9,21 +9,28 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_code::rows::{Kind, Test, Tests};
-use evenkeel_code::{Answer, Cancel, Interpreter, Limits, Pool, PoolSettings, Task, guest};
+use evenkeel_code::{Answer, Cancel, CellCommand, Interpreter, Limits, Pool, PoolSettings, Task, guest, serve_cell};
 use serde_json::{Map, Value, json};
 
 /// Runs of a trivial program for the overhead.
 const OVERHEAD_RUNS: usize = 4000;
 /// Rounds of a kernel; the fastest counts.
 const ROUNDS: usize = 7;
+/// What this program is asked for when it is to be a cell of its own pool.
+const CELL: &str = "cell";
 const TRIVIAL: &str = "print(input())";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: evenkeel-bench-code FILE")?;
+    if path == CELL {
+        return Ok(serve_cell(&guest::default_folder()?)?);
+    }
     let load: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
     let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    let interpreter = Arc::new(Interpreter::load(&guest::default_folder()?, workers, &|line| eprintln!("{line}"))?);
-    let pool = Pool::start(interpreter, PoolSettings { workers, queue: 1 << 20 })?;
+    // Built and compiled before anything is timed.
+    drop(Interpreter::load(&guest::default_folder()?, 1, &|line| eprintln!("{line}"))?);
+    let cell = CellCommand { program: std::env::current_exe()?, arguments: vec![CELL.into()] };
+    let pool = Pool::of_cells(&cell, PoolSettings { workers, queue: 1 << 20 })?;
 
     // The first instances fill the pool's memory.
     overhead(&pool, 200)?;

@@ -33,6 +33,9 @@ pub(crate) enum Command {
     Verify(VerifyCommand),
     /// Build and compile the interpreter that runs programs, before a reward worker needs it.
     Guest(GuestOptions),
+    /// Run programs for a reward worker, which starts this by itself.
+    #[command(hide = true)]
+    SandboxCell(CellOptions),
 }
 
 #[derive(Subcommand)]
@@ -96,6 +99,12 @@ pub(crate) enum CodeModeOption {
     Strict,
     /// As LiveCodeBench's grader judges, oddities included and holes closed.
     Livecodebench,
+}
+
+#[derive(Args)]
+pub(crate) struct CellOptions {
+    /// Where the interpreter lies.
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Args)]

@@ -34,7 +34,8 @@ impl Cluster {
         let learner = evenkeel_learner::serve(learner).await.context("the learner")?.spawn();
 
         let reward = evenkeel_reward::RewardConfig { server: ServerConfig::on(LOOPBACK), ..recipe.reward.clone() };
-        let reward = evenkeel_reward::bind(reward).await.context("the reward service")?.spawn();
+        let reward =
+            evenkeel_reward::bind_with_cells(reward, crate::guest::cells).await.context("the reward service")?.spawn();
 
         let mut generation = recipe.generation.clone();
         generation.server = ServerConfig::on(LOOPBACK);

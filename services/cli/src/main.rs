@@ -30,6 +30,7 @@ fn main() -> ExitCode {
                 Command::Config(options) => documentation::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Guest(options) => guest::make(&options),
+                Command::SandboxCell(options) => guest::cell(&options),
             }
         })
     });

@@ -14,14 +14,14 @@ use evenkeel_reward::RewardConfig;
 use toml::Table;
 
 use crate::arguments::{ServeOptions, Service};
-use crate::recipe;
+use crate::{guest, recipe};
 
 pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
     let server = match options.service {
         Service::Engine => return engine(load(&options)?).await,
         Service::Orchestrator => return orchestrator(&options).await,
         Service::Generation => evenkeel_generation::bind(load::<GenerationConfig>(&options)?).await?,
-        Service::Reward => evenkeel_reward::bind(load::<RewardConfig>(&options)?).await?,
+        Service::Reward => evenkeel_reward::bind_with_cells(load::<RewardConfig>(&options)?, guest::cells).await?,
         Service::Learner => evenkeel_learner::serve(load::<ServiceSettings>(&options)?).await?,
     };
     with_metrics(server, &options).await?.run(shutdown_signal()).await?;

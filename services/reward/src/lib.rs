@@ -29,6 +29,6 @@ mod start;
 mod tally;
 
 pub use error::RewardError;
-pub use judge::{Cancel, CodeWork, Judge, MathWork, Work};
+pub use judge::{Cancel, Cells, CodeWork, Judge, MathWork, Work};
 pub use settings::{CodeConfig, LimitsConfig, MathConfig, ModeConfig, RewardConfig, SandboxStart};
-pub use start::{bind, serve};
+pub use start::{bind, bind_with_cells, serve};

@@ -9,7 +9,7 @@ use evenkeel_common::server::{Ended, Server};
 use evenkeel_proto::v1::reward_server::RewardServer;
 
 use crate::error::RewardError;
-use crate::judge::Judge;
+use crate::judge::{Cells, Judge};
 use crate::service::RewardService;
 use crate::settings::{RewardConfig, SandboxStart};
 
@@ -18,8 +18,20 @@ use crate::settings::{RewardConfig, SandboxStart};
 /// # Errors
 /// Settings that cannot be, a port that is taken, a file that is not there.
 pub async fn bind(config: RewardConfig) -> Result<Server, RewardError> {
+    start(config, None).await
+}
+
+/// [`bind`], with programs in processes beside this one, which are started as `cells` says.
+///
+/// # Errors
+/// Those of [`bind`].
+pub async fn bind_with_cells(config: RewardConfig, cells: Cells) -> Result<Server, RewardError> {
+    start(config, Some(cells)).await
+}
+
+async fn start(config: RewardConfig, cells: Option<Cells>) -> Result<Server, RewardError> {
     config.check().map_err(RewardError::Setting)?;
-    let judge = judge(&config).await?;
+    let judge = judge(&config, cells).await?;
     let server = Server::bind(&config.name, "reward.server", config.server.clone()).await?;
     // A check has no half of a verdict to give, so that a stopped one gets no grace.
     let limits = ItemLimits { max_items: config.max_items, max_running: config.thread_count(), grace: Duration::ZERO };
@@ -31,8 +43,8 @@ pub async fn bind(config: RewardConfig) -> Result<Server, RewardError> {
 }
 
 /// The judge of a worker, with its sandbox where that is to be ready before anything is served.
-async fn judge(config: &RewardConfig) -> Result<Judge, RewardError> {
-    let judge = Judge::new(config);
+async fn judge(config: &RewardConfig, cells: Option<Cells>) -> Result<Judge, RewardError> {
+    let judge = Judge::new(config, cells);
     if config.code.sandbox != SandboxStart::AtStart {
         return Ok(judge);
     }

@@ -28,7 +28,7 @@ impl Judges {
     /// In this process, by these settings, where there are no endpoints.
     pub(super) fn new(endpoints: &[String], config: &RewardConfig) -> Result<Self> {
         if endpoints.is_empty() {
-            return Ok(Self::Here(Arc::new(Judge::new(config))));
+            return Ok(Self::Here(Arc::new(Judge::new(config, Some(crate::guest::cells)))));
         }
         let workers = Endpoints::parse(endpoints)?;
         // A batch is handed over before its first verdict is taken.

@@ -3,7 +3,7 @@
 //! From the outside in: a [`Pool`] takes [`Task`]s (an answer, [`rows::Tests`], a [`Mode`], [`Limits`]) and gives a [`Verdict`] on each;
 //! `judge` runs a program's tests and says what came of them; `sandbox` runs one program in a fresh instance of the interpreter and
 //! says what it did; [`compare`] decides whether an output is the expected one; [`guest`] builds the interpreter once and finds it
-//! afterwards.
+//! afterwards. Programs run on threads of the pool, or each in a process beside it ([`CellCommand`]).
 //!
 //! What holds for every program:
 //! - Expected outputs never enter the guest. Whatever the guest says is a claim about outputs; the verdict is made here.
@@ -35,14 +35,17 @@ pub mod extract;
 pub mod guest;
 pub mod rows;
 
+mod cell;
 mod interpreter;
 mod judge;
 mod limits;
+mod place;
 mod pool;
 mod sandbox;
 mod task;
 mod verdict;
 
+pub use cell::{CellCommand, serve_cell};
 pub use interpreter::Interpreter;
 pub use limits::Limits;
 pub use pool::{Full, Pool, PoolSettings};

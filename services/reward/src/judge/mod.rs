@@ -12,6 +12,7 @@ use crate::settings::RewardConfig;
 use code::CodeJudge;
 use math::MathJudge;
 
+pub use code::Cells;
 pub use evenkeel_code::Cancel;
 
 /// Gives verdicts. Useful without a server, too.
@@ -46,14 +47,15 @@ pub struct CodeWork {
 }
 
 impl Judge {
-    /// With the settings of a worker, which must have been checked.
-    pub fn new(config: &RewardConfig) -> Self {
+    /// With the settings of a worker, which must have been checked. Programs run in processes beside this one where it is said how
+    /// such a process is started, and otherwise, at half the speed, on threads.
+    pub fn new(config: &RewardConfig, cells: Option<Cells>) -> Self {
         Self {
             worker: config.name.clone(),
             max_completion_bytes: config.max_completion_bytes,
             max_field_bytes: config.max_field_bytes,
             math: MathJudge::new(config),
-            code: CodeJudge::new(config),
+            code: CodeJudge::new(config, cells),
         }
     }
 

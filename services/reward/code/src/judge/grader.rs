@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::{difference, meaning, strict};
 use crate::compare::marshal;
 use crate::compare::text::{self, Match};
+use crate::place::Place;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, Cancel, Ending, Run, Sandbox};
+use crate::sandbox::{Budget, Cancel, Ending, Run};
 use crate::task::RewardRule;
 use crate::verdict::{GraderResult, Outcome, Verdict, excerpt};
 
@@ -18,13 +19,12 @@ const RUNTIME_ERROR: i32 = -4;
 const RUNNER_ERROR: i32 = -5;
 
 /// Runs the tests of a program.
-pub(crate) fn judge(sandbox: &Sandbox, program: &str, tests: &Tests, budget: &Budget, cancel: &Cancel) -> Verdict {
+pub(crate) fn judge(place: &mut dyn Place, program: &str, tests: &Tests, budget: &Budget, cancel: &Cancel) -> Verdict {
     let mut record = Record { results: Vec::new(), cpu: Duration::ZERO, memory: 0, total: tests.len() };
-    let mut session = match sandbox.session(budget, cancel) {
-        Ok(session) => session,
-        Err(run) => return record.failed(&run, meaning(&run), vec![], None),
-    };
-    let loaded = session.load(program.as_bytes(), tests.function().unwrap_or_default());
+    let loaded = place.load(program.as_bytes(), tests.function().unwrap_or_default(), budget, cancel);
+    if let Outcome::Invalid(_) = meaning(&loaded).0 {
+        return record.failed(&loaded, meaning(&loaded), vec![], None);
+    }
     if !matches!(loaded.ending, Ending::Returned(_)) {
         // Whatever the grader catches here, its own alarm included, makes the whole list one runtime error.
         let (results, error) =
@@ -33,7 +33,7 @@ pub(crate) fn judge(sandbox: &Sandbox, program: &str, tests: &Tests, budget: &Bu
     }
     record.cpu += loaded.cpu;
     for index in 0..tests.len() {
-        let run = session.grade(tests.tests()[index].input.as_bytes());
+        let run = place.grade(tests.tests()[index].input.as_bytes(), cancel);
         match step(&run, tests, index) {
             Step::Passed => record.passed(&run),
             Step::Failed { outcome, detail, result, error } => {

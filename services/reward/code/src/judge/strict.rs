@@ -1,13 +1,13 @@
 //! One test of a program, run as a process of its own would run.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{difference, meaning};
 use crate::compare::text::{self, Match};
 use crate::compare::{marshal, value::Value};
+use crate::place::Place;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, Cancel, Ending, Run, Sandbox};
+use crate::sandbox::{Budget, Cancel, Ending, Run};
 use crate::verdict::{Outcome, excerpt};
 
 /// What came of one test.
@@ -23,7 +23,7 @@ pub(crate) struct Report {
 
 /// Runs one test.
 pub(crate) fn judge(
-    sandbox: &Sandbox,
+    place: &mut dyn Place,
     program: &str,
     tests: &Tests,
     index: usize,
@@ -32,8 +32,8 @@ pub(crate) fn judge(
 ) -> Report {
     let input = tests.tests()[index].input.as_bytes();
     let run = match tests.function() {
-        None => sandbox.process(program.as_bytes(), Arc::from(input), budget, cancel),
-        Some(name) => sandbox.call(program.as_bytes(), name, input, budget, cancel),
+        None => place.process(program.as_bytes(), input, budget, cancel),
+        Some(name) => place.call(program.as_bytes(), name, input, budget, cancel),
     };
     let (outcome, detail) = match meaning(&run) {
         (Outcome::Pass, _) => compare(&run, tests, index),

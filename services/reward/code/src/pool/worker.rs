@@ -1,4 +1,4 @@
-//! A thread that runs programs.
+//! A thread that has programs run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -7,30 +7,27 @@ use std::time::Duration;
 
 use super::job::{Outturn, Unit};
 use super::queue::Queue;
+use crate::cell::{Cell, CellCommand};
 use crate::interpreter::Interpreter;
 use crate::judge::{self, Report};
-use crate::sandbox::THREAD_STACK;
+use crate::place::{Here, Place};
+use crate::sandbox::{FILLS_STACK, THREAD_STACK};
 use crate::task::Mode;
 use crate::verdict::{Invalid, Outcome, Verdict};
 
-/// A program that worked for longer may have filled the thread's stack; the thread is then replaced, which gives the memory back. In
-/// this time some 30 MiB can be touched.
-const FILLS_STACK: Duration = Duration::from_millis(5);
+/// Before a cell that did not start is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
 
-/// Starts a thread that works until the queue is closed.
+/// Starts a thread that runs programs itself until the queue is closed.
 pub(super) fn start(queue: Arc<Queue>, interpreter: Arc<Interpreter>) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new().name("evenkeel-code".to_owned()).spawn(move || {
         // The threads that run programs come and go under this one.
-        while let Some(more) = shift(&queue, &interpreter) {
-            if !more {
-                return;
-            }
-        }
+        while shift(&queue, &interpreter) {}
     })
 }
 
 /// One thread with a deep stack, until its stack may be full: whether there is more to do.
-fn shift(queue: &Arc<Queue>, interpreter: &Arc<Interpreter>) -> Option<bool> {
+fn shift(queue: &Arc<Queue>, interpreter: &Arc<Interpreter>) -> bool {
     let thread = {
         let (queue, interpreter) = (Arc::clone(queue), Arc::clone(interpreter));
         thread::Builder::new()
@@ -39,20 +36,21 @@ fn shift(queue: &Arc<Queue>, interpreter: &Arc<Interpreter>) -> Option<bool> {
             .spawn(move || work(&queue, &interpreter))
     };
     match thread {
-        Ok(thread) => Some(thread.join().unwrap_or(true)),
+        Ok(thread) => thread.join().unwrap_or(true),
         // No thread to be had now: later, perhaps.
         Err(_) => {
             thread::sleep(Duration::from_millis(100));
-            Some(true)
+            true
         }
     }
 }
 
 /// Works until the stack may be full (true) or the queue is closed (false).
 fn work(queue: &Queue, interpreter: &Interpreter) -> bool {
+    let mut place = Here::new(interpreter);
     while let Some((id, unit)) = queue.take() {
-        let outturn = catch_unwind(AssertUnwindSafe(|| run(interpreter, &unit)))
-            .unwrap_or_else(|_| without(&unit, Invalid::Internal, "a worker thread panicked"));
+        let outturn = catch_unwind(AssertUnwindSafe(|| run(&mut place, &unit)))
+            .unwrap_or_else(|_| without(&unit, Outcome::Invalid(Invalid::Internal), "a worker thread panicked"));
         let cpu = match &outturn {
             Outturn::Test(report) => report.cpu,
             Outturn::Whole(verdict) => verdict.cpu,
@@ -65,35 +63,63 @@ fn work(queue: &Queue, interpreter: &Interpreter) -> bool {
     false
 }
 
-fn run(interpreter: &Interpreter, unit: &Unit) -> Outturn {
+/// Starts a thread that has a process run programs until the queue is closed.
+pub(super) fn start_with_cell(queue: Arc<Queue>, command: CellCommand) -> std::io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("evenkeel-code".to_owned()).spawn(move || {
+        let mut cell = None;
+        while let Some((id, unit)) = queue.take() {
+            let outturn = in_cell(&mut cell, &command, &unit);
+            queue.note(id, unit.test, outturn);
+        }
+    })
+}
+
+/// Has a unit run in a cell. A program whose cell is lost gets another one; one that loses that too has ended both itself.
+fn in_cell(cell: &mut Option<Cell>, command: &CellCommand, unit: &Unit) -> Outturn {
+    for _ in 0..2 {
+        let place = match cell {
+            Some(cell) => cell,
+            None => match Cell::start(command) {
+                Ok(started) => cell.insert(started),
+                Err(missing) => {
+                    thread::sleep(PAUSE);
+                    return without(unit, Outcome::Invalid(Invalid::Internal), &missing);
+                }
+            },
+        };
+        let outturn = run(place, unit);
+        match place.lost() {
+            None => return outturn,
+            Some(_) => *cell = None,
+        }
+    }
+    without(unit, Outcome::RuntimeError, "ended the process of the sandbox, twice")
+}
+
+fn run(place: &mut dyn Place, unit: &Unit) -> Outturn {
     let task = &unit.task;
     let program = match &*unit.program {
         Ok(program) => program,
         Err(verdict) => return Outturn::Whole(verdict.clone()),
     };
     if unit.cancel.is_cancelled() {
-        return without(unit, Invalid::Cancelled, "cancelled");
+        return without(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
     }
     let budget = task.limits.budget();
-    let sandbox = match interpreter.sandbox(budget.deterministic) {
-        Ok(sandbox) => sandbox,
-        Err(error) => return without(unit, Invalid::Internal, &error.to_string()),
-    };
     match task.mode {
         Mode::Strict => {
-            Outturn::Test(judge::judge_strictly(sandbox, program, &task.tests, unit.test, &budget, &unit.cancel))
+            Outturn::Test(judge::judge_strictly(place, program, &task.tests, unit.test, &budget, &unit.cancel))
         }
         Mode::LiveCodeBench => {
-            let mut verdict = judge::judge_by_grader(sandbox, program, &task.tests, &budget, &unit.cancel);
+            let mut verdict = judge::judge_by_grader(place, program, &task.tests, &budget, &unit.cancel);
             verdict.program = Some(program.clone());
             Outturn::Whole(Box::new(verdict))
         }
     }
 }
 
-/// A unit that has no verdict.
-fn without(unit: &Unit, reason: Invalid, detail: &str) -> Outturn {
-    let outcome = Outcome::Invalid(reason);
+/// A unit that was not run.
+fn without(unit: &Unit, outcome: Outcome, detail: &str) -> Outturn {
     match unit.task.mode {
         Mode::Strict if unit.program.is_ok() => Outturn::Test(Report {
             outcome,

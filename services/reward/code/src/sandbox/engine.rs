@@ -18,6 +18,10 @@ const WASM_STACK: usize = 448 << 20;
 /// Stack that a thread needs which runs guests.
 pub(crate) const THREAD_STACK: usize = WASM_STACK + (64 << 20);
 
+/// A program that worked for longer may have filled its thread's stack; the thread is then replaced, which gives the memory back. In
+/// this time some 30 MiB can be touched.
+pub(crate) const FILLS_STACK: Duration = Duration::from_millis(5);
+
 /// Bytes of a pooled memory that are put back by copying instead of by giving pages back.
 const KEEP_RESIDENT: usize = 24 << 20;
 

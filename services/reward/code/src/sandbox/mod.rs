@@ -19,7 +19,7 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 
 pub use cancel::Cancel;
 pub(crate) use ending::Ending;
-pub(crate) use engine::{THREAD_STACK, engine, portable_engine};
+pub(crate) use engine::{FILLS_STACK, THREAD_STACK, engine, portable_engine};
 pub(crate) use guest::Budget;
 use guest::Guest;
 
@@ -47,6 +47,13 @@ pub(crate) struct Run {
     pub cpu: Duration,
     /// Most memory above the interpreter's own, bytes.
     pub memory: u64,
+}
+
+impl Run {
+    /// One that did nothing.
+    pub(crate) fn without(ending: Ending) -> Self {
+        Self { ending, stdout: Vec::new(), stderr: Vec::new(), cpu: Duration::ZERO, memory: 0 }
+    }
 }
 
 impl Sandbox {
@@ -115,7 +122,7 @@ impl Sandbox {
                     stopped @ (Ending::Cancelled | Ending::Starved) => stopped,
                     _ => Ending::Broken(format!("no instance of the interpreter: {error:#}")),
                 };
-                Err(Box::new(Run { ending, stdout: Vec::new(), stderr: Vec::new(), cpu: Duration::ZERO, memory: 0 }))
+                Err(Box::new(Run::without(ending)))
             }
         }
     }
@@ -139,8 +146,7 @@ impl Session<'_> {
     /// Runs the loaded program on one input, with a budget of its own. After any ending but `Returned` no other test may follow.
     pub(crate) fn grade(&mut self, input: &[u8]) -> Run {
         if let Err(error) = self.guest.renew(&self.budget) {
-            let ending = Ending::Broken(format!("{error:#}"));
-            return Run { ending, stdout: Vec::new(), stderr: Vec::new(), cpu: Duration::ZERO, memory: 0 };
+            return Run::without(Ending::Broken(format!("{error:#}")));
         }
         let export = self.sandbox.exports.grade;
         let answer = self.guest.call::<(&[u8],)>(&export, (input,));

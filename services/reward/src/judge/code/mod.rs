@@ -16,6 +16,8 @@ use crate::settings::{CodeConfig, RewardConfig, SandboxStart};
 use known::KnownTests;
 use sandbox::Sandbox;
 
+pub use sandbox::Cells;
+
 /// Judges by `evenkeel-code`.
 pub(super) struct CodeJudge {
     config: CodeConfig,
@@ -26,12 +28,12 @@ pub(super) struct CodeJudge {
 }
 
 impl CodeJudge {
-    pub(super) fn new(config: &RewardConfig) -> Self {
+    pub(super) fn new(config: &RewardConfig, cells: Option<Cells>) -> Self {
         Self {
             config: config.code.clone(),
             max_field_bytes: config.max_field_bytes,
             max_text_bytes: config.max_text_bytes,
-            sandbox: Sandbox::new(config),
+            sandbox: Sandbox::new(config, cells),
             tests: KnownTests::new(&config.code),
         }
     }

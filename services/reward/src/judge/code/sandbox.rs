@@ -1,18 +1,22 @@
 //! The sandbox of a worker, made ready when the first program comes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_code::{Interpreter, Pool, PoolSettings, guest};
+use evenkeel_code::{CellCommand, Interpreter, Pool, PoolSettings, guest};
 
 use crate::settings::RewardConfig;
 
 /// How long what was missing is not looked for again: programs that come by the thousand must not each start a build.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How a process is started that runs programs with the interpreter of a folder, by calling [`evenkeel_code::serve_cell`].
+pub type Cells = fn(&Path) -> CellCommand;
+
 pub(super) struct Sandbox {
     folder: Option<PathBuf>,
+    cells: Option<Cells>,
     settings: PoolSettings,
     state: Mutex<State>,
 }
@@ -24,9 +28,10 @@ enum State {
 }
 
 impl Sandbox {
-    pub(super) fn new(config: &RewardConfig) -> Self {
+    pub(super) fn new(config: &RewardConfig, cells: Option<Cells>) -> Self {
         Self {
             folder: config.code.guest_dir.clone(),
+            cells,
             settings: PoolSettings { workers: config.code.thread_count(), queue: config.max_items },
             state: Mutex::new(State::Absent),
         }
@@ -58,9 +63,15 @@ impl Sandbox {
             Some(folder) => folder.clone(),
             None => guest::default_folder().map_err(|error| error.to_string())?,
         };
-        let interpreter =
-            Interpreter::load(&folder, self.settings.workers, progress).map_err(|error| error.to_string())?;
-        let pool = Pool::start(Arc::new(interpreter), self.settings).map_err(|error| error.to_string())?;
-        Ok(Arc::new(pool))
+        let interpreter = |workers| Interpreter::load(&folder, workers, progress).map_err(|error| error.to_string());
+        let pool = match &self.cells {
+            Some(cells) => {
+                // Built and compiled once, before every cell loads it.
+                drop(interpreter(1)?);
+                Pool::of_cells(&cells(&folder), self.settings)
+            }
+            None => Pool::start(Arc::new(interpreter(self.settings.workers)?), self.settings),
+        };
+        Ok(Arc::new(pool.map_err(|error| error.to_string())?))
     }
 }

@@ -1,0 +1,153 @@
+//! Cells: processes that run one program at a time for a worker of the pool.
+//!
+//! Threads that share one address space disturb each other: each page that a guest writes to for the first time makes the kernel
+//! interrupt every core on which another thread of the process runs. With a process for each worker a short test takes half of
+//! the time or less, and whatever ends a process ends one program.
+
+mod frame;
+mod serve;
+mod wire;
+
+use std::ffi::OsString;
+use std::io::{self, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::place::Place;
+use crate::sandbox::{Budget, Cancel, Ending, Run};
+use frame::Frame;
+
+pub use serve::serve_cell;
+
+/// How often a worker looks whether its program was taken back.
+const LOOK: Duration = Duration::from_millis(5);
+/// How long a cell may take to load the interpreter.
+const START: Duration = Duration::from_secs(120);
+/// How long after the wall clock's limit a cell may be silent.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How a cell is started: a program that calls [`serve_cell`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CellCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// A running cell.
+pub(crate) struct Cell {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    /// How long it may be silent: a little more than the program's wall clock.
+    patience: Duration,
+    /// Why nothing can be asked of it any more.
+    lost: Option<String>,
+}
+
+impl Cell {
+    /// Starts a cell and waits until it can be asked.
+    pub(crate) fn start(command: &CellCommand) -> Result<Self, String> {
+        let mut child = Command::new(&command.program)
+            .args(&command.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C at a terminal is for whoever started this; a cell ends when its pipe does.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", command.program.display()))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("a process without pipes".to_owned());
+        };
+        let mut cell = Self { child, input, output: BufReader::new(output), patience: START, lost: None };
+        match cell.answer(START, &Cancel::new()) {
+            Ok(frame) if frame.kind == wire::READY => Ok(cell),
+            Ok(mut frame) if frame.kind == wire::MISSING => Err(String::from_utf8_lossy(&frame.part(0)).into_owned()),
+            Ok(frame) => Err(format!("a cell began with a message of the kind {}", frame.kind)),
+            Err(error) => Err(format!("a cell did not begin: {error}")),
+        }
+    }
+
+    /// Why it is of no use any more.
+    pub(crate) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
+    fn ask(&mut self, kind: u32, parts: &[&[u8]], cancel: &Cancel) -> Run {
+        let answer = match &self.lost {
+            Some(lost) => Err(io::Error::other(lost.clone())),
+            None => Frame::write(&mut self.input, kind, parts).and_then(|()| self.answer(self.patience, cancel)),
+        };
+        let run = answer.and_then(|frame| {
+            let run = (frame.kind == wire::RUN).then(|| wire::read_run(frame)).flatten();
+            run.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "an answer that is none"))
+        });
+        run.unwrap_or_else(|error| {
+            let lost = format!("the process of the sandbox was lost: {error}");
+            self.lost = Some(lost.clone());
+            Run::without(Ending::Broken(lost))
+        })
+    }
+
+    /// Waits for an answer; tells the cell where the program is taken back meanwhile.
+    fn answer(&mut self, patience: Duration, cancel: &Cancel) -> io::Result<Frame> {
+        let began = Instant::now();
+        let mut told = false;
+        while self.output.buffer().is_empty() {
+            let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+            let mut ready = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+            match poll(&mut ready, Some(&look)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => break,
+                Err(error) => return Err(error.into()),
+            }
+            if cancel.is_cancelled() && !told {
+                Frame::write(&mut self.input, wire::CANCEL, &[])?;
+                told = true;
+            }
+            if began.elapsed() > patience {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "it says nothing"));
+            }
+        }
+        Frame::read(&mut self.output)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// No clock decides where instructions are counted.
+fn patience(budget: &Budget) -> Duration {
+    if budget.deterministic { Duration::MAX } else { budget.wall.saturating_add(GRACE) }
+}
+
+impl Drop for Cell {
+    fn drop(&mut self) {
+        // It holds nothing that could be lost, and may be in the middle of a program.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Place for Cell {
+    fn process(&mut self, source: &[u8], stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+        self.patience = patience(budget);
+        self.ask(wire::PROCESS, &[&wire::budget(budget), source, stdin], cancel)
+    }
+
+    fn call(&mut self, source: &[u8], name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+        self.patience = patience(budget);
+        self.ask(wire::CALL, &[&wire::budget(budget), source, name.as_bytes(), input], cancel)
+    }
+
+    fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run {
+        self.patience = patience(budget);
+        self.ask(wire::LOAD, &[&wire::budget(budget), source, name.as_bytes()], cancel)
+    }
+
+    fn grade(&mut self, input: &[u8], cancel: &Cancel) -> Run {
+        self.ask(wire::GRADE, &[input], cancel)
+    }
+}
