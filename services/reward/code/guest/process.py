@@ -39,10 +39,6 @@ def run(source: bytes) -> tuple[int, bytes]:
 def call(source: bytes, name: str, given: bytes) -> tuple[int, bytes]:
     """Calls the function `name` of a program, or that method of its `class Solution`, with one argument for each line of input."""
     try:
-        arguments = [_loads(line) for line in given.decode().split("\n")]
-    except ValueError as error:
-        return ending.BAD_INPUT, ending.text(error)
-    try:
         code = _compile(source, FILE, "exec", dont_inherit=True)
     except _BaseException as error:
         return _not_compiled(source, error)
@@ -51,6 +47,8 @@ def call(source: bytes, name: str, given: bytes) -> tuple[int, bytes]:
     module = _main_module("solution")
     module.__dict__.update(_header)
     try:
+        # The host has read every line as JSON, by the same rules: only memory can run out here.
+        arguments = [_loads(line) for line in given.decode().split("\n")]
         _exec(code, module.__dict__)
         solution = module.__dict__.get("Solution")
         owner = solution() if isinstance(solution, type) else module

@@ -181,9 +181,11 @@ impl Running {
     fn take(&mut self, answer: Answer) -> Run {
         let fuel = self.store.get_fuel().unwrap_or(0);
         let guest = self.store.data_mut();
-        let cpu = Duration::from_nanos(guest.meter.worked_ns(|| fuel));
+        let worked = guest.meter.worked_ns(|| fuel);
+        let cpu = Duration::from_nanos(worked);
         let ending = match answer {
-            Ok(((status, rest),)) => Ending::claimed(status, rest),
+            Ok(_) if guest.meter.within(worked).is_err() => Ending::TimeLimit,
+            Ok(((status, rest),)) => Ending::claimed(status, rest, guest.output_left),
             Err(error) => Ending::stopped(&error, guest.memory.refused),
         };
         Run {
