@@ -11,12 +11,14 @@ from types import ModuleType
 
 import ending
 import header
+import platform64
 import values
 
 FILE = "main.py"
 _loads = json.loads
 _encode = values.encode
 _header = header.names()
+_flush_files = platform64.flush
 
 
 def run(source: bytes) -> tuple[int, bytes]:
@@ -72,9 +74,15 @@ def _main_module(name: str = "__main__") -> ModuleType:
 def _finish(module: ModuleType) -> None:
     # What the end of a process does that can be seen from outside: exit functions, then what finalizers write.
     atexit._run_exitfuncs()
+    _flush_streams()
     names = module.__dict__
     for name in [name for name, value in names.items() if hasattr(type(value), "__del__")]:
         del names[name]
+    _flush_files()
+    _flush_streams()
+
+
+def _flush_streams() -> None:
     for stream in (sys.stdout, sys.__stdout__):
         try:
             stream.flush()

@@ -71,12 +71,13 @@ impl Sandbox {
 
     /// Runs a program as a process of its own.
     pub(crate) fn process(&self, source: &[u8], stdin: Arc<[u8]>, budget: &Budget, cancel: &Cancel) -> Run {
+        let stdin_bytes = stdin.len() as u64;
         let mut guest = match self.start(stdin, budget, cancel) {
             Ok(guest) => guest,
             Err(run) => return *run,
         };
         let export = self.exports.process;
-        let answer = guest.call::<(&[u8],)>(&export, (source,));
+        let answer = guest.call::<(&[u8], u64)>(&export, (source, stdin_bytes));
         guest.end(answer)
     }
 
