@@ -9,9 +9,8 @@ EXITED = 2  # SystemExit; the rest is the exit status in decimal digits
 NOT_A_PROGRAM = 3  # the source does not compile; the rest is why
 OUT_OF_MEMORY = 4  # MemoryError that nothing caught
 NO_SUCH_FUNCTION = 5  # the program has no function of that name
-BAD_INPUT = 6  # the input is not JSON: a defect of the test
-NOT_LOADED = 7  # raised while the program was loaded, before any test
-DIED = 8  # an exception that the reference grader does not survive (BaseException)
+NOT_LOADED = 6  # raised while the program was loaded, before any test
+DIED = 7  # an exception that the reference grader does not survive (BaseException)
 
 # An error's text is cut to this many bytes.
 TEXT_BYTES = 4096

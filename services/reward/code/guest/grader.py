@@ -133,9 +133,6 @@ def _behind_stand_ins(text: str) -> None:
 def _call(text: str) -> tuple[int, bytes]:
     try:
         arguments = [_loads(line) for line in text.split("\n")]
-    except ValueError as error:
-        return ending.BAD_INPUT, _text(error)
-    try:
         return ending.RETURNED, _encode(_Loaded.function(*arguments))
     except Exception as error:
         return _failed(error)

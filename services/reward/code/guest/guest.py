@@ -19,15 +19,16 @@ import threads
 # Imported beforehand besides what LiveCodeBench's header imports: what programs use, so that no test pays for it.
 _USED = (
     "abc array ast atexit base64 binascii cmath contextlib dataclasses decimal enum fileinput fractions graphlib hashlib inspect "
-    "linecache locale logging numbers os pickle pprint queue secrets shutil signal string struct subprocess tempfile textwrap threading "
-    "time timeit traceback types unicodedata unittest.mock uuid warnings weakref zlib"
+    "linecache locale logging numbers os pickle pprint queue resource secrets shutil signal string struct subprocess tempfile textwrap "
+    "threading time timeit traceback types unicodedata unittest.mock uuid warnings weakref zlib"
 ).split()
 
 
 class WitWorld(wit_world.WitWorld):
     """The exported functions."""
 
-    def process(self, source: bytes) -> tuple[int, bytes]:
+    def process(self, source: bytes, stdin_bytes: int) -> tuple[int, bytes]:
+        platform64.has_input(stdin_bytes)
         return process.run(source)
 
     def call(self, source: bytes, name: str, input: bytes) -> tuple[int, bytes]:

@@ -11,12 +11,14 @@ from types import ModuleType
 
 import ending
 import header
+import platform64
 import values
 
 FILE = "main.py"
 _loads = json.loads
 _encode = values.encode
 _header = header.names()
+_flush_files = platform64.flush
 
 
 def run(source: bytes) -> tuple[int, bytes]:
@@ -39,10 +41,6 @@ def run(source: bytes) -> tuple[int, bytes]:
 def call(source: bytes, name: str, given: bytes) -> tuple[int, bytes]:
     """Calls the function `name` of a program, or that method of its `class Solution`, with one argument for each line of input."""
     try:
-        arguments = [_loads(line) for line in given.decode().split("\n")]
-    except ValueError as error:
-        return ending.BAD_INPUT, ending.text(error)
-    try:
         code = _compile(source, FILE, "exec", dont_inherit=True)
     except _BaseException as error:
         return _not_compiled(source, error)
@@ -51,6 +49,8 @@ def call(source: bytes, name: str, given: bytes) -> tuple[int, bytes]:
     module = _main_module("solution")
     module.__dict__.update(_header)
     try:
+        # The host has read every line as JSON, by the same rules: only memory can run out here.
+        arguments = [_loads(line) for line in given.decode().split("\n")]
         _exec(code, module.__dict__)
         solution = module.__dict__.get("Solution")
         owner = solution() if isinstance(solution, type) else module
@@ -74,9 +74,15 @@ def _main_module(name: str = "__main__") -> ModuleType:
 def _finish(module: ModuleType) -> None:
     # What the end of a process does that can be seen from outside: exit functions, then what finalizers write.
     atexit._run_exitfuncs()
+    _flush_streams()
     names = module.__dict__
     for name in [name for name, value in names.items() if hasattr(type(value), "__del__")]:
         del names[name]
+    _flush_files()
+    _flush_streams()
+
+
+def _flush_streams() -> None:
     for stream in (sys.stdout, sys.__stdout__):
         try:
             stream.flush()

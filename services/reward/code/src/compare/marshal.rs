@@ -1,5 +1,5 @@
-//! Values in marshal's second version, as the guest sends them. A program can send anything here, so every length is checked; what
-//! cannot be read is a value that equals nothing.
+//! Values in marshal's second version, as the guest sends them. A program can send anything here, so every length is checked, and what
+//! has more parts than the expected value is not read: a byte of marshal would become many of memory.
 
 use super::int::Int;
 use super::value::Value;
@@ -7,15 +7,17 @@ use super::value::Value;
 /// How deep a value may be nested: more than marshal itself writes.
 const MAX_DEPTH: usize = 2500;
 
-/// Reads a value.
+/// Reads a value of at most so many parts, itself included. `None` where there is no such value: what was sent equals nothing.
 #[must_use]
-pub fn read(bytes: &[u8]) -> Value {
-    let mut reader = Reader { bytes };
-    reader.value(0).flatten().unwrap_or_else(|| Value::Other("something that cannot be sent".to_owned()))
+pub fn read(bytes: &[u8], most: usize) -> Option<Value> {
+    let mut reader = Reader { bytes, left: most };
+    reader.value(0).flatten()
 }
 
 struct Reader<'a> {
     bytes: &'a [u8],
+    /// Parts that may still be read.
+    left: usize,
 }
 
 impl Reader<'_> {
@@ -46,8 +48,11 @@ impl Reader<'_> {
             return None;
         }
         let [kind] = self.take()?;
+        if kind == b'0' {
+            return Some(None);
+        }
+        self.left = self.left.checked_sub(1)?;
         Some(Some(match kind {
-            b'0' => return Some(None),
             b'N' => Value::None,
             b'F' => Value::Bool(false),
             b'T' => Value::Bool(true),
@@ -87,8 +92,7 @@ impl Reader<'_> {
 
     fn parts(&mut self, depth: usize) -> Option<Vec<Value>> {
         let length = self.length()?;
-        // Every part takes a byte at least.
-        if length > self.bytes.len() {
+        if length > self.left {
             return None;
         }
         (0..length).map(|_| self.value(depth + 1)?).collect()
@@ -112,14 +116,26 @@ mod tests {
         // marshal.dumps([1, (2.5, "é"), {"a": None}, True], 2)
         let bytes = b"[\x04\0\0\0i\x01\0\0\0(\x02\0\0\0g\0\0\0\0\0\0\x04@u\x02\0\0\0\xc3\xa9{t\x01\0\0\0aN0T";
         assert_eq!(
-            read(bytes),
-            Value::List(vec![
+            read(bytes, 9),
+            Some(Value::List(vec![
                 Value::Int(Int::from(1)),
                 Value::Tuple(vec![Value::Float(2.5), Value::Text("é".into())]),
                 Value::Dict(vec![(Value::Text("a".into()), Value::None)]),
                 Value::Bool(true),
-            ])
+            ]))
         );
+    }
+
+    #[test]
+    fn a_value_of_more_parts_than_asked_for_is_not_read() {
+        let nothings = [&b"[\x03\0\0\0"[..], b"NNN"].concat();
+        let nested = b"[\x01\0\0\0[\x01\0\0\0[\x01\0\0\0N";
+        for (bytes, parts) in [(&nothings[..], 4), (nested, 4), (b"{t\x01\0\0\0aN0", 3), (b"N", 1)] {
+            assert!(read(bytes, parts).is_some(), "{bytes:?}");
+            assert_eq!(read(bytes, parts - 1), None, "{bytes:?}");
+        }
+        // The length alone takes no memory.
+        assert_eq!(read(b"[\xff\xff\xff\x7f", 100), None);
     }
 
     #[test]
@@ -128,7 +144,7 @@ mod tests {
         for bytes in
             [&b""[..], b"[", b"[\xff\xff\xff\xff", b"u\x05\0\0\0a", b"l\0\0\0\x80", b"{N", b"c\0\0\0\0", b"0", &deep]
         {
-            assert!(matches!(read(bytes), Value::Other(_)), "{:?}", &bytes[..bytes.len().min(20)]);
+            assert_eq!(read(bytes, usize::MAX), None, "{:?}", &bytes[..bytes.len().min(20)]);
         }
     }
 }

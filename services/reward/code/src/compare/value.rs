@@ -35,6 +35,16 @@ impl Value {
         }
     }
 
+    /// Values that this one is made of, itself included. Equal values have equally many.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        1 + match self {
+            Self::List(parts) | Self::Tuple(parts) => parts.iter().map(Self::parts).sum(),
+            Self::Dict(entries) => entries.iter().map(|(key, value)| key.parts() + value.parts()).sum(),
+            _ => 0,
+        }
+    }
+
     fn equals(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::None, Self::None) => true,

@@ -24,11 +24,22 @@ pub(super) fn ensure(folder: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, 
         return Ok(path);
     }
     progress("building the guest interpreter (once, about a minute)");
+    clear(folder);
     let work = folder.join(format!("build-{}", std::process::id()));
     let built = build(&work, progress).and_then(|component| folder::finish(&component, &path));
     // What is left of a failed build is of no use, and not worth another error.
     let _ = fs::remove_dir_all(&work);
     built.map(|()| path)
+}
+
+/// Removes what builds left that were cut short. Nobody else builds while the lock is held; and in a container the next process may have
+/// the same number, where pip would take half a package for a whole one.
+fn clear(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("build-")) {
+        // Whatever cannot be removed is told by the build that needs its place.
+        let _ = fs::remove_dir_all(entry.path());
+    }
 }
 
 fn build(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
@@ -123,4 +134,21 @@ fn said(output: &Output) -> String {
     let start =
         (text.len().saturating_sub(OUTPUT_BYTES)..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     format!("{}: {}", output.status, &text[start..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_build_left_is_removed_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join("build-1").join("packages");
+        fs::create_dir_all(&left).unwrap();
+        fs::write(left.join("half"), "x").unwrap();
+        fs::write(folder.path().join("guest-0.wasm"), "x").unwrap();
+        clear(folder.path());
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["guest-0.wasm"]);
+    }
 }

@@ -37,8 +37,13 @@ pub(super) fn write(engine: &Engine, component: &Path, path: &Path) -> Result<()
     let wasm = fs::read(component).map_err(GuestError::io(component))?;
     let code = engine.precompile_component(&wasm).map_err(|error| GuestError::Load(format!("{error:#}")))?;
     let temporary = path.with_added_extension(format!("{}", std::process::id()));
-    fs::write(&temporary, code).map_err(GuestError::io(&temporary))?;
-    folder::finish(&temporary, path)
+    let written = fs::write(&temporary, code).map_err(GuestError::io(&temporary));
+    let finished = written.and_then(|()| folder::finish(&temporary, path));
+    if finished.is_err() {
+        // A disk that is full must not stay full for it.
+        let _ = fs::remove_file(&temporary);
+    }
+    finished
 }
 
 /// The form that a container image carries, where it fits this CPU.
@@ -59,4 +64,23 @@ fn open(engine: &Engine, path: &Path) -> Option<Component> {
     #[allow(unsafe_code)]
     let component = unsafe { Component::deserialize_file(engine, path) };
     component.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_finished_takes_no_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let component = folder.path().join("empty.wasm");
+        fs::write(&component, b"\0asm\x0d\0\x01\0").unwrap();
+        // A folder is in the place of the file.
+        let path = folder.path().join("guest.cwasm");
+        fs::create_dir_all(path.join("full")).unwrap();
+        let engine = crate::sandbox::engine(1, false).unwrap();
+        assert!(write(&engine, &component, &path).is_err());
+        let left = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert_eq!(left.filter(|name| name.ends_with(&std::process::id().to_string())).count(), 0);
+    }
 }

@@ -17,7 +17,7 @@ pub(super) const WHEELS: [&str; 4] = [
 pub(super) const WIT: (&str, &str) = ("sandbox.wit", include_str!("../../guest/wit/sandbox.wit"));
 
 /// The guest's own modules and the scripts that build it.
-pub(super) const MODULES: [(&str, &str); 13] = [
+pub(super) const MODULES: [(&str, &str); 14] = [
     ("build.py", include_str!("../../guest/build.py")),
     ("deep_stack.py", include_str!("../../guest/deep_stack.py")),
     ("ending.py", include_str!("../../guest/ending.py")),
@@ -28,6 +28,7 @@ pub(super) const MODULES: [(&str, &str); 13] = [
     ("library.py", include_str!("../../guest/library.py")),
     ("platform64.py", include_str!("../../guest/platform64.py")),
     ("process.py", include_str!("../../guest/process.py")),
+    ("resource.py", include_str!("../../guest/resource.py")),
     ("stack_patch.py", include_str!("../../guest/stack_patch.py")),
     ("threads.py", include_str!("../../guest/threads.py")),
     ("values.py", include_str!("../../guest/values.py")),

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{difference, meaning, strict};
-use crate::compare::marshal;
 use crate::compare::text::{self, Match};
 use crate::place::Place;
 use crate::rows::Tests;
@@ -20,7 +19,8 @@ const RUNNER_ERROR: i32 = -5;
 
 /// Runs the tests of a program.
 pub(crate) fn judge(place: &mut dyn Place, program: &str, tests: &Tests, budget: &Budget, cancel: &Cancel) -> Verdict {
-    let mut record = Record { results: Vec::new(), cpu: Duration::ZERO, memory: 0, total: tests.len() };
+    let functional = tests.function().is_some();
+    let mut record = Record { results: Vec::new(), cpu: Duration::ZERO, memory: 0, total: tests.len(), functional };
     let loaded = place.load(program.as_bytes(), tests.function().unwrap_or_default(), budget, cancel);
     if let Outcome::Invalid(_) = meaning(&loaded).0 {
         return record.failed(&loaded, meaning(&loaded), vec![], None);
@@ -80,15 +80,9 @@ fn step(run: &Run, tests: &Tests, index: usize) -> Step {
         return Step::Failed { outcome, detail, result, error };
     };
     if tests.function().is_some() {
-        let returned = marshal::read(bytes);
-        return match tests.expected(index) {
-            Some(expected) if returned.answers(expected) => Step::Passed,
-            _ => Step::Failed {
-                outcome: Outcome::WrongAnswer,
-                detail: strict::unequal(&returned),
-                result: 0,
-                error: WRONG_ANSWER,
-            },
+        return match strict::returned(bytes, tests, index) {
+            Ok(()) => Step::Passed,
+            Err(detail) => Step::Failed { outcome: Outcome::WrongAnswer, detail, result: 0, error: WRONG_ANSWER },
         };
     }
     let found = text::compare(&String::from_utf8_lossy(bytes), &tests.tests()[index].output);
@@ -121,6 +115,7 @@ struct Record {
     cpu: Duration,
     memory: u64,
     total: usize,
+    functional: bool,
 }
 
 impl Record {
@@ -146,7 +141,8 @@ impl Record {
         let passed = self.results.len();
         let invalid = matches!(outcome, Outcome::Invalid(_));
         let written = failing.map(|run| match &run.ending {
-            Ending::Returned(captured) => excerpt(captured),
+            // What a function returned is no text.
+            Ending::Returned(captured) if !self.functional => excerpt(captured),
             _ => excerpt(&run.stdout),
         });
         Verdict {

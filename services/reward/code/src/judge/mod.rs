@@ -55,7 +55,6 @@ pub(crate) fn meaning(run: &Run) -> (Outcome, String) {
         Ending::NoSuchFunction => {
             (Outcome::RuntimeError, "the program has no function of the name that was asked for".to_owned())
         }
-        Ending::BadInput(text) => (Outcome::Invalid(Invalid::BadTests), text.clone()),
         Ending::TimeLimit => (Outcome::TimeLimit, format!("stopped after {} ms of work", run.cpu.as_millis())),
         Ending::OutputLimit => (Outcome::OutputLimit, "wrote more than allowed".to_owned()),
         Ending::Trapped(text) => (Outcome::RuntimeError, text.clone()),

@@ -56,17 +56,18 @@ fn compare(run: &Run, tests: &Tests, index: usize) -> (Outcome, String) {
         // It ended its process before it returned anything.
         return (Outcome::RuntimeError, "ended before the function returned".to_owned());
     };
-    let returned = marshal::read(bytes);
-    match tests.expected(index) {
-        Some(expected) if returned.answers(expected) => (Outcome::Pass, String::new()),
-        _ => (Outcome::WrongAnswer, unequal(&returned)),
+    match returned(bytes, tests, index) {
+        Ok(()) => (Outcome::Pass, String::new()),
+        Err(detail) => (Outcome::WrongAnswer, detail),
     }
 }
 
-/// What to say of a returned value that is not the expected one.
-pub(super) fn unequal(returned: &Value) -> String {
-    match returned {
-        Value::Other(what) => format!("returned a value that JSON has no counterpart of: {what}"),
-        _ => "returned another value".to_owned(),
+/// Whether a function returned what a test expects; what to say where it did not.
+pub(super) fn returned(bytes: &[u8], tests: &Tests, index: usize) -> Result<(), String> {
+    let expected = tests.expected(index);
+    match (expected.and_then(|expected| marshal::read(bytes, expected.parts())), expected) {
+        (Some(returned), Some(expected)) if returned.answers(expected) => Ok(()),
+        (Some(Value::Other(what)), _) => Err(format!("returned a value that JSON has no counterpart of: {what}")),
+        _ => Err("returned another value".to_owned()),
     }
 }

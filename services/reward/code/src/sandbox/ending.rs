@@ -4,6 +4,9 @@ use wasmtime::Trap;
 
 use super::stop::Stop;
 
+/// Bytes of an error's text that are believed; the guest cuts there as well, where a program left it whole.
+const TEXT_BYTES: usize = 4096;
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
@@ -19,8 +22,6 @@ pub(crate) enum Ending {
     OutOfMemory,
     /// The program has no function of the name that was asked for.
     NoSuchFunction,
-    /// The input is not what the guest can read: a defect of the test.
-    BadInput(String),
     /// An exception while the program was loaded.
     NotLoaded(String),
     /// An exception that ends the reference grader's own process.
@@ -40,10 +41,12 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// Reads the guest's answer. The numbers are those of `guest/ending.py`; any other is a program that forged one.
-    pub(crate) fn claimed(status: u32, rest: Vec<u8>) -> Self {
-        let text = |rest: Vec<u8>| String::from_utf8_lossy(&rest).into_owned();
+    /// Reads the guest's answer. The numbers are those of `guest/ending.py`; any other is a program that forged one. None of them says
+    /// that the program is not to blame: that is found on the host alone. `most` is how many bytes an answer may have.
+    pub(crate) fn claimed(status: u32, rest: Vec<u8>, most: u64) -> Self {
+        let text = |rest: Vec<u8>| String::from_utf8_lossy(&rest[..rest.len().min(TEXT_BYTES)]).into_owned();
         match status {
+            0 if rest.len() as u64 > most => Self::OutputLimit,
             0 => Self::Returned(rest),
             1 => Self::Raised(text(rest)),
             2 => match text(rest).parse() {
@@ -53,9 +56,8 @@ impl Ending {
             3 => Self::NotAProgram(text(rest)),
             4 => Self::OutOfMemory,
             5 => Self::NoSuchFunction,
-            6 => Self::BadInput(text(rest)),
-            7 => Self::NotLoaded(text(rest)),
-            8 => Self::Died(text(rest)),
+            6 => Self::NotLoaded(text(rest)),
+            7 => Self::Died(text(rest)),
             other => Self::Raised(format!("answered with the status {other}, which there is none of")),
         }
     }

@@ -10,6 +10,10 @@ use super::stop::Stop;
 /// billion instructions of WebAssembly a second on the machines of 2026.
 const INSTRUCTIONS_PER_US: u64 = 2_000;
 
+/// Where instructions count, the CPU time that ends a program all the same, as a multiple of its limit. One instruction may copy all of
+/// its memory, so that its account alone would let it stay for days; what computes is far from here on any machine.
+const BACKSTOP: u32 = 10;
+
 /// A program sees time in steps of this many nanoseconds.
 const STEP_NS: u64 = 100_000;
 
@@ -22,7 +26,10 @@ pub(crate) enum Clock {
         began: u64,
     },
     /// Instructions of the guest: the same on every machine.
-    Instructions,
+    Instructions {
+        /// Reading of the thread's CPU time at the beginning, for the backstop.
+        began: u64,
+    },
 }
 
 /// The time account of one run.
@@ -37,7 +44,8 @@ pub(crate) struct Meter {
 impl Meter {
     /// Begins now. `limit` is on work and sleep together; `wall` is the backstop.
     pub(crate) fn start(deterministic: bool, limit: Duration, wall: Duration) -> Self {
-        let clock = if deterministic { Clock::Instructions } else { Clock::Thread { began: thread_ns() } };
+        let began = thread_ns();
+        let clock = if deterministic { Clock::Instructions { began } } else { Clock::Thread { began } };
         // Where instructions count, no clock may decide.
         let wall = (!deterministic).then(|| (Instant::now(), wall));
         Self { clock, limit, wall, slept: 0 }
@@ -52,7 +60,7 @@ impl Meter {
     pub(crate) fn worked_ns(&self, fuel_left: impl FnOnce() -> u64) -> u64 {
         match self.clock {
             Clock::Thread { began } => thread_ns().saturating_sub(began),
-            Clock::Instructions => self.fuel().saturating_sub(fuel_left()) * 1000 / INSTRUCTIONS_PER_US,
+            Clock::Instructions { .. } => self.fuel().saturating_sub(fuel_left()) * 1000 / INSTRUCTIONS_PER_US,
         }
     }
 
@@ -69,24 +77,54 @@ impl Meter {
         self.within(worked)
     }
 
-    /// Refuses to go on once a limit is passed. Where instructions count, the engine itself enforces the limit on work.
-    pub(crate) fn check(&self) -> Result<(), Stop> {
-        if let Clock::Thread { began } = self.clock {
-            self.within(thread_ns().saturating_sub(began))?;
-        }
-        match self.wall {
-            Some((began, limit)) if began.elapsed() > limit => Err(Stop::Starved),
-            _ => Ok(()),
-        }
+    /// Refuses more work and sleep together than the limit. Asked at the end as well: instructions are refused by the engine, which
+    /// knows of no sleep.
+    pub(crate) fn within(&self, worked_ns: u64) -> Result<(), Stop> {
+        within(worked_ns.saturating_add(self.slept), self.limit)
     }
 
-    fn within(&self, worked: u64) -> Result<(), Stop> {
-        let used = Duration::from_nanos(worked.saturating_add(self.slept));
-        if used > self.limit { Err(Stop::Time) } else { Ok(()) }
+    /// Refuses to go on once a limit is passed. Where instructions count, the engine itself enforces the limit on work.
+    pub(crate) fn check(&self) -> Result<(), Stop> {
+        let (began, limit) = match self.clock {
+            Clock::Thread { began } => (began, self.limit),
+            Clock::Instructions { began } => (began, self.limit.saturating_mul(BACKSTOP)),
+        };
+        let worked = thread_ns().saturating_sub(began);
+        within(worked.saturating_add(self.slept), limit)?;
+        match self.wall {
+            Some((began, limit)) => wall(began.elapsed(), limit, Duration::from_nanos(worked)),
+            None => Ok(()),
+        }
     }
+}
+
+fn within(used_ns: u64, limit: Duration) -> Result<(), Stop> {
+    if Duration::from_nanos(used_ns) > limit { Err(Stop::Time) } else { Ok(()) }
+}
+
+/// Where the wall clock's limit is reached. A program that had a processor for most of that time has filled it with its own work: that
+/// is its verdict, or a wall clock's limit below that on work would let every endless program go without one.
+fn wall(elapsed: Duration, limit: Duration, worked: Duration) -> Result<(), Stop> {
+    if elapsed <= limit {
+        return Ok(());
+    }
+    Err(if worked >= elapsed / 2 { Stop::Time } else { Stop::Starved })
 }
 
 fn thread_ns() -> u64 {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_that_the_program_filled_with_its_own_work_is_its_verdict() {
+        let ms = Duration::from_millis;
+        assert_eq!(wall(ms(100), ms(100), ms(99)), Ok(()));
+        assert_eq!(wall(ms(101), ms(100), ms(90)), Err(Stop::Time));
+        assert_eq!(wall(ms(101), ms(100), ms(10)), Err(Stop::Starved));
+    }
 }

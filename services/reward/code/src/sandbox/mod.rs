@@ -78,12 +78,13 @@ impl Sandbox {
 
     /// Runs a program as a process of its own.
     pub(crate) fn process(&self, source: &[u8], stdin: Arc<[u8]>, budget: &Budget, cancel: &Cancel) -> Run {
+        let stdin_bytes = stdin.len() as u64;
         let mut guest = match self.start(stdin, budget, cancel) {
             Ok(guest) => guest,
             Err(run) => return *run,
         };
         let export = self.exports.process;
-        let answer = guest.call::<(&[u8],)>(&export, (source,));
+        let answer = guest.call::<(&[u8], u64)>(&export, (source, stdin_bytes));
         guest.end(answer)
     }
 
@@ -187,9 +188,11 @@ impl Running {
     fn take(&mut self, answer: Answer) -> Run {
         let fuel = self.store.get_fuel().unwrap_or(0);
         let guest = self.store.data_mut();
-        let cpu = Duration::from_nanos(guest.meter.worked_ns(|| fuel));
+        let worked = guest.meter.worked_ns(|| fuel);
+        let cpu = Duration::from_nanos(worked);
         let ending = match answer {
-            Ok(((status, rest),)) => Ending::claimed(status, rest),
+            Ok(_) if guest.meter.within(worked).is_err() => Ending::TimeLimit,
+            Ok(((status, rest),)) => Ending::claimed(status, rest, guest.output_left),
             Err(error) => Ending::stopped(&error, guest.memory.refused),
         };
         Run {

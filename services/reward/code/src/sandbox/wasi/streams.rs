@@ -16,8 +16,9 @@ pub(super) struct Error;
 const STDOUT: u32 = 1;
 const STDERR: u32 = 2;
 
-/// What a guest may write in one call, bytes.
-const WRITE_BYTES: u64 = 1 << 20;
+/// What a guest may write in one call, bytes: all that it has. A process that writes to a file is never told that it wrote a part, and
+/// programs that call `os.write` do not ask. How much it writes in all is limited where it is written.
+const WRITE_BYTES: u64 = 1 << 32;
 
 /// WASI's `stream-error`.
 #[derive(ComponentType, Lift, Lower)]
