@@ -36,11 +36,11 @@ fn cases(mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
-            // What the grader stopped after 4 s runs for ever, all but one program, whose third test takes longer than this. The long
-            // form has the default limit for all.
+            // What the grader stopped runs for ever, all but one program, whose third test takes longer than this. The long form has
+            // the default limit for all.
             let endless =
                 std::env::var_os("EVENKEEL_LONG").is_none() && results(&program["lcb_results"]).last() == Some(&-3);
-            let cpu = if endless { Duration::from_secs(2) } else { Limits::default().cpu };
+            let cpu = if endless { Duration::from_secs(1) } else { Limits::default().cpu };
             let limits = Limits { cpu, ..Limits::default() };
             let task = Task { mode, limits, ..Task::new(Answer::Completion(completion), Arc::clone(&tests)) };
             let label = format!("{} {}", row["question"]["question_id"], program["label"]);

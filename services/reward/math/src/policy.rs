@@ -120,7 +120,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_answer_bytes: 64 << 10, fuel: 200_000 }
+        Self { max_answer_bytes: 64 << 10, fuel: 160_000 }
     }
 }
 

@@ -14,6 +14,9 @@ pub use code::{CodeConfig, LimitsConfig, ModeConfig, SandboxStart};
 /// Most threads that judge.
 const MAX_THREADS: usize = 512;
 
+/// Steps that a task may ask for by default: a tenth of a second.
+const MAX_FUEL: u64 = 4_000_000;
+
 /// The reward service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -71,7 +74,7 @@ impl Default for RewardConfig {
 impl Default for MathConfig {
     fn default() -> Self {
         let Limits { max_answer_bytes, fuel } = Limits::default();
-        Self { profile: Profile::default(), max_answer_bytes, fuel, max_fuel: 20 * fuel }
+        Self { profile: Profile::default(), max_answer_bytes, fuel, max_fuel: MAX_FUEL }
     }
 }
 
@@ -180,7 +183,7 @@ mod tests {
         );
         assert_eq!(
             refused(|config| config.math.max_fuel = 1),
-            "math.max_fuel is 1, allowed: at least math.fuel, which is 200000"
+            "math.max_fuel is 1, allowed: at least math.fuel, which is 160000"
         );
         assert_eq!(
             refused(|config| config.code.limits.cpu_ms = 90_000),
