@@ -150,7 +150,7 @@ fn the_status_says_what_the_worker_can_and_has_done() {
         worker.one(item("b", "7", "\\boxed{8}")).await;
         worker.one(item("c", "", "\\boxed{8}")).await;
         let status = worker.status().await;
-        assert!(status.math && !status.code);
+        assert!(status.math && status.code);
         assert_eq!(status.math_profiles, ["default", "exact", "gsm8k", "dapo", "unmarked"]);
         assert_eq!(status.max_completion_bytes, 16 << 20);
         for outcome in ["correct", "incorrect", "invalid"] {

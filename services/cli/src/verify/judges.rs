@@ -31,8 +31,8 @@ impl Judges {
             return Ok(Self::Here(Arc::new(Judge::new(config, Some(crate::guest::cells)))));
         }
         let workers = Endpoints::parse(endpoints)?;
-        // A batch is handed over before its first verdict is taken.
-        let config = DispatchConfig { max_queued: BATCH, ..DispatchConfig::default() };
+        // A batch is handed over before its first verdict is taken; a row may have several gold answers.
+        let config = DispatchConfig { max_queued: 4 * BATCH, ..DispatchConfig::default() };
         let connector = Connector::new("client", ClientConfig::default())?;
         Ok(Self::There(Dispatcher::start(&config, workers, connector), endpoints.join(", ")))
     }

@@ -53,13 +53,15 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
         if !any {
             break;
         }
+        let counts: Vec<usize> = rows.iter().map(|row| row.items.len()).collect();
         let began = Instant::now();
-        let items = rows.iter().map(|row| row.item.clone()).collect();
-        let verdicts = judges.batch(items).await?;
+        let items = rows.iter_mut().flat_map(|row| std::mem::take(&mut row.items)).collect();
+        let mut verdicts = judges.batch(items).await?.into_iter();
         tally.seconds += began.elapsed().as_secs_f64();
-        for (row, verdict) in rows.iter().zip(&verdicts) {
-            tally.count(row, verdict);
-            serde_json::to_writer(&mut output, &tally::verdict_row(row, verdict))?;
+        for (row, count) in rows.iter().zip(counts) {
+            let verdict = Row::verdict(verdicts.by_ref().take(count).collect()).context("a row without a verdict")?;
+            tally.count(row, &verdict);
+            serde_json::to_writer(&mut output, &tally::verdict_row(row, &verdict))?;
             output.write_all(b"\n")?;
         }
     }

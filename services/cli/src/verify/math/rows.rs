@@ -1,7 +1,7 @@
 //! Rows of answers as data sets write them.
 
 use anyhow::{Context, Result, bail};
-use evenkeel_proto::v1::{MathTask, VerifyItem, verify_item::Answer, verify_item::Task};
+use evenkeel_proto::v1::{MathTask, Outcome, Verdict, VerifyItem, verify_item::Answer, verify_item::Task};
 use serde_json::Value;
 
 /// Where a gold answer may stand, the first that is there: this program's own name, then those of published data sets.
@@ -23,8 +23,8 @@ impl Fields {
 pub(super) struct Row {
     /// As the row has it, or the line's number.
     pub(super) id: Value,
-    /// What is asked of the verifier.
-    pub(super) item: VerifyItem,
+    /// What is asked of the verifier: the answer against each gold answer of the row.
+    pub(super) items: Vec<VerifyItem>,
     /// What the row says should come out.
     pub(super) expected: Option<bool>,
 }
@@ -49,24 +49,28 @@ impl Row {
             Some(name) => string(name, "profile")?,
             None => profile.to_owned(),
         };
-        let task = Task::Math(MathTask { gold: gold(&row, fields)?, profile, settings: None });
-        // Ids of rows need not be unique; those of items in work must be.
-        let item = VerifyItem {
-            id: format!("line {number}"),
-            answer: Some(answer),
-            task: Some(task),
+        let item = |(index, gold): (usize, String)| VerifyItem {
+            // Ids of rows need not be unique; those of items in work must be.
+            id: format!("line {number} gold {index}"),
+            answer: Some(answer.clone()),
+            task: Some(Task::Math(MathTask { gold, profile: profile.clone(), settings: None })),
             ..VerifyItem::default()
         };
+        let items: Vec<_> = golds(&row, fields)?.into_iter().enumerate().map(item).collect();
+        if items.is_empty() {
+            bail!("there is no gold answer in the list, allowed: one or more");
+        }
         let id = row.get("id").cloned().unwrap_or_else(|| number.into());
-        Ok(Self { id, item, expected: row.get("expected").and_then(Value::as_bool) })
+        Ok(Self { id, items, expected: row.get("expected").and_then(Value::as_bool) })
     }
-}
 
-/// The gold answer of a row: a text, a number, or a list of one of them.
-fn gold(row: &Value, fields: &Fields) -> Result<String> {
-    match &mut *golds(row, fields)? {
-        [only] => Ok(std::mem::take(only)),
-        several => bail!("there are {} gold answers, allowed: one", several.len()),
+    /// The verdict on the row, of those on its items: any of several gold answers will do.
+    pub(super) fn verdict(verdicts: Vec<Verdict>) -> Option<Verdict> {
+        verdicts.into_iter().min_by_key(|verdict| match verdict.outcome() {
+            Outcome::Correct => 0,
+            Outcome::Invalid => 2,
+            _ => 1,
+        })
     }
 }
 
@@ -101,13 +105,24 @@ mod tests {
     fn a_row_is_an_answer_alone_or_a_whole_output() {
         let row = read(r#"{"id": "a", "gold": "2", "prediction": "4/2", "expected": true}"#).unwrap();
         assert_eq!((row.id, row.expected), ("a".into(), Some(true)));
-        assert_eq!(row.item.answer, Some(Answer::Extracted("4/2".into())));
+        assert_eq!(row.items[0].answer, Some(Answer::Extracted("4/2".into())));
         let row = read(r#"{"reward_model": {"ground_truth": 2.5}, "completion": "so \\boxed{5/2}"}"#).unwrap();
         assert_eq!(row.id, 7);
-        assert_eq!(row.item.answer, Some(Answer::Completion("so \\boxed{5/2}".into())));
-        assert!(matches!(row.item.task, Some(Task::Math(task)) if task.gold == "2.5" && task.profile == "default"));
+        assert_eq!(row.items[0].answer, Some(Answer::Completion("so \\boxed{5/2}".into())));
+        assert!(
+            matches!(&row.items[0].task, Some(Task::Math(task)) if task.gold == "2.5" && task.profile == "default")
+        );
         let row = read(r#"{"gold": "2", "pred": "I say \\boxed{2}", "form": "completion"}"#).unwrap();
-        assert!(matches!(row.item.answer, Some(Answer::Completion(_))));
+        assert!(matches!(row.items[0].answer, Some(Answer::Completion(_))));
+    }
+
+    #[test]
+    fn any_of_several_gold_answers_will_do() {
+        let row = read(r#"{"gold": ["2", "3"], "prediction": "3"}"#).unwrap();
+        assert_eq!(row.items.len(), 2);
+        let wrong = Verdict::judged("a", Outcome::Incorrect, "different_number", 0.0);
+        let right = Verdict::judged("b", Outcome::Correct, "equal_integer", 1.0);
+        assert_eq!(Row::verdict(vec![wrong, right]).map(|verdict| verdict.id), Some("b".into()));
     }
 
     #[test]
@@ -118,6 +133,7 @@ mod tests {
             (r#"{"gold": "2"}"#, "`prediction`"),
             (r#"{"prediction": "2"}"#, "one of gold, reward_model.ground_truth"),
             (r#"{"gold": null, "prediction": "2"}"#, "`gold` is null"),
+            (r#"{"gold": [], "prediction": "2"}"#, "no gold answer in the list"),
             (r#"{"gold": "1", "completion": ["2"]}"#, "`completion` is [\"2\"]"),
         ] {
             let error = read(line).err().expect("refused");
