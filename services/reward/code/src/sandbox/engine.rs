@@ -23,7 +23,7 @@ pub(crate) const THREAD_STACK: usize = WASM_STACK + (64 << 20);
 pub(crate) const FILLS_STACK: Duration = Duration::from_millis(5);
 
 /// Bytes of a pooled memory that are put back by copying instead of by giving pages back.
-const KEEP_RESIDENT: usize = 24 << 20;
+const KEEP_RESIDENT: usize = 512 << 10;
 
 /// The engine for so many guests at once. With `fuel` it counts instructions, which makes the guest slower and its limit exact.
 pub(crate) fn engine(guests: usize, fuel: bool) -> Result<Engine> {
