@@ -18,6 +18,9 @@ pub(crate) trait Place {
 
     /// Runs the loaded program on one input, with the budget of its loading anew. After any ending but `Returned` no other may follow.
     fn grade(&mut self, input: &[u8], cancel: &Cancel) -> Run;
+
+    /// Gives back what a loaded program holds.
+    fn unload(&mut self);
 }
 
 /// This process, on the thread that asks.
@@ -65,5 +68,9 @@ impl Place for Here<'_> {
             Some(session) => session.grade(input),
             None => Run::without(Ending::Broken("no program is loaded".to_owned())),
         }
+    }
+
+    fn unload(&mut self) {
+        self.session = None;
     }
 }

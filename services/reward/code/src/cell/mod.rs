@@ -151,4 +151,11 @@ impl Place for Cell {
     fn grade(&mut self, input: &[u8], cancel: &Cancel) -> Run {
         self.ask(wire::GRADE, &[input], cancel)
     }
+
+    fn unload(&mut self) {
+        // Not answered. One that is gone is found by whoever asks next.
+        if self.lost.is_none() {
+            let _ = Frame::write(&mut self.input, wire::UNLOAD, &[]);
+        }
+    }
 }

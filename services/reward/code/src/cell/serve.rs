@@ -83,6 +83,11 @@ fn shift(interpreter: &Interpreter, asked: &Mutex<mpsc::Receiver<Frame>>, cancel
             return true;
         }
         let Ok(frame) = asked.recv() else { return false };
+        if frame.kind == wire::UNLOAD {
+            place.unload();
+            loaded = false;
+            continue;
+        }
         let cancel = cancel.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let run = answer(&mut place, frame, &cancel, &mut loaded);
         worked |= run.cpu > FILLS_STACK;

@@ -112,6 +112,7 @@ fn run(place: &mut dyn Place, unit: &Unit) -> Outturn {
         }
         Mode::LiveCodeBench => {
             let mut verdict = judge::judge_by_grader(place, program, &task.tests, &budget, &unit.cancel);
+            place.unload();
             verdict.program = Some(program.clone());
             Outturn::Whole(Box::new(verdict))
         }
