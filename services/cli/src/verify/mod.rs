@@ -2,6 +2,7 @@
 #![expect(clippy::print_stderr, reason = "what a person reads: the summary, and rows that are none")]
 
 mod code;
+mod counts;
 mod judges;
 mod math;
 

@@ -5,20 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use evenkeel_code::{Limits, Outcome};
-use support::{judge, stdin, strict, task};
-
-/// The program passes where it answers the input with exactly this.
-fn answers(program: &str, input: &str, output: &str) {
-    let verdict = strict(program, &stdin(&[(input, output)]));
-    assert!(
-        verdict.passed(),
-        "{program}\n{:?} {}\n{}\n{}",
-        verdict.outcome,
-        verdict.detail,
-        verdict.stdout_excerpt,
-        verdict.stderr_excerpt
-    );
-}
+use support::{answers, judge, stdin, task};
 
 #[test]
 fn one_call_writes_as_much_as_it_is_given() {

@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use evenkeel_code::{Cancel, Invalid, Limits, Mode, Outcome, Task};
-use support::{POOL, stdin, task};
+use support::{POOL, resident, stdin, task};
 
 /// Programs at a time.
 const AT_ONCE: usize = 64;
@@ -25,11 +25,6 @@ const PROGRAMS: [(&str, Outcome); 8] = [
     ("x = bytearray(100 << 20)", Outcome::MemoryLimit),
     ("import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return n and f(n - 1)\nf(20000)\nprint(42)", Outcome::Pass),
 ];
-
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    status.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
-}
 
 #[test]
 fn thousands_of_programs_leave_memory_flat_and_lose_no_verdict() {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::rows::Program;
+use crate::verify::counts::{Agreement, Outcomes};
 
 /// A verdict as it is printed.
 #[derive(Serialize)]
@@ -79,34 +80,23 @@ pub(super) fn verdict_row<'a>(program: &'a Program, verdict: &'a Verdict) -> Ver
 /// How many of each outcome, and how many as the rows have it.
 #[derive(Default)]
 pub(super) struct Tally {
-    outcomes: Vec<(&'static str, usize)>,
+    outcomes: Outcomes,
+    agreement: Agreement,
     /// Rows that were no rows.
     pub(super) unreadable: usize,
     /// From the first row to the last verdict.
     pub(super) seconds: f64,
     tests: u64,
-    expected: usize,
-    as_expected: usize,
-    wrongly_passed: usize,
     graded: usize,
     as_graded: usize,
 }
 
 impl Tally {
     pub(super) fn count(&mut self, program: &Program, verdict: &Verdict) {
-        let name = outcome(verdict);
-        match self.outcomes.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, count)) => *count += 1,
-            None => self.outcomes.push((name, 1)),
-        }
+        self.outcomes.count(outcome(verdict));
         let report = verdict.code.as_ref();
         self.tests += report.map_or(0, |report| u64::from(report.run_tests));
-        if let Some(expected) = program.passed {
-            let passed = verdict.outcome() == Outcome::Correct;
-            self.expected += 1;
-            self.as_expected += usize::from(passed == expected);
-            self.wrongly_passed += usize::from(passed && !expected);
-        }
+        self.agreement.count(program.passed, verdict.outcome() == Outcome::Correct);
         // Only the grader's mode has a list.
         let found = report.map(|report| &report.live_code_bench_results).filter(|results| !results.is_empty());
         if let (Some(expected), Some(found)) = (&program.results, found) {
@@ -118,20 +108,12 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let programs: usize = self.outcomes.iter().map(|(_, count)| count).sum();
-        write!(f, "{programs} programs, {} tests", self.tests)?;
-        let mut outcomes = self.outcomes.clone();
-        outcomes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-        for (name, count) in outcomes {
-            write!(f, ", {count} {name}")?;
-        }
+        let programs = self.outcomes.total();
+        write!(f, "{programs} programs, {} tests{}", self.tests, self.outcomes)?;
         if self.seconds > 0.0 {
             write!(f, ", {:.0} programs per second", programs as f64 / self.seconds)?;
         }
-        if self.expected > 0 {
-            let (expected, found) = (self.expected, self.as_expected);
-            write!(f, "; {found} of {expected} as expected, {} wrongly passed", self.wrongly_passed)?;
-        }
+        self.agreement.write(f, "passed")?;
         if self.graded > 0 {
             let share = 100.0 * self.as_graded as f64 / self.graded as f64;
             write!(

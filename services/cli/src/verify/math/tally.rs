@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::rows::Row;
+use crate::verify::counts::{Agreement, Outcomes};
 
 /// A verdict as it is printed.
 #[derive(Serialize)]
@@ -47,48 +48,29 @@ pub(super) fn verdict_row<'a>(row: &'a Row, verdict: &'a Verdict) -> VerdictRow<
 /// How many of each outcome.
 #[derive(Default)]
 pub(super) struct Tally {
-    outcomes: Vec<(&'static str, usize)>,
+    outcomes: Outcomes,
+    agreement: Agreement,
     /// Rows that were no rows.
     pub(super) unreadable: usize,
     /// Spent judging.
     pub(super) seconds: f64,
-    expected: usize,
-    as_expected: usize,
-    wrongly_equal: usize,
 }
 
 impl Tally {
     pub(super) fn count(&mut self, row: &Row, verdict: &Verdict) {
-        let name = outcome(verdict);
-        match self.outcomes.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, count)) => *count += 1,
-            None => self.outcomes.push((name, 1)),
-        }
-        if let Some(expected) = row.expected {
-            let equal = verdict.outcome() == Outcome::Correct;
-            self.expected += 1;
-            self.as_expected += usize::from(equal == expected);
-            self.wrongly_equal += usize::from(equal && !expected);
-        }
+        self.outcomes.count(outcome(verdict));
+        self.agreement.count(row.expected, verdict.outcome() == Outcome::Correct);
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let checks: usize = self.outcomes.iter().map(|(_, count)| count).sum();
-        write!(f, "{checks} checks")?;
-        let mut outcomes = self.outcomes.clone();
-        outcomes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-        for (name, count) in outcomes {
-            write!(f, ", {count} {name}")?;
-        }
+        let checks = self.outcomes.total();
+        write!(f, "{checks} checks{}", self.outcomes)?;
         if self.seconds > 0.0 {
             write!(f, ", {:.0} checks per second", checks as f64 / self.seconds)?;
         }
-        if self.expected > 0 {
-            let (expected, found) = (self.expected, self.as_expected);
-            write!(f, "; {found} of {expected} as expected, {} wrongly equal", self.wrongly_equal)?;
-        }
+        self.agreement.write(f, "equal")?;
         if self.unreadable > 0 {
             write!(f, "; {} rows could not be read", self.unreadable)?;
         }

@@ -12,12 +12,11 @@ mod escape;
 mod exhaustion;
 
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use evenkeel_code::rows::Tests;
-use evenkeel_code::{Cancel, Limits, Mode, Outcome, Task, Verdict};
-use support::{POOL, functional, stdin, task};
+use evenkeel_code::{Limits, Mode, Outcome, Task};
+use support::{POOL, functional, judge_all, resident, stdin, task};
 
 /// What every attack may use.
 const CPU: Duration = Duration::from_millis(400);
@@ -34,28 +33,12 @@ fn limited(program: &str, tests: &Arc<Tests>, mode: Mode) -> Task {
     Task { mode, limits, ..task(program, tests) }
 }
 
-/// Judges all at once; the verdicts in their order.
-fn together(tasks: Vec<Task>) -> Vec<Verdict> {
-    let (sender, receiver) = mpsc::channel();
-    let count = tasks.len();
-    for (index, task) in tasks.into_iter().enumerate() {
-        let sender = sender.clone();
-        POOL.submit(task, Cancel::new(), move |verdict| sender.send((index, verdict)).expect("the test waits"))
-            .expect("there is room");
-    }
-    drop(sender);
-    let mut verdicts: Vec<(usize, Verdict)> = receiver.into_iter().collect();
-    assert_eq!(verdicts.len(), count, "one verdict for each program");
-    verdicts.sort_by_key(|(index, _)| *index);
-    verdicts.into_iter().map(|(_, verdict)| verdict).collect()
-}
-
 fn defeat(name: &str, attack: &str, tests: &Arc<Tests>) {
     let sums = stdin(&[("1 2 3", "6 True False")]);
     for mode in [Mode::Strict, Mode::LiveCodeBench] {
         let began = Instant::now();
-        let verdicts = together(vec![limited(attack, tests, mode), limited(HONEST, &sums, Mode::Strict)]);
-        let after = together(vec![limited(HONEST, &sums, Mode::Strict), limited(HONEST, &sums, mode)]);
+        let verdicts = judge_all(vec![limited(attack, tests, mode), limited(HONEST, &sums, Mode::Strict)]);
+        let after = judge_all(vec![limited(HONEST, &sums, Mode::Strict), limited(HONEST, &sums, mode)]);
         let (verdict, beside) = (&verdicts[0], &verdicts[1]);
         assert!(!verdict.passed(), "{name} passes in the mode {mode:?}");
         assert!(!matches!(verdict.outcome, Outcome::Invalid(_)), "{name} has no verdict: {}", verdict.detail);
@@ -68,12 +51,6 @@ fn defeat(name: &str, attack: &str, tests: &Arc<Tests>) {
             assert!(verdict.passed(), "{name} left something behind: {:?} {}", verdict.outcome, verdict.stdout_excerpt);
         }
     }
-}
-
-/// Bytes of this process that are in memory.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    status.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
 #[test]

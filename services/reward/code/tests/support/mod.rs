@@ -2,11 +2,11 @@
 #![allow(dead_code, clippy::print_stderr)]
 
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
 
 use evenkeel_code::rows::{Kind, Test, Tests};
-use evenkeel_code::{Answer, Interpreter, Limits, Mode, Pool, PoolSettings, Task, Verdict, guest};
+use evenkeel_code::{Answer, Cancel, Interpreter, Limits, Mode, Pool, PoolSettings, Task, Verdict, guest};
 
 /// One for all tests of a process. A machine that cannot build the guest is told what is missing.
 pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
@@ -45,6 +45,42 @@ pub(crate) fn task(program: &str, tests: &Arc<Tests>) -> Task {
 
 pub(crate) fn judge(task: Task) -> Verdict {
     POOL.judge(task).expect("the queue is not full")
+}
+
+/// Gives all tasks to the pool at once; the verdicts in their order, one for each.
+pub(crate) fn judge_all(tasks: Vec<Task>) -> Vec<Verdict> {
+    let (sender, receiver) = mpsc::channel();
+    let count = tasks.len();
+    for (index, task) in tasks.into_iter().enumerate() {
+        let sender = sender.clone();
+        POOL.submit(task, Cancel::new(), move |verdict| sender.send((index, verdict)).expect("the test waits"))
+            .expect("there is room");
+    }
+    drop(sender);
+    let mut verdicts: Vec<Option<Verdict>> = vec![None; count];
+    for (index, verdict) in receiver {
+        assert!(verdicts[index].replace(verdict).is_none(), "one verdict for each program");
+    }
+    verdicts.into_iter().map(|verdict| verdict.expect("every program has a verdict")).collect()
+}
+
+/// The program passes where it answers the input with exactly this.
+pub(crate) fn answers(program: &str, input: &str, output: &str) {
+    let verdict = strict(program, &stdin(&[(input, output)]));
+    assert!(
+        verdict.passed(),
+        "{program}\n{:?} {}\n{}\n{}",
+        verdict.outcome,
+        verdict.detail,
+        verdict.stdout_excerpt,
+        verdict.stderr_excerpt
+    );
+}
+
+/// Bytes of this process that are in memory.
+pub(crate) fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    status.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
 /// The verdict in the strict mode.

@@ -5,8 +5,6 @@ mod report;
 mod request;
 mod sandbox;
 
-use std::sync::Arc;
-
 use evenkeel_code::rows::erratum;
 use evenkeel_code::{Cancel, Task};
 use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
@@ -78,7 +76,7 @@ impl CodeJudge {
             Answer::Completion(text) => evenkeel_code::Answer::Completion(text),
             Answer::Extracted(text) => evenkeel_code::Answer::Program(text),
         };
-        Ok(Task { answer, tests: Arc::clone(&tests), ..rules.over(tests) })
+        Ok(rules.over(answer, tests))
     }
 }
 

@@ -25,9 +25,10 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    pub(super) fn over(self, tests: Arc<Tests>) -> Task {
+    /// The whole task.
+    pub(super) fn over(self, answer: Answer, tests: Arc<Tests>) -> Task {
         let Self { mode, limits, extraction, reward, run_all_tests } = self;
-        Task { mode, limits, extraction, reward, run_all_tests, ..Task::new(Answer::Program(String::new()), tests) }
+        Task { mode, limits, extraction, reward, run_all_tests, ..Task::new(answer, tests) }
     }
 }
 
