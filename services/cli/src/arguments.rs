@@ -82,7 +82,7 @@ pub(crate) struct VerifyCodeOptions {
     /// By which rules programs are run [default: strict, or the service's].
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<CodeModeOption>,
-    /// CPU time of one test [default: 15000, or the service's].
+    /// CPU time of one test [default: 18000, or the service's].
     #[arg(long, value_name = "MILLISECONDS")]
     pub(crate) cpu_ms: Option<u64>,
     /// Count instructions instead of time, so that no verdict depends on the machine.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{Act, FakeEngine, Service, bounded, content, item, settings};
 use evenkeel_generation::{GenerationConfig, StreamSetting};
-use evenkeel_proto::v1::{FailureCode, FinishReason};
+use evenkeel_proto::v1::{FailureCode, FinishReason, Rollout};
 
 type Garble = fn(String) -> String;
 
@@ -96,14 +96,22 @@ async fn another_engine_takes_what_one_cannot_do() {
     bounded(async {
         let (bad, good) = (FakeEngine::start(), FakeEngine::start());
         bad.script(|_| Act::Say(500, r#"{"error":{"message":"no"}}"#.into()));
-        let service = Service::start(&[&bad, &good]).await;
-        let rollouts = service.draw_all(crate::support::items(200)).await;
-        for (id, rollout) in &rollouts {
+        let settings = settings(&[&bad, &good]);
+        let patience = settings.engine.breaker_failures as usize;
+        let service = Service::with(settings).await;
+        let check = |id: &str, rollout: &Rollout| {
             assert_eq!(rollout.finish_reason(), FinishReason::Length, "{id}: {:?}", rollout.failure);
             assert_eq!(rollout.engine, good.name());
+        };
+        // One after the other, so that every failure is known before the next sample is given away.
+        for seed in 0..50 {
+            check("one", &service.draw(item("one", seed)).await);
         }
-        // The breaker spares it: far fewer than half of the samples were tried there.
-        assert!(bad.asked().len() < 90, "{} samples", bad.asked().len());
+        assert_eq!(bad.asked().len(), patience, "as many as it takes to know");
+        for (id, rollout) in &service.draw_all(crate::support::items(200)).await {
+            check(id, rollout);
+        }
+        assert_eq!(bad.asked().len(), patience, "and none until it proves that it can");
     })
     .await;
 }

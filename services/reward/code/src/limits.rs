@@ -8,7 +8,7 @@ use crate::sandbox::Budget;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// CPU time of the program, and what it sleeps. LiveCodeBench gives 6 s of a native interpreter; the guest is about 2.3 times
-    /// slower, so the default is 15 s.
+    /// slower, so the default is 18 s: three times as much, so that a machine whose ratio is worse loses nothing.
     pub cpu: Duration,
     /// Wall clock: a backstop for a machine that is too busy to say anything about the program. The verdict is then INVALID.
     pub wall: Duration,
@@ -25,7 +25,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            cpu: Duration::from_secs(15),
+            cpu: Duration::from_secs(18),
             wall: Duration::from_secs(120),
             memory_bytes: 1 << 30,
             output_bytes: 16 << 20,
