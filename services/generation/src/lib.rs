@@ -35,4 +35,4 @@ mod weights;
 
 pub use error::GenerationError;
 pub use settings::{EngineConfig, GenerationConfig, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsConfig};
-pub use start::{bind, serve};
+pub use start::{bind, bind_with, serve};

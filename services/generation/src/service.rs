@@ -7,8 +7,8 @@ use evenkeel_common::items::{AnswerStream, GenerateItems, ItemServer};
 use evenkeel_common::server::Drain;
 use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
-    GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, Rollout, UpdateWeightsRequest,
-    UpdateWeightsResponse, generate_request,
+    GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, Rollout, SleepRequest, SleepResponse,
+    UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, generate_request,
 };
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
@@ -53,6 +53,16 @@ impl Generation for GenerationService {
     ) -> Result<Response<UpdateWeightsResponse>, Status> {
         let call = Deadline::of_call(request.metadata());
         Ok(Response::new(self.updater.update(request.into_inner(), call).await?))
+    }
+
+    async fn sleep(&self, request: Request<SleepRequest>) -> Result<Response<SleepResponse>, Status> {
+        let call = Deadline::of_call(request.metadata());
+        Ok(Response::new(self.updater.sleep(request.into_inner(), call).await?))
+    }
+
+    async fn wake_up(&self, request: Request<WakeUpRequest>) -> Result<Response<WakeUpResponse>, Status> {
+        let call = Deadline::of_call(request.metadata());
+        Ok(Response::new(self.updater.wake(request.into_inner(), call).await?))
     }
 
     async fn get_status(

@@ -1,14 +1,18 @@
 //! From settings to a server: ports first, then files, then engines. Whatever is wrong is said before anything is served.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_common::client::Target as Address;
 use evenkeel_common::config::Settings;
+use evenkeel_common::dispatch::{Endpoints, Resolve, SystemResolver};
 use evenkeel_common::items::{ItemLimits, ItemServer};
 use evenkeel_common::server::{Ended, Server};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::generation_server::GenerationServer;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::vllm::{Files, VllmEngine};
 use crate::engine::{Engine, EngineError};
 use crate::error::GenerationError;
-use crate::fleet::{Fleet, Standing, watch};
+use crate::fleet::{self, Fleet, MakeEngine, Standing};
 use crate::service::GenerationService;
 use crate::settings::GenerationConfig;
 use crate::status::NAME;
@@ -34,28 +38,39 @@ const ANSWER_GRACE: Duration = Duration::from_secs(1);
 /// # Errors
 /// Settings that cannot be, a port that is taken, an engine from which sampling would be wrong, or no engine at all.
 pub async fn bind(config: GenerationConfig) -> Result<Server, GenerationError> {
+    bind_with(config, Arc::new(SystemResolver)).await
+}
+
+/// [`bind`], with names found by `resolver` rather than by the system.
+///
+/// # Errors
+/// Those of [`bind`].
+pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> Result<Server, GenerationError> {
     config.check().map_err(GenerationError::Setting)?;
-    if config.endpoints.is_empty() {
-        let allowed = "at least one of http://HOST:PORT, https://HOST:PORT";
-        return Err(GenerationError::Setting(FieldError::new("endpoints", "empty", allowed)));
-    }
+    let endpoints = Endpoints::parse(&config.endpoints).map_err(GenerationError::Setting)?.with_resolver(resolver);
     let server = Server::bind(NAME, "generation.server", config.server.clone()).await?;
     let files = Files::read(&config)?;
-    let engines = config.endpoints.iter().map(|endpoint| {
-        let engine = VllmEngine::new(endpoint, &config, &files);
-        let engine = engine.map_err(|error| GenerationError::Engine {
-            endpoint: endpoint.clone(),
+    let mut addresses = endpoints.watch(Duration::from_millis(config.engine.resolve_interval_ms));
+    first_addresses(&config, &mut addresses).await?;
+
+    let limits = ItemLimits { max_items: config.max_items, max_running: config.max_items, grace: ANSWER_GRACE };
+    let fleet = Arc::new(Fleet::new(config.clone()));
+    let make: MakeEngine =
+        Box::new(move |address| Ok(Box::new(VllmEngine::new(address, &config, &files)?) as Box<dyn Engine>));
+    let mut known = BTreeMap::new();
+    for address in in_order(&fleet.settings, &addresses.borrow_and_update()) {
+        let engine = make(&address).map_err(|error| GenerationError::Engine {
+            endpoint: address.url.clone(),
             refusal: FieldError::new("client", error, "settings that a client can be made of"),
         })?;
-        Ok(Box::new(engine) as Box<dyn Engine>)
-    });
-    let engines = engines.collect::<Result<Vec<_>, GenerationError>>()?;
-    let limits = ItemLimits { max_items: config.max_items, max_running: config.max_items, grace: ANSWER_GRACE };
-    let fleet = Arc::new(Fleet::new(engines, config));
+        known.insert(address, fleet.join(engine));
+    }
     find_engines(&fleet).await?;
 
     let stop = CancellationToken::new();
-    watch(&fleet, &stop);
+    fleet::watch(&fleet, &stop);
+    known.values().for_each(|&engine| fleet::look_after(&fleet, engine, &stop));
+    tokio::spawn(fleet::follow(Arc::clone(&fleet), addresses, known, make, stop.clone()));
     let drain = server.drain();
     let service = GenerationService {
         items: ItemServer::new(limits, drain.clone()),
@@ -78,6 +93,31 @@ pub async fn serve(config: GenerationConfig, shutdown: impl Future<Output = ()>)
     Ok(bind(config).await?.run(shutdown).await?)
 }
 
+/// Waits until names were resolved for the first time, where there are only names.
+async fn first_addresses(
+    config: &GenerationConfig,
+    addresses: &mut watch::Receiver<BTreeSet<Address>>,
+) -> Result<(), GenerationError> {
+    let timeout = Duration::from_millis(config.engine.startup_timeout_ms);
+    let begun = Instant::now();
+    let found = addresses.wait_for(|addresses| !addresses.is_empty());
+    match tokio::time::timeout(timeout, found).await {
+        Ok(Ok(_)) => Ok(()),
+        _ => Err(GenerationError::NoEngine {
+            waited_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            last_errors: format!("{}: no address found", config.endpoints.join(", ")),
+        }),
+    }
+}
+
+/// Addresses as the settings list them; after them those behind names.
+fn in_order(config: &GenerationConfig, found: &BTreeSet<Address>) -> Vec<Address> {
+    let listed = config.endpoints.iter().map(|endpoint| Address::url(endpoint.trim_end_matches('/')));
+    let mut addresses: Vec<Address> = listed.filter(|address| found.contains(address)).collect();
+    addresses.extend(found.iter().filter(|address| address.host.is_some()).cloned());
+    addresses
+}
+
 /// Waits for the engines and sees what weights they have.
 async fn find_engines(fleet: &Arc<Fleet>) -> Result<(), GenerationError> {
     let begun = Instant::now();
@@ -85,7 +125,7 @@ async fn find_engines(fleet: &Arc<Fleet>) -> Result<(), GenerationError> {
     let timeout = Duration::from_millis(settings.startup_timeout_ms);
     let grace = Duration::from_millis(2 * settings.control_timeout_ms);
     let mut tasks = JoinSet::new();
-    for engine in 0..fleet.members.len() {
+    for engine in fleet.present() {
         let fleet = Arc::clone(fleet);
         tasks.spawn(async move { (engine, wait_for(&fleet, engine).await) });
     }
@@ -99,7 +139,7 @@ async fn find_engines(fleet: &Arc<Fleet>) -> Result<(), GenerationError> {
                 until = until.min(Instant::now() + grace);
             }
             Ok((engine, Err(refusal))) => {
-                let endpoint = fleet.members[engine].engine.endpoint().to_owned();
+                let endpoint = fleet.member(engine).engine.endpoint().to_owned();
                 return Err(GenerationError::Engine { endpoint, refusal });
             }
             Err(error) => tracing::error!(%error, "probing an engine broke off"),
@@ -107,8 +147,7 @@ async fn find_engines(fleet: &Arc<Fleet>) -> Result<(), GenerationError> {
     }
     tasks.shutdown().await;
     if found.is_empty() {
-        let errors = fleet.members.iter().zip(fleet.seats());
-        let errors = errors.map(|(member, seat)| {
+        let errors = fleet.lines().into_iter().map(|(member, seat)| {
             let error = if seat.last_error.is_empty() { "has not answered yet" } else { &seat.last_error };
             format!("{}: {error}", member.engine.endpoint())
         });
@@ -124,7 +163,7 @@ async fn wait_for(fleet: &Fleet, engine: usize) -> Result<Option<String>, FieldE
     loop {
         let asked = async {
             fleet.adopt(engine).await?;
-            fleet.members[engine].engine.weights().await
+            fleet.member(engine).engine.weights().await
         };
         match asked.await {
             Ok(says) => return Ok(says),
@@ -142,7 +181,7 @@ fn seat_all(fleet: &Fleet, found: &[(usize, Option<String>)]) {
     let newest = newest.and_then(|(_, says)| says.as_deref());
     let target = fleet.aim(Target::initial(newest));
     for (engine, says) in found {
-        let member = &fleet.members[*engine];
+        let member = fleet.member(*engine);
         let paused = member.info.get().is_some_and(|info| info.found_paused);
         if paused {
             if let Ok(mut control) = member.control.try_lock() {

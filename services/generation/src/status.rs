@@ -12,7 +12,7 @@ pub(crate) fn status(service: &GenerationService) -> GenerationGetStatusResponse
     let fleet = &service.fleet;
     let target = fleet.target();
     let model = fleet.model.get().map(|model| model.info.clone()).unwrap_or_default();
-    let engines = fleet.members.iter().zip(fleet.seats()).map(|(member, seat)| EngineStatus {
+    let engines = fleet.lines().into_iter().map(|(member, seat)| EngineStatus {
         name: member.name.clone(),
         endpoint: member.engine.endpoint().to_owned(),
         engine_version: member.info.get().map(|info| info.version.clone()).unwrap_or_default(),
@@ -23,6 +23,10 @@ pub(crate) fn status(service: &GenerationService) -> GenerationGetStatusResponse
         tokens_per_second: seat.tokens_per_second,
         consecutive_failures: seat.failures,
         last_error: seat.last_error,
+        running_requests: seat.demand.map(|demand| demand.running),
+        waiting_requests: seat.demand.map(|demand| demand.waiting),
+        cache_usage: seat.demand.map(|demand| demand.cache_usage),
+        asleep: member.is_asleep(),
     });
     GenerationGetStatusResponse {
         server: Some(ServerStatus {

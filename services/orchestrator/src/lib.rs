@@ -38,7 +38,7 @@ pub use report::render as render_report;
 pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{Inspect, OrchestratorConfig, OrchestratorService, StartConfig, serve};
 pub use settings::{
-    CheckpointSettings, DataSettings, EvaluationSettings, FreshShape, ModelSettings, Overlong, RunSettings,
+    CheckpointSettings, DataSettings, Engines, EvaluationSettings, FreshShape, ModelSettings, Overlong, RunSettings,
     SamplingSettings, ServicesSettings, ShapingSettings, Task, WarmStartSettings,
 };
 pub use summary::Summary;

@@ -93,8 +93,8 @@ impl Endpoints {
         self
     }
 
-    /// The workers now and from now on. Ends with its receivers.
-    pub(super) fn watch(self, interval: Duration) -> watch::Receiver<BTreeSet<Target>> {
+    /// The workers now and from now on: those with a URL at once, those behind names as they are found. Ends with its receivers.
+    pub fn watch(self, interval: Duration) -> watch::Receiver<BTreeSet<Target>> {
         let (found, receiver) = watch::channel(self.fixed.clone());
         if !self.names.is_empty() {
             tokio::spawn(self.keep_resolving(interval, found));

@@ -11,7 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use evenkeel_proto::SamplingSettings;
-use evenkeel_proto::v1::LogProbabilityMode;
+use evenkeel_proto::v1::{LogProbabilityMode, SleepLevel};
 
 pub(crate) use believe::believe;
 pub(crate) use error::{Blame, EngineError};
@@ -101,6 +101,28 @@ pub(crate) struct EngineInfo {
     pub(crate) found_paused: bool,
 }
 
+/// What an engine's own metrics say of its load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Demand {
+    /// Requests that it works on.
+    pub(crate) running: u64,
+    /// Requests that wait in it.
+    pub(crate) waiting: u64,
+    /// Part of its cache that is in use, from 0 to 1.
+    pub(crate) cache_usage: f64,
+}
+
+/// Which memory an engine that sleeps takes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// That of its weights.
+    Weights,
+    /// That of its cache; then it samples again.
+    Cache,
+    /// All of it; then it samples again.
+    All,
+}
+
 /// How samples in work are treated by a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnginePause {
@@ -124,6 +146,9 @@ pub(crate) trait Engine: Send + Sync + 'static {
     /// Whether it lives. A paused engine does.
     fn health(&self) -> Boxed<'_, ()>;
 
+    /// What its metrics say of its load. `None` where it has none.
+    fn demand(&self) -> Boxed<'_, Option<Demand>>;
+
     /// Whether it samples.
     fn samples(&self) -> Boxed<'_, ()>;
 
@@ -144,4 +169,10 @@ pub(crate) trait Engine: Send + Sync + 'static {
 
     /// Samples again. Harmless where it does already.
     fn resume(&self) -> Boxed<'_, ()>;
+
+    /// Gives its memory to others; it must have no sample in work.
+    fn sleep(&self, level: SleepLevel) -> Boxed<'_, ()>;
+
+    /// Takes its memory back. Harmless where it has it.
+    fn wake(&self, what: Wake) -> Boxed<'_, ()>;
 }

@@ -11,7 +11,7 @@ use crate::settings::LogProbabilitySetting;
 impl Fleet {
     /// Probes an engine and remembers what it is. [`EngineError::Unfit`] where its samples would bias training.
     pub(crate) async fn adopt(&self, engine: usize) -> Result<(), EngineError> {
-        let member = &self.members[engine];
+        let member = self.member(engine);
         if member.info.get().is_some() {
             return Ok(());
         }

@@ -76,6 +76,7 @@ pub(crate) struct Board {
     waiting: VecDeque<Waiter>,
     purge_at: usize,
     given: u64,
+    limit: usize,
     affinity: u64,
     /// Since when there is no engine that samples or is about to.
     none_since: Option<Instant>,
@@ -83,7 +84,7 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    /// `engines` seats that are not usable yet.
+    /// A board with `engines` seats that are not usable yet.
     pub(crate) fn new(
         engines: usize,
         target: Target,
@@ -98,10 +99,17 @@ impl Board {
             waiting: VecDeque::new(),
             purge_at: PURGE_FROM,
             given: 0,
+            limit,
             affinity: affinity.into(),
             none_since: Some(now),
             unavailable_after,
         }
+    }
+
+    /// One more seat, not usable yet. Returns its number.
+    pub(crate) fn add(&mut self, now: Instant) -> usize {
+        self.seats.push(Seat::new(&self.target, self.limit, now));
+        self.seats.len() - 1
     }
 
     /// An engine now, or an answer later.

@@ -38,12 +38,12 @@ impl Fleet {
 
     /// Whether nothing is left to confirm of an engine.
     pub(crate) fn is_confirmed(&self, engine: usize) -> bool {
-        let member = &self.members[engine];
+        let member = self.member(engine);
         member.confirmed.load(Ordering::Acquire) >= member.engine.connections()
     }
 
     /// An engine was just examined: what it said holds for the connections that there were before.
     pub(super) fn confirmed_up_to(&self, engine: usize, connections: u64) {
-        self.members[engine].confirmed.fetch_max(connections, Ordering::AcqRel);
+        self.member(engine).confirmed.fetch_max(connections, Ordering::AcqRel);
     }
 }

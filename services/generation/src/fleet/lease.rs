@@ -10,11 +10,13 @@ use super::{Fleet, Member};
 pub(crate) struct Lease {
     fleet: Arc<Fleet>,
     grant: Grant,
+    member: Arc<Member>,
 }
 
 impl Lease {
     pub(super) fn new(fleet: Arc<Fleet>, grant: Grant) -> Self {
-        Self { fleet, grant }
+        let member = fleet.member(grant.engine);
+        Self { fleet, grant, member }
     }
 
     /// Number of the engine.
@@ -24,7 +26,7 @@ impl Lease {
 
     /// The engine.
     pub(crate) fn member(&self) -> &Member {
-        &self.fleet.members[self.grant.engine]
+        &self.member
     }
 
     /// The engine's time under its present weights.

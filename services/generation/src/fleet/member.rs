@@ -1,11 +1,12 @@
 //! One engine as the service knows it, besides its place on the board.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use evenkeel_proto::v1::SleepLevel;
 use tokio::sync::Notify;
 
-use crate::engine::{Engine, EngineInfo};
+use crate::engine::{Engine, EngineError, EngineInfo, Wake};
 use crate::weights::Target;
 
 /// One engine with what the service knows of it.
@@ -24,6 +25,8 @@ pub(crate) struct Member {
     /// Up to which of its connections its weights were confirmed.
     pub(super) confirmed: AtomicU64,
     pub(super) confirming: tokio::sync::Mutex<()>,
+    /// It sleeps, for whoever does not hold its control.
+    asleep: AtomicBool,
 }
 
 /// What is remembered from one examination of an engine to the next.
@@ -37,6 +40,8 @@ pub(crate) struct Control {
     pub(crate) attempts: u32,
     /// A change of its weights was begun and not finished: whatever it says, they may be half of each.
     pub(crate) tainted: bool,
+    /// What it has to take back before it can sample, where it was put to sleep.
+    pub(crate) asleep: Option<Wake>,
 }
 
 impl Control {
@@ -47,6 +52,31 @@ impl Control {
 }
 
 impl Member {
+    /// Ends its sleep, where it sleeps.
+    pub(crate) async fn wake(&self, control: &mut Control) -> Result<(), EngineError> {
+        if let Some(what) = control.asleep {
+            self.engine.wake(what).await?;
+            control.asleep = None;
+            self.asleep.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Puts it to sleep; it must have no sample.
+    pub(crate) async fn sleep(&self, control: &mut Control, level: SleepLevel) -> Result<(), EngineError> {
+        self.engine.sleep(level).await?;
+        control.asleep = Some(Wake::All);
+        // Whatever it says, its weights are gone.
+        control.tainted |= level == SleepLevel::Discard;
+        self.asleep.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether it sleeps.
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Acquire)
+    }
+
     pub(super) fn new(engine: Box<dyn Engine>) -> Self {
         let endpoint = engine.endpoint();
         let name = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest).to_owned();
@@ -59,6 +89,7 @@ impl Member {
             idle: Notify::new(),
             confirmed: AtomicU64::new(0),
             confirming: tokio::sync::Mutex::default(),
+            asleep: AtomicBool::new(false),
         }
     }
 }

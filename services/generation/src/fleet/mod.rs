@@ -3,45 +3,52 @@
 mod adopt;
 mod board;
 mod confirm;
+mod follow;
 mod lease;
 mod member;
 mod monitor;
 mod rate;
+mod roster;
 mod seat;
 mod session;
 
 #[cfg(test)]
 mod board_tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_common::error::ServiceError;
 use tokio::time::Instant;
 
-use crate::engine::{Engine, EngineError};
+use crate::engine::{Demand, EngineError};
 use crate::model::Model;
 use crate::settings::{EngineConfig, GenerationConfig};
 use crate::weights::Target;
 use board::{Answers, Board, Grant, Refusal};
 
 pub(crate) use board::Want;
+pub(crate) use follow::{MakeEngine, follow};
 pub(crate) use lease::Lease;
 pub(crate) use member::{Control, Member};
-pub(crate) use monitor::watch;
+pub(crate) use monitor::{look_after, watch};
 pub(crate) use seat::Standing;
 pub(crate) use session::{Cut, Session};
 
 /// All engines.
 pub(crate) struct Fleet {
-    pub(crate) members: Vec<Member>,
+    /// By number. Engines join and leave; a number is never given twice.
+    members: RwLock<Vec<Arc<Member>>>,
     /// What the engines serve, once one of them was probed.
     pub(crate) model: OnceLock<Model>,
     pub(crate) settings: GenerationConfig,
+    /// Engines are to sleep.
+    resting: AtomicBool,
     board: Mutex<Board>,
 }
 
-/// A line of [`Fleet::seats`].
+/// What is known of an engine at a moment.
 #[derive(Debug, Clone)]
 pub(crate) struct SeatStatus {
     pub(crate) standing: Standing,
@@ -51,16 +58,16 @@ pub(crate) struct SeatStatus {
     pub(crate) tokens_per_second: f64,
     pub(crate) failures: u32,
     pub(crate) last_error: String,
+    pub(crate) demand: Option<Demand>,
 }
 
 impl Fleet {
-    /// Engines that are not usable yet.
-    pub(crate) fn new(engines: Vec<Box<dyn Engine>>, settings: GenerationConfig) -> Self {
-        let members: Vec<Member> = engines.into_iter().map(Member::new).collect();
+    /// Without engines yet.
+    pub(crate) fn new(settings: GenerationConfig) -> Self {
         let after = Duration::from_millis(settings.engine.unavailable_after_ms);
         let (limit, affinity) = (settings.max_in_flight, settings.affinity_samples);
-        let board = Mutex::new(Board::new(members.len(), Target::initial(None), limit, affinity, after));
-        Self { members, model: OnceLock::new(), settings, board }
+        let board = Mutex::new(Board::new(0, Target::initial(None), limit, affinity, after));
+        Self { members: RwLock::default(), model: OnceLock::new(), settings, resting: AtomicBool::new(false), board }
     }
 
     pub(crate) fn engine_settings(&self) -> &EngineConfig {
@@ -69,8 +76,8 @@ impl Fleet {
 
     /// Longest sequence that every engine takes.
     pub(crate) fn context_tokens(&self) -> u32 {
-        let contexts = self.members.iter().filter_map(|member| member.info.get().map(|info| info.context_tokens));
-        contexts.min().unwrap_or(0)
+        let members = self.lines().into_iter();
+        members.filter_map(|(member, _)| member.info.get().map(|info| info.context_tokens)).min().unwrap_or(0)
     }
 
     /// The weights that samples are drawn from.
@@ -114,10 +121,10 @@ impl Fleet {
         self.hand_over(answers);
     }
 
-    /// An engine samples, and has these weights. Without effect where other ones are wanted meanwhile.
+    /// An engine samples, and has these weights. Without effect where other ones are wanted meanwhile, or where it is leaving.
     pub(crate) fn admit(&self, engine: usize, standing: Standing, has: &Target) {
         self.change(engine, |seat, target| {
-            if **target == *has {
+            if **target == *has && seat.standing != Standing::Leaving {
                 seat.begin(standing, target);
             }
         });
@@ -141,6 +148,11 @@ impl Fleet {
         self.lock().seats[engine].said = version;
     }
 
+    /// What an engine's metrics say of its load.
+    pub(crate) fn hears(&self, engine: usize, demand: Option<Demand>, max_waiting: u64) {
+        self.change(engine, |seat, _| seat.hears(demand, max_waiting));
+    }
+
     /// Whether an engine failed at so many samples that it must prove itself, and until when it is left alone.
     pub(crate) fn proof(&self, engine: usize) -> (bool, Option<Instant>) {
         let board = self.lock();
@@ -161,13 +173,24 @@ impl Fleet {
 
     /// Ends when an engine has no sample.
     pub(crate) async fn idle(&self, engine: usize) {
+        let member = self.member(engine);
         loop {
-            let left = self.members[engine].idle.notified();
+            let left = member.idle.notified();
             if self.lock().seats[engine].in_flight == 0 {
                 return;
             }
             left.await;
         }
+    }
+
+    /// Whether engines are to sleep from now on.
+    pub(crate) fn rest(&self, rest: bool) {
+        self.resting.store(rest, Ordering::Release);
+    }
+
+    /// Whether engines are to sleep.
+    pub(crate) fn rests(&self) -> bool {
+        self.resting.load(Ordering::Acquire)
     }
 
     /// Refuses what waits once there has been no engine for too long.
@@ -181,8 +204,8 @@ impl Fleet {
         if self.lock().has_none() { Some(self.explain(&Refusal::NoEngine)) } else { None }
     }
 
-    /// The state of every engine.
-    pub(crate) fn seats(&self) -> Vec<SeatStatus> {
+    /// The state of every engine, by number.
+    fn seats(&self) -> Vec<SeatStatus> {
         let now = Instant::now();
         let status = |seat: &mut seat::Seat| SeatStatus {
             standing: seat.standing,
@@ -192,6 +215,7 @@ impl Fleet {
             tokens_per_second: seat.rate.per_second(now),
             failures: seat.failures,
             last_error: seat.last_error.clone(),
+            demand: seat.demand,
         };
         self.lock().seats.iter_mut().map(status).collect()
     }
@@ -203,7 +227,7 @@ impl Fleet {
                 message: format!("policy_version is {wanted}, allowed: {current}, which the engines have"),
             },
             Refusal::NoEngine => {
-                let states = self.members.iter().zip(self.seats()).map(|(member, seat)| {
+                let states = self.lines().into_iter().map(|(member, seat)| {
                     format!("{} is {:?}: {}", member.name, seat.standing, seat.last_error).to_lowercase()
                 });
                 let states = states.collect::<Vec<_>>().join("; ");
@@ -214,7 +238,7 @@ impl Fleet {
 
     fn give_back(&self, grant: &Grant) {
         let answers = self.lock().release(grant.engine, grant.tokens);
-        self.members[grant.engine].idle.notify_waiters();
+        self.member(grant.engine).idle.notify_waiters();
         self.hand_over(answers);
     }
 
@@ -223,7 +247,7 @@ impl Fleet {
         let mut untaken = answers.send();
         while let Some(grant) = untaken.pop() {
             let more = self.lock().release(grant.engine, grant.tokens);
-            self.members[grant.engine].idle.notify_waiters();
+            self.member(grant.engine).idle.notify_waiters();
             untaken.extend(more.send());
         }
     }

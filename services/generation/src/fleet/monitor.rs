@@ -18,12 +18,14 @@ const BROKEN: u32 = 2;
 /// How often the fleet as a whole is looked at.
 const FLEET_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Watches until `stop`.
+/// Looks after one engine until `stop`.
+pub(crate) fn look_after(fleet: &Arc<Fleet>, engine: usize, stop: &CancellationToken) {
+    let (fleet, stop) = (Arc::clone(fleet), stop.clone());
+    tokio::spawn(async move { stop.run_until_cancelled(keep(&fleet, engine)).await });
+}
+
+/// Looks after the fleet as a whole until `stop`.
 pub(crate) fn watch(fleet: &Arc<Fleet>, stop: &CancellationToken) {
-    for engine in 0..fleet.members.len() {
-        let (fleet, stop) = (Arc::clone(fleet), stop.clone());
-        tokio::spawn(async move { stop.run_until_cancelled(keep(&fleet, engine)).await });
-    }
     let (fleet, stop) = (Arc::clone(fleet), stop.clone());
     tokio::spawn(async move {
         let look = async {
@@ -40,10 +42,12 @@ pub(crate) fn watch(fleet: &Arc<Fleet>, stop: &CancellationToken) {
 
 async fn keep(fleet: &Fleet, engine: usize) {
     let mut pause = Duration::from_millis(fleet.engine_settings().health_interval_ms);
+    let member = fleet.member(engine);
     loop {
         tokio::select! {
-            () = fleet.members[engine].kick.notified() => {}
-            () = tokio::time::sleep(pause) => {}
+            () = member.kick.notified() => {}
+            // One that has left is asked nothing until its address is back.
+            () = tokio::time::sleep(pause), if !fleet.has_left(engine) => {}
         }
         pause = examine(fleet, engine).await;
     }
@@ -53,7 +57,7 @@ async fn keep(fleet: &Fleet, engine: usize) {
 async fn examine(fleet: &Fleet, engine: usize) -> Duration {
     let settings = fleet.engine_settings();
     let usual = Duration::from_millis(settings.health_interval_ms);
-    let member = &fleet.members[engine];
+    let member = fleet.member(engine);
     // Somebody changes its weights just now and will say how it went.
     let Ok(mut control) = member.control.try_lock() else { return usual };
     match look(fleet, engine, &mut control).await {
@@ -82,7 +86,7 @@ async fn examine(fleet: &Fleet, engine: usize) -> Duration {
 fn give_up(fleet: &Fleet, engine: usize, control: &mut Control, error: &EngineError) {
     let (standing, _) = fleet.standing(engine);
     if standing.is_usable() {
-        tracing::warn!(engine = fleet.members[engine].name, %error, "engine given up");
+        tracing::warn!(engine = fleet.member(engine).name, %error, "engine given up");
     }
     // Where it does not say what its weights are, nobody knows what it comes back with.
     control.applied = None;
@@ -91,7 +95,7 @@ fn give_up(fleet: &Fleet, engine: usize, control: &mut Control, error: &EngineEr
 }
 
 async fn look(fleet: &Fleet, engine: usize, control: &mut Control) -> Result<(), EngineError> {
-    let member = &fleet.members[engine];
+    let member = fleet.member(engine);
     let late = member.info.get().is_none();
     fleet.adopt(engine).await?;
     if late && member.info.get().is_some_and(|info| info.found_paused) {
@@ -100,11 +104,21 @@ async fn look(fleet: &Fleet, engine: usize, control: &mut Control) -> Result<(),
     let connections = member.engine.connections();
     member.engine.health().await?;
     let says = member.engine.weights().await?;
+    if let Some(max_waiting) = fleet.engine_settings().max_waiting {
+        // An engine without metrics, or with ones that cannot be read now, is bounded by `max_in_flight` alone.
+        let demand = member.engine.demand().await.ok().flatten();
+        fleet.hears(engine, demand, max_waiting.into());
+    }
     let (standing, target) = fleet.standing(engine);
-    if standing == Standing::Paused {
+    if matches!(standing, Standing::Paused | Standing::Leaving) {
+        return Ok(());
+    }
+    if fleet.rests() {
+        // Asleep until somebody says otherwise.
         return Ok(());
     }
     if control.has(&target, says.as_deref()) {
+        member.wake(control).await?;
         fleet.confirmed_up_to(engine, connections);
         if !standing.is_usable() {
             bring_back(fleet, engine, &target).await;
@@ -137,7 +151,7 @@ async fn look(fleet: &Fleet, engine: usize, control: &mut Control) -> Result<(),
 
 /// A living engine with the right weights may sample again, on probation. One that failed at its samples has to draw one first.
 async fn bring_back(fleet: &Fleet, engine: usize, target: &Target) {
-    let member = &fleet.members[engine];
+    let member = fleet.member(engine);
     let (must_prove, resting) = fleet.proof(engine);
     if must_prove {
         if resting.is_some_and(|until| until > Instant::now()) {
@@ -155,11 +169,16 @@ async fn bring_back(fleet: &Fleet, engine: usize, target: &Target) {
 
 /// The fleet's gauges.
 fn record(fleet: &Fleet) {
-    for (member, seat) in fleet.members.iter().zip(fleet.seats()) {
+    for (member, seat) in fleet.lines() {
         let gauge = |name: &'static str, value: f64| metrics::gauge!(name, "engine" => member.name.clone()).set(value);
         gauge("evenkeel_engine_in_flight_items", seat.in_flight as f64);
         gauge("evenkeel_engine_in_flight_tokens", seat.tokens as f64);
         gauge("evenkeel_engine_tokens_per_second", seat.tokens_per_second);
+        if let Some(demand) = seat.demand {
+            gauge("evenkeel_engine_running_requests", demand.running as f64);
+            gauge("evenkeel_engine_waiting_requests", demand.waiting as f64);
+            gauge("evenkeel_engine_cache_usage", demand.cache_usage);
+        }
         gauge("evenkeel_engine_usable", f64::from(u8::from(seat.standing.is_usable())));
         gauge("evenkeel_engine_stale", f64::from(u8::from(seat.standing == Standing::Stale)));
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::rate::Rate;
 use super::session::{Cut, Session};
-use crate::engine::{Blame, EngineError};
+use crate::engine::{Blame, Demand, EngineError};
 use crate::settings::EngineConfig;
 use crate::weights::Target;
 
@@ -28,6 +28,8 @@ pub(crate) enum Standing {
     Paused,
     /// No samples until it has the weights.
     Stale,
+    /// No samples any more: its address is gone. What it has in work is finished.
+    Leaving,
 }
 
 impl Standing {
@@ -42,6 +44,7 @@ impl Standing {
             Self::Open => EngineHealth::Open,
             Self::Paused => EngineHealth::Paused,
             Self::Stale => EngineHealth::Stale,
+            Self::Leaving => EngineHealth::Draining,
         }
     }
 }
@@ -67,6 +70,10 @@ pub(crate) struct Seat {
     pub(super) last_given: u64,
     pub(super) rate: Rate,
     limit: usize,
+    /// What its metrics said last.
+    pub(crate) demand: Option<Demand>,
+    /// Most samples that it may have while more wait in it than may. `None`: no such bound.
+    room: Option<usize>,
 }
 
 impl Seat {
@@ -83,7 +90,14 @@ impl Seat {
             last_given: 0,
             rate: Rate::new(now),
             limit,
+            demand: None,
+            room: None,
         }
+    }
+
+    /// Whether it is leaving and has nothing in work any more.
+    pub(super) fn has_left(&self) -> bool {
+        self.standing == Standing::Leaving && self.in_flight == 0
     }
 
     /// Whether it may get another sample.
@@ -91,9 +105,9 @@ impl Seat {
         let limit = match self.standing {
             Standing::Healthy => self.limit,
             Standing::Suspect => (self.limit / PROBATION_PART).max(1),
-            Standing::Open | Standing::Paused | Standing::Stale => 0,
+            Standing::Open | Standing::Paused | Standing::Stale | Standing::Leaving => 0,
         };
-        self.in_flight < limit
+        self.in_flight < limit.min(self.room.unwrap_or(limit))
     }
 
     /// From now on it samples from `target`.
@@ -104,6 +118,15 @@ impl Seat {
         }
         self.said = Some(target.version);
         self.standing = standing;
+    }
+
+    /// Its metrics say how much it has. What waits in it waits better here, where another engine may become free first: it keeps as
+    /// many samples as leave `max_waiting` waiting, at least one.
+    pub(super) fn hears(&mut self, demand: Option<Demand>, max_waiting: u64) {
+        self.demand = demand;
+        let over = demand.map_or(0, |demand| demand.waiting.saturating_sub(max_waiting));
+        let over = usize::try_from(over).unwrap_or(usize::MAX);
+        self.room = (over > 0).then(|| self.in_flight.saturating_sub(over).max(1));
     }
 
     /// A sample succeeded.
@@ -138,7 +161,9 @@ impl Seat {
 
     /// Nothing more from it, and nothing of what it has.
     pub(super) fn lose(&mut self, standing: Standing, why: &str) {
-        self.standing = standing;
+        if self.standing != Standing::Leaving {
+            self.standing = standing;
+        }
         self.last_error = why.to_owned();
         self.session.cut(Cut::Lost(why.to_owned()));
     }

@@ -92,7 +92,7 @@ pub(super) async fn draw(
             Err(error) => error,
         };
         progress.tokens.clear();
-        let engine = &fleet.members[lease.engine()].name;
+        let engine = lease.member().name.clone();
         match error.blame() {
             Blame::Sample => {
                 return Err(Failure::new(
@@ -112,7 +112,7 @@ pub(super) async fn draw(
             return Err(ServiceError::Unavailable { reason: "ENGINES_FAILED", message }.failure());
         }
         metrics::counter!("evenkeel_sample_retries_total", "kind" => error.kind()).increment(1);
-        tracing::debug!(sample_id = item.sample_id, engine, %error, attempt = progress.attempts, "begun again");
+        tracing::debug!(sample_id = item.sample_id, %engine, %error, attempt = progress.attempts, "begun again");
         avoid = Some(lease.engine());
         drop(lease);
         if error.blame() == Blame::Engine {

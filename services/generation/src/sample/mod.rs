@@ -88,7 +88,7 @@ fn rollout(
         progress.segments.clear();
     }
     let last_token = progress.segments.last().and_then(|segment| segment.token_ids.last()).copied();
-    let engine = progress.engine.map(|engine| &fleet.members[engine]);
+    let engine = progress.engine.map(|engine| fleet.member(engine));
     let timings = GenerationTimings {
         queue_us: micros(queued + progress.queued + waiting),
         engine_queue_us: progress.timings.queue_us,
@@ -106,8 +106,9 @@ fn rollout(
         parent_sample_id: item.parent_sample_id,
         sampling: item.sampling,
         log_probability_mode: fleet.log_probability_mode().into(),
-        engine: engine.map(|member| member.name.clone()).unwrap_or_default(),
+        engine: engine.as_ref().map(|member| member.name.clone()).unwrap_or_default(),
         engine_version: engine
+            .as_ref()
             .and_then(|member| member.info.get())
             .map(|info| info.version.clone())
             .unwrap_or_default(),

@@ -29,6 +29,11 @@ pub struct EngineConfig {
     pub probe_max_ms: u64,
     /// How long samples wait while there is no engine at all, before they fail as UNAVAILABLE.
     pub unavailable_after_ms: u64,
+    /// Requests that may wait within an engine, as its own metrics say with each look, before it gets fewer samples: what waits here
+    /// goes to whichever engine is free first. Absent: its metrics are not read.
+    pub max_waiting: Option<u32>,
+    /// How often names (`dns://HOST:PORT`) are resolved again.
+    pub resolve_interval_ms: u64,
     /// How long an unused connection is kept. Less than the engines' own limit (5 s in vLLM), or the engine closes connections in
     /// the moment of their next use.
     pub idle_connection_ms: u64,
@@ -46,6 +51,8 @@ impl Default for EngineConfig {
             probe_initial_ms: 100,
             probe_max_ms: 5_000,
             unavailable_after_ms: 30_000,
+            max_waiting: Some(16),
+            resolve_interval_ms: 5_000,
             idle_connection_ms: 3_000,
         }
     }
@@ -61,6 +68,7 @@ impl Settings for EngineConfig {
             ("health_failures", self.health_failures.into()),
             ("breaker_failures", self.breaker_failures.into()),
             ("probe_initial_ms", self.probe_initial_ms),
+            ("resolve_interval_ms", self.resolve_interval_ms),
             ("idle_connection_ms", self.idle_connection_ms),
         ])?;
         if self.probe_max_ms < self.probe_initial_ms {

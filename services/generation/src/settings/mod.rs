@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use evenkeel_common::config::Settings;
+use evenkeel_common::dispatch::Endpoints;
 use evenkeel_common::server::ServerConfig;
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
@@ -43,7 +44,8 @@ pub enum LogProbabilitySetting {
 pub struct GenerationConfig {
     /// How it listens.
     pub server: ServerConfig,
-    /// Engines, `http://HOST:PORT` or `https://HOST:PORT`. At least one when the service starts.
+    /// Engines: `http://HOST:PORT` or `https://HOST:PORT` is one; `dns://HOST:PORT` (`dns+tls://` for https) is one at each address
+    /// that the name has, now and later. At least one when the service starts.
     pub endpoints: Vec<String>,
     /// Model that is asked for. Absent: the only one that an engine serves.
     pub model: Option<String>,
@@ -141,20 +143,18 @@ fn at_least_one(fields: &[(&str, u64)]) -> Result<(), FieldError> {
 }
 
 fn check_endpoints(endpoints: &[String]) -> Result<(), FieldError> {
+    if endpoints.is_empty() {
+        return Ok(());
+    }
+    Endpoints::parse(endpoints)?;
     let mut seen = BTreeSet::new();
     for (index, endpoint) in endpoints.iter().enumerate() {
         let refused = |allowed| FieldError::new(format!("endpoints[{index}]"), format_args!("{endpoint:?}"), allowed);
-        let rest = endpoint.strip_prefix("http://").or_else(|| endpoint.strip_prefix("https://"));
-        if endpoint.starts_with("https://") && cfg!(not(feature = "tls")) {
-            return Err(refused("http://HOST:PORT, since this program was built without TLS"));
+        let (scheme, rest) = endpoint.split_once("://").unwrap_or_default();
+        if matches!(scheme, "https" | "dns+tls") && cfg!(not(feature = "tls")) {
+            return Err(refused("http://HOST:PORT or dns://HOST:PORT, since this program was built without TLS"));
         }
-        let authority = rest.map(|rest| rest.trim_end_matches('/')).unwrap_or_default();
-        let parsed = authority.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));
-        let whole = matches!(parsed, Some((host, Ok(_))) if !host.is_empty() && !host.contains(['/', '?', '@', ' ']));
-        if !whole {
-            return Err(refused("http://HOST:PORT or https://HOST:PORT"));
-        }
-        if !seen.insert(authority) {
+        if !seen.insert(rest.trim_end_matches('/')) {
             return Err(refused("every engine once"));
         }
     }

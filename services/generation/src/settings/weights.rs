@@ -39,6 +39,9 @@ impl PauseSetting {
 pub struct WeightsConfig {
     /// What happens to samples in work.
     pub pause_mode: PauseSetting,
+    /// Whether engines throw their prefix caches away, where the request does not say. Prefixes of other weights are never used in any
+    /// case (the version is their salt); throwing them away makes room.
+    pub clear_cache: bool,
     /// How long a change may take over all engines, where the request does not say. Includes waiting for samples in work.
     pub update_timeout_ms: u64,
     /// How long samples of a paused engine may take to come back before their connections are cut.
@@ -53,6 +56,7 @@ impl Default for WeightsConfig {
     fn default() -> Self {
         Self {
             pause_mode: PauseSetting::default(),
+            clear_cache: true,
             update_timeout_ms: 600_000,
             settle_ms: 2_000,
             marker: "evenkeel-version.json".to_owned(),

@@ -1,6 +1,7 @@
 //! Other weights for every engine, and never a sample under the wrong ones.
 
 mod folder;
+mod sleep;
 mod switch;
 mod target;
 mod tensors;

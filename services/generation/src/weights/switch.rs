@@ -9,7 +9,7 @@ use evenkeel_common::error::ServiceError;
 use tokio::time::Instant;
 
 use super::target::{Target, parse};
-use crate::engine::{Engine, EngineError, EnginePause};
+use crate::engine::{Engine, EngineError, EnginePause, Wake};
 use crate::fleet::{Control, Cut, Fleet, Standing};
 use crate::settings::PauseSetting;
 
@@ -42,7 +42,7 @@ pub(crate) struct Report {
 
 /// Does it. The caller holds the engine's control.
 pub(crate) async fn switch(fleet: &Fleet, engine: usize, control: &mut Control, plan: &Switch) -> Report {
-    let member = &fleet.members[engine];
+    let member = fleet.member(engine);
     fleet.session(engine).begin_pause(plan.mode);
     let mut report = Report::default();
     let mut begun = Instant::now();
@@ -52,7 +52,10 @@ pub(crate) async fn switch(fleet: &Fleet, engine: usize, control: &mut Control, 
         Ok(Err(error)) => Err(ServiceError::Unavailable { reason: "ENGINE_FAILED", message: error.to_string() }),
         Err(deadline) => Err(deadline),
     };
-    let resumed = resume(&*member.engine).await;
+    let resumed = match member.wake(control).await {
+        Ok(()) => resume(&*member.engine).await,
+        Err(error) => Err(error),
+    };
     report.resumed = resumed.is_ok();
     report.paused = begun.elapsed();
     let failed_to_resume =
@@ -93,7 +96,7 @@ async fn steps(
     report: &mut Report,
     begun: &mut Instant,
 ) -> Result<(), EngineError> {
-    let member = &fleet.members[engine];
+    let member = fleet.member(engine);
     let target = &plan.target;
     let dies = dies(fleet, engine);
     let stop = async {
@@ -105,9 +108,15 @@ async fn steps(
         let mode = if plan.mode == PauseSetting::Wait { EnginePause::Wait } else { EnginePause::Abort };
         member.engine.pause(mode, plan.clear_cache).await
     };
-    tokio::select! {
-        stopped = stop => stopped?,
-        error = dies => return Err(error),
+    if control.asleep.is_some() {
+        // It has no sample, and takes none. Its cache stays away until the weights are there.
+        member.engine.wake(Wake::Weights).await?;
+        control.asleep = Some(Wake::Cache);
+    } else {
+        tokio::select! {
+            stopped = stop => stopped?,
+            error = dies => return Err(error),
+        }
     }
     let settle = Duration::from_millis(fleet.settings.weights.settle_ms);
     if tokio::time::timeout(settle, fleet.idle(engine)).await.is_err() {
@@ -131,11 +140,11 @@ async fn steps(
 
 /// Ends with an error once the engine has left too many questions unanswered. Nobody else asks while its control is held.
 async fn dies(fleet: &Fleet, engine: usize) -> EngineError {
-    let settings = fleet.engine_settings();
+    let (settings, member) = (fleet.engine_settings(), fleet.member(engine));
     let mut unanswered = 0;
     loop {
         tokio::time::sleep(Duration::from_millis(settings.health_interval_ms)).await;
-        match fleet.members[engine].engine.health().await {
+        match member.engine.health().await {
             Ok(()) => unanswered = 0,
             Err(error) => {
                 unanswered += 1;

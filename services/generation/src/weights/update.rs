@@ -20,8 +20,8 @@ use crate::fleet::{Fleet, Standing};
 /// Changes the weights of a fleet, one change at a time.
 #[derive(Clone)]
 pub(crate) struct Updater {
-    fleet: Arc<Fleet>,
-    turn: Arc<Mutex<()>>,
+    pub(super) fleet: Arc<Fleet>,
+    pub(super) turn: Arc<Mutex<()>>,
 }
 
 impl Updater {
@@ -47,7 +47,7 @@ impl Updater {
         })?;
         let deadline = call.and_item(Some(request.deadline_ms.unwrap_or(settings.update_timeout_ms)));
         let target = Target::of(&weights, &path);
-        let clear_cache = request.clear_cache.unwrap_or(true);
+        let clear_cache = request.clear_cache.unwrap_or(settings.clear_cache);
         let updater = self.clone();
         let task = tokio::spawn(async move { updater.run(target, mode, clear_cache, deadline).await });
         task.await.map_err(|error| ServiceError::Internal { message: format!("the update broke off: {error}") })?
@@ -70,11 +70,12 @@ impl Updater {
             looked
                 .map_err(|error| ServiceError::Internal { message: format!("looking into the folder: {error}") })??;
         }
+        fleet.rest(false);
         // From here on nobody samples from the old weights any more, and whoever has the new ones may begin.
         let target = fleet.aim(target);
         let plan = Switch { target: Arc::clone(&target), mode, clear_cache, deadline };
         let mut tasks = JoinSet::new();
-        for engine in 0..fleet.members.len() {
+        for engine in fleet.present() {
             let (fleet, plan) = (Arc::clone(fleet), plan.clone());
             tasks.spawn(async move { (engine, one(&fleet, engine, &plan).await) });
         }
@@ -98,7 +99,7 @@ fn path_of(weights: &WeightsRef) -> Result<&str, ServiceError> {
 }
 
 async fn one(fleet: &Fleet, engine: usize, plan: &Switch) -> EngineUpdate {
-    let member = &fleet.members[engine];
+    let member = fleet.member(engine);
     let answer = |outcome: EngineUpdateOutcome, report: Report| EngineUpdate {
         engine: member.name.clone(),
         outcome: outcome.into(),
@@ -126,7 +127,7 @@ async fn one(fleet: &Fleet, engine: usize, plan: &Switch) -> EngineUpdate {
             return answer(EngineUpdateOutcome::Failed, Report { failure: Some(failure), ..Report::default() });
         }
     };
-    if control.has(&plan.target, says.as_deref()) {
+    if control.asleep.is_none() && control.has(&plan.target, says.as_deref()) {
         if fleet.standing(engine).0 == Standing::Open {
             member.kick.notify_one();
         } else {
@@ -140,6 +141,6 @@ async fn one(fleet: &Fleet, engine: usize, plan: &Switch) -> EngineUpdate {
     answer(outcome, report)
 }
 
-fn micros(duration: Duration) -> u64 {
+pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

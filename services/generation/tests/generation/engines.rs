@@ -162,3 +162,49 @@ async fn a_service_that_drains_answers_what_it_has() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn an_engine_in_which_too_much_waits_gets_less() {
+    bounded(async {
+        let (full, free) = (FakeEngine::start(), FakeEngine::start());
+        full.shared.waiting.store(1_000, Ordering::SeqCst);
+        full.script(|_| TICK);
+        free.script(|_| TICK);
+        let mut config = settings(&[&full, &free]);
+        config.engine.max_waiting = Some(4);
+        let service = Service::with(config).await;
+        let heard = |status: evenkeel_proto::v1::GenerationGetStatusResponse| status.engines[0].waiting_requests;
+        while heard(service.status().await) != Some(1_000) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let drawing = tokio::spawn(async move { (service.draw_all(items(256)).await, service) });
+        let mut most = 0;
+        while !drawing.is_finished() {
+            most = most.max(full.live());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert!(most <= 1, "{most} samples at once in an engine that is full");
+        let (rollouts, service) = drawing.await.unwrap();
+        assert!(rollouts.values().all(|rollout| rollout.failure.is_none()));
+
+        full.shared.waiting.store(4, Ordering::SeqCst);
+        while heard(service.status().await) != Some(4) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let rollouts = service.draw_all(items(256)).await;
+        assert!(rollouts.values().filter(|rollout| rollout.engine == full.name()).count() > 64);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn metrics_that_cannot_be_read_bound_nothing() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.fail("/metrics", 500, usize::MAX);
+        let service = Service::start(&[&engine]).await;
+        assert!(service.draw_all(items(64)).await.values().all(|rollout| rollout.failure.is_none()));
+        assert_eq!(service.status().await.engines[0].waiting_requests, None);
+    })
+    .await;
+}

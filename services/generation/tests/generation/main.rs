@@ -5,8 +5,10 @@
 
 mod answers;
 mod engines;
+mod names;
 mod overhead;
 mod samples;
+mod sleep;
 mod startup;
 mod support;
 mod vllm;

@@ -19,7 +19,8 @@ async fn settings_that_cannot_be_are_refused() {
         let error = refused(GenerationConfig::default()).await;
         assert_eq!(
             error,
-            "setting `generation.endpoints is empty, allowed: at least one of http://HOST:PORT, https://HOST:PORT`"
+            "setting `generation.endpoints is empty, allowed: at least one of http://HOST:PORT, https://HOST:PORT, \
+             dns://HOST:PORT or dns+tls://HOST:PORT`"
         );
         let misspelt = Loader::new().text("x.toml", "max_itms = 3").unwrap().load::<GenerationConfig>();
         assert!(misspelt.unwrap_err().to_string().contains("nearest allowed: `max_items`"));

@@ -5,7 +5,8 @@ use std::time::Duration;
 use evenkeel_proto::v1::{
     CheckpointRef, EngineUpdateOutcome, GenerationGetStatusRequest, GenerationGetStatusResponse,
     LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest,
-    RewardGetStatusRequest, RewardGetStatusResponse, SaveCheckpointRequest, UpdateWeightsRequest, WeightsRef,
+    RewardGetStatusRequest, RewardGetStatusResponse, SaveCheckpointRequest, SleepLevel, SleepRequest,
+    UpdateWeightsRequest, WeightsRef,
 };
 use tonic::{Code, Request, Status};
 
@@ -92,6 +93,22 @@ impl Services {
         }
         self.events.update(|progress| progress.policy_version = weights.version);
         Ok(())
+    }
+
+    /// Puts every engine to sleep. It is not enough that some do: the memory of the others is missing.
+    pub(crate) async fn sleep(&self, level: SleepLevel) -> Result<(), Halt> {
+        let request = SleepRequest { level: level.into(), ..SleepRequest::default() };
+        let call = || {
+            let mut client = self.generation_calls.clone();
+            async move {
+                let engines = client.sleep(self.request(request)).await?.into_inner().engines;
+                let failed = engines.iter().find_map(|engine| Some((engine, engine.failure.as_ref()?)));
+                let Some((engine, failure)) = failed else { return Ok(()) };
+                let text = format!("engine {} does not sleep: {}: {}", engine.engine, failure.reason, failure.message);
+                Err(if failure.is_retryable() { Status::unavailable(text) } else { Status::failed_precondition(text) })
+            }
+        };
+        self.patience.call("generation", &self.endpoints.generation, "Sleep", call).await
     }
 
     /// Writes a checkpoint with this side's state in it.

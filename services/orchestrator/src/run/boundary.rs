@@ -2,15 +2,30 @@
 
 use std::path::Path;
 
-use evenkeel_proto::v1::{WeightsRef, weights_ref};
+use evenkeel_proto::v1::{SleepLevel, WeightsRef, weights_ref};
 
 use super::drive::Driver;
 use super::position::Position;
 use crate::directory::retain;
 use crate::error::Halt;
 use crate::events::Event;
+use crate::settings::Engines;
 
 impl Driver {
+    /// Whether engines sleep while the learner trains.
+    pub(super) fn engines_rest(&self) -> bool {
+        self.recipe.sampling.engines_while_training != Engines::Awake
+    }
+
+    /// Puts the engines to sleep where the settings want it. The next weights wake them.
+    pub(super) async fn rest_engines(&self) -> Result<(), Halt> {
+        match self.recipe.sampling.engines_while_training {
+            Engines::Awake => Ok(()),
+            Engines::Offload => self.services.sleep(SleepLevel::Offload).await,
+            Engines::Discard => self.services.sleep(SleepLevel::Discard).await,
+        }
+    }
+
     /// Publishes the weights of that version and moves the engines to them.
     pub(super) async fn switch(&mut self, version: u64) -> Result<WeightsRef, Halt> {
         let weights = self.services.publish(self.directory.run_id(), version).await?;

@@ -82,6 +82,8 @@ impl Driver {
         let mut pump = Pump::new(self.pump_settings(self.sampling(), sampling.group_size, weights, true));
         let mut launched = 0;
         let mask = self.recipe.shaping.mask_truncated;
+        // The learner needs the memory of engines that are to sleep with the first group.
+        let (rests, mut held) = (self.engines_rest(), Vec::new());
         while !selection.is_full() {
             while launched < selection.to_launch() {
                 let place = position.cursor + launched;
@@ -89,15 +91,16 @@ impl Driver {
                 launched += 1;
             }
             let group = pump.next().await?;
-            for (index, group) in selection.end(group) {
-                feed.push(group.to_train(index, mask));
-            }
+            let ended = selection.end(group).into_iter().map(|(index, group)| group.to_train(index, mask));
+            if rests { held.extend(ended) } else { ended.for_each(|group| feed.push(group)) }
         }
         let (batch, next_cursor) = selection.finish();
         let some_valid = batch.groups.iter().flat_map(|group| &group.samples).any(|sample| sample.rewards().is_some());
         if !some_valid {
             return Err(RunError::NoSamples { step: position.step, last: pump.last_failure().to_owned() }.into());
         }
+        self.rest_engines().await?;
+        held.into_iter().for_each(|group| feed.push(group));
         // Not before: without its end the learner keeps nothing of a step.
         feed.close();
         Ok(Sampled { batch, next_cursor, last_rollout: pump.last_rollout(), last_verdict: Instant::now() })

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use evenkeel_proto::v1::{RunState, StepKind, SupervisedBatch, SupervisedExample, TrainHeader, TrainKind};
+use evenkeel_proto::v1::{RunState, SleepLevel, StepKind, SupervisedBatch, SupervisedExample, TrainHeader, TrainKind};
 
 use super::drive::Driver;
 use super::position::Position;
@@ -22,6 +22,10 @@ impl Driver {
             return Ok(Outcome::Completed);
         }
         self.events.enter(RunState::WarmStart);
+        if self.engines_rest() {
+            // Engines may still have the weights that they began with, and those nobody could give them again.
+            self.services.sleep(SleepLevel::Offload).await?;
+        }
         while position.warm_start_steps < steps {
             if self.stop.is_asked() {
                 return Ok(Outcome::Stopped);

@@ -3,6 +3,7 @@
 use evenkeel_common::client::ClientConfig;
 
 use super::section::section;
+use super::source_sections::Engines;
 
 section! {
     /// Section `run`.
@@ -37,6 +38,9 @@ section! {
         min_tokens: u32 = 0,
         /// Ids that end an answer besides the model's end of sequence.
         stop_token_ids: Vec<u32> = Vec::new(),
+        /// What engines do while the learner trains: `awake`, or on a GPU that they share with it `offload` (asleep, weights in the host's
+        /// memory) or `discard` (asleep without weights). Asleep, training begins once the last sample of a step is verified.
+        engines_while_training: Engines = Engines::Awake,
         /// Drop groups whose raw rewards are all equal and take the next prompts instead (DAPO's dynamic sampling).
         dynamic: bool = false,
         /// With `dynamic`: prompts that a step may try at most, at least `prompts_per_step`; 0 is four times that. What is missing

@@ -9,6 +9,6 @@ pub use loop_sections::{
     CheckpointSettings, EvaluationSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
     WarmStartSettings,
 };
-pub use source_sections::{DataSettings, FreshShape, ModelSettings, Overlong, Task};
+pub use source_sections::{DataSettings, Engines, FreshShape, ModelSettings, Overlong, Task};
 
 pub(crate) use check::{check_learner, check_own, is_run_name};

@@ -7,4 +7,5 @@ mod resume;
 mod sampling;
 mod server;
 mod services;
+mod sleep;
 mod support;

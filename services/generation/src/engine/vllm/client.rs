@@ -1,6 +1,7 @@
 //! HTTP clients of an engine: pools of connections that are kept, and a count of those that were made.
 
 use std::future::Future;
+use std::net::SocketAddr;
 #[cfg(feature = "tls")]
 use std::path::Path;
 use std::pin::Pin;
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use evenkeel_common::client::Target as Address;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -96,12 +98,14 @@ impl Files {
         })
     }
 
-    /// A client for one engine.
+    /// A client for one engine, and the URL that requests of it begin with: the address's own, except that a certificate must
+    /// name what the address was found by.
     pub(crate) fn client(
         &self,
         config: &EngineConfig,
+        address: &Address,
         connects: Option<Connects>,
-    ) -> Result<reqwest::Client, EngineError> {
+    ) -> Result<(String, reqwest::Client), EngineError> {
         #[cfg(feature = "tls")]
         {
             // Whoever came first has chosen; an error says just that.
@@ -122,7 +126,14 @@ impl Files {
         if let Some(connects) = connects {
             builder = builder.connector_layer(connects);
         }
-        builder.build().map_err(|error| super::http::transport("client", error))
+        let mut base = address.url.clone();
+        if let (Some(host), Some(Ok(at))) =
+            (&address.host, address.url.strip_prefix("https://").map(str::parse::<SocketAddr>))
+        {
+            builder = builder.resolve(host, at);
+            base = format!("https://{host}:{}", at.port());
+        }
+        Ok((base, builder.build().map_err(|error| super::http::transport("client", error))?))
     }
 }
 

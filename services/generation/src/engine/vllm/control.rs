@@ -1,10 +1,11 @@
 //! Health and weights: vLLM's development routes, one by one.
 
+use evenkeel_proto::v1::SleepLevel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::VllmEngine;
-use crate::engine::{EngineError, EnginePause};
+use crate::engine::{EngineError, EnginePause, Wake};
 
 /// Seconds after which the engine itself gives up on its workers. Longer than anybody waits here: the caller's deadline decides.
 const COLLECTIVE_TIMEOUT_S: u64 = 3600;
@@ -65,6 +66,37 @@ impl VllmEngine {
 
     pub(super) async fn post_resume(&self) -> Result<(), EngineError> {
         self.control.post("/resume", "", None, Some(self.control_timeout)).await.map(drop)
+    }
+
+    /// Needs an engine that was started with `--enable-sleep-mode`. It stops sampling as after a pause.
+    pub(super) async fn post_sleep(&self, level: SleepLevel) -> Result<(), EngineError> {
+        let level = if level == SleepLevel::Discard { 2 } else { 1 };
+        // Copying weights to the host's memory takes as long as it does.
+        self.control.post("/sleep", &format!("?level={level}&mode=wait"), None, None).await.map(drop)
+    }
+
+    pub(super) async fn post_wake_up(&self, what: Wake) -> Result<(), EngineError> {
+        let query = match what {
+            Wake::Weights => "?tags=weights",
+            Wake::Cache => "?tags=kv_cache",
+            Wake::All => "",
+        };
+        self.control.post("/wake_up", query, None, None).await.map(drop)
+    }
+
+    /// False where there is no such route.
+    pub(super) async fn is_sleeping(&self) -> Result<bool, EngineError> {
+        #[derive(Deserialize)]
+        struct Sleeping {
+            is_sleeping: bool,
+        }
+        match self.control.get("/is_sleeping", self.control_timeout).await {
+            Ok(body) => serde_json::from_slice::<Sleeping>(&body)
+                .map(|sleeping| sleeping.is_sleeping)
+                .map_err(|error| EngineError::answer("is_sleeping", error, "an object with is_sleeping")),
+            Err(error) if error.is_missing_route() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// `None` where there are no such routes.

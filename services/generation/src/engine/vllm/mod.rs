@@ -6,6 +6,7 @@ mod client;
 mod control;
 mod frames;
 mod http;
+mod metrics;
 mod probe;
 mod request;
 mod stream;
@@ -15,9 +16,11 @@ pub(crate) use client::{Connects, Files};
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_common::client::Target as Address;
+use evenkeel_proto::v1::SleepLevel;
 use tokio::sync::RwLock;
 
-use super::{Boxed, Draw, Ending, Engine, EngineError, EngineInfo, EnginePause, Tokens, believe};
+use super::{Boxed, Demand, Draw, Ending, Engine, EngineError, EngineInfo, EnginePause, Tokens, Wake, believe};
 use crate::settings::GenerationConfig;
 use http::Http;
 
@@ -40,16 +43,15 @@ pub(crate) struct VllmEngine {
 }
 
 impl VllmEngine {
-    /// The engine at `endpoint`; nothing is sent yet.
-    pub(crate) fn new(endpoint: &str, config: &GenerationConfig, files: &Files) -> Result<Self, EngineError> {
-        let endpoint = endpoint.trim_end_matches('/').to_owned();
+    /// The engine at `address`; nothing is sent yet.
+    pub(crate) fn new(address: &Address, config: &GenerationConfig, files: &Files) -> Result<Self, EngineError> {
         let connects = Connects::default();
-        let samples = files.client(&config.engine, Some(connects.clone()))?;
-        let control = files.client(&config.engine, None)?;
+        let (base, samples) = files.client(&config.engine, address, Some(connects.clone()))?;
+        let (_, control) = files.client(&config.engine, address, None)?;
         Ok(Self {
-            samples: Http::new(&endpoint, samples),
-            control: Http::new(&endpoint, control),
-            endpoint,
+            samples: Http::new(&base, samples),
+            control: Http::new(&base, control),
+            endpoint: address.url.clone(),
             connects,
             model: RwLock::new(config.model.as_deref().unwrap_or_default().into()),
             wanted_model: config.model.clone(),
@@ -90,6 +92,10 @@ impl Engine for VllmEngine {
         Box::pin(self.check_health())
     }
 
+    fn demand(&self) -> Boxed<'_, Option<Demand>> {
+        Box::pin(self.read_metrics())
+    }
+
     fn samples(&self) -> Boxed<'_, ()> {
         Box::pin(async { self.tiny_sample().await.map(drop) })
     }
@@ -116,5 +122,13 @@ impl Engine for VllmEngine {
 
     fn resume(&self) -> Boxed<'_, ()> {
         Box::pin(self.post_resume())
+    }
+
+    fn sleep(&self, level: SleepLevel) -> Boxed<'_, ()> {
+        Box::pin(self.post_sleep(level))
+    }
+
+    fn wake(&self, what: Wake) -> Boxed<'_, ()> {
+        Box::pin(self.post_wake_up(what))
     }
 }

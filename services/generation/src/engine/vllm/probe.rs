@@ -8,7 +8,7 @@ use evenkeel_proto::{FieldError, SamplingSettings};
 use serde::Deserialize;
 
 use super::VllmEngine;
-use crate::engine::{Draw, EngineError, EngineInfo, Finish, Tokens};
+use crate::engine::{Draw, EngineError, EngineInfo, Finish, Tokens, Wake};
 
 /// Log-probabilities of a token that had no rival, as far as they may be from 0.
 const CERTAIN: f32 = -1e-7;
@@ -45,6 +45,11 @@ impl VllmEngine {
             return Err(unfit("max_model_len", context_tokens, &allowed));
         }
         *self.model.write().await = Arc::from(model.id.as_str());
+        // Left like this by whoever changed its weights or put it to sleep, and is gone: its weights may be half changed, or no more.
+        let asleep = self.is_sleeping().await?;
+        if asleep {
+            self.post_wake_up(Wake::All).await?;
+        }
         let paused = self.is_paused().await?;
         if paused == Some(true) {
             // It would not answer the tiny sample.
@@ -58,7 +63,7 @@ impl VllmEngine {
             context_tokens,
             log_probabilities,
             switches_weights: paused.is_some(),
-            found_paused: paused == Some(true),
+            found_paused: asleep || paused == Some(true),
         })
     }
 

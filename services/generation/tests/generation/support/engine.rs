@@ -64,6 +64,9 @@ pub(crate) struct Shared {
     pub(crate) frozen: AtomicBool,
     /// What it is told about its weights is forgotten.
     pub(crate) deaf: AtomicBool,
+    pub(crate) asleep: AtomicBool,
+    /// Requests that wait in it, as its metrics say.
+    pub(crate) waiting: AtomicUsize,
     pub(super) paused: watch::Sender<bool>,
     pub(super) aborts: watch::Sender<u64>,
 }
@@ -89,6 +92,8 @@ impl FakeEngine {
             raw: AtomicBool::new(false),
             frozen: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
+            asleep: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
             paused: watch::channel(false).0,
             aborts: watch::channel(0).0,
         });
@@ -197,6 +202,16 @@ fn router(shared: Arc<Shared>) -> Router {
         )
         .route("/pause", post(pause))
         .route("/resume", post(resume))
+        .route("/sleep", post(sleep))
+        .route("/wake_up", post(wake_up))
+        .route(
+            "/is_sleeping",
+            get(|State(s): App| async move {
+                let asleep = s.asleep.load(Ordering::SeqCst);
+                s.checked("/is_sleeping", || json!({"is_sleeping": asleep})).await
+            }),
+        )
+        .route("/metrics", get(metrics))
         .route("/collective_rpc", post(collective_rpc))
         .route("/update_weight_version", post(update_weight_version))
         .route("/v1/completions", post(completions))
@@ -262,6 +277,37 @@ async fn resume(State(shared): App) -> Response {
         shared.paused.send_replace(false);
     }
     response
+}
+
+async fn sleep(State(shared): App, Query(query): Query<std::collections::BTreeMap<String, String>>) -> Response {
+    shared.note(format!("sleep level={} live={}", query["level"], shared.live.load(Ordering::SeqCst)));
+    let response = shared.checked("/sleep", || json!({"status": "sleeping"})).await;
+    if response.status().is_success() {
+        shared.paused.send_replace(true);
+        shared.asleep.store(true, Ordering::SeqCst);
+    }
+    response
+}
+
+async fn wake_up(State(shared): App, Query(query): Query<std::collections::BTreeMap<String, String>>) -> Response {
+    let tags = query.get("tags").map(String::as_str).unwrap_or("all");
+    shared.note(format!("wake_up {tags}"));
+    let response = shared.checked("/wake_up", || json!({"status": "awake"})).await;
+    if response.status().is_success() && tags != "weights" {
+        shared.asleep.store(false, Ordering::SeqCst);
+        shared.paused.send_replace(false);
+    }
+    response
+}
+
+async fn metrics(State(shared): App) -> Response {
+    let (running, waiting) = (shared.live.load(Ordering::SeqCst), shared.waiting.load(Ordering::SeqCst));
+    let text = format!(
+        "vllm:num_requests_running{{engine=\"0\"}} {running}.0\nvllm:num_requests_waiting{{engine=\"0\"}} {waiting}.0\n\
+         vllm:kv_cache_usage_perc{{engine=\"0\"}} 0.5\n"
+    );
+    let response = shared.checked("/metrics", || json!({})).await;
+    if response.status().is_success() { text.into_response() } else { response }
 }
 
 async fn collective_rpc(State(shared): App, axum::Json(body): axum::Json<Value>) -> Response {

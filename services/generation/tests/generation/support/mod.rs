@@ -8,7 +8,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use evenkeel_common::client::{ClientChannel, ClientConfig, Connector, Target};
-use evenkeel_common::server::{RunningServer, ServerConfig};
+use evenkeel_common::server::{RunningServer, Server, ServerConfig};
 use evenkeel_generation::{EngineConfig, GenerationConfig, WeightsConfig, bind};
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::generation_client::GenerationClient;
@@ -72,7 +72,11 @@ impl Service {
     }
 
     pub(crate) async fn with(settings: GenerationConfig) -> Self {
-        let server = bind(settings).await.unwrap().spawn();
+        Self::of(bind(settings).await.unwrap()).await
+    }
+
+    pub(crate) async fn of(server: Server) -> Self {
+        let server = server.spawn();
         let channel =
             Connector::new("client", ClientConfig::default()).unwrap().connect(&Target::url(server.endpoint())).await;
         Self { client: GenerationClient::new(channel.unwrap()), server }

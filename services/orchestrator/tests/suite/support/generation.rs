@@ -1,7 +1,7 @@
 //! A generation service whose answers follow from seed, prompt and weights, and whose timing follows from nothing.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use evenkeel_common::items::{AnswerStream, GenerateItems, ItemContext, ItemLimit
 use evenkeel_common::server::Drain;
 use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
-    EngineUpdate, EngineUpdateOutcome, Failure, FailureCode, FinishReason, GenerateItem, GenerateRequest,
+    EngineSleep, EngineUpdate, EngineUpdateOutcome, Failure, FailureCode, FinishReason, GenerateItem, GenerateRequest,
     GenerationGetStatusRequest, GenerationGetStatusResponse, LogProbabilityMode, ModelInfo, Rollout, Segment,
-    UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef,
+    SleepLevel, SleepRequest, SleepResponse, UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest,
+    WakeUpResponse, WeightsRef,
 };
 use tonic::{Request, Response, Status, Streaming};
 
@@ -40,6 +41,10 @@ pub(crate) struct World {
     /// Almost sure of everything from this version on; 0 is 12.
     pub(crate) sure: AtomicU64,
     pub(crate) updates: AtomicU64,
+    /// Every time that engines were put to sleep.
+    pub(crate) sleeps: Mutex<Vec<SleepLevel>>,
+    /// They cannot sleep.
+    pub(crate) sleepless: AtomicBool,
     timing: AtomicU64,
 }
 
@@ -175,6 +180,21 @@ impl Generation for FakeGeneration {
             ..EngineUpdate::default()
         };
         Ok(Response::new(UpdateWeightsResponse { version, engines: vec![engine] }))
+    }
+
+    async fn sleep(&self, request: Request<SleepRequest>) -> Result<Response<SleepResponse>, Status> {
+        self.world.sleeps.lock().unwrap().push(request.into_inner().level());
+        let failure = self
+            .world
+            .sleepless
+            .load(Ordering::Relaxed)
+            .then(|| Failure::new(FailureCode::FailedPrecondition, "NO_SLEEP", "it has no /sleep"));
+        let engine = EngineSleep { engine: "fake".into(), asleep: failure.is_none(), failure, took_us: 1 };
+        Ok(Response::new(SleepResponse { engines: vec![engine] }))
+    }
+
+    async fn wake_up(&self, _: Request<WakeUpRequest>) -> Result<Response<WakeUpResponse>, Status> {
+        Ok(Response::new(WakeUpResponse::default()))
     }
 
     async fn get_status(

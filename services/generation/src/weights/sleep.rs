@@ -1,0 +1,168 @@
+//! Engines that share a GPU with the learner: asleep while it trains. What has been put to sleep wakes with its next weights, or when it
+//! is told to.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_common::deadline::Deadline;
+use evenkeel_common::error::ServiceError;
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{EngineSleep, SleepLevel, SleepRequest, SleepResponse, WakeUpRequest, WakeUpResponse};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::switch::{Switch, switch};
+use super::update::{Updater, micros};
+use crate::engine::{EngineError, Wake};
+use crate::fleet::{Fleet, Standing};
+use crate::settings::PauseSetting;
+
+impl Updater {
+    /// Puts every engine to sleep once its samples have ended.
+    pub(crate) async fn sleep(&self, request: SleepRequest, call: Deadline) -> Result<SleepResponse, ServiceError> {
+        let level = match SleepLevel::try_from(request.level) {
+            Ok(SleepLevel::Discard) => SleepLevel::Discard,
+            Ok(_) => SleepLevel::Offload,
+            Err(_) => {
+                let allowed = "SLEEP_LEVEL_OFFLOAD (1) or SLEEP_LEVEL_DISCARD (2)";
+                return Err(FieldError::new("level", request.level, allowed).into());
+            }
+        };
+        let deadline = self.until(call, request.deadline_ms);
+        let engines = self.on_all(deadline, move |fleet, engine| to_sleep(fleet, engine, level, deadline), {
+            move |fleet: &Fleet| {
+                if level == SleepLevel::Discard && fleet.target().path.is_empty() {
+                    return Err(ServiceError::Precondition {
+                        reason: "FIRST_WEIGHTS",
+                        message: "level is SLEEP_LEVEL_DISCARD, allowed: SLEEP_LEVEL_OFFLOAD, since engines have the \
+                                  weights that they began with and nobody could give them again"
+                            .to_owned(),
+                    });
+                }
+                fleet.rest(true);
+                Ok(())
+            }
+        });
+        Ok(SleepResponse { engines: engines.await? })
+    }
+
+    /// Wakes every engine, with the weights that it went to sleep with.
+    pub(crate) async fn wake(&self, request: WakeUpRequest, call: Deadline) -> Result<WakeUpResponse, ServiceError> {
+        let deadline = self.until(call, request.deadline_ms);
+        let begin = |fleet: &Fleet| {
+            fleet.rest(false);
+            Ok(())
+        };
+        let engines = self.on_all(deadline, move |fleet, engine| awake(fleet, engine, deadline), begin);
+        Ok(WakeUpResponse { engines: engines.await? })
+    }
+
+    fn until(&self, call: Deadline, deadline_ms: Option<u64>) -> Deadline {
+        call.and_item(Some(deadline_ms.unwrap_or(self.fleet.settings.weights.update_timeout_ms)))
+    }
+
+    /// Does it to every engine at once, after `begin`. What was begun is finished also where the caller goes away.
+    async fn on_all<F>(
+        &self,
+        deadline: Deadline,
+        one: impl Fn(Arc<Fleet>, usize) -> F + Send + 'static,
+        begin: impl FnOnce(&Fleet) -> Result<(), ServiceError> + Send + 'static,
+    ) -> Result<Vec<EngineSleep>, ServiceError>
+    where
+        F: Future<Output = EngineSleep> + Send + 'static,
+    {
+        let (fleet, turn) = (Arc::clone(&self.fleet), Arc::clone(&self.turn));
+        let task = tokio::spawn(async move {
+            let _turn = deadline.run(turn.lock()).await?;
+            begin(&fleet)?;
+            let mut tasks = JoinSet::new();
+            for engine in fleet.present() {
+                let done = one(Arc::clone(&fleet), engine);
+                tasks.spawn(async move { (engine, done.await) });
+            }
+            let mut done = tasks.join_all().await;
+            done.sort_by_key(|&(engine, _)| engine);
+            Ok(done.into_iter().map(|(_, sleep)| sleep).collect())
+        });
+        task.await.map_err(|error| ServiceError::Internal { message: format!("it broke off: {error}") })?
+    }
+}
+
+async fn to_sleep(fleet: Arc<Fleet>, engine: usize, level: SleepLevel, deadline: Deadline) -> EngineSleep {
+    let (member, begun) = (fleet.member(engine), Instant::now());
+    let asleep = async {
+        let mut control = member.control.lock().await;
+        if control.asleep.is_some() {
+            return Ok(());
+        }
+        fleet.change(engine, |seat, _| {
+            if seat.standing.is_usable() {
+                seat.standing = Standing::Paused;
+            }
+        });
+        fleet.idle(engine).await;
+        member.sleep(&mut control, level).await
+    };
+    let failure = match deadline.run(asleep).await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(failed(&error)),
+        Err(deadline) => Some(deadline),
+    };
+    if failure.is_some() {
+        // Nobody knows how far it came. It is woken and looked at like one that was lost, when sleep is over.
+        let woken = tokio::time::timeout(
+            Duration::from_millis(fleet.engine_settings().control_timeout_ms),
+            member.engine.wake(Wake::All),
+        );
+        let _ = woken.await;
+        fleet.lose(engine, Standing::Open, "it could not be put to sleep");
+    }
+    EngineSleep {
+        engine: member.name.clone(),
+        asleep: failure.is_none(),
+        failure: failure.as_ref().map(ServiceError::failure),
+        took_us: micros(begun.elapsed()),
+    }
+}
+
+async fn awake(fleet: Arc<Fleet>, engine: usize, deadline: Deadline) -> EngineSleep {
+    let (member, begun, target) = (fleet.member(engine), Instant::now(), fleet.target());
+    let waking = async {
+        let mut control = member.control.lock().await;
+        if control.asleep.is_none() {
+            // It never slept, or was lost meanwhile: whoever looks after it brings it back.
+            return Ok(());
+        }
+        if control.tainted {
+            let plan = Switch { target: Arc::clone(&target), mode: PauseSetting::Wait, clear_cache: true, deadline };
+            return switch(&fleet, engine, &mut control, &plan).await.failure.map_or(Ok(()), Err);
+        }
+        member.wake(&mut control).await.map_err(|error| failed(&error))?;
+        fleet.admit(engine, Standing::Healthy, &target);
+        Ok(())
+    };
+    let failure = match deadline.run(waking).await {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) | Err(error) => Some(error),
+    };
+    if let Some(failure) = &failure {
+        // Whoever looks after it wakes it.
+        fleet.lose(engine, Standing::Open, &failure.to_string());
+    }
+    member.kick.notify_one();
+    EngineSleep {
+        engine: member.name.clone(),
+        asleep: member.is_asleep(),
+        failure: failure.as_ref().map(ServiceError::failure),
+        took_us: micros(begun.elapsed()),
+    }
+}
+
+fn failed(error: &EngineError) -> ServiceError {
+    if error.is_missing_route() {
+        let message = format!("{error}; vLLM has it with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1");
+        return ServiceError::Precondition { reason: "NO_SLEEP", message };
+    }
+    ServiceError::Unavailable { reason: "ENGINE_FAILED", message: error.to_string() }
+}
