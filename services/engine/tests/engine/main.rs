@@ -4,9 +4,9 @@
 mod answers;
 mod control;
 mod limits;
-mod real_vllm;
 mod refusals;
 mod seeds;
 mod start;
 mod stopping;
 mod support;
+mod vllm;

@@ -83,7 +83,11 @@ pub fn write_model(folder: &Path, config: &Config, seed: u64) {
     save_parameters(folder, &parameters, SaveOptions::default()).unwrap();
     save_config(folder, &config.to_json(), DType::F32).unwrap();
     std::fs::write(folder.join("tokenizer.json"), tokenizer_json().to_string()).unwrap();
-    std::fs::write(folder.join("tokenizer_config.json"), json!({"eos_token": "<eos>"}).to_string()).unwrap();
+    std::fs::write(
+        folder.join("tokenizer_config.json"),
+        json!({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<eos>", "pad_token": "<pad>"}).to_string(),
+    )
+    .unwrap();
 }
 
 pub fn model(seed: u64) -> TempDir {

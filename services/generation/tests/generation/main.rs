@@ -7,6 +7,7 @@ mod answers;
 mod engines;
 mod names;
 mod overhead;
+mod processes;
 mod samples;
 mod sleep;
 mod startup;

@@ -80,6 +80,10 @@ pub(crate) struct FakeEngine {
 
 impl FakeEngine {
     pub(crate) fn start() -> Self {
+        Self::start_on("127.0.0.1:0".parse().unwrap())
+    }
+
+    pub(crate) fn start_on(listen: SocketAddr) -> Self {
         let shared = Arc::new(Shared {
             script: Mutex::new(Box::new(|_| Act::Answer)),
             failing: Mutex::default(),
@@ -97,7 +101,7 @@ impl FakeEngine {
             paused: watch::channel(false).0,
             aborts: watch::channel(0).0,
         });
-        let (runtime, address) = run(&shared, "127.0.0.1:0".parse().unwrap());
+        let (runtime, address) = run(&shared, listen);
         Self { shared, address, runtime: Some(runtime) }
     }
 

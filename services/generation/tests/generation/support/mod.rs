@@ -2,6 +2,7 @@
 
 pub(crate) mod completions;
 pub(crate) mod engine;
+pub(crate) mod process;
 
 use std::collections::BTreeMap;
 use std::future::Future;
