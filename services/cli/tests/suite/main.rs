@@ -1,5 +1,6 @@
 //! The binary as a user meets it: its commands, what they write, what they refuse, and that a run is the same run however it is run.
 
+mod agreement;
 mod cluster;
 mod refusals;
 mod runs;

@@ -1,0 +1,75 @@
+//! A client that asks an engine as the service does, without the service: it reads ids and log-probabilities and keeps nothing.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::load::{Load, line};
+
+#[derive(Deserialize)]
+struct Completion {
+    choices: Vec<Choice>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    token_ids: Vec<u32>,
+    logprobs: LogProbabilities,
+}
+
+#[derive(Deserialize)]
+struct LogProbabilities {
+    token_logprobs: Vec<f32>,
+}
+
+pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> {
+    let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
+    let models: Value = serde_json::from_slice(&client.get(format!("{url}/v1/models")).send().await?.bytes().await?)?;
+    let model: Arc<str> = models["data"][0]["id"].as_str().ok_or("no model")?.into();
+    let places = Arc::new(Semaphore::new(load.in_flight));
+    let (began, mut tasks) = (Instant::now(), JoinSet::new());
+    for sample in 0..load.samples {
+        let place = Arc::clone(&places).acquire_owned().await?;
+        let (client, model, url) = (client.clone(), Arc::clone(&model), format!("{url}/v1/completions"));
+        tasks.spawn(async move {
+            let began = Instant::now();
+            let tokens = ask(&client, &url, &model, sample, load.tokens).await.map_err(|error| error.to_string());
+            drop(place);
+            tokens.map(|tokens| (tokens, began.elapsed()))
+        });
+    }
+    let (mut tokens, mut latencies) = (0, Vec::new());
+    while let Some(ended) = tasks.join_next().await {
+        let (more, latency) = ended??;
+        tokens += more;
+        latencies.push(latency);
+    }
+    Ok(line(began.elapsed(), tokens, latencies))
+}
+
+async fn ask(
+    client: &reqwest::Client,
+    url: &str,
+    model: &str,
+    sample: u64,
+    tokens: u32,
+) -> Result<u64, Box<dyn Error + Send + Sync>> {
+    let body = json!({
+        "model": model, "prompt": Load::prompt(Load::group(sample)), "n": 1, "max_tokens": tokens, "temperature": 1.0,
+        "top_p": 1.0, "top_k": 0, "seed": sample, "ignore_eos": true, "logprobs": 0, "return_token_ids": true,
+        "skip_special_tokens": false,
+    });
+    let request = client.post(url).header("content-type", "application/json").body(body.to_string());
+    let answer = request.send().await?.error_for_status()?.bytes().await?;
+    let completion: Completion = serde_json::from_slice(&answer)?;
+    let choice = completion.choices.first().ok_or("no choice")?;
+    if choice.token_ids.len() != tokens as usize || choice.logprobs.token_logprobs.len() != tokens as usize {
+        return Err("another number of tokens than was asked for".into());
+    }
+    Ok(u64::from(tokens))
+}

@@ -1,0 +1,47 @@
+//! The samples of a measurement: the same for every way of asking.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Samples of one prompt.
+const GROUP: u64 = 16;
+/// Ids that every vocabulary has.
+const IDS: u64 = 90;
+const PROMPT_TOKENS: u64 = 8;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) samples: u64,
+    pub(crate) tokens: u32,
+    pub(crate) in_flight: usize,
+}
+
+impl Load {
+    /// The group of a sample.
+    pub(crate) fn group(sample: u64) -> u64 {
+        sample / GROUP
+    }
+
+    /// The prompt of a group.
+    pub(crate) fn prompt(group: u64) -> Vec<u32> {
+        let id = |place| 4 + (group * 31 + place * 7 + group * place) % IDS;
+        (0..PROMPT_TOKENS).map(|place| id(place) as u32).collect()
+    }
+}
+
+/// One line about a measurement.
+pub(crate) fn line(took: Duration, tokens: u64, mut latencies: Vec<Duration>) -> Value {
+    latencies.sort();
+    let at = |part: f64| {
+        let index = ((latencies.len() as f64 - 1.0) * part) as usize;
+        latencies.get(index).map_or(0.0, Duration::as_secs_f64) * 1e3
+    };
+    json!({
+        "seconds": took.as_secs_f64(),
+        "samples_per_second": latencies.len() as f64 / took.as_secs_f64(),
+        "tokens": tokens,
+        "p50_ms": at(0.5),
+        "p99_ms": at(0.99),
+    })
+}

@@ -1,0 +1,34 @@
+//! What `run.py` starts: a client in two forms that print one line of JSON, and an engine.
+//!
+//! ```text
+//! evenkeel-bench-generation direct  URL SAMPLES TOKENS IN_FLIGHT   asks an engine's HTTP
+//! evenkeel-bench-generation through URL SAMPLES TOKENS IN_FLIGHT   asks the generation service
+//! evenkeel-bench-generation instant PORT DELAY_MS                  an engine that answers from memory, after a while
+//! ```
+#![allow(clippy::print_stdout)]
+
+mod direct;
+mod instant;
+mod load;
+mod through;
+
+use std::error::Error;
+
+use load::Load;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["instant", port, delay_ms] => instant::serve(port.parse()?, delay_ms.parse()?).await,
+        [way @ ("direct" | "through"), url, samples, tokens, in_flight] => {
+            let load = Load { samples: samples.parse()?, tokens: tokens.parse()?, in_flight: in_flight.parse()? };
+            let measured =
+                if *way == "direct" { direct::run(url, load).await? } else { through::run(url, load).await? };
+            println!("{measured}");
+            Ok(())
+        }
+        _ => Err("usage: direct|through URL SAMPLES TOKENS IN_FLIGHT, or instant PORT DELAY_MS".into()),
+    }
+}
