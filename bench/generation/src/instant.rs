@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -13,11 +12,13 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::load::Load;
+
 type Answers = Arc<Mutex<HashMap<(u32, bool), Bytes>>>;
 
 #[derive(Clone)]
 struct Engine {
-    delay: Duration,
+    delay_ms: u64,
     answers: Answers,
 }
 
@@ -26,6 +27,8 @@ struct Request {
     max_tokens: u32,
     #[serde(default)]
     top_k: i64,
+    #[serde(default)]
+    seed: u64,
 }
 
 pub(crate) async fn serve(port: u16, delay_ms: u64) -> Result<(), Box<dyn Error>> {
@@ -38,7 +41,7 @@ pub(crate) async fn serve(port: u16, delay_ms: u64) -> Result<(), Box<dyn Error>
         .route("/weight_info", said(json!({"weight_version": "default"})))
         .route("/is_paused", said(json!({"is_paused": false})))
         .route("/v1/completions", post(completions))
-        .with_state(Engine { delay: Duration::from_millis(delay_ms), answers: Answers::default() });
+        .with_state(Engine { delay_ms, answers: Answers::default() });
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     Ok(axum::serve(listener, router).await?)
 }
@@ -53,8 +56,8 @@ async fn completions(State(engine): State<Engine>, body: Bytes) -> Response {
         let mut answers = engine.answers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         answers.entry((request.max_tokens, certain)).or_insert_with(|| answer(request.max_tokens, certain)).clone()
     };
-    if !engine.delay.is_zero() && !certain {
-        tokio::time::sleep(engine.delay).await;
+    if engine.delay_ms > 0 && !certain {
+        tokio::time::sleep(Load::delay(engine.delay_ms, request.seed)).await;
     }
     ([("content-type", "application/json")], answer).into_response()
 }

@@ -15,9 +15,22 @@ pub(crate) struct Load {
     pub(crate) samples: u64,
     pub(crate) tokens: u32,
     pub(crate) in_flight: usize,
+    /// What the engine takes for a sample, where it is known; latencies are without it.
+    pub(crate) delay_ms: u64,
 }
 
 impl Load {
+    /// What an engine of this delay takes for a sample: from four to six fifths of it, so that samples do not end all at once.
+    pub(crate) fn delay(delay_ms: u64, seed: u64) -> Duration {
+        let part = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+        Duration::from_micros(delay_ms * 800 + delay_ms * 400 * part / 1024)
+    }
+
+    /// How long a sample took besides what the engine is known to take. `None` for the first ones, which wait for connections.
+    pub(crate) fn latency(&self, sample: u64, took: Duration) -> Option<Duration> {
+        (sample >= self.in_flight as u64).then(|| took.saturating_sub(Self::delay(self.delay_ms, sample)))
+    }
+
     /// The group of a sample.
     pub(crate) fn group(sample: u64) -> u64 {
         sample / GROUP
@@ -31,7 +44,7 @@ impl Load {
 }
 
 /// One line about a measurement.
-pub(crate) fn line(took: Duration, tokens: u64, mut latencies: Vec<Duration>) -> Value {
+pub(crate) fn line(load: Load, took: Duration, tokens: u64, mut latencies: Vec<Duration>) -> Value {
     latencies.sort();
     let at = |part: f64| {
         let index = ((latencies.len() as f64 - 1.0) * part) as usize;
@@ -39,7 +52,7 @@ pub(crate) fn line(took: Duration, tokens: u64, mut latencies: Vec<Duration>) ->
     };
     json!({
         "seconds": took.as_secs_f64(),
-        "samples_per_second": latencies.len() as f64 / took.as_secs_f64(),
+        "samples_per_second": load.samples as f64 / took.as_secs_f64(),
         "tokens": tokens,
         "p50_ms": at(0.5),
         "p99_ms": at(0.99),

@@ -1,9 +1,9 @@
 //! What `run.py` starts: a client in two forms that print one line of JSON, and an engine.
 //!
 //! ```text
-//! evenkeel-bench-generation direct  URL SAMPLES TOKENS IN_FLIGHT   asks an engine's HTTP
-//! evenkeel-bench-generation through URL SAMPLES TOKENS IN_FLIGHT   asks the generation service
-//! evenkeel-bench-generation instant PORT DELAY_MS                  an engine that answers from memory, after a while
+//! evenkeel-bench-generation direct  URL SAMPLES TOKENS IN_FLIGHT DELAY_MS   asks an engine's HTTP
+//! evenkeel-bench-generation through URL SAMPLES TOKENS IN_FLIGHT DELAY_MS   asks the generation service
+//! evenkeel-bench-generation instant PORT DELAY_MS                           an engine that answers from memory, after a while
 //! ```
 #![allow(clippy::print_stdout)]
 
@@ -22,13 +22,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["instant", port, delay_ms] => instant::serve(port.parse()?, delay_ms.parse()?).await,
-        [way @ ("direct" | "through"), url, samples, tokens, in_flight] => {
-            let load = Load { samples: samples.parse()?, tokens: tokens.parse()?, in_flight: in_flight.parse()? };
+        [way @ ("direct" | "through"), url, samples, tokens, in_flight, delay_ms] => {
+            let load = Load {
+                samples: samples.parse()?,
+                tokens: tokens.parse()?,
+                in_flight: in_flight.parse()?,
+                delay_ms: delay_ms.parse()?,
+            };
             let measured =
                 if *way == "direct" { direct::run(url, load).await? } else { through::run(url, load).await? };
             println!("{measured}");
             Ok(())
         }
-        _ => Err("usage: direct|through URL SAMPLES TOKENS IN_FLIGHT, or instant PORT DELAY_MS".into()),
+        _ => Err("usage: direct|through URL SAMPLES TOKENS IN_FLIGHT DELAY_MS, or instant PORT DELAY_MS".into()),
     }
 }

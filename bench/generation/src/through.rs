@@ -30,8 +30,8 @@ pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> 
     let (requests, receiver) = mpsc::channel(load.in_flight);
     let mut rollouts = GenerationClient::new(channel).generate(ReceiverStream::new(receiver)).await?.into_inner();
     let (began, mut sent) = (Instant::now(), HashMap::new());
-    let (mut next, mut tokens, mut latencies) = (0, 0, Vec::new());
-    while latencies.len() < load.samples as usize {
+    let (mut next, mut answered, mut tokens, mut latencies) = (0, 0, 0, Vec::new());
+    while answered < load.samples {
         while next < load.samples && sent.len() < load.in_flight {
             sent.insert(next, Instant::now());
             requests.send(item(next, load.tokens)).await?;
@@ -43,10 +43,12 @@ pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> 
             return Err(format!("{}: {found} tokens, {:?}", rollout.sample_id, rollout.failure).into());
         }
         let sample: u64 = rollout.sample_id.parse()?;
-        latencies.push(sent.remove(&sample).ok_or("answered twice")?.elapsed());
+        let latency = sent.remove(&sample).ok_or("answered twice")?.elapsed();
+        latencies.extend(load.latency(sample, latency));
+        answered += 1;
         tokens += found as u64;
     }
-    Ok(line(began.elapsed(), tokens, latencies))
+    Ok(line(load, began.elapsed(), tokens, latencies))
 }
 
 fn item(sample: u64, tokens: u32) -> GenerateRequest {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use evenkeel_common::config::{Loader, Settings};
 use evenkeel_common::server::{Server, shutdown_signal};
+use evenkeel_common::telemetry::export_spans;
 use evenkeel_engine::{Engine, EngineConfig};
 use evenkeel_generation::GenerationConfig;
 use evenkeel_learner::ServiceSettings;
@@ -17,6 +18,8 @@ use crate::arguments::{ServeOptions, Service};
 use crate::{guest, recipe};
 
 pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
+    let name = options.service.name();
+    let _spans = options.traces.as_deref().map(|endpoint| export_spans(name, endpoint)).transpose()?;
     let server = match options.service {
         Service::Engine => return engine(load(&options)?).await,
         Service::Orchestrator => return orchestrator(&options).await,

@@ -21,8 +21,8 @@ tokio::task_local! {
 /// A place in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
-    trace: NonZeroU128,
-    span: NonZeroU64,
+    pub(super) trace: NonZeroU128,
+    pub(super) span: NonZeroU64,
     sampled: bool,
 }
 

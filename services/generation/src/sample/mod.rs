@@ -2,6 +2,7 @@
 
 mod draw;
 mod plan;
+mod spans;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use crate::engine::Finish;
 use crate::fleet::Fleet;
 use draw::{Progress, draw};
 use plan::{Limits, Plan};
+use spans::record_spans;
 
 /// How an item ended.
 enum End {
@@ -24,8 +26,11 @@ enum End {
 }
 
 /// Answers one item.
-pub(crate) async fn answer(fleet: Arc<Fleet>, item: GenerateItem, context: ItemContext) -> Rollout {
+pub(crate) async fn answer(fleet: Arc<Fleet>, item: GenerateItem, mut context: ItemContext) -> Rollout {
     let begun = Instant::now();
+    // Requests to engines belong below the sample, the sample below what its item says.
+    let parent = context.trace;
+    context.trace = parent.child();
     let mut progress = Progress { segments: item.prefix_segments.clone(), ..Progress::default() };
     let model = fleet.model.get();
     let limits = Limits {
@@ -50,6 +55,7 @@ pub(crate) async fn answer(fleet: Arc<Fleet>, item: GenerateItem, context: ItemC
     let waited = context.queued + begun.elapsed();
     let rollout = rollout(&fleet, item, end, progress, context.queued, waited);
     record(&rollout, waited);
+    record_spans(&rollout, context.trace, parent);
     rollout
 }
 

@@ -1,0 +1,98 @@
+//! The trace of a sample: what it waited for, and what the engine says that it took.
+
+use std::time::{Duration, SystemTime};
+
+use evenkeel_common::telemetry::{Span, TraceContext, record_span, spans_are_wanted};
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::Rollout;
+
+/// Hands over the spans of a sample that ends now. `place` is its own; `parent` is where its item said that it belongs.
+pub(super) fn record_spans(rollout: &Rollout, place: TraceContext, parent: TraceContext) {
+    if spans_are_wanted() {
+        spans(rollout, place, parent, SystemTime::now()).into_iter().for_each(record_span);
+    }
+}
+
+/// The sample, and below it its parts, one after the other: the last of them ends with the sample.
+fn spans(rollout: &Rollout, place: TraceContext, parent: TraceContext, ended: SystemTime) -> Vec<Span> {
+    let timings = rollout.timings.unwrap_or_default();
+    let began = ended - Duration::from_micros(timings.total_us);
+    let tokens: usize = rollout.segments.iter().map(|segment| segment.token_ids.len()).sum();
+    let mut attributes = vec![
+        ("sample_id", rollout.sample_id.clone().into()),
+        ("group_id", rollout.group_id.clone().into()),
+        ("engine", rollout.engine.clone().into()),
+        ("attempts", i64::from(rollout.attempts).into()),
+        ("tokens", (tokens as i64).into()),
+        ("finish_reason", rollout.finish_reason().label().into()),
+    ];
+    if let Some(version) = rollout.segments.last().and_then(|segment| segment.policy_version) {
+        attributes.push(("policy_version", (version as i64).into()));
+    }
+    let failure = rollout.failure.as_ref().map(|failure| format!("{}: {}", failure.reason, failure.message));
+    let whole = Span { context: place, parent: Some(parent), name: "sample", began, ended, attributes, failure };
+    let part = |name, began, ended| Span {
+        context: place.child(),
+        parent: Some(place),
+        name,
+        began,
+        ended,
+        attributes: Vec::new(),
+        failure: None,
+    };
+    let mut spans = vec![whole];
+    if timings.queue_us > 0 {
+        spans.push(part("queue", began, began + Duration::from_micros(timings.queue_us)));
+    }
+    // Engines say how long, not when: they end with the sample, in this order.
+    let mut until = ended;
+    for (name, took_us) in
+        [("decode", timings.decode_us), ("prefill", timings.prefill_us), ("engine queue", timings.engine_queue_us)]
+    {
+        if took_us > 0 {
+            let since = until - Duration::from_micros(took_us);
+            spans.push(part(name, since, until));
+            until = since;
+        }
+    }
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_proto::v1::{FinishReason, GenerationTimings};
+
+    use super::*;
+
+    fn names(timings: GenerationTimings) -> Vec<(&'static str, u128, u128)> {
+        let rollout = Rollout {
+            sample_id: "a".into(),
+            finish_reason: FinishReason::Stop.into(),
+            timings: Some(timings),
+            ..Rollout::default()
+        };
+        let (parent, ended) = (TraceContext::root(), SystemTime::now());
+        let place = parent.child();
+        let spans = spans(&rollout, place, parent, ended);
+        assert_eq!((spans[0].parent, spans[0].context), (Some(parent), place));
+        assert!(
+            spans[1..].iter().all(|span| span.parent == Some(place) && span.context.trace_id() == parent.trace_id())
+        );
+        let since = |at: SystemTime| at.duration_since(spans[0].began).unwrap().as_micros();
+        spans.iter().map(|span| (span.name, since(span.began), since(span.ended))).collect()
+    }
+
+    #[test]
+    fn a_sample_has_a_span_for_each_part_that_is_known() {
+        let timings =
+            GenerationTimings { queue_us: 10, engine_queue_us: 20, prefill_us: 30, decode_us: 40, total_us: 110 };
+        let expected =
+            [("sample", 0, 110), ("queue", 0, 10), ("decode", 70, 110), ("prefill", 40, 70), ("engine queue", 20, 40)];
+        assert_eq!(names(timings), expected);
+    }
+
+    #[test]
+    fn what_an_engine_does_not_say_has_no_span() {
+        assert_eq!(names(GenerationTimings { total_us: 50, ..GenerationTimings::default() }), [("sample", 0, 50)]);
+    }
+}
