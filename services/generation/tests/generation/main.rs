@@ -6,7 +6,6 @@
 mod answers;
 mod engines;
 mod names;
-mod overhead;
 mod processes;
 mod samples;
 mod sleep;

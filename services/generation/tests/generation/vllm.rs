@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_generation::{GenerationConfig, StreamSetting, WeightsConfig};
 use evenkeel_proto::v1::{
-    CancelItem, EngineUpdateOutcome, FinishReason, GenerateItem, PauseMode, UpdateWeightsRequest, WeightsRef,
+    CancelItem, EngineUpdateOutcome, FinishReason, GenerateItem, PauseMode, SleepLevel, SleepRequest,
+    UpdateWeightsRequest, WakeUpRequest, WeightsRef,
 };
 
 use crate::support::{Service, content, item, items, settings_of, with_tokens};
@@ -126,6 +127,30 @@ async fn a_real_engine() {
         println!("version {version}: {equal} of 64 samples are those of the first weights");
         assert!(if path == &same { equal >= 60 } else { equal <= 4 });
         assert!(rollouts.values().all(|rollout| rollout.segments[0].policy_version == Some(version)));
+    }
+    // Asleep it samples nothing; it wakes with other weights, or as it was.
+    for (level, woken_by_weights) in
+        [(SleepLevel::Offload, true), (SleepLevel::Discard, true), (SleepLevel::Offload, false)]
+    {
+        let request = SleepRequest { level: level.into(), ..SleepRequest::default() };
+        let slept = service.client.clone().sleep(request).await.unwrap().into_inner();
+        println!("{slept:?}");
+        assert!(slept.engines[0].asleep, "{slept:?}");
+        stream.send(item(format!("asleep {level:?} {woken_by_weights}"), 1)).await;
+        assert!(tokio::time::timeout(Duration::from_secs(1), stream.next()).await.is_err(), "it sleeps");
+        if woken_by_weights {
+            version += 1;
+            let response = service.update(update(version, &same, PauseMode::Wait)).await.unwrap();
+            assert_eq!(response.engines[0].outcome(), EngineUpdateOutcome::Updated, "{response:?}");
+        } else {
+            let woken = service.client.clone().wake_up(WakeUpRequest::default()).await.unwrap().into_inner();
+            assert!(woken.engines[0].failure.is_none(), "{woken:?}");
+        }
+        assert_eq!(stream.next().await.segments[0].policy_version, Some(version));
+        let rollouts = service.draw_all(items(64)).await;
+        let equal = first.iter().filter(|(id, rollout)| content(rollout).0 == content(&rollouts[*id]).0).count();
+        println!("{level:?}: {equal} of 64 samples are those of the first weights after sleep");
+        assert!(equal >= 60);
     }
     let begun = Instant::now();
     let many: Vec<_> = (0..512).map(|seed| with_tokens(item(format!("m/{seed}"), seed), 50)).collect();

@@ -1,7 +1,7 @@
 //! `/v1/completions` of the scripted engine, whole and streamed.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -52,10 +52,6 @@ pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json
     let tick = match act {
         Act::Hang => std::future::pending().await,
         Act::Say(status, body) => return (StatusCode::from_u16(status).unwrap(), body).into_response(),
-        Act::Canned => {
-            let max = body["max_tokens"].as_u64().unwrap() as usize;
-            return ([("content-type", "application/json")], canned(&body, max)).into_response();
-        }
         Act::Tick(tick) => tick,
         _ => Duration::ZERO,
     };
@@ -159,41 +155,4 @@ async fn streamed(
         let _ = chunks.send(Ok(change("data: [DONE]\n\n".into()))).await;
     });
     ([("content-type", "text/event-stream")], Body::from_stream(ReceiverStream::new(stream))).into_response()
-}
-
-/// An answer that is written once for each length.
-fn canned(body: &Value, max: usize) -> String {
-    static CANNED: Mutex<Vec<(usize, bool, String)>> = Mutex::new(Vec::new());
-    let stream = body["stream"] == true;
-    let mut canned = CANNED.lock().unwrap();
-    if let Some((_, _, text)) = canned.iter().find(|(length, streamed, _)| *length == max && *streamed == stream) {
-        return text.clone();
-    }
-    let tokens: Vec<(u64, f32)> = (0..max).map(|index| token(body, "default", index)).collect();
-    let text = if stream {
-        let frame = |(index, (id, value)): (usize, &(u64, f32))| {
-            let finish = if index + 1 == max { json!("length") } else { Value::Null };
-            let choice = json!({"index": 0, "text": "x", "token_ids": [id], "prompt_token_ids": null,
-                "logprobs": {"text_offset": [0], "token_logprobs": [value], "tokens": ["x"], "top_logprobs": [{"x": value}]}, "finish_reason": finish,
-                "stop_reason": null});
-            format!(
-                "data: {}\n\n",
-                json!({"id": "cmpl-1", "object": "text_completion", "created": 1, "model": "fake", "choices": [choice]})
-            )
-        };
-        tokens.iter().enumerate().map(frame).collect::<String>() + "data: [DONE]\n\n"
-    } else {
-        whole(body, &tokens, "length")
-    };
-    canned.push((max, stream, text.clone()));
-    text
-}
-
-/// The body of a plain request, for clients that ask directly.
-pub(crate) fn request_body(seed: u64, tokens: u32) -> String {
-    json!({
-        "model": "fake", "prompt": [3, 4, 5], "max_tokens": tokens, "temperature": 1.0, "seed": seed, "logprobs": 0,
-        "return_token_ids": true, "stream": false,
-    })
-    .to_string()
 }

@@ -29,8 +29,6 @@ pub(crate) enum Act {
     Answer,
     /// The sample, a token in each of these.
     Tick(Duration),
-    /// A sample from memory, the same for every seed.
-    Canned,
     /// Nothing, ever.
     Hang,
     /// This status with this body.
@@ -338,14 +336,4 @@ async fn update_weight_version(State(shared): App, axum::Json(body): axum::Json<
         *shared.label.lock().unwrap() = label;
     }
     response
-}
-
-/// An engine in a process of its own would be better; one that answers from memory is nearly as good. Returns its URL; it serves
-/// until the tests end.
-pub(crate) fn spawn_instant() -> String {
-    let shared = FakeEngine::start();
-    shared.script(|_| Act::Canned);
-    let endpoint = shared.endpoint();
-    std::mem::forget(shared);
-    endpoint
 }
