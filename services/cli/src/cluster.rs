@@ -43,7 +43,12 @@ impl Cluster {
         let engine = match generation.endpoints.is_empty() {
             false => None,
             true => {
-                let config = EngineConfig { model: model.to_owned(), listen: LOOPBACK.into(), ..recipe.engine.clone() };
+                let config = EngineConfig {
+                    model: model.to_owned(),
+                    listen: LOOPBACK.into(),
+                    per_request_metrics: true,
+                    ..recipe.engine.clone()
+                };
                 let engine = Engine::start(config).await.context("the engine")?;
                 generation.endpoints = vec![format!("http://{}", engine.address())];
                 Some(engine)

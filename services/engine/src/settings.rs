@@ -15,6 +15,9 @@ pub struct EngineConfig {
     pub model: PathBuf,
     /// Name under which clients ask for the model. Absent: the folder as it is written above.
     pub served_model_name: Option<String>,
+    /// Whether answers to requests for one sample say how long it queued, was prefilled and decoded (vLLM's
+    /// `--enable-per-request-metrics`).
+    pub per_request_metrics: bool,
     /// Address to listen on, `HOST:PORT`; port 0 takes any free one.
     pub listen: String,
     /// Threads that decode; 0 takes as many as the machine has.
@@ -69,6 +72,7 @@ impl Default for EngineConfig {
         Self {
             model: PathBuf::new(),
             served_model_name: None,
+            per_request_metrics: false,
             listen: "127.0.0.1:8000".to_owned(),
             threads: 0,
             max_model_len: None,

@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
+use crate::metrics::Times;
 use crate::scheduler::{Finish, Output};
 use crate::text::{Tokenizer, Transcript};
 
@@ -107,7 +109,34 @@ pub(super) struct Whole<'a> {
     pub(super) usage: WholeUsage,
     pub(super) kv_transfer_params: (),
     pub(super) ec_transfer_params: (),
-    pub(super) metrics: (),
+    pub(super) metrics: Option<Timings>,
+}
+
+/// How long the parts of a sample took, in milliseconds; `None` where they were not reached.
+#[derive(Serialize)]
+pub(super) struct Timings {
+    time_to_first_token_ms: Option<f64>,
+    generation_time_ms: Option<f64>,
+    queue_time_ms: Option<f64>,
+    mean_itl_ms: Option<f64>,
+    tokens_per_second: Option<f64>,
+    speculative_decoding: (),
+}
+
+impl Timings {
+    pub(super) fn of(times: &Times, tokens: usize) -> Self {
+        let between = |from: Option<Instant>, to: Option<Instant>| Some((to? - from?).as_secs_f64() * 1e3);
+        let generation = between(times.first, times.last);
+        let inference = between(times.started, times.last).filter(|&ms| ms > 0.0);
+        Self {
+            time_to_first_token_ms: between(times.started, times.first),
+            generation_time_ms: generation,
+            queue_time_ms: between(Some(times.arrived), times.started),
+            mean_itl_ms: generation.filter(|_| tokens > 1).map(|ms| ms / (tokens - 1) as f64),
+            tokens_per_second: inference.map(|ms| tokens as f64 / ms * 1e3),
+            speculative_decoding: (),
+        }
+    }
 }
 
 /// A frame of a stream.

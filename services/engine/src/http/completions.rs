@@ -12,7 +12,7 @@ use axum::response::Response;
 use evenkeel_common::telemetry::{TRACEPARENT, TraceContext};
 use tokio::sync::mpsc;
 
-use super::answer::{Choice, StopReason, Usage, Whole, Writer, finish_reason};
+use super::answer::{Choice, StopReason, Timings, Usage, Whole, Writer, finish_reason};
 use super::body::Body;
 use super::error::{ApiError, json_response};
 use super::prompt::Prompts;
@@ -222,7 +222,10 @@ fn render(app: &App, running: &Running, found: &[Output]) -> Result<Vec<u8>, Api
         usage: Usage::new(running.prompt_tokens(), generated).into(),
         kv_transfer_params: (),
         ec_transfer_params: (),
-        metrics: (),
+        metrics: match found {
+            [output] if app.settings.per_request_metrics => Some(Timings::of(&output.times, output.ids.len())),
+            _ => None,
+        },
     };
     serde_json::to_vec(&answer).map_err(|error| ApiError::internal(error.to_string()))
 }

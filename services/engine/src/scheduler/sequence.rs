@@ -39,6 +39,8 @@ pub(crate) struct Output {
     /// As many for each token as the request asked for, the likeliest first.
     pub(crate) top: Vec<(u32, f32)>,
     pub(crate) finish: Option<Finish>,
+    /// When things happened to it so far.
+    pub(crate) times: Times,
 }
 
 pub(super) struct Sequence {
@@ -176,6 +178,6 @@ impl Sequence {
         let ids = self.ids[self.ids.len() - fresh..].to_vec();
         self.told += fresh;
         let (logprobs, top) = (std::mem::take(&mut self.logprobs), std::mem::take(&mut self.top));
-        Some(Output { index: self.index, ids, logprobs, top, finish: self.finish.clone() })
+        Some(Output { index: self.index, ids, logprobs, top, finish: self.finish.clone(), times: self.times })
     }
 }

@@ -314,3 +314,18 @@ async fn what_runs_is_counted_under_vllms_names() {
     }
     served.engine.stop().await;
 }
+
+#[tokio::test]
+async fn one_sample_says_how_long_its_parts_took_where_the_settings_want_it() {
+    let silent = serve().await;
+    assert_eq!(silent.client.complete(json!({})).await.good()["metrics"], Value::Null);
+    let served = serve_with(|settings| EngineConfig { per_request_metrics: true, ..settings }).await;
+    let metrics = served.client.complete(json!({"max_tokens": 40, "ignore_eos": true})).await.good()["metrics"].clone();
+    let ms = |name: &str| metrics[name].as_f64().unwrap();
+    assert!(ms("time_to_first_token_ms") > 0.0 && ms("queue_time_ms") >= 0.0, "{metrics}");
+    assert!((ms("mean_itl_ms") * 39.0 - ms("generation_time_ms")).abs() < 1e-6, "{metrics}");
+    let whole = ms("time_to_first_token_ms") + ms("generation_time_ms");
+    assert!((ms("tokens_per_second") - 40.0 / whole * 1e3).abs() < 1.0, "{metrics}");
+    let two = served.client.complete(json!({"prompt": [[51], [52]]})).await.good();
+    assert_eq!(two["metrics"], Value::Null, "whose would it be");
+}
