@@ -95,8 +95,10 @@ async fn a_real_engine() {
     assert_eq!(cancelled.finish_reason(), FinishReason::Cancelled);
 
     stream.send(endless(item("whole", 1))).await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(running(&url).await > 0.0, "it is still sampled");
+    while service.status().await.engines[0].in_flight_items == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
     stream.send(CancelItem::new("whole")).await;
     assert_eq!(stream.next().await.finish_reason(), FinishReason::Cancelled);
     let begun = Instant::now();
@@ -111,11 +113,12 @@ async fn a_real_engine() {
         [(&other, PauseMode::Wait), (&same, PauseMode::Abort), (&other, PauseMode::Keep), (&same, PauseMode::Wait)]
     {
         version += 1;
-        let long = GenerateItem { keep_partial: true, ..with_tokens(item(format!("across {version}"), 1), 300) };
+        let long = GenerateItem { keep_partial: true, ..endless(item(format!("across {version}"), 1)) };
         stream.send(long).await;
         tokio::time::sleep(Duration::from_millis(200)).await;
+        let begun = Instant::now();
         let response = service.update(update(version, path, mode)).await.unwrap();
-        println!("{:?}", response.engines[0]);
+        println!("{:?} after {:?}", response.engines[0], begun.elapsed());
         assert_eq!(response.engines[0].outcome(), EngineUpdateOutcome::Updated, "{response:?}");
         let across = stream.next().await;
         let spans: Vec<_> = across.segments.iter().map(|s| (s.policy_version.unwrap(), s.token_ids.len())).collect();
