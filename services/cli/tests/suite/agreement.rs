@@ -1,5 +1,6 @@
 //! The learner computes the log-probabilities that the engine sampled with: with the first weights, and after each of five updates
 //! that real training steps made. An engine that kept old weights, or took them wrongly, would differ.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test prints what it measured, and may panic")]
 
 use std::path::Path;
 use std::process::Command;

@@ -8,6 +8,7 @@
 //! ```
 //!
 //! With `VLLM_RECORD=FILE` the last command writes the recording anew; it belongs in `vllm/recorded.jsonl`.
+#![allow(clippy::print_stdout, reason = "what was compared is worth a line")]
 
 mod pair;
 mod refused;
