@@ -39,7 +39,11 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 const MAX_HELD: usize = 64 << 20;
-const MAX_TIME: Duration = Duration::from_millis(5);
+
+/// A check may take 5 ms on a machine that does nothing else (`EVENKEEL_LONG`). Twice that is left to one that shares its cores.
+fn max_time() -> Duration {
+    Duration::from_millis(if std::env::var_os("EVENKEEL_LONG").is_some() { 5 } else { 10 })
+}
 
 fn nested(open: &str, inner: &str, close: &str, depth: usize) -> String {
     format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
@@ -186,6 +190,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
     assert!(rows.len() >= 100);
     // Constants are computed once.
     check("\\pi", Submission::Extracted("3.14159\\ln 2"), &policy);
+    let max_time = max_time();
     let (mut slow, mut most) = (Vec::new(), (0, String::new()));
     for (name, answer) in &rows {
         for gold in ["3", "\\sqrt{2}x+\\pi", "(0, 1)", answer.as_str()] {
@@ -206,12 +211,12 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
             }
             // Somebody else may have been at work.
             for _ in 0..40 {
-                if time > MAX_TIME {
+                if time > max_time {
                     std::thread::sleep(Duration::from_millis(5));
                     time = time.min(once().0);
                 }
             }
-            if time > MAX_TIME {
+            if time > max_time {
                 slow.push(format!("{name} against {}: {time:?}, {outcome:?}", &gold[..gold.len().min(20)]));
             }
         }
