@@ -63,7 +63,7 @@ pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> 
             endpoint: address.url.clone(),
             refusal: FieldError::new("client", error, "settings that a client can be made of"),
         })?;
-        known.insert(address, fleet.join(engine));
+        known.insert(address.url, fleet.join(engine));
     }
     find_engines(&fleet).await?;
 
@@ -114,7 +114,7 @@ async fn first_addresses(
 fn in_order(config: &GenerationConfig, found: &BTreeSet<Address>) -> Vec<Address> {
     let listed = config.endpoints.iter().map(|endpoint| Address::url(endpoint.trim_end_matches('/')));
     let mut addresses: Vec<Address> = listed.filter(|address| found.contains(address)).collect();
-    addresses.extend(found.iter().filter(|address| address.host.is_some()).cloned());
+    addresses.extend(fleet::one_each(found).into_iter().filter(|address| address.host.is_some()));
     addresses
 }
 
@@ -185,9 +185,9 @@ fn seat_all(fleet: &Fleet, found: &[(usize, Option<String>)]) {
         let paused = member.info.get().is_some_and(|info| info.found_paused);
         if paused {
             if let Ok(mut control) = member.control.try_lock() {
-                control.tainted = true;
+                (control.tainted, control.looked) = (true, true);
             }
-            let why = "it was found paused, so that its weights may be half changed; it samples after the next update";
+            let why = "it was found paused or asleep, so that its weights may be half changed; it samples after the next update";
             tracing::warn!(engine = member.name, why, "engine is stale");
             fleet.lose(*engine, Standing::Stale, why);
         } else if target.is(says.as_deref()) {

@@ -13,32 +13,44 @@ use crate::engine::{Engine, EngineError};
 /// Makes the engine at an address.
 pub(crate) type MakeEngine = Box<dyn Fn(&Address) -> Result<Box<dyn Engine>, EngineError> + Send + Sync>;
 
-/// Lets engines join and leave as `addresses` change. `known` are those that are there already, by their addresses.
+/// One address for each engine: a name may have addresses of both families, which lead to the same ones.
+pub(crate) fn one_each(found: &BTreeSet<Address>) -> Vec<Address> {
+    let is_v6 = |address: &Address| address.url.contains("://[");
+    let has_v4 = |host: &Option<String>| found.iter().any(|other| other.host == *host && !is_v6(other));
+    let mut seen = BTreeSet::new();
+    let mut kept = found.iter().filter(|address| address.host.is_none() || !is_v6(address) || !has_v4(&address.host));
+    kept.by_ref().filter(|address| seen.insert(address.url.as_str())).cloned().collect()
+}
+
+/// Lets engines join and leave as `addresses` change. `known` are those that are there already, by their URLs.
 pub(crate) async fn follow(
     fleet: Arc<Fleet>,
     mut addresses: watch::Receiver<BTreeSet<Address>>,
-    mut known: BTreeMap<Address, usize>,
+    mut known: BTreeMap<String, usize>,
     make: MakeEngine,
     stop: CancellationToken,
 ) {
     loop {
-        let found = addresses.borrow_and_update().clone();
+        let found = one_each(&addresses.borrow_and_update());
         let present: BTreeSet<usize> = fleet.present().into_iter().collect();
-        for (address, &engine) in &known {
-            match (found.contains(address), present.contains(&engine)) {
+        known.retain(|url, &mut engine| {
+            match (found.iter().any(|address| address.url == *url), present.contains(&engine)) {
                 (false, true) => {
-                    tracing::info!(engine = address.url, "engine leaves: its name has this address no more");
+                    tracing::info!(engine = url, "engine leaves: its name has this address no more");
                     fleet.leave(engine);
                 }
+                // Somebody else may live there now: nothing that was known of the one before holds.
+                (true, false) if fleet.has_left(engine) => return false,
                 (true, false) => {
-                    tracing::info!(engine = address.url, "engine is back: its name has this address again");
+                    tracing::info!(engine = url, "engine is back: its name has this address again");
                     fleet.rejoin(engine);
                 }
                 _ => {}
             }
-        }
+            true
+        });
         for address in found {
-            if known.contains_key(&address) {
+            if known.contains_key(&address.url) {
                 continue;
             }
             match make(&address) {
@@ -46,7 +58,7 @@ pub(crate) async fn follow(
                     tracing::info!(engine = address.url, "engine found");
                     let engine = fleet.join(engine);
                     look_after(&fleet, engine, &stop);
-                    known.insert(address, engine);
+                    known.insert(address.url, engine);
                 }
                 Err(error) => tracing::warn!(engine = address.url, %error, "no client for this engine"),
             }

@@ -40,6 +40,8 @@ pub(crate) struct Control {
     pub(crate) attempts: u32,
     /// A change of its weights was begun and not finished: whatever it says, they may be half of each.
     pub(crate) tainted: bool,
+    /// It was looked at before, so that what its probe found is no news.
+    pub(crate) looked: bool,
     /// What it has to take back before it can sample, where it was put to sleep.
     pub(crate) asleep: Option<Wake>,
 }
@@ -64,12 +66,17 @@ impl Member {
 
     /// Puts it to sleep; it must have no sample.
     pub(crate) async fn sleep(&self, control: &mut Control, level: SleepLevel) -> Result<(), EngineError> {
-        self.engine.sleep(level).await?;
+        let before = (control.asleep, control.tainted);
+        // Said before it is asked: whoever stops waiting does not know how far it came. It is woken before it is used in any case, and
+        // whatever it says, its weights may be gone.
         control.asleep = Some(Wake::All);
-        // Whatever it says, its weights are gone.
         control.tainted |= level == SleepLevel::Discard;
-        self.asleep.store(true, Ordering::Release);
-        Ok(())
+        let slept = self.engine.sleep(level).await;
+        if slept.as_ref().is_err_and(EngineError::is_missing_route) {
+            (control.asleep, control.tainted) = before;
+        }
+        self.asleep.store(control.asleep.is_some(), Ordering::Release);
+        slept
     }
 
     /// Whether it sleeps.

@@ -29,7 +29,7 @@ use crate::weights::Target;
 use board::{Answers, Board, Grant, Refusal};
 
 pub(crate) use board::Want;
-pub(crate) use follow::{MakeEngine, follow};
+pub(crate) use follow::{MakeEngine, follow, one_each};
 pub(crate) use lease::Lease;
 pub(crate) use member::{Control, Member};
 pub(crate) use monitor::{look_after, watch};
@@ -76,8 +76,14 @@ impl Fleet {
 
     /// Longest sequence that every engine takes.
     pub(crate) fn context_tokens(&self) -> u32 {
-        let members = self.lines().into_iter();
-        members.filter_map(|(member, _)| member.info.get().map(|info| info.context_tokens)).min().unwrap_or(0)
+        let shortest = |members: &[Arc<Member>]| {
+            members.iter().filter_map(|member| member.info.get().map(|info| info.context_tokens)).min()
+        };
+        let present: Vec<_> = self.lines().into_iter().map(|(member, _)| member).collect();
+        // While new engines are looked at, that of the ones before them.
+        shortest(&present)
+            .or_else(|| shortest(&self.members.read().unwrap_or_else(PoisonError::into_inner)))
+            .unwrap_or(0)
     }
 
     /// The weights that samples are drawn from.
@@ -231,6 +237,7 @@ impl Fleet {
                     format!("{} is {:?}: {}", member.name, seat.standing, seat.last_error).to_lowercase()
                 });
                 let states = states.collect::<Vec<_>>().join("; ");
+                let states = if states.is_empty() { "none is there".to_owned() } else { states };
                 ServiceError::Unavailable { reason: "NO_ENGINE", message: format!("no engine can sample: {states}") }
             }
         }

@@ -85,6 +85,10 @@ async fn examine(fleet: &Fleet, engine: usize) -> Duration {
 
 fn give_up(fleet: &Fleet, engine: usize, control: &mut Control, error: &EngineError) {
     let (standing, _) = fleet.standing(engine);
+    if standing == Standing::Leaving && matches!(error, EngineError::Transport { .. }) {
+        // A server that ends takes no new connections, and still finishes what it has.
+        return;
+    }
     if standing.is_usable() {
         tracing::warn!(engine = fleet.member(engine).name, %error, "engine given up");
     }
@@ -96,15 +100,16 @@ fn give_up(fleet: &Fleet, engine: usize, control: &mut Control, error: &EngineEr
 
 async fn look(fleet: &Fleet, engine: usize, control: &mut Control) -> Result<(), EngineError> {
     let member = fleet.member(engine);
-    let late = member.info.get().is_none();
     fleet.adopt(engine).await?;
-    if late && member.info.get().is_some_and(|info| info.found_paused) {
+    if !control.looked && member.info.get().is_some_and(|info| info.found_paused) {
         control.tainted = true;
     }
+    control.looked = true;
     let connections = member.engine.connections();
     member.engine.health().await?;
     let says = member.engine.weights().await?;
-    if let Some(max_waiting) = fleet.engine_settings().max_waiting {
+    let max_waiting = fleet.engine_settings().max_waiting;
+    if max_waiting > 0 {
         // An engine without metrics, or with ones that cannot be read now, is bounded by `max_in_flight` alone.
         let demand = member.engine.demand().await.ok().flatten();
         fleet.hears(engine, demand, max_waiting.into());

@@ -30,8 +30,8 @@ pub struct EngineConfig {
     /// How long samples wait while there is no engine at all, before they fail as UNAVAILABLE.
     pub unavailable_after_ms: u64,
     /// Requests that may wait within an engine, as its own metrics say with each look, before it gets fewer samples: what waits here
-    /// goes to whichever engine is free first. Absent: its metrics are not read.
-    pub max_waiting: Option<u32>,
+    /// goes to whichever engine is free first; 0 leaves its metrics unread.
+    pub max_waiting: u32,
     /// How often names (`dns://HOST:PORT`) are resolved again.
     pub resolve_interval_ms: u64,
     /// How long an unused connection is kept. Less than the engines' own limit (5 s in vLLM), or the engine closes connections in
@@ -51,7 +51,7 @@ impl Default for EngineConfig {
             probe_initial_ms: 100,
             probe_max_ms: 5_000,
             unavailable_after_ms: 30_000,
-            max_waiting: Some(16),
+            max_waiting: 16,
             resolve_interval_ms: 5_000,
             idle_connection_ms: 3_000,
         }

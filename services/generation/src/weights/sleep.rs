@@ -3,7 +3,6 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use evenkeel_common::deadline::Deadline;
 use evenkeel_common::error::ServiceError;
@@ -12,9 +11,9 @@ use evenkeel_proto::v1::{EngineSleep, SleepLevel, SleepRequest, SleepResponse, W
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::switch::{Switch, switch};
+use super::switch::{Switch, dies, switch};
 use super::update::{Updater, micros};
-use crate::engine::{EngineError, Wake};
+use crate::engine::EngineError;
 use crate::fleet::{Fleet, Standing};
 use crate::settings::PauseSetting;
 
@@ -44,7 +43,13 @@ impl Updater {
                 Ok(())
             }
         });
-        Ok(SleepResponse { engines: engines.await? })
+        let engines = engines.await?;
+        if !engines.iter().any(|engine| engine.asleep) {
+            // Nothing was gained: whoever can sample should.
+            self.fleet.rest(false);
+            self.fleet.present().into_iter().for_each(|engine| self.fleet.member(engine).kick.notify_one());
+        }
+        Ok(SleepResponse { engines })
     }
 
     /// Wakes every engine, with the weights that it went to sleep with.
@@ -91,39 +96,55 @@ impl Updater {
 
 async fn to_sleep(fleet: Arc<Fleet>, engine: usize, level: SleepLevel, deadline: Deadline) -> EngineSleep {
     let (member, begun) = (fleet.member(engine), Instant::now());
-    let asleep = async {
-        let mut control = member.control.lock().await;
-        if control.asleep.is_some() {
-            return Ok(());
-        }
-        fleet.change(engine, |seat, _| {
-            if seat.standing.is_usable() {
-                seat.standing = Standing::Paused;
-            }
-        });
-        fleet.idle(engine).await;
-        member.sleep(&mut control, level).await
-    };
-    let failure = match deadline.run(asleep).await {
-        Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(failed(&error)),
-        Err(deadline) => Some(deadline),
-    };
-    if failure.is_some() {
-        // Nobody knows how far it came. It is woken and looked at like one that was lost, when sleep is over.
-        let woken = tokio::time::timeout(
-            Duration::from_millis(fleet.engine_settings().control_timeout_ms),
-            member.engine.wake(Wake::All),
-        );
-        let _ = woken.await;
-        fleet.lose(engine, Standing::Open, "it could not be put to sleep");
-    }
+    let failure = try_to_sleep(&fleet, engine, level, deadline).await.err();
     EngineSleep {
         engine: member.name.clone(),
         asleep: failure.is_none(),
         failure: failure.as_ref().map(ServiceError::failure),
         took_us: micros(begun.elapsed()),
     }
+}
+
+async fn try_to_sleep(fleet: &Fleet, engine: usize, level: SleepLevel, deadline: Deadline) -> Result<(), ServiceError> {
+    let member = fleet.member(engine);
+    let mut control = deadline.run(member.control.lock()).await?;
+    let pause = |from: fn(Standing) -> bool, to: Standing| {
+        fleet.change(engine, |seat, _| {
+            if from(seat.standing) {
+                seat.standing = to;
+            }
+        });
+    };
+    pause(Standing::is_usable, Standing::Paused);
+    let idle = async {
+        tokio::select! {
+            () = fleet.idle(engine) => Ok(()),
+            error = dies(fleet, engine) => Err(error),
+        }
+    };
+    match deadline.run(idle).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            fleet.lose(engine, Standing::Open, &error.to_string());
+            return Err(failed(&error));
+        }
+        Err(deadline) => {
+            // It was asked nothing, and has its samples still.
+            pause(|standing| standing == Standing::Paused, Standing::Suspect);
+            return Err(deadline);
+        }
+    }
+    let failure = match deadline.run(member.sleep(&mut control, level)).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => failed(&error),
+        Err(deadline) => deadline,
+    };
+    // Nobody knows how far it came. It is looked at like one that was lost; where it cannot be woken now, it is woken then.
+    if let Err(error) = member.wake(&mut control).await {
+        tracing::warn!(engine = member.name, %error, "not woken after it could not be put to sleep");
+    }
+    fleet.lose(engine, Standing::Open, &format!("it could not be put to sleep: {failure}"));
+    Err(failure)
 }
 
 async fn awake(fleet: Arc<Fleet>, engine: usize, deadline: Deadline) -> EngineSleep {
@@ -139,7 +160,13 @@ async fn awake(fleet: Arc<Fleet>, engine: usize, deadline: Deadline) -> EngineSl
             return switch(&fleet, engine, &mut control, &plan).await.failure.map_or(Ok(()), Err);
         }
         member.wake(&mut control).await.map_err(|error| failed(&error))?;
-        fleet.admit(engine, Standing::Healthy, &target);
+        let says = member.engine.weights().await.map_err(|error| failed(&error))?;
+        if control.has(&target, says.as_deref()) {
+            fleet.admit(engine, Standing::Healthy, &target);
+        } else {
+            // It restarted meanwhile, or was stale before: whoever looks after it gives it the weights.
+            fleet.lose(engine, Standing::Open, "it woke with other weights");
+        }
         Ok(())
     };
     let failure = match deadline.run(waking).await {

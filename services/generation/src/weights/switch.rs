@@ -63,7 +63,7 @@ pub(crate) async fn switch(fleet: &Fleet, engine: usize, control: &mut Control, 
     match result.and(failed_to_resume) {
         Ok(()) => {
             control.applied = Some(Arc::clone(&plan.target));
-            control.tainted = false;
+            (control.tainted, control.looked) = (false, true);
             report.version = Some(plan.target.version);
             fleet.admit(engine, Standing::Healthy, &plan.target);
             tracing::info!(
@@ -139,7 +139,7 @@ async fn steps(
 }
 
 /// Ends with an error once the engine has left too many questions unanswered. Nobody else asks while its control is held.
-async fn dies(fleet: &Fleet, engine: usize) -> EngineError {
+pub(super) async fn dies(fleet: &Fleet, engine: usize) -> EngineError {
     let (settings, member) = (fleet.engine_settings(), fleet.member(engine));
     let mut unanswered = 0;
     loop {

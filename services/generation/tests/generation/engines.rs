@@ -171,7 +171,7 @@ async fn an_engine_in_which_too_much_waits_gets_less() {
         full.script(|_| TICK);
         free.script(|_| TICK);
         let mut config = settings(&[&full, &free]);
-        config.engine.max_waiting = Some(4);
+        config.engine.max_waiting = 4;
         let service = Service::with(config).await;
         let heard = |status: evenkeel_proto::v1::GenerationGetStatusResponse| status.engines[0].waiting_requests;
         while heard(service.status().await) != Some(1_000) {

@@ -39,7 +39,7 @@ impl Resolve for Names {
 fn config() -> GenerationConfig {
     let mut config = settings_of(vec!["dns://vllm:8000".into()]);
     config.engine.resolve_interval_ms = 20;
-    config.max_in_flight = 32;
+    (config.max_in_flight, config.max_attempts) = (32, 50);
     config
 }
 
@@ -56,7 +56,8 @@ async fn until_engines(service: &Service, engines: &[&FakeEngine]) {
         let mut names: Vec<String> =
             status.engines.iter().filter(|engine| usable(engine.health())).map(|engine| engine.name.clone()).collect();
         names.sort();
-        if names == wanted && status.engines.len() == wanted.len() {
+        let others = if wanted.is_empty() { 0 } else { status.engines.len() - names.len() };
+        if names == wanted && others == 0 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -182,6 +183,27 @@ async fn a_name_without_an_address_is_waited_for_and_said() {
             *late.0.lock().unwrap() = vec![address];
         });
         until_engines(&service(&names).await, &[&engine]).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn samples_wait_while_a_name_moves_to_an_engine_that_is_not_up_yet() {
+    bounded(async {
+        let (one, mut two) = (FakeEngine::start(), FakeEngine::start());
+        let names = Arc::new(Names::default());
+        names.set(&[&one]);
+        let service = service(&names).await;
+        until_engines(&service, &[&one]).await;
+        two.kill();
+        names.set(&[&two]);
+        until_engines(&service, &[]).await;
+        let mut stream = service.stream().await;
+        stream.send(item("early", 1)).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        two.restart();
+        let rollout = stream.next().await;
+        assert_eq!((rollout.failure, rollout.engine), (None, two.name()));
     })
     .await;
 }

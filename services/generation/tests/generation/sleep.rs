@@ -38,7 +38,7 @@ async fn samples_in_work_end_before_sleep_and_new_ones_get_the_weights_that_end_
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(engine.asked().len(), 1, "nothing is sent to an engine that sleeps");
         assert!(sleep(&service, SleepLevel::Offload).await[0].asleep, "twice is once");
-        assert_eq!(engine.take_log(), [""; 0]);
+        assert_eq!(engine.take_log(), ["sleep level=1 live=0"], "asked again: it may have begun anew");
 
         let updated = service.update(weights(1)).await.unwrap();
         assert_eq!(updated.engines[0].outcome(), EngineUpdateOutcome::Updated, "{updated:?}");
@@ -132,6 +132,42 @@ async fn an_engine_that_was_left_asleep_is_woken_and_given_weights_first() {
         assert_eq!(successor.health().await, [EngineHealth::Stale]);
         successor.update(weights(4)).await.unwrap();
         assert_eq!(successor.draw(item("after", 1)).await.segments[0].policy_version, Some(4));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn weights_that_a_failed_sleep_may_have_discarded_are_loaded_again() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let service = Service::start(&[&engine]).await;
+        service.update(weights(1)).await.unwrap();
+        engine.fail("/sleep", 500, 1);
+        assert!(!sleep(&service, SleepLevel::Discard).await[0].asleep);
+        engine.take_log();
+        // Without being told to: nobody sleeps, so that whoever can sample should.
+        let rollout = service.draw(item("after", 1)).await;
+        assert_eq!((rollout.failure, rollout.segments[0].policy_version), (None, Some(1)));
+        assert!(engine.take_log().iter().any(|line| line.starts_with("reload_weights")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deadline_before_sleep_leaves_samples_in_work_alone() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.script(|_| Act::Tick(Duration::from_millis(60)));
+        let service = Service::start(&[&engine]).await;
+        let mut stream = service.stream().await;
+        stream.send(item("slow", 1)).await;
+        until(|| engine.live() == 1).await;
+        let request = SleepRequest { deadline_ms: Some(50), ..SleepRequest::default() };
+        let slept = service.client.clone().sleep(request).await.unwrap().into_inner();
+        assert_eq!(slept.engines[0].failure.as_ref().unwrap().code(), FailureCode::DeadlineExceeded);
+        let slow = stream.next().await;
+        assert_eq!((slow.failure, slow.attempts), (None, 1));
+        assert_eq!(service.draw(item("after", 2)).await.failure, None);
     })
     .await;
 }

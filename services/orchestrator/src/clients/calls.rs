@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_proto::v1::{
-    CheckpointRef, EngineUpdateOutcome, GenerationGetStatusRequest, GenerationGetStatusResponse,
+    CheckpointRef, EngineUpdateOutcome, FailureCode, GenerationGetStatusRequest, GenerationGetStatusResponse,
     LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest,
     RewardGetStatusRequest, RewardGetStatusResponse, SaveCheckpointRequest, SleepLevel, SleepRequest,
     UpdateWeightsRequest, WeightsRef,
@@ -105,7 +105,8 @@ impl Services {
                 let failed = engines.iter().find_map(|engine| Some((engine, engine.failure.as_ref()?)));
                 let Some((engine, failure)) = failed else { return Ok(()) };
                 let text = format!("engine {} does not sleep: {}: {}", engine.engine, failure.reason, failure.message);
-                Err(if failure.is_retryable() { Status::unavailable(text) } else { Status::failed_precondition(text) })
+                let passes = failure.is_retryable() || failure.code() == FailureCode::DeadlineExceeded;
+                Err(if passes { Status::unavailable(text) } else { Status::failed_precondition(text) })
             }
         };
         self.patience.call("generation", &self.endpoints.generation, "Sleep", call).await

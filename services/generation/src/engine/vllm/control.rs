@@ -76,12 +76,16 @@ impl VllmEngine {
     }
 
     pub(super) async fn post_wake_up(&self, what: Wake) -> Result<(), EngineError> {
-        let query = match what {
-            Wake::Weights => "?tags=weights",
-            Wake::Cache => "?tags=kv_cache",
-            Wake::All => "",
+        // One after the other, since a tag that is awake already is left alone only where it is named.
+        let queries: &[&str] = match what {
+            Wake::Weights => &["?tags=weights"],
+            Wake::Cache => &["?tags=kv_cache"],
+            Wake::All => &["?tags=weights", "?tags=kv_cache"],
         };
-        self.control.post("/wake_up", query, None, None).await.map(drop)
+        for query in queries {
+            self.control.post("/wake_up", query, None, Some(self.wake_timeout)).await?;
+        }
+        Ok(())
     }
 
     /// False where there is no such route.

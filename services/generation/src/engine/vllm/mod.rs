@@ -14,6 +14,7 @@ mod stream;
 pub(crate) use client::{Connects, Files};
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use evenkeel_common::client::Target as Address;
@@ -39,6 +40,10 @@ pub(crate) struct VllmEngine {
     model: RwLock<Arc<str>>,
     wanted_model: Option<String>,
     control_timeout: Duration,
+    /// Taking memory back may take as long as a change of weights, and is waited for outside of any call's deadline.
+    wake_timeout: Duration,
+    /// It was found paused or asleep once: its weights may be half changed, or none.
+    found_paused: AtomicBool,
     max_answer_bytes: usize,
 }
 
@@ -56,6 +61,8 @@ impl VllmEngine {
             model: RwLock::new(config.model.as_deref().unwrap_or_default().into()),
             wanted_model: config.model.clone(),
             control_timeout: Duration::from_millis(config.engine.control_timeout_ms),
+            wake_timeout: Duration::from_millis(config.weights.update_timeout_ms),
+            found_paused: AtomicBool::new(false),
             max_answer_bytes: config.max_answer_bytes,
         })
     }

@@ -2,6 +2,7 @@
 //! only an answer tells whether a server does what is asked.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use evenkeel_proto::v1::LogProbabilityMode;
 use evenkeel_proto::{FieldError, SamplingSettings};
@@ -47,11 +48,13 @@ impl VllmEngine {
         *self.model.write().await = Arc::from(model.id.as_str());
         // Left like this by whoever changed its weights or put it to sleep, and is gone: its weights may be half changed, or no more.
         let asleep = self.is_sleeping().await?;
+        let paused = self.is_paused().await?;
+        // Kept, where this probe does not come to its end: the next one finds it awake.
+        self.found_paused.fetch_or(asleep || paused == Some(true), Ordering::AcqRel);
         if asleep {
             self.post_wake_up(Wake::All).await?;
         }
-        let paused = self.is_paused().await?;
-        if paused == Some(true) {
+        if asleep || paused == Some(true) {
             // It would not answer the tiny sample.
             self.post_resume().await?;
         }
@@ -63,7 +66,7 @@ impl VllmEngine {
             context_tokens,
             log_probabilities,
             switches_weights: paused.is_some(),
-            found_paused: asleep || paused == Some(true),
+            found_paused: self.found_paused.load(Ordering::Acquire),
         })
     }
 
