@@ -141,14 +141,18 @@ def verdict(name, value, limit, text, least=False):
     return good
 
 
+def turns(count):
+    """The ways, by turns; each is first as often as the other."""
+    for turn in range(count):
+        yield from ["direct", "through"] if turn % 2 == 0 else ["through", "direct"]
+
+
 def pairs(bench, direct, through, count, samples, tokens, delay_ms):
-    """By turns, and each way first as often as the other."""
     measured = {"direct": [], "through": []}
     ask(bench, "direct", direct, 256, tokens, 256)
     ask(bench, "through", through, 256, tokens, 256)
-    for turn in range(count):
-        for way in ["direct", "through"] if turn % 2 == 0 else ["through", "direct"]:
-            measured[way].append(ask(bench, way, direct if way == "direct" else through, samples, tokens, 256, delay_ms))
+    for way in turns(count):
+        measured[way].append(ask(bench, way, direct if way == "direct" else through, samples, tokens, 256, delay_ms))
     return measured
 
 
@@ -162,14 +166,13 @@ def beside_engine(binary, bench, name, url, pid, arguments):
         ask(bench, "through", front.url, 16, 8, 16)
         measured = {"direct": [], "through": []}
         service_cpu = engine_cpu = 0.0
-        for turn in range(arguments.pairs):
-            for way in ["direct", "through"] if turn % 2 == 0 else ["through", "direct"]:
-                before = cpu_seconds(front.pid), cpu_seconds(pid) if pid else 0.0
-                target = url if way == "direct" else front.url
-                measured[way].append(ask(bench, way, target, arguments.samples, 64, 256))
-                if way == "through":
-                    service_cpu += cpu_seconds(front.pid) - before[0]
-                    engine_cpu += (cpu_seconds(pid) if pid else 0.0) - before[1]
+        for way in turns(arguments.pairs):
+            before = cpu_seconds(front.pid), cpu_seconds(pid) if pid else 0.0
+            target = url if way == "direct" else front.url
+            measured[way].append(ask(bench, way, target, arguments.samples, 64, 256))
+            if way == "through":
+                service_cpu += cpu_seconds(front.pid) - before[0]
+                engine_cpu += (cpu_seconds(pid) if pid else 0.0) - before[1]
     finally:
         front.end()
     direct, through = (median(measured[way], "samples_per_second") for way in ("direct", "through"))

@@ -156,19 +156,6 @@ pub(crate) enum Service {
     Orchestrator,
 }
 
-impl Service {
-    /// Its name in traces.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Engine => "engine",
-            Self::Generation => "generation",
-            Self::Reward => "reward",
-            Self::Learner => "learner",
-            Self::Orchestrator => "orchestrator",
-        }
-    }
-}
-
 #[derive(Args)]
 pub(crate) struct ServeOptions {
     /// Which one.
@@ -185,7 +172,8 @@ pub(crate) struct ServeOptions {
     /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port).
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
-    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317: one trace for each sample.
+    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317. The generation service has some: a trace
+    /// for each sample.
     #[arg(long, value_name = "URL")]
     pub(crate) traces: Option<String>,
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use evenkeel_common::config::{Loader, Settings};
 use evenkeel_common::server::{Server, shutdown_signal};
 use evenkeel_common::telemetry::export_spans;
@@ -18,8 +19,8 @@ use crate::arguments::{ServeOptions, Service};
 use crate::{guest, recipe};
 
 pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
-    let name = options.service.name();
-    let _spans = options.traces.as_deref().map(|endpoint| export_spans(name, endpoint)).transpose()?;
+    let name = options.service.to_possible_value().expect("every service has a name");
+    let _spans = options.traces.as_deref().map(|endpoint| export_spans(name.get_name(), endpoint)).transpose()?;
     let server = match options.service {
         Service::Engine => return engine(load(&options)?).await,
         Service::Orchestrator => return orchestrator(&options).await,

@@ -110,11 +110,13 @@ async fn first_addresses(
     }
 }
 
-/// Addresses as the settings list them; after them those behind names.
+/// Addresses as the settings list them; after them those behind names, which were found otherwise.
 fn in_order(config: &GenerationConfig, found: &BTreeSet<Address>) -> Vec<Address> {
     let listed = config.endpoints.iter().map(|endpoint| Address::url(endpoint.trim_end_matches('/')));
     let mut addresses: Vec<Address> = listed.filter(|address| found.contains(address)).collect();
-    addresses.extend(fleet::one_each(found).into_iter().filter(|address| address.host.is_some()));
+    let others: Vec<Address> =
+        fleet::one_each(found).into_iter().filter(|address| !addresses.contains(address)).collect();
+    addresses.extend(others);
     addresses
 }
 

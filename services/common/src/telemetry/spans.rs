@@ -76,7 +76,7 @@ impl Drop for SpansGuard {
 ///
 /// # Errors
 /// An endpoint that cannot be one; a second call. A collector that is not there is no error: its spans are dropped.
-pub fn export_spans(service: &'static str, endpoint: &str) -> Result<SpansGuard, SpansError> {
+pub fn export_spans(service: &str, endpoint: &str) -> Result<SpansGuard, SpansError> {
     let refused = |message: String| SpansError::Endpoint { endpoint: endpoint.to_owned(), message };
     if !endpoint.starts_with("http://") {
         return Err(refused("it does not begin with http://".to_owned()));

@@ -18,8 +18,8 @@ pub(crate) fn one_each(found: &BTreeSet<Address>) -> Vec<Address> {
     let is_v6 = |address: &Address| address.url.contains("://[");
     let has_v4 = |host: &Option<String>| found.iter().any(|other| other.host == *host && !is_v6(other));
     let mut seen = BTreeSet::new();
-    let mut kept = found.iter().filter(|address| address.host.is_none() || !is_v6(address) || !has_v4(&address.host));
-    kept.by_ref().filter(|address| seen.insert(address.url.as_str())).cloned().collect()
+    let kept = found.iter().filter(|address| address.host.is_none() || !is_v6(address) || !has_v4(&address.host));
+    kept.filter(|address| seen.insert(address.url.as_str())).cloned().collect()
 }
 
 /// Lets engines join and leave as `addresses` change. `known` are those that are there already, by their URLs.

@@ -76,14 +76,13 @@ impl Fleet {
 
     /// Longest sequence that every engine takes.
     pub(crate) fn context_tokens(&self) -> u32 {
-        let shortest = |members: &[Arc<Member>]| {
-            members.iter().filter_map(|member| member.info.get().map(|info| info.context_tokens)).min()
+        let (members, board) = (self.members.read().unwrap_or_else(PoisonError::into_inner), self.lock());
+        let shortest = |also_left: bool| {
+            let there = members.iter().zip(&board.seats).filter(|(_, seat)| also_left || !seat.has_left());
+            there.filter_map(|(member, _)| member.info.get().map(|info| info.context_tokens)).min()
         };
-        let present: Vec<_> = self.lines().into_iter().map(|(member, _)| member).collect();
         // While new engines are looked at, that of the ones before them.
-        shortest(&present)
-            .or_else(|| shortest(&self.members.read().unwrap_or_else(PoisonError::into_inner)))
-            .unwrap_or(0)
+        shortest(false).or_else(|| shortest(true)).unwrap_or(0)
     }
 
     /// The weights that samples are drawn from.

@@ -41,8 +41,7 @@ impl Fleet {
 
     /// Whether an engine has left: it is leaving, and has nothing in work any more.
     pub(crate) fn has_left(&self, engine: usize) -> bool {
-        let board = self.lock();
-        board.seats[engine].has_left()
+        self.lock().seats[engine].has_left()
     }
 
     /// Every engine that has not left, with its state.

@@ -8,13 +8,12 @@ use evenkeel_common::deadline::Deadline;
 use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EngineSleep, SleepLevel, SleepRequest, SleepResponse, WakeUpRequest, WakeUpResponse};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::switch::{Switch, dies, switch};
-use super::update::{Updater, micros};
+use super::update::{Updater, each, micros};
 use crate::engine::EngineError;
-use crate::fleet::{Fleet, Standing};
+use crate::fleet::{Fleet, Member, Standing};
 use crate::settings::PauseSetting;
 
 impl Updater {
@@ -63,10 +62,6 @@ impl Updater {
         Ok(WakeUpResponse { engines: engines.await? })
     }
 
-    fn until(&self, call: Deadline, deadline_ms: Option<u64>) -> Deadline {
-        call.and_item(Some(deadline_ms.unwrap_or(self.fleet.settings.weights.update_timeout_ms)))
-    }
-
     /// Does it to every engine at once, after `begin`. What was begun is finished also where the caller goes away.
     async fn on_all<F>(
         &self,
@@ -81,26 +76,23 @@ impl Updater {
         let task = tokio::spawn(async move {
             let _turn = deadline.run(turn.lock()).await?;
             begin(&fleet)?;
-            let mut tasks = JoinSet::new();
-            for engine in fleet.present() {
-                let done = one(Arc::clone(&fleet), engine);
-                tasks.spawn(async move { (engine, done.await) });
-            }
-            let mut done = tasks.join_all().await;
-            done.sort_by_key(|&(engine, _)| engine);
-            Ok(done.into_iter().map(|(_, sleep)| sleep).collect())
+            Ok(each(&fleet, one).await)
         });
         task.await.map_err(|error| ServiceError::Internal { message: format!("it broke off: {error}") })?
     }
 }
 
 async fn to_sleep(fleet: Arc<Fleet>, engine: usize, level: SleepLevel, deadline: Deadline) -> EngineSleep {
-    let (member, begun) = (fleet.member(engine), Instant::now());
+    let begun = Instant::now();
     let failure = try_to_sleep(&fleet, engine, level, deadline).await.err();
+    told(&fleet.member(engine), failure.is_none(), failure.as_ref(), begun)
+}
+
+fn told(member: &Member, asleep: bool, failure: Option<&ServiceError>, begun: Instant) -> EngineSleep {
     EngineSleep {
         engine: member.name.clone(),
-        asleep: failure.is_none(),
-        failure: failure.as_ref().map(ServiceError::failure),
+        asleep,
+        failure: failure.map(ServiceError::failure),
         took_us: micros(begun.elapsed()),
     }
 }
@@ -178,12 +170,7 @@ async fn awake(fleet: Arc<Fleet>, engine: usize, deadline: Deadline) -> EngineSl
         fleet.lose(engine, Standing::Open, &failure.to_string());
     }
     member.kick.notify_one();
-    EngineSleep {
-        engine: member.name.clone(),
-        asleep: member.is_asleep(),
-        failure: failure.as_ref().map(ServiceError::failure),
-        took_us: micros(begun.elapsed()),
-    }
+    told(&member, member.is_asleep(), failure.as_ref(), begun)
 }
 
 fn failed(error: &EngineError) -> ServiceError {

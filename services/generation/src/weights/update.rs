@@ -1,5 +1,6 @@
 //! `UpdateWeights`: what is refused at once, and then every engine at the same time.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +46,7 @@ impl Updater {
                 "PAUSE_MODE_ABORT (1), PAUSE_MODE_WAIT (2) or PAUSE_MODE_KEEP (3)",
             )
         })?;
-        let deadline = call.and_item(Some(request.deadline_ms.unwrap_or(settings.update_timeout_ms)));
+        let deadline = self.until(call, request.deadline_ms);
         let target = Target::of(&weights, &path);
         let clear_cache = request.clear_cache.unwrap_or(settings.clear_cache);
         let updater = self.clone();
@@ -74,16 +75,33 @@ impl Updater {
         // From here on nobody samples from the old weights any more, and whoever has the new ones may begin.
         let target = fleet.aim(target);
         let plan = Switch { target: Arc::clone(&target), mode, clear_cache, deadline };
-        let mut tasks = JoinSet::new();
-        for engine in fleet.present() {
-            let (fleet, plan) = (Arc::clone(fleet), plan.clone());
-            tasks.spawn(async move { (engine, one(&fleet, engine, &plan).await) });
-        }
-        let mut updates: Vec<(usize, EngineUpdate)> = tasks.join_all().await;
-        updates.sort_by_key(|&(engine, _)| engine);
-        let engines = updates.into_iter().map(|(_, update)| update).collect();
-        Ok(UpdateWeightsResponse { version: target.version, engines })
+        let engines = each(fleet, |fleet, engine| {
+            let plan = plan.clone();
+            async move { one(&fleet, engine, &plan).await }
+        });
+        Ok(UpdateWeightsResponse { version: target.version, engines: engines.await })
     }
+
+    /// When a call over all engines ends.
+    pub(super) fn until(&self, call: Deadline, deadline_ms: Option<u64>) -> Deadline {
+        call.and_item(Some(deadline_ms.unwrap_or(self.fleet.settings.weights.update_timeout_ms)))
+    }
+}
+
+/// Does it to every engine at once; what became of each, by their numbers.
+pub(super) async fn each<T, F>(fleet: &Arc<Fleet>, one: impl Fn(Arc<Fleet>, usize) -> F) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for engine in fleet.present() {
+        let done = one(Arc::clone(fleet), engine);
+        tasks.spawn(async move { (engine, done.await) });
+    }
+    let mut done = tasks.join_all().await;
+    done.sort_by_key(|&(engine, _)| engine);
+    done.into_iter().map(|(_, of_it)| of_it).collect()
 }
 
 fn path_of(weights: &WeightsRef) -> Result<&str, ServiceError> {

@@ -88,33 +88,25 @@ impl VllmEngine {
         Ok(())
     }
 
-    /// False where there is no such route.
-    pub(super) async fn is_sleeping(&self) -> Result<bool, EngineError> {
-        #[derive(Deserialize)]
-        struct Sleeping {
-            is_sleeping: bool,
-        }
-        match self.control.get("/is_sleeping", self.control_timeout).await {
-            Ok(body) => serde_json::from_slice::<Sleeping>(&body)
-                .map(|sleeping| sleeping.is_sleeping)
-                .map_err(|error| EngineError::answer("is_sleeping", error, "an object with is_sleeping")),
-            Err(error) if error.is_missing_route() => Ok(false),
-            Err(error) => Err(error),
-        }
+    /// `None` where there is no such route.
+    pub(super) async fn is_sleeping(&self) -> Result<Option<bool>, EngineError> {
+        self.ask("/is_sleeping", "is_sleeping").await
     }
 
     /// `None` where there are no such routes.
     pub(super) async fn is_paused(&self) -> Result<Option<bool>, EngineError> {
-        #[derive(Deserialize)]
-        struct Paused {
-            is_paused: bool,
-        }
-        match self.control.get("/is_paused", self.control_timeout).await {
-            Ok(body) => serde_json::from_slice::<Paused>(&body)
-                .map(|paused| Some(paused.is_paused))
-                .map_err(|error| EngineError::answer("is_paused", error, "an object with is_paused")),
-            Err(error) if error.is_missing_route() => Ok(None),
-            Err(error) => Err(error),
-        }
+        self.ask("/is_paused", "is_paused").await
+    }
+
+    /// A question that is answered by an object whose `field` is true or false.
+    async fn ask(&self, route: &'static str, field: &str) -> Result<Option<bool>, EngineError> {
+        let body = match self.control.get(route, self.control_timeout).await {
+            Ok(body) => body,
+            Err(error) if error.is_missing_route() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let answer = serde_json::from_slice::<Value>(&body).ok().and_then(|answer| answer[field].as_bool());
+        let refused = || EngineError::answer(field, String::from_utf8_lossy(&body), format!("an object with {field}"));
+        answer.map(Some).ok_or_else(refused)
     }
 }

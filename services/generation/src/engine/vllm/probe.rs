@@ -47,7 +47,7 @@ impl VllmEngine {
         }
         *self.model.write().await = Arc::from(model.id.as_str());
         // Left like this by whoever changed its weights or put it to sleep, and is gone: its weights may be half changed, or no more.
-        let asleep = self.is_sleeping().await?;
+        let asleep = self.is_sleeping().await? == Some(true);
         let paused = self.is_paused().await?;
         // Kept, where this probe does not come to its end: the next one finds it awake.
         self.found_paused.fetch_or(asleep || paused == Some(true), Ordering::AcqRel);
