@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::{GuestError, folder, sources};
+use super::{GuestError, folder, link, sources};
 
 /// Bytes of a failed command's output that an error repeats.
 const OUTPUT_BYTES: usize = 2000;
@@ -70,7 +70,11 @@ fn build(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
     if !output.status.success() || !component.is_file() {
         return Err(GuestError::Build(said(&output)));
     }
-    Ok(component)
+    let linked = work.join("linked.wasm");
+    let read = fs::read(&component).map_err(GuestError::io(&component))?;
+    let bytes = link::link(&read).map_err(|error| GuestError::Build(error.to_string()))?;
+    fs::write(&linked, bytes).map_err(GuestError::io(&linked))?;
+    Ok(linked)
 }
 
 /// A Python that has pip: the machine's own, or that of a virtual environment.

@@ -8,6 +8,7 @@
 mod build;
 mod compiled;
 mod folder;
+mod link;
 mod portable;
 mod sources;
 

@@ -34,11 +34,20 @@ pub(super) const MODULES: [(&str, &str); 14] = [
     ("values.py", include_str!("../../guest/values.py")),
 ];
 
+/// What links its libraries: the guest is another where this does something else.
+const LINKER: [(&str, &str); 5] = [
+    ("link/graph.rs", include_str!("link/graph.rs")),
+    ("link/merge.rs", include_str!("link/merge.rs")),
+    ("link/mod.rs", include_str!("link/mod.rs")),
+    ("link/module.rs", include_str!("link/module.rs")),
+    ("link/numbers.rs", include_str!("link/numbers.rs")),
+];
+
 /// Names the guest that these sources give.
 pub(super) fn digest() -> String {
     let mut hash = Sha256::new();
     let wheels = WHEELS.iter().map(|wheel| ("", *wheel));
-    for (name, text) in MODULES.into_iter().chain([WIT, ("", COMPONENTIZER)]).chain(wheels) {
+    for (name, text) in MODULES.into_iter().chain(LINKER).chain([WIT, ("", COMPONENTIZER)]).chain(wheels) {
         for part in [name, text] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);

@@ -1,0 +1,214 @@
+//! Writes the modules as one.
+
+use wasm_encoder::reencode::{self, Reencode};
+use wasm_encoder::{
+    CodeSection, ConstExpr, DataSection, ElementSection, EntityType, ExportKind, ExportSection, FunctionSection,
+    GlobalSection, GlobalType, ImportSection, Instruction, MemorySection, TableSection, TypeSection, ValType,
+};
+use wasmparser::{DataKind, ElementItems, ElementKind, Operator};
+
+use super::graph::Graph;
+use super::numbers::{Numbers, Place, Value, evaluate};
+use super::{LinkError, unexpected};
+
+/// The joined module, with the names that a component's encoder expects for imports and exports.
+pub(super) fn merge(graph: &Graph<'_>) -> Result<Vec<u8>, LinkError> {
+    let numbers = Numbers::of(graph)?;
+    let mut module = wasm_encoder::Module::new();
+    module.section(&types(graph, &numbers)?);
+    module.section(&imports(&numbers));
+    module.section(&functions(graph, &numbers));
+    let (tables, memories) = shared(graph, &numbers)?;
+    module.section(&tables).section(&memories);
+    module.section(&globals(&numbers));
+    module.section(&exports(graph, &numbers)?);
+    module.section(&elements(graph, &numbers)?);
+    module.section(&code(graph, &numbers)?);
+    module.section(&data(graph, &numbers)?);
+    Ok(module.finish())
+}
+
+/// Writes one module's parts in the joined module's numbers.
+struct Writer<'n, 'a> {
+    numbers: &'n Numbers<'a>,
+    module: usize,
+}
+
+type Written<T> = Result<T, reencode::Error<LinkError>>;
+
+impl Reencode for Writer<'_, '_> {
+    type Error = LinkError;
+
+    fn type_index(&mut self, ty: u32) -> Written<u32> {
+        Ok(self.numbers.types[self.module][ty as usize])
+    }
+
+    fn function_index(&mut self, function: u32) -> Written<u32> {
+        Ok(self.numbers.functions[self.module][function as usize])
+    }
+
+    fn global_index(&mut self, global: u32) -> Written<u32> {
+        match self.numbers.globals[self.module][global as usize] {
+            Place::Global(number) => Ok(number),
+            Place::Constant(_) => Err(reencode::Error::UserError(unexpected("a constant that is changed"))),
+        }
+    }
+
+    fn instruction<'b>(&mut self, operator: Operator<'b>) -> Written<Instruction<'b>> {
+        if let Operator::GlobalGet { global_index } = operator
+            && let Place::Constant(value) = self.numbers.globals[self.module][global_index as usize]
+        {
+            return Ok(match value {
+                Value::I32(value) => Instruction::I32Const(value),
+                Value::I64(value) => Instruction::I64Const(value),
+            });
+        }
+        reencode::utils::instruction(self, operator)
+    }
+}
+
+fn types(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<TypeSection, LinkError> {
+    let mut writer = Writer { numbers, module: 0 };
+    let mut section = TypeSection::new();
+    for ty in &numbers.all_types {
+        section.ty().func_type(&writer.func_type(ty.clone())?);
+    }
+    debug_assert!(!graph.modules.is_empty());
+    Ok(section)
+}
+
+fn imports(numbers: &Numbers<'_>) -> ImportSection {
+    let mut section = ImportSection::new();
+    for host in &numbers.hosts {
+        section.import(host.interface, host.name, EntityType::Function(host.ty));
+    }
+    section
+}
+
+fn functions(graph: &Graph<'_>, numbers: &Numbers<'_>) -> FunctionSection {
+    let mut section = FunctionSection::new();
+    for (module, types) in graph.modules.iter().zip(&numbers.types) {
+        for ty in &module.functions {
+            section.function(types[*ty as usize]);
+        }
+    }
+    section
+}
+
+/// The one table and the one memory.
+fn shared(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<(TableSection, MemorySection), LinkError> {
+    let mut writer = Writer { numbers, module: 0 };
+    let (mut tables, mut memories) = (TableSection::new(), MemorySection::new());
+    for module in &graph.modules {
+        for table in &module.tables {
+            tables.table(writer.table_type(*table)?);
+        }
+        for memory in &module.memories {
+            memories.memory(writer.memory_type(*memory)?);
+        }
+    }
+    if tables.len() == 1 && memories.len() == 1 {
+        Ok((tables, memories))
+    } else {
+        Err(unexpected(format!("{} tables and {} memories instead of one of each", tables.len(), memories.len())))
+    }
+}
+
+fn globals(numbers: &Numbers<'_>) -> GlobalSection {
+    let mut section = GlobalSection::new();
+    for value in &numbers.changing {
+        let (val_type, initial) = match value {
+            Value::I32(value) => (ValType::I32, ConstExpr::i32_const(*value)),
+            Value::I64(value) => (ValType::I64, ConstExpr::i64_const(*value)),
+        };
+        section.global(GlobalType { val_type, mutable: true, shared: false }, &initial);
+    }
+    section
+}
+
+fn exports(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<ExportSection, LinkError> {
+    let mut section = ExportSection::new();
+    section.export("memory", ExportKind::Memory, 0);
+    let mut reallocs = Vec::new();
+    for export in &graph.exports {
+        let mut add = |name: &str, function: u32| {
+            let number = numbers.component_function(graph, function)?;
+            section.export(name, ExportKind::Func, number);
+            Ok::<_, LinkError>(())
+        };
+        add(export.name, export.lift.function)?;
+        if let Some(function) = export.lift.post_return {
+            add(&format!("cabi_post_{}", export.name), function)?;
+        }
+        reallocs.extend(export.lift.realloc);
+    }
+    // What allocates for lists that the host gives: one function for those that it returns, one for those that it passes. Every
+    // library has its own, but all of them take from the C library's heap, so that the first, the C library's, does for all.
+    for (name, functions) in [("cabi_import_realloc", &graph.reallocs), ("cabi_export_realloc", &reallocs)] {
+        if let Some(function) = functions.first() {
+            section.export(name, ExportKind::Func, numbers.component_function(graph, *function)?);
+        }
+    }
+    Ok(section)
+}
+
+/// Where a segment begins.
+fn offset(numbers: &Numbers<'_>, module: usize, expression: &wasmparser::ConstExpr<'_>) -> Result<ConstExpr, LinkError> {
+    let global = |index: u32| match numbers.globals[module][index as usize] {
+        Place::Constant(value) => Ok(value),
+        Place::Global(_) => Err(unexpected("a segment that begins where a global says that changes")),
+    };
+    match evaluate(expression, &global)? {
+        Value::I32(value) => Ok(ConstExpr::i32_const(value)),
+        Value::I64(_) => Err(unexpected("a segment that begins at 64 bits")),
+    }
+}
+
+fn elements(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<ElementSection, LinkError> {
+    let mut section = ElementSection::new();
+    for (place, module) in graph.modules.iter().enumerate() {
+        let mut writer = Writer { numbers, module: place };
+        for element in &module.elements {
+            let ElementItems::Functions(functions) = &element.items else {
+                return Err(unexpected("a table that is filled with something else than functions"));
+            };
+            if functions.count() == 0 {
+                continue;
+            }
+            let items = writer.element_items(element.items.clone())?;
+            match &element.kind {
+                // With its offset known, the table's content is known before there is an instance.
+                ElementKind::Active { offset_expr, .. } => {
+                    section.active(None, &offset(numbers, place, offset_expr)?, items)
+                }
+                ElementKind::Declared => section.declared(items),
+                ElementKind::Passive => return Err(unexpected("a table that is filled later")),
+            };
+        }
+    }
+    Ok(section)
+}
+
+fn code(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<CodeSection, LinkError> {
+    let mut section = CodeSection::new();
+    for (place, module) in graph.modules.iter().enumerate() {
+        let mut writer = Writer { numbers, module: place };
+        for body in &module.bodies {
+            writer.parse_function_body(&mut section, body.clone())?;
+        }
+    }
+    Ok(section)
+}
+
+fn data(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<DataSection, LinkError> {
+    let mut section = DataSection::new();
+    for (place, module) in graph.modules.iter().enumerate() {
+        for data in &module.data {
+            let DataKind::Active { offset_expr, .. } = &data.kind else {
+                return Err(unexpected("data that is written later"));
+            };
+            section.active(0, &offset(numbers, place, offset_expr)?, data.data.iter().copied());
+        }
+    }
+    Ok(section)
+}

@@ -1,0 +1,58 @@
+//! Links the guest's libraries once, when it is built.
+//!
+//! componentize-py gives a component of a dozen core modules (the interpreter, the C library, its own runtime, the glue between
+//! them), which are linked anew in every instance: thousands of table entries and hundreds of addresses are written, and calls and
+//! addresses that go from one library to another are looked up in memory. Here they become one module: what one exports and another
+//! imports is the same function, addresses are constants, and the table's content is known when the module is compiled, so that an
+//! instance begins with nothing to do. The memory, which holds the interpreter as it is after its imports, stays what it was.
+
+mod graph;
+mod merge;
+mod module;
+mod numbers;
+
+use wasm_encoder::reencode;
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::WorldItem;
+use wit_parser::decoding::{DecodedWasm, decode};
+
+/// Why a component could not be linked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LinkError {
+    #[error("the component cannot be read: {0}")]
+    Read(#[from] wasmparser::Error),
+    #[error("the component is not built as was expected: {0}")]
+    Unexpected(String),
+    #[error("the linked component cannot be written: {0}")]
+    Write(String),
+}
+
+fn unexpected(what: impl Into<String>) -> LinkError {
+    LinkError::Unexpected(what.into())
+}
+
+impl From<reencode::Error<Self>> for LinkError {
+    fn from(error: reencode::Error<Self>) -> Self {
+        match error {
+            reencode::Error::UserError(error) => error,
+            reencode::Error::ParseError(error) => Self::Read(error),
+            other => Self::Write(other.to_string()),
+        }
+    }
+}
+
+/// The same component with its core modules joined to one.
+pub(super) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
+    let graph = graph::Graph::read(component)?;
+    let mut module = merge::merge(&graph)?;
+    // The component's own imports and exports are those it had.
+    let written = |error: &dyn std::fmt::Display| LinkError::Write(format!("{error:#}"));
+    let DecodedWasm::Component(mut resolve, world) = decode(component).map_err(|error| written(&error))? else {
+        return Err(unexpected("an interface instead of a component"));
+    };
+    // An exported interface is the builder's door to the interpreter, which it has gone through.
+    resolve.worlds[world].exports.retain(|_, item| matches!(item, WorldItem::Function(_)));
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).map_err(|error| written(&error))?;
+    let encoder = ComponentEncoder::default().validate(true).module(&module);
+    encoder.and_then(|mut encoder| encoder.encode()).map_err(|error| written(&error))
+}

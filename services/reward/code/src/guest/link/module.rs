@@ -1,0 +1,89 @@
+//! One core module of the component, taken apart.
+
+use std::collections::HashMap;
+
+use wasmparser::{
+    Data, Element, ExternalKind, FuncType, FunctionBody, Global, Import, MemoryType, Parser, Payload, TableType,
+    TypeRef,
+};
+
+use super::{LinkError, unexpected};
+
+/// A core module's parts that matter when it is joined with others.
+#[derive(Default)]
+pub(super) struct Module<'a> {
+    pub types: Vec<FuncType>,
+    pub imports: Vec<Import<'a>>,
+    /// Type of each function that is defined here.
+    pub functions: Vec<u32>,
+    pub bodies: Vec<FunctionBody<'a>>,
+    pub tables: Vec<TableType>,
+    pub memories: Vec<MemoryType>,
+    pub globals: Vec<Global<'a>>,
+    pub exports: HashMap<&'a str, (ExternalKind, u32)>,
+    pub elements: Vec<Element<'a>>,
+    pub data: Vec<Data<'a>>,
+}
+
+impl<'a> Module<'a> {
+    /// Reads a module; what cannot be joined with another is refused.
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, LinkError> {
+        let mut module = Self::default();
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload? {
+                Payload::TypeSection(types) => {
+                    module.types = types.into_iter_err_on_gc_types().collect::<Result<_, _>>()?;
+                }
+                Payload::ImportSection(imports) => module.imports = imports.into_imports().collect::<Result<_, _>>()?,
+                Payload::FunctionSection(functions) => {
+                    module.functions = functions.into_iter().collect::<Result<_, _>>()?;
+                }
+                Payload::TableSection(tables) => {
+                    for table in tables {
+                        module.tables.push(table?.ty);
+                    }
+                }
+                Payload::MemorySection(memories) => module.memories = memories.into_iter().collect::<Result<_, _>>()?,
+                Payload::GlobalSection(globals) => module.globals = globals.into_iter().collect::<Result<_, _>>()?,
+                Payload::ExportSection(exports) => {
+                    for export in exports {
+                        let export = export?;
+                        module.exports.insert(export.name, (export.kind, export.index));
+                    }
+                }
+                Payload::ElementSection(elements) => {
+                    module.elements = elements.into_iter().collect::<Result<_, _>>()?;
+                }
+                Payload::DataSection(data) => module.data = data.into_iter().collect::<Result<_, _>>()?,
+                Payload::CodeSectionEntry(body) => module.bodies.push(body),
+                Payload::StartSection { .. } => return Err(unexpected("a module with a start function")),
+                Payload::TagSection(_) => return Err(unexpected("a module with exception tags")),
+                Payload::DataCountSection { .. } => {
+                    return Err(unexpected("a module that counts its data segments beforehand"));
+                }
+                Payload::Version { .. }
+                | Payload::CodeSectionStart { .. }
+                | Payload::CustomSection(_)
+                | Payload::End(_) => {}
+                other => return Err(unexpected(format!("a section of another kind: {other:?}"))),
+            }
+        }
+        Ok(module)
+    }
+
+    /// What is imported of one kind, in the order of that kind's index space.
+    pub(super) fn imports_of(&self, kind: ExternalKind) -> impl Iterator<Item = &Import<'a>> {
+        self.imports.iter().filter(move |import| kind_of(import.ty) == kind)
+    }
+}
+
+/// The index space that an import adds to.
+fn kind_of(ty: TypeRef) -> ExternalKind {
+    match ty {
+        TypeRef::Func(_) | TypeRef::FuncExact(_) => ExternalKind::Func,
+        TypeRef::Table(_) => ExternalKind::Table,
+        TypeRef::Memory(_) => ExternalKind::Memory,
+        TypeRef::Global(_) => ExternalKind::Global,
+        TypeRef::Tag(_) => ExternalKind::Tag,
+    }
+}
