@@ -6,7 +6,6 @@ import componentize_py
 from componentize_py import componentize_py as library
 
 import fixed_entropy
-import stack_patch
 
 
 def main() -> int:
@@ -17,7 +16,6 @@ def main() -> int:
         print("the seed of string hashes is this build's own: it can be fixed on Linux on x86-64 only", file=sys.stderr)
     sys.argv = ["componentize-py", "-q", "-d", wit, "-w", "sandbox", "componentize", "guest", "-p", source, "-o", output]
     componentize_py.script()
-    stack_patch.install(output)
     return 0
 
 

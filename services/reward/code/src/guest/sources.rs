@@ -19,28 +19,31 @@ pub(super) const WIT: (&str, &str) = ("sandbox.wit", include_str!("../../guest/w
 /// The guest's own modules and the scripts that build it.
 pub(super) const MODULES: [(&str, &str); 14] = [
     ("build.py", include_str!("../../guest/build.py")),
-    ("deep_stack.py", include_str!("../../guest/deep_stack.py")),
+    ("dense.py", include_str!("../../guest/dense.py")),
     ("ending.py", include_str!("../../guest/ending.py")),
     ("fixed_entropy.py", include_str!("../../guest/fixed_entropy.py")),
     ("grader.py", include_str!("../../guest/grader.py")),
     ("guest.py", include_str!("../../guest/guest.py")),
+    ("immortal.py", include_str!("../../guest/immortal.py")),
     ("header.py", include_str!("../../guest/header.py")),
     ("library.py", include_str!("../../guest/library.py")),
     ("platform64.py", include_str!("../../guest/platform64.py")),
     ("process.py", include_str!("../../guest/process.py")),
     ("resource.py", include_str!("../../guest/resource.py")),
-    ("stack_patch.py", include_str!("../../guest/stack_patch.py")),
     ("threads.py", include_str!("../../guest/threads.py")),
     ("values.py", include_str!("../../guest/values.py")),
 ];
 
 /// What links its libraries: the guest is another where this does something else.
-const LINKER: [(&str, &str); 5] = [
+const LINKER: [(&str, &str); 8] = [
     ("link/graph.rs", include_str!("link/graph.rs")),
+    ("link/image.rs", include_str!("link/image.rs")),
+    ("link/immortal.rs", include_str!("link/immortal.rs")),
     ("link/merge.rs", include_str!("link/merge.rs")),
     ("link/mod.rs", include_str!("link/mod.rs")),
     ("link/module.rs", include_str!("link/module.rs")),
     ("link/numbers.rs", include_str!("link/numbers.rs")),
+    ("link/stack.rs", include_str!("link/stack.rs")),
 ];
 
 /// Names the guest that these sources give.

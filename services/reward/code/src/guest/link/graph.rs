@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use wasmparser::{
-    CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind, ExternalKind, Import, Instance, Parser,
-    Payload,
+    CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind, ExternalKind, Import, Instance,
+    MemoryType, Parser, Payload,
 };
 
 use super::module::Module;
@@ -117,6 +117,15 @@ impl<'a> Graph<'a> {
                 Payload::End(_) => return Ok(graph),
                 _ => {}
             }
+        }
+    }
+
+    /// The one memory.
+    pub(super) fn memory(&mut self) -> Result<&mut MemoryType, LinkError> {
+        let mut memories = self.modules.iter_mut().flat_map(|module| &mut module.memories);
+        match (memories.next(), memories.next()) {
+            (Some(memory), None) => Ok(memory),
+            _ => Err(unexpected("another number of memories than one")),
         }
     }
 

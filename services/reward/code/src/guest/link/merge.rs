@@ -2,29 +2,29 @@
 
 use wasm_encoder::reencode::{self, Reencode};
 use wasm_encoder::{
-    CodeSection, ConstExpr, DataSection, ElementSection, EntityType, ExportKind, ExportSection, FunctionSection,
-    GlobalSection, GlobalType, ImportSection, Instruction, MemorySection, TableSection, TypeSection, ValType,
+    CodeSection, ConstExpr, ElementSection, EntityType, ExportKind, ExportSection, FunctionSection, GlobalSection,
+    GlobalType, ImportSection, Instruction, MemorySection, TableSection, TypeSection, ValType,
 };
-use wasmparser::{DataKind, ElementItems, ElementKind, Operator};
+use wasmparser::{ElementItems, ElementKind, Operator};
 
 use super::graph::Graph;
+use super::image::Image;
 use super::numbers::{Numbers, Place, Value, evaluate};
 use super::{LinkError, unexpected};
 
-/// The joined module, with the names that a component's encoder expects for imports and exports.
-pub(super) fn merge(graph: &Graph<'_>) -> Result<Vec<u8>, LinkError> {
-    let numbers = Numbers::of(graph)?;
+/// The joined module, with the names that a component's encoder expects for imports and exports; its memory begins as `image`.
+pub(super) fn merge(graph: &Graph<'_>, numbers: &Numbers<'_>, image: &Image) -> Result<Vec<u8>, LinkError> {
     let mut module = wasm_encoder::Module::new();
-    module.section(&types(graph, &numbers)?);
-    module.section(&imports(&numbers));
-    module.section(&functions(graph, &numbers));
-    let (tables, memories) = shared(graph, &numbers)?;
+    module.section(&types(numbers)?);
+    module.section(&imports(numbers));
+    module.section(&functions(graph, numbers));
+    let (tables, memories) = shared(graph, numbers)?;
     module.section(&tables).section(&memories);
-    module.section(&globals(&numbers));
-    module.section(&exports(graph, &numbers)?);
-    module.section(&elements(graph, &numbers)?);
-    module.section(&code(graph, &numbers)?);
-    module.section(&data(graph, &numbers)?);
+    module.section(&globals(numbers));
+    module.section(&exports(graph, numbers)?);
+    module.section(&elements(graph, numbers)?);
+    module.section(&code(graph, numbers)?);
+    module.section(&image.section());
     Ok(module.finish())
 }
 
@@ -67,13 +67,12 @@ impl Reencode for Writer<'_, '_> {
     }
 }
 
-fn types(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<TypeSection, LinkError> {
+fn types(numbers: &Numbers<'_>) -> Result<TypeSection, LinkError> {
     let mut writer = Writer { numbers, module: 0 };
     let mut section = TypeSection::new();
     for ty in &numbers.all_types {
         section.ty().func_type(&writer.func_type(ty.clone())?);
     }
-    debug_assert!(!graph.modules.is_empty());
     Ok(section)
 }
 
@@ -153,7 +152,11 @@ fn exports(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<ExportSection, Li
 }
 
 /// Where a segment begins.
-fn offset(numbers: &Numbers<'_>, module: usize, expression: &wasmparser::ConstExpr<'_>) -> Result<ConstExpr, LinkError> {
+fn offset(
+    numbers: &Numbers<'_>,
+    module: usize,
+    expression: &wasmparser::ConstExpr<'_>,
+) -> Result<ConstExpr, LinkError> {
     let global = |index: u32| match numbers.globals[module][index as usize] {
         Place::Constant(value) => Ok(value),
         Place::Global(_) => Err(unexpected("a segment that begins where a global says that changes")),
@@ -195,19 +198,6 @@ fn code(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<CodeSection, LinkErr
         let mut writer = Writer { numbers, module: place };
         for body in &module.bodies {
             writer.parse_function_body(&mut section, body.clone())?;
-        }
-    }
-    Ok(section)
-}
-
-fn data(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<DataSection, LinkError> {
-    let mut section = DataSection::new();
-    for (place, module) in graph.modules.iter().enumerate() {
-        for data in &module.data {
-            let DataKind::Active { offset_expr, .. } = &data.kind else {
-                return Err(unexpected("data that is written later"));
-            };
-            section.active(0, &offset(numbers, place, offset_expr)?, data.data.iter().copied());
         }
     }
     Ok(section)

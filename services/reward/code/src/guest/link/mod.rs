@@ -7,14 +7,20 @@
 //! instance begins with nothing to do. The memory, which holds the interpreter as it is after its imports, stays what it was.
 
 mod graph;
+mod image;
+mod immortal;
 mod merge;
 mod module;
 mod numbers;
+mod stack;
 
 use wasm_encoder::reencode;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::WorldItem;
 use wit_parser::decoding::{DecodedWasm, decode};
+
+use image::Image;
+use numbers::Numbers;
 
 /// Why a component could not be linked.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +49,11 @@ impl From<reencode::Error<Self>> for LinkError {
 
 /// The same component with its core modules joined to one.
 pub(super) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
-    let graph = graph::Graph::read(component)?;
-    let mut module = merge::merge(&graph)?;
+    let mut graph = graph::Graph::read(component)?;
+    let mut image = Image::of(&graph)?;
+    let stack_top = stack::deepen(graph.memory()?, &mut image)?;
+    immortal::mark(&mut image)?;
+    let mut module = merge::merge(&graph, &Numbers::of(&graph, stack_top)?, &image)?;
     // The component's own imports and exports are those it had.
     let written = |error: &dyn std::fmt::Display| LinkError::Write(format!("{error:#}"));
     let DecodedWasm::Component(mut resolve, world) = decode(component).map_err(|error| written(&error))? else {

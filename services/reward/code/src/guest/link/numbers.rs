@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use wasmparser::{ConstExpr, ExternalKind, FuncType, Operator, TypeRef};
 
 use super::graph::{Graph, Origin};
+use super::stack::OLD_TOP;
 use super::{LinkError, unexpected};
 
 /// By module, by the module's own numbers.
@@ -36,17 +37,18 @@ pub(super) enum Place {
     Global(u32),
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
     I32(i32),
     I64(i64),
 }
 
 impl<'a> Numbers<'a> {
-    pub(super) fn of(graph: &Graph<'a>) -> Result<Self, LinkError> {
+    /// Numbers everything; the stack begins at another address.
+    pub(super) fn of(graph: &Graph<'a>, stack_top: u32) -> Result<Self, LinkError> {
         let (types, all_types) = types(graph);
         let (functions, hosts) = functions(graph, &types)?;
-        let (globals, changing) = globals(graph)?;
+        let (globals, changing) = globals(graph, stack_top)?;
         Ok(Self { types, functions, globals, all_types, hosts, changing })
     }
 
@@ -85,10 +87,12 @@ fn functions<'a>(graph: &Graph<'a>, types: &[Vec<u32>]) -> Result<Functions<'a>,
             let origin = graph.origin(place, import, ExternalKind::Func)?;
             let host = match (origin, import.ty) {
                 (Origin::Module(..), _) => None,
-                (Origin::Host, TypeRef::Func(ty)) => Some(*known.entry((import.module, import.name)).or_insert_with(|| {
-                    hosts.push(Host { interface: import.module, name: import.name, ty: types[place][ty as usize] });
-                    hosts.len() as u32 - 1
-                })),
+                (Origin::Host, TypeRef::Func(ty)) => {
+                    Some(*known.entry((import.module, import.name)).or_insert_with(|| {
+                        hosts.push(Host { interface: import.module, name: import.name, ty: types[place][ty as usize] });
+                        hosts.len() as u32 - 1
+                    }))
+                }
                 (Origin::Host, _) => return Err(unexpected("a function of the host with an exact type")),
             };
             of_module.push((origin, host));
@@ -116,7 +120,7 @@ fn functions<'a>(graph: &Graph<'a>, types: &[Vec<u32>]) -> Result<Functions<'a>,
 /// A global's module and its number there.
 type Definition = (usize, u32);
 
-fn globals(graph: &Graph<'_>) -> Result<(Vec<Vec<Place>>, Vec<Value>), LinkError> {
+fn globals(graph: &Graph<'_>, stack_top: u32) -> Result<(Vec<Vec<Place>>, Vec<Value>), LinkError> {
     let mut definitions: Vec<Vec<Definition>> = Vec::new();
     for (place, module) in graph.modules.iter().enumerate() {
         let mut of_module = Vec::new();
@@ -134,10 +138,16 @@ fn globals(graph: &Graph<'_>) -> Result<(Vec<Vec<Place>>, Vec<Value>), LinkError
     let mut kept: HashMap<Definition, u32> = HashMap::new();
     let mut changing = Vec::new();
     let mut places = Vec::new();
+    let mut stacks = HashSet::new();
     for of_module in &definitions {
         let mut of = Vec::new();
         for definition in of_module {
-            let value = value(graph, &definitions, *definition)?;
+            let mut value = value(graph, &definitions, *definition)?;
+            // The first is the stack pointer; another says where the stack was, for whoever asks.
+            if definition.0 == 0 && value == Value::I32(OLD_TOP.cast_signed()) {
+                stacks.insert(*definition);
+                value = Value::I32(stack_top.cast_signed());
+            }
             of.push(if changed.contains(definition) {
                 Place::Global(*kept.entry(*definition).or_insert_with(|| {
                     changing.push(value);
@@ -149,7 +159,11 @@ fn globals(graph: &Graph<'_>) -> Result<(Vec<Vec<Place>>, Vec<Value>), LinkError
         }
         places.push(of);
     }
-    Ok((places, changing))
+    if stacks.len() == 2 {
+        Ok((places, changing))
+    } else {
+        Err(unexpected(format!("{} globals of the stack's address instead of two", stacks.len())))
+    }
 }
 
 /// The globals that some function sets.
