@@ -93,6 +93,19 @@ fn string_hashes_and_random_numbers_are_the_same_in_every_run() {
 }
 
 #[test]
+fn the_module_random_has_its_seed_though_no_instance_is_seeded_when_it_begins() {
+    // What CPython gives everywhere for this seed.
+    prints("import random\nrandom.seed(1)\nprint(random.random(), random.seed.__name__)", "0.13436424411240122 seed");
+    prints("import random\nprint(hasattr(random, '__getattr__'))", "False");
+}
+
+#[test]
+fn what_the_interpreter_begins_with_is_immortal_and_what_a_program_makes_is_not() {
+    let program = "import sys, collections, heapq\nclass A: pass\nprint(sys._is_immortal(collections.OrderedDict), sys._is_immortal(heapq.heappush), sys._is_immortal(A), sys._is_immortal([]))";
+    prints(program, "True True False False");
+}
+
+#[test]
 fn a_thread_runs_where_it_is_started() {
     prints(
         "import threading, sys\nthreading.stack_size(1 << 27)\nsys.setrecursionlimit(10**6)\ndef f(n):\n    return n and 1 + f(n - 1)\nt = threading.Thread(target=lambda: print(f(100000)))\nt.start()\nt.join()\nprint(t.is_alive())",

@@ -13,6 +13,8 @@ mod merge;
 mod module;
 mod numbers;
 mod stack;
+#[cfg(test)]
+mod tests;
 
 use wasm_encoder::reencode;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
