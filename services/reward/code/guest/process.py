@@ -15,6 +15,8 @@ import platform64
 import values
 
 FILE = "main.py"
+# Frames of a traceback that are written at most.
+_FRAMES = 1000
 _loads = json.loads
 _encode = values.encode
 _header = header.names()
@@ -122,6 +124,9 @@ def _exited(error: SystemExit) -> tuple[int, bytes]:
 def _report(source: bytes, error: BaseException) -> None:
     lines = source[:1_000_000].decode("utf-8", "replace").splitlines(True)
     linecache.cache[FILE] = (len(source), None, lines, FILE)
+    if not hasattr(sys, "tracebacklimit"):
+        # A deep recursion that nobody caught would take longer to be told than it took.
+        sys.tracebacklimit = _FRAMES
     frames = error.__traceback__
     try:
         # Without this module's own frame.

@@ -37,6 +37,11 @@ fn endless_recursion_is_a_clean_error() {
     prints("def f():\n    f()\ntry:\n    f()\nexcept RecursionError:\n    print('caught')", "caught");
     let through_c = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**9)\n@lru_cache(None)\ndef f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    print('caught')";
     prints(through_c, "caught");
+    let uncaught = through_c.replace("try:\n    f(0)\nexcept RecursionError:\n    print('caught')", "f(0)");
+    assert_ne!(uncaught, through_c);
+    let verdict = strict(&uncaught, &stdin(&[("", "")]));
+    assert_eq!(verdict.outcome, Outcome::RuntimeError, "{}", verdict.detail);
+    assert!(verdict.detail.contains("RecursionError"), "{}", verdict.detail);
 }
 
 #[test]
