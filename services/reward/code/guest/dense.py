@@ -2,13 +2,13 @@
 
 The interpreter allocates with the C library's allocator, which takes the best of the holes that the build left all over the heap: each
 of the first few hundred objects of a program would lie on a page of its own, and every page that is written to for the first time costs
-an instance more than the object. So the holes are filled, with objects that stay for ever, and room is left at the end of the heap.
+an instance more than the object. So the holes are filled, with objects that stay for ever, and one large one is left, which is empty.
 """
 
 import gc
 
 # A program that needs no more than this asks the host for no memory.
-_ROOM = 8 << 20
+_ROOM = 4 << 20
 # The largest hole that is filled, and the smallest that an object of bytes fills.
 _LARGEST, _SMALLEST = 1 << 16, 32
 # What an object of bytes has besides its content, with the allocator's own word.
@@ -52,5 +52,8 @@ def fill(end: int) -> None:
         size -= _STEP if size <= 2048 else max(_STEP, size // 16)
     while keep(object()) < end:
         pass
-    # Freed at once: it is the end of the heap from now on, and empty.
-    bytes(_ROOM)
+    # With something behind it, so that it is a hole like any other: what the allocator has left at the end of the heap it counts on when
+    # it asks for more, and the stack lies between that and what it gets.
+    room = bytes(_ROOM)
+    keep(object())
+    del room

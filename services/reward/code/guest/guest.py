@@ -67,13 +67,15 @@ def _build() -> None:
 def _settle(name: str):
     """The builder's last question before it takes the memory: `random.seed`, to be called by every instance when it begins.
 
-    It gets a function that does nothing, since the generators begin in the same state anyway; what it would have done is left to
-    programs that ask for it.
+    It gets a function that does nothing, since the generator begins in the same state in every instance; what it would have done is left
+    to programs that ask for it.
     """
     if name != "seed":
         raise AttributeError(f"module 'random' has no attribute {name!r}")
     del random.__getattr__
     random.seed = random._inst.seed
+    # The same state wherever the guest was built.
+    random.seed(0)
     global _immortal
     _immortal = immortal.find()
     dense.fill(immortal.end(_immortal))

@@ -1,4 +1,4 @@
-"""Finds every object that the finished guest begins with, so that none of them is ever counted again.
+"""Finds the objects that the finished guest begins with, so that hardly one of them is ever counted again.
 
 A reference that is taken and given back writes to the object's page, though nothing changes: half of the pages that a short program
 writes to are such. The interpreter leaves the counts of immortal objects alone, and what is there from the beginning has no end before
@@ -7,12 +7,15 @@ the instance has. The addresses are left in an array, by which `link/immortal.rs
 
 import gc
 from array import array
+from itertools import count
 from types import CodeType
 
 # Begins the array, and is nowhere else: four words that count down.
 MARK = (0xE7E2_0004, 0xE7E2_0003, 0xE7E2_0002, 0xE7E2_0001)
 # Objects for which there is room.
 _MOST = 1 << 18
+# No object lies higher.
+_HIGHEST = 1 << 27
 # Objects lie at multiples of so many bytes.
 _ALIGNMENT = 8
 
@@ -20,7 +23,7 @@ _ALIGNMENT = 8
 def find() -> array:
     """The mark, the number of objects, and for each its address and that of its type."""
     found = array("I", [0]) * (len(MARK) + 1 + 2 * _MOST)
-    seen = bytearray(1 << 24)
+    seen = bytearray(_HIGHEST // _ALIGNMENT // 8)
     at = len(MARK) + 1
     todo = gc.get_objects()
     while todo:
@@ -47,6 +50,14 @@ def end(found: array) -> int:
 
 def _parts(code: CodeType) -> tuple:
     # Collections do not look into code, but it holds objects.
-    names = (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars)
     texts = (code.co_name, code.co_qualname, code.co_filename)
-    return (*code.co_consts, code.co_consts, code.co_names, *names, *texts, code.co_linetable, code.co_exceptiontable)
+    return (*code.co_consts, code.co_consts, *code.co_names, code.co_names, *_variables(code), *texts, code.co_linetable, code.co_exceptiontable)
+
+
+def _variables(code: CodeType):
+    # One by one: asked for all of them, the code would keep the answer.
+    for index in count():
+        try:
+            yield code._varname_from_oparg(index)
+        except IndexError:
+            return

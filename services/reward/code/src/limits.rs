@@ -12,7 +12,7 @@ pub struct Limits {
     pub cpu: Duration,
     /// Wall clock: a backstop for a machine that is too busy to say anything about the program. The verdict is then INVALID.
     pub wall: Duration,
-    /// Memory of the program above the interpreter's own, bytes.
+    /// Memory of the program above the interpreter's own, and above 4 MiB that it has free, bytes.
     pub memory_bytes: u64,
     /// What it may write to standard output and standard error together, bytes.
     pub output_bytes: u64,

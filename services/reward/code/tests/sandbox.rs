@@ -98,7 +98,8 @@ fn string_hashes_and_random_numbers_are_the_same_in_every_run() {
 }
 
 #[test]
-fn the_module_random_has_its_seed_though_no_instance_is_seeded_when_it_begins() {
+fn the_module_random_has_its_seed_and_begins_with_0_for_it() {
+    prints("import random\nfirst = random.random()\nrandom.seed(0)\nprint(random.random() == first)", "True");
     // What CPython gives everywhere for this seed.
     prints("import random\nrandom.seed(1)\nprint(random.random(), random.seed.__name__)", "0.13436424411240122 seed");
     prints("import random\nprint(hasattr(random, '__getattr__'))", "False");
@@ -181,6 +182,17 @@ fn a_program_that_runs_out_of_memory_is_told_so_and_its_peak_is_kept() {
     let verdict = judge(hungry);
     assert!(verdict.passed());
     assert!((200 << 20..256 << 20).contains(&verdict.peak_memory_bytes), "{}", verdict.peak_memory_bytes);
+}
+
+#[test]
+fn memory_that_is_refused_is_an_error_that_a_program_can_catch() {
+    for mebibytes in [65, 66, 68, 70, 72, 80, 200, 2000] {
+        let program = format!("try:\n    bytearray({mebibytes} << 20)\nexcept MemoryError:\n    print('caught')");
+        let mut task = task(&program, &stdin(&[("", "caught")]));
+        task.limits.memory_bytes = 64 << 20;
+        let verdict = judge(task);
+        assert!(verdict.passed(), "{mebibytes} MiB: {:?} {}", verdict.outcome, verdict.detail);
+    }
 }
 
 #[test]

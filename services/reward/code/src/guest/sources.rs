@@ -35,7 +35,9 @@ pub(super) const MODULES: [(&str, &str); 14] = [
 ];
 
 /// What links its libraries: the guest is another where this does something else.
-const LINKER: [(&str, &str); 8] = [
+const LINKER: [(&str, &str); 10] = [
+    ("encoder", "wit-component 0.254"),
+    ("build.rs", include_str!("build.rs")),
     ("link/graph.rs", include_str!("link/graph.rs")),
     ("link/image.rs", include_str!("link/image.rs")),
     ("link/immortal.rs", include_str!("link/immortal.rs")),

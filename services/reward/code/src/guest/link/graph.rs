@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use wasmparser::{
-    CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind, ExternalKind, Import, Instance,
-    MemoryType, Parser, Payload,
+    CanonicalFunction, CanonicalOption, ComponentAlias, ComponentExternalKind, ComponentTypeRef, ExternalKind, Import,
+    Instance, MemoryType, Parser, Payload,
 };
 
 use super::module::Module;
@@ -109,6 +109,13 @@ impl<'a> Graph<'a> {
                         graph.canonical(function?)?;
                     }
                 }
+                Payload::ComponentImportSection(imports) => {
+                    for import in imports {
+                        if let ComponentTypeRef::Func(_) = import?.ty {
+                            graph.component_functions.push(None);
+                        }
+                    }
+                }
                 Payload::ComponentExportSection(exports) => {
                     for export in exports {
                         graph.export(export?)?;
@@ -192,7 +199,8 @@ impl<'a> Graph<'a> {
             }
             Instance::Instantiate { module_index, args } => {
                 let module = self.all.get_mut(module_index as usize).and_then(Option::take);
-                let module = module.ok_or_else(|| unexpected("a module that is instantiated twice"))?;
+                let mut module = module.ok_or_else(|| unexpected("a module that is instantiated twice"))?;
+                module.drop_unreachable()?;
                 if module.exports.contains_key(SHIM) {
                     CoreInstance::Shim
                 } else if module.imports.iter().any(|import| import.name == SHIM) {
@@ -231,11 +239,9 @@ impl<'a> Graph<'a> {
     fn canonical(&mut self, function: CanonicalFunction) -> Result<(), LinkError> {
         let CanonicalFunction::Lift { core_func_index, options, .. } = function else {
             if let CanonicalFunction::Lower { options, .. } = &function {
-                let reallocs = options.iter().filter_map(|option| match option {
-                    CanonicalOption::Realloc(function) => Some(*function),
-                    _ => None,
-                });
-                self.reallocs.extend(reallocs);
+                for option in options {
+                    self.lower_option(option)?;
+                }
             }
             self.functions.push(Item::Host);
             return Ok(());
@@ -251,6 +257,21 @@ impl<'a> Graph<'a> {
         }
         self.component_functions.push(Some(lift));
         Ok(())
+    }
+
+    fn lower_option(&mut self, option: &CanonicalOption) -> Result<(), LinkError> {
+        match option {
+            CanonicalOption::Memory(_) | CanonicalOption::UTF8 => Ok(()),
+            // Every library has one of this name, which takes from the C library's heap. One that allocates in another way has another.
+            CanonicalOption::Realloc(function) => match self.functions.get(*function as usize) {
+                Some(Item::Export { name: "cabi_realloc", .. }) => {
+                    self.reallocs.push(*function);
+                    Ok(())
+                }
+                _ => Err(unexpected("a function that allocates in a way of its own")),
+            },
+            other => Err(unexpected(format!("an import with the option {other:?}"))),
+        }
     }
 
     fn export(&mut self, export: wasmparser::ComponentExport<'a>) -> Result<(), LinkError> {

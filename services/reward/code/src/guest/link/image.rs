@@ -10,7 +10,7 @@ use super::{LinkError, unexpected};
 /// Zeros are left out by pages.
 const PAGE: usize = 4096;
 
-/// The memory's content, from address 0 to the last byte that is not zero.
+/// The memory's content, from address 0 to the end of the last segment.
 pub(super) struct Image(Vec<u8>);
 
 impl Image {

@@ -141,8 +141,8 @@ fn exports(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<ExportSection, Li
         }
         reallocs.extend(export.lift.realloc);
     }
-    // What allocates for lists that the host gives: one function for those that it returns, one for those that it passes. Every
-    // library has its own, but all of them take from the C library's heap, so that the first, the C library's, does for all.
+    // What allocates for lists that the host gives: where it answers, and where it calls. All of them take from the C library's heap, so
+    // that the first does for all.
     for (name, functions) in [("cabi_import_realloc", &graph.reallocs), ("cabi_export_realloc", &reallocs)] {
         if let Some(function) = functions.first() {
             section.export(name, ExportKind::Func, numbers.component_function(graph, *function)?);

@@ -4,7 +4,7 @@
 //! them), which are linked anew in every instance: thousands of table entries and hundreds of addresses are written, and calls and
 //! addresses that go from one library to another are looked up in memory. Here they become one module: what one exports and another
 //! imports is the same function, addresses are constants, and the table's content is known when the module is compiled, so that an
-//! instance begins with nothing to do. The memory, which holds the interpreter as it is after its imports, stays what it was.
+//! instance begins with next to nothing to do. The memory, which holds the interpreter as it is after its imports, stays what it was.
 
 mod graph;
 mod image;
@@ -18,11 +18,14 @@ mod tests;
 
 use wasm_encoder::reencode;
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::WorldItem;
 use wit_parser::decoding::{DecodedWasm, decode};
+use wit_parser::{WorldItem, WorldKey};
 
 use image::Image;
 use numbers::Numbers;
+
+/// The builder's own door to the interpreter, which it has gone through.
+const BUILDERS_INTERFACE: &str = "exports";
 
 /// Why a component could not be linked.
 #[derive(Debug, thiserror::Error)]
@@ -58,11 +61,15 @@ pub(super) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
     let mut module = merge::merge(&graph, &Numbers::of(&graph, stack_top)?, &image)?;
     // The component's own imports and exports are those it had.
     let written = |error: &dyn std::fmt::Display| LinkError::Write(format!("{error:#}"));
-    let DecodedWasm::Component(mut resolve, world) = decode(component).map_err(|error| written(&error))? else {
+    let types = decode(component).map_err(|error| unexpected(format!("its types cannot be read: {error:#}")))?;
+    let DecodedWasm::Component(mut resolve, world) = types else {
         return Err(unexpected("an interface instead of a component"));
     };
-    // An exported interface is the builder's door to the interpreter, which it has gone through.
-    resolve.worlds[world].exports.retain(|_, item| matches!(item, WorldItem::Function(_)));
+    let exports = &mut resolve.worlds[world].exports;
+    exports.shift_remove(&WorldKey::Name(BUILDERS_INTERFACE.to_owned()));
+    if !exports.values().all(|item| matches!(item, WorldItem::Function(_))) {
+        return Err(unexpected("an interface that is exported"));
+    }
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).map_err(|error| written(&error))?;
     let encoder = ComponentEncoder::default().validate(true).module(&module);
     encoder.and_then(|mut encoder| encoder.encode()).map_err(|error| written(&error))

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use wasmparser::{
-    Data, Element, ExternalKind, FuncType, FunctionBody, Global, Import, MemoryType, Parser, Payload, TableType,
-    TypeRef,
+    Data, Element, ElementItems, ExternalKind, FuncType, FunctionBody, Global, Import, MemoryType, Parser, Payload,
+    TableType, TypeRef,
 };
 
 use super::{LinkError, unexpected};
@@ -69,6 +69,27 @@ impl<'a> Module<'a> {
             }
         }
         Ok(module)
+    }
+
+    /// Drops the functions of a module without exports: nobody can call them. So has componentize-py's last module left the function
+    /// that once wrote addresses into every library's globals, which are constants only without it.
+    pub(super) fn drop_unreachable(&mut self) -> Result<(), LinkError> {
+        if !self.exports.is_empty() {
+            return Ok(());
+        }
+        let imported = self.imports_of(ExternalKind::Func).count() as u32;
+        for element in &self.elements {
+            if let ElementItems::Functions(functions) = &element.items {
+                for function in functions.clone() {
+                    if function? >= imported {
+                        return Err(unexpected("a module without exports whose functions are in a table"));
+                    }
+                }
+            }
+        }
+        self.functions.clear();
+        self.bodies.clear();
+        Ok(())
     }
 
     /// What is imported of one kind, in the order of that kind's index space.
