@@ -61,7 +61,8 @@ def _build() -> None:
     world = WitWorld()
     for _ in range(100):
         world.process(b"print(end='')", 0)
-    del sys.modules["__main__"]
+    # What those have left behind.
+    del sys.modules["__main__"], sys.tracebacklimit
 
 
 def _settle(name: str):

@@ -102,7 +102,7 @@ fn the_module_random_has_its_seed_and_begins_with_0_for_it() {
     prints("import random\nfirst = random.random()\nrandom.seed(0)\nprint(random.random() == first)", "True");
     // What CPython gives everywhere for this seed.
     prints("import random\nrandom.seed(1)\nprint(random.random(), random.seed.__name__)", "0.13436424411240122 seed");
-    prints("import random\nprint(hasattr(random, '__getattr__'))", "False");
+    prints("import random, sys\nprint(hasattr(random, '__getattr__'), hasattr(sys, 'tracebacklimit'))", "False False");
 }
 
 #[test]
