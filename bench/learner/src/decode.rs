@@ -15,7 +15,7 @@ use crate::{Batch, Measured, THREADS};
 pub(crate) fn measure(folder: &Path, batch: &Batch, reps: usize, tokens: usize) -> Result<Measured> {
     let (config, _) = Config::load(folder)?;
     let parameters = load_parameters(folder, &config, &Device::Cpu)?;
-    let decoder = Decoder::new(config, &parameters, Cpu, THREADS)?;
+    let decoder = Decoder::new(config, &parameters, Cpu::new()?, THREADS)?;
     let prompts: Vec<&[u32]> =
         batch.groups.iter().flat_map(|group| group.responses.iter().map(|_| &*group.prompt)).collect();
     let mut measured = Measured::default();

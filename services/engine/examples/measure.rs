@@ -152,7 +152,7 @@ async fn main() -> Result<(), Failure> {
     let parameters = Parameters::random(&config(), 1, 0.05, &Device::Cpu)?;
     save_parameters(folder.path(), &parameters, SaveOptions::default())?;
     save_config(folder.path(), &config().to_json(), DType::F32)?;
-    let decoder = Decoder::new(config(), &parameters, Cpu, THREADS)?;
+    let decoder = Decoder::new(config(), &parameters, Cpu::new()?, THREADS)?;
     let settings =
         EngineConfig { listen: "127.0.0.1:0".into(), threads: THREADS, ..EngineConfig::for_model(folder.path()) };
     let engine = Engine::start(settings).await?;

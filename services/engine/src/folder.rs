@@ -62,8 +62,9 @@ impl Model {
             }
         }
         let parameters = load_parameters(folder, &self.config, &Device::Cpu).map_err(EngineError::model(folder))?;
+        let kernels = Cpu::new().map_err(EngineError::model(folder))?;
         // One thread: the scheduler itself divides sequences among threads, and samples there too.
-        Decoder::new(self.config.clone(), &parameters, Cpu, 1).map_err(EngineError::model(folder))
+        Decoder::new(self.config.clone(), &parameters, kernels, 1).map_err(EngineError::model(folder))
     }
 }
 

@@ -89,7 +89,7 @@ impl Sampler {
         let Some(count) = processed else {
             return Ok(drawn_raw(id, row[id] * temperature));
         };
-        let sum = f64::from(highest) + total.ln();
+        let sum = f64::from(highest) + libm::log(total);
         if truncated {
             self.rank_kept(row, count, sum, top);
         } else {

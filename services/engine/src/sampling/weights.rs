@@ -74,7 +74,7 @@ pub(super) fn exponentials(row: &[f32], top: f32, weights: &mut Vec<f32>, blocks
 /// ln of the sum of exp(x) over the row.
 pub(super) fn log_sum(row: &[f32], top: f32, weights: &mut Vec<f32>, blocks: &mut Vec<f64>) -> f64 {
     exponentials(row, top, weights, blocks);
-    f64::from(top) + blocks.iter().sum::<f64>().ln()
+    f64::from(top) + libm::log(blocks.iter().sum())
 }
 
 /// The place at which the running sum of the weights passes `target`, out of `blocks` as [`exponentials`] left them.

@@ -17,7 +17,7 @@ fn wide() -> Config {
 }
 
 fn decoder(config: &Config, threads: usize) -> Decoder {
-    Decoder::new(config.clone(), &parameters(config, 3), Cpu, threads).unwrap()
+    Decoder::new(config.clone(), &parameters(config, 3), Cpu::new().unwrap(), threads).unwrap()
 }
 
 fn bits(logits: &[f32]) -> Vec<u32> {
@@ -103,7 +103,7 @@ fn decoding_and_training_agree_on_log_probabilities() {
         let ids = ids(&config, &mut ChaCha8Rng::seed_from_u64(1), 150);
         let mut batch = Packed::default();
         batch.push(&config, &ids, 1..150).unwrap();
-        let decoder = Decoder::new(config.clone(), &parameters, Cpu, 1).unwrap();
+        let decoder = Decoder::new(config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
         let mut cache = decoder.sequence().unwrap();
         let logits = decoder.step_all(&mut [Step { cache: &mut cache, ids: &ids }]).unwrap();
         let logp = |(row, target): (&[f32], &u32)| {
@@ -134,7 +134,7 @@ fn tensor_operations_decode_the_same_logits() {
         for part in [&ids[..7], &ids[7..8], &ids[8..]] {
             found.extend(other.step_all(&mut [Step { cache: &mut cache, ids: part }]).unwrap());
         }
-        let decoder = Decoder::new(config.clone(), &parameters, Cpu, 1).unwrap();
+        let decoder = Decoder::new(config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
         let mut cache = decoder.sequence().unwrap();
         let wanted = decoder.step_all(&mut [Step { cache: &mut cache, ids: &ids }]).unwrap();
         assert!(largest_difference(&found, &wanted) < 1e-5);

@@ -58,7 +58,7 @@ fn golden_forward_and_gradients_by_the_fused_kernels() {
         let golden = read(&folder);
         let parameters = load_parameters(&folder, &golden.config, &Device::Cpu).unwrap();
         let options = NetworkOptions { head_chunk_rows: 16, ..NetworkOptions::default() };
-        let mut network = Network::new(golden.config.clone(), parameters, Cpu, options).unwrap();
+        let mut network = Network::new(golden.config.clone(), parameters, Cpu::new().unwrap(), options).unwrap();
         reproduces(&folder, &golden, &mut network);
     }
 }
@@ -80,7 +80,7 @@ fn golden_logits_by_decoding() {
     for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
         let golden = read(&folder);
         let parameters = load_parameters(&folder, &golden.config, &Device::Cpu).unwrap();
-        let decoder = Decoder::new(golden.config.clone(), &parameters, Cpu, 1).unwrap();
+        let decoder = Decoder::new(golden.config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
         let mut cache = decoder.sequence().unwrap();
         let mut step = [evenkeel_model::decode::Step { cache: &mut cache, ids: &golden.ids }];
         let logits = decoder.step_all(&mut step).unwrap();

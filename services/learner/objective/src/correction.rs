@@ -63,7 +63,7 @@ impl<'a, T: Real> Factor<'a, T> {
             return Self::Token { behaviour_logp, mask_outside, low, high };
         }
         let gap = tokens.sum_of_differences(tokens.old_logp, behaviour_logp, |gap| gap);
-        let (value, bounded) = restrict(gap.clamp(-MAX_GAP, MAX_GAP).exp(), mask_outside, low, high);
+        let (value, bounded) = restrict(libm::exp(gap.clamp(-MAX_GAP, MAX_GAP)), mask_outside, low, high);
         Self::Constant { value, bounded: bounded > 0.0 }
     }
 

@@ -209,7 +209,7 @@ impl Rule {
 }
 
 fn saturated_ratio(log_ratio: f64) -> f64 {
-    log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    libm::exp(log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO))
 }
 
 /// A ratio inside its window: value, slope, and which bound acted.

@@ -58,7 +58,7 @@ impl Moments {
         let clip = settings.max_grad_norm.map_or(1.0, |limit| (limit / (grad_norm + 1e-6)).min(1.0));
         self.updates += 1;
         let [beta1, beta2] = settings.betas;
-        let corrected = |beta: f64| 1.0 - beta.powf(self.updates as f64);
+        let corrected = |beta: f64| 1.0 - libm::pow(beta, self.updates as f64);
         let decay: Vec<bool> = parameters.specs().iter().map(|spec| spec.decay).collect();
         for (id, gradient) in gradients.iter().enumerate() {
             let update = Update {

@@ -92,7 +92,7 @@ impl OptimizerSettings {
             Schedule::Cosine => {
                 let span = (self.total_updates - self.warmup_updates) as f64;
                 let gone = ((update - self.warmup_updates) as f64 / span).min(1.0);
-                let cosine = 0.5 * (1.0 + (std::f64::consts::PI * gone).cos());
+                let cosine = 0.5 * (1.0 + libm::cos(std::f64::consts::PI * gone));
                 self.learning_rate * (self.final_fraction + (1.0 - self.final_fraction) * cosine)
             }
         }

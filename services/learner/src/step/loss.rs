@@ -80,7 +80,7 @@ impl PolicyLoss<'_> {
             None => KlStats::default(),
         };
         let entropy_sum: f64 = entropy.iter().map(|&h| f64::from(h)).sum();
-        let ratio = |(new, old): (&f32, &f32)| (f64::from(*new) - f64::from(*old)).exp();
+        let ratio = |(new, old): (&f32, &f32)| libm::exp(f64::from(*new) - f64::from(*old));
         let gap = |(new, old): (&f32, &f32)| (f64::from(*new) - f64::from(*old)).abs();
         Ok(ResponseStats {
             policy,

@@ -81,12 +81,13 @@ mod tests {
             eos_token_ids: Vec::new(),
         };
         let parameters = Parameters::random(&config, 0, 0.1, &Device::Cpu).unwrap();
+        let cpu = Cpu::new().unwrap();
         for missing in 0..parameters.specs().len() {
-            let mut set = GradientSet::zeros(&Cpu, &parameters).unwrap();
+            let mut set = GradientSet::zeros(&cpu, &parameters).unwrap();
             for id in (0..parameters.specs().len()).filter(|&id| id != missing) {
                 set.reach(id)[0] += 1.0;
             }
-            let error = set.into_tensors(&Cpu, &parameters).unwrap_err();
+            let error = set.into_tensors(&cpu, &parameters).unwrap_err();
             let name = &parameters.specs()[missing].name;
             assert!(matches!(error, ModelError::NoGradient(ref found) if found == name), "{name}: {error}");
         }

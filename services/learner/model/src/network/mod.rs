@@ -78,7 +78,7 @@ pub fn network(
 ) -> Result<Box<dyn Train>> {
     let device = parameters.get(0).device().clone();
     match (&device, compute) {
-        (Device::Cpu, DType::F32) => Ok(Box::new(Network::new(config, parameters, Cpu, options)?)),
+        (Device::Cpu, DType::F32) => Ok(Box::new(Network::new(config, parameters, Cpu::new()?, options)?)),
         _ => {
             let kernels = Portable::new(device, compute)?;
             // One stream feeds a GPU; more threads would only interleave on it.

@@ -73,7 +73,7 @@ pub fn parameters(config: &Config, seed: u64) -> Parameters {
 }
 
 pub fn cpu(config: &Config, parameters: &Parameters, options: NetworkOptions) -> Network<Cpu> {
-    Network::new(config.clone(), parameters.deep_copy().unwrap(), Cpu, options).unwrap()
+    Network::new(config.clone(), parameters.deep_copy().unwrap(), Cpu::new().unwrap(), options).unwrap()
 }
 
 pub fn portable(config: &Config, parameters: &Parameters, options: NetworkOptions) -> Network<Portable> {

@@ -153,7 +153,7 @@ fn softmax(scores: &mut [f32], keys: usize, offset: usize, log_sum: &mut [f32], 
             *x *= inverse;
         }
         unseen.fill(0.0);
-        log_sum[i * heads] = largest + sum.ln();
+        log_sum[i * heads] = largest + libm::logf(sum);
     }
 }
 

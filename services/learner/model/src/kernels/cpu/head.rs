@@ -79,7 +79,7 @@ fn score(logits: &[f32], vocabulary: usize, targets: &[u32], logp: &mut [f32], e
         let largest = max(row);
         let sum = lane_sum(vocabulary, |j| exp(row[j] - largest));
         let weighted = lane_sum(vocabulary, |j| exp(row[j] - largest) * (row[j] - largest));
-        let log_sum = sum.ln();
+        let log_sum = libm::logf(sum);
         logp[i] = row[targets[i] as usize] - largest - log_sum;
         entropy[i] = log_sum - weighted / sum;
     }
@@ -110,7 +110,7 @@ fn gradients(logits: &mut [f32], vocabulary: usize, rows: RowGradients<'_>) {
                 *x *= factor;
             }
         } else {
-            let log_sum = largest + lane_sum(vocabulary, |j| exp(row[j] - largest)).ln();
+            let log_sum = largest + libm::logf(lane_sum(vocabulary, |j| exp(row[j] - largest)));
             for x in row.iter_mut() {
                 let log_p = *x - log_sum;
                 *x = -exp(log_p) * (a + b * (log_p + rows.entropy[i]));

@@ -1,9 +1,24 @@
-//! Matrix products by the `gemm` crate (candle's own), on one thread, over views that are checked here.
+//! Matrix products on one thread, over views that are checked here, with the same bits on every CPU.
+//!
+//! Each element is one chain of fused multiply-adds in the order of the inner dimension, begun anew every
+//! [`INNER`] terms:
+//!
+//! ```text
+//! s = 0;  s = fma(a[i, p], b[p, j], s) for each p of the block;  c = alpha s, or c = fma(alpha, s, c)
+//! ```
+//!
+//! That is what `gemm`'s tiled kernels compute in every vector width (read in its version 0.19 and held to by the
+//! tests below): width decides how many chains run side by side, never how one of them is summed. The kernels that
+//! it has for thin and small products sum across lanes instead, or fuse in one tail and not in another;
+//! [`in_order`] takes those products.
 
 use gemm::{Parallelism, gemm};
 
-/// `gemm` cuts the inner dimension where it no longer fits a cache, at places that depend on all three sizes. Cut
-/// here at fixed places instead, so that a result's bits depend on its own row and column alone.
+use super::in_order::in_order;
+
+/// `gemm` cuts the inner dimension where it no longer fits a cache, at places that depend on all three sizes and
+/// on the CPU, but never below this. Cut here at fixed places instead, so that a result's bits depend on its own
+/// row and column alone.
 const INNER: usize = 512;
 
 /// A matrix to read: element (i, j) lies at i * row_stride + j * column_stride.
@@ -20,6 +35,16 @@ impl<'a> View<'a> {
     /// A row-major matrix whose rows are `row_stride` apart.
     pub(super) fn rows_of(data: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
         Self { data, rows, columns, row_stride, column_stride: 1 }
+    }
+
+    /// Columns of all rows.
+    fn columns(self, first: usize, columns: usize) -> Self {
+        Self { data: &self.data[first * self.column_stride..], columns, ..self }
+    }
+
+    /// Rows of all columns.
+    fn rows(self, first: usize, rows: usize) -> Self {
+        Self { data: &self.data[first * self.row_stride..], rows, ..self }
     }
 
     /// Its transpose.
@@ -60,36 +85,152 @@ pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, a
     assert!(m == 0 || n == 0 || (m - 1) * c_stride + n <= c.len(), "destination of a product");
     assert!(n <= c_stride || m <= 1, "rows of a destination overlap");
     assert!(a.end() <= a.data.len() && b.end() <= b.data.len(), "operands of a product");
-    let mut done = 0;
-    while done < inner || (done == 0 && into == Into::Set) {
-        let step = INNER.min(inner - done);
-        let add = into == Into::Add || done > 0;
-        // SAFETY: every element that gemm reads or writes lies within the slices, by the assertions above; `c` is
-        // borrowed exclusively, so it overlaps neither operand.
-        #[expect(unsafe_code, reason = "gemm takes raw pointers")]
-        unsafe {
-            gemm(
-                m,
-                n,
-                step,
-                c.as_mut_ptr(),
-                1,
-                c_stride as isize,
-                add,
-                a.data.as_ptr().wrapping_add(done * a.column_stride),
-                a.column_stride as isize,
-                a.row_stride as isize,
-                b.data.as_ptr().wrapping_add(done * b.row_stride),
-                b.column_stride as isize,
-                b.row_stride as isize,
-                1.0,
-                alpha,
-                false,
-                false,
-                false,
-                Parallelism::None,
+    if m == 0 || n == 0 {
+        return;
+    }
+    if inner == 0 && into == Into::Set {
+        (0..m).for_each(|i| c[i * c_stride..][..n].fill(0.0));
+    }
+    for first in (0..inner).step_by(INNER) {
+        let step = INNER.min(inner - first);
+        let (a, b) = (a.columns(first, step), b.rows(first, step));
+        let into = if first > 0 { Into::Add } else { into };
+        if leaves_the_order(a, b) {
+            in_order(c, c_stride, a, b, alpha, into);
+        } else {
+            tiled(c, c_stride, a, b, alpha, into);
+        }
+    }
+}
+
+/// Whether `gemm` 0.19 computes a product with something else than its tiled kernels: `gevv` for up to two terms,
+/// `gemv` for a single row or column, and dot products across lanes for small results of contiguous operands.
+fn leaves_the_order(a: View<'_>, b: View<'_>) -> bool {
+    let contiguous = a.column_stride == 1 && b.row_stride == 1;
+    a.columns <= 2 || a.rows <= 1 || b.columns <= 1 || (contiguous && a.rows * b.columns <= 256)
+}
+
+/// The product by `gemm`'s tiled kernels.
+fn tiled(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, into: Into) {
+    // SAFETY: every element that gemm reads or writes lies within the slices, by the assertions of `matmul`; `c` is
+    // borrowed exclusively, so it overlaps neither operand.
+    #[expect(unsafe_code, reason = "gemm takes raw pointers")]
+    unsafe {
+        gemm(
+            a.rows,
+            b.columns,
+            a.columns,
+            c.as_mut_ptr(),
+            1,
+            c_stride as isize,
+            into == Into::Add,
+            a.data.as_ptr(),
+            a.column_stride as isize,
+            a.row_stride as isize,
+            b.data.as_ptr(),
+            b.column_stride as isize,
+            b.row_stride as isize,
+            1.0,
+            alpha,
+            false,
+            false,
+            false,
+            Parallelism::None,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The chain of the module's documentation, an element at a time.
+    fn reference(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, into: Into) {
+        for i in 0..a.rows {
+            for j in 0..b.columns {
+                let c = &mut c[i * c_stride + j];
+                if into == Into::Set {
+                    *c = 0.0;
+                }
+                for first in (0..a.columns).step_by(INNER) {
+                    let mut sum = 0f32;
+                    for p in first..a.columns.min(first + INNER) {
+                        let x = a.data[i * a.row_stride + p * a.column_stride];
+                        sum = x.mul_add(b.data[p * b.row_stride + j * b.column_stride], sum);
+                    }
+                    *c = if into == Into::Set && first == 0 { alpha * sum } else { alpha.mul_add(sum, *c) };
+                }
+            }
+        }
+    }
+
+    /// Numbers of many sizes and both signs, so that every change of order shows in the last bits.
+    fn values(count: usize, seed: u64) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let exponent = (state >> 40) as i32 % 12 - 6;
+            ((state >> 11) as f64 / (1u64 << 53) as f64 - 0.5) as f32 * (exponent as f32).exp2()
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    fn check(sizes: [usize; 3], transposed: [bool; 2], alpha: f32, into: Into, seed: u64) {
+        let [m, n, inner] = sizes;
+        let view = |data, rows, columns, transposed: bool| match transposed {
+            false => View::rows_of(data, rows, columns, columns),
+            true => View::rows_of(data, columns, rows, rows).t(),
+        };
+        let (a, b) = (values(m * inner, seed), values(inner * n, seed + 1));
+        let (a, b) = (view(&a, m, inner, transposed[0]), view(&b, inner, n, transposed[1]));
+        let stride = n + seed as usize % 3;
+        let mut found = values(m * stride, seed + 2);
+        let mut expected = found.clone();
+        matmul(&mut found, stride, a, b, alpha, into);
+        reference(&mut expected, stride, a, b, alpha, into);
+        for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(
+                found.to_bits(),
+                expected.to_bits(),
+                "element {at} of {m} x {n} over {inner}: {found} is not {expected}"
             );
         }
-        done += step.max(1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn a_product_is_one_chain_of_fused_additions_whatever_its_shape(
+            m in 1usize..90, n in 1usize..90, inner in 0usize..70, transposed: [bool; 2], add: bool,
+            alpha in prop::sample::select(vec![1.0f32, 0.125, 0.176_776_7]), seed in 0u64..1000,
+        ) {
+            let into = if add { Into::Add } else { Into::Set };
+            check([m, n, inner], transposed, alpha, into, seed);
+        }
+    }
+
+    #[test]
+    fn products_that_gemm_has_other_kernels_for_are_the_same_chain() {
+        for sizes in [[1, 70, 65], [70, 1, 65], [1, 1, 513], [16, 16, 300], [3, 5, 40], [40, 33, 2], [17, 90, 1]] {
+            for transposed in [[false, false], [false, true], [true, false], [true, true]] {
+                for into in [Into::Set, Into::Add] {
+                    check(sizes, transposed, 0.3, into, 7);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn long_and_wide_products_are_cut_at_the_same_places() {
+        for sizes in [[5, 300, 1025], [130, 70, 514], [66, 700, 600], [257, 40, 2049], [300, 300, 511]] {
+            for transposed in [[false, false], [false, true], [true, false]] {
+                check(sizes, transposed, 1.0, Into::Add, 3);
+            }
+        }
     }
 }

@@ -4,6 +4,7 @@
 mod attention;
 mod cached_attention;
 mod head;
+mod in_order;
 mod linear;
 mod matmul;
 mod matrix;
@@ -23,8 +24,44 @@ use super::Arrays;
 use crate::error::{ModelError, Result};
 
 /// The fused f32 kernels. They hold no state; activations are recycled through a list of each thread's own.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cpu;
+///
+/// They give the same bits on every processor that they run on: each sum has one order, whatever the width of the
+/// vectors, and the few logarithms and cosines are compiled in instead of taken from the C library.
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu(());
+
+impl Cpu {
+    /// The kernels, where this processor can run them.
+    ///
+    /// # Errors
+    /// [`ModelError::Input`] on an x86-64 processor below the level x86-64-v3 (Intel Haswell of 2013, AMD Excavator of
+    /// 2015): without fused multiply-adds every result would differ in its last bits.
+    pub fn new() -> Result<Self> {
+        match missing_instructions() {
+            missing if missing.is_empty() => Ok(Self(())),
+            missing => {
+                let found = format!("an x86-64 without {}", missing.join(", "));
+                Err(ModelError::input("processor", found, "x86-64-v3 or later (AVX2, BMI, FMA, LZCNT)"))
+            }
+        }
+    }
+}
+
+/// What the processor lacks of x86-64-v3, by the names that `/proc/cpuinfo` has for it; nothing on other architectures.
+fn missing_instructions() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    let found = [
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("bmi1", is_x86_feature_detected!("bmi1")),
+        ("bmi2", is_x86_feature_detected!("bmi2")),
+        ("fma", is_x86_feature_detected!("fma")),
+        ("lzcnt", is_x86_feature_detected!("lzcnt")),
+        ("popcnt", is_x86_feature_detected!("popcnt")),
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    let found: [(&str, bool); 0] = [];
+    found.into_iter().filter(|(_, there)| !there).map(|(name, _)| name).collect()
+}
 
 impl Arrays for Cpu {
     type Matrix = Matrix;
