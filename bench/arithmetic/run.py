@@ -44,15 +44,16 @@ def build():
     return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel")
 
 
-def cpu_ticks(pid):
-    """CPU ticks of a process: those of threads that carry the services, and all. Threads that have ended are in neither."""
-    carry = total = 0
+def cpu_ticks(pid, seen):
+    """Updates `seen`, CPU ticks by (thread, whether it carries the services). A thread that has ended keeps its last value: without it
+    the sums would fall when one ends, and a difference of two of them could be below zero."""
     for task in Path(f"/proc/{pid}/task").iterdir():
-        name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
-        ticks = sum(int(field) for field in rest.split()[11:13])
-        total += ticks
-        carry += ticks if name.startswith("tokio") or task.name == str(pid) else 0
-    return carry, total
+        try:
+            name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        carries = name.startswith("tokio") or task.name == str(pid)
+        seen[task.name, carries] = sum(int(field) for field in rest.split()[11:13])
 
 
 def ours(binary, folder):
@@ -61,12 +62,12 @@ def ours(binary, folder):
                 "evaluation.problems=0"]
     command = [binary, "train", "--out", out, "--steps", str(STEPS), *(word for s in settings for word in ("--set", s))]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    metrics, begin, end, peak = out / "metrics.jsonl", None, None, 0
+    metrics, begin, ticks, peak = out / "metrics.jsonl", None, {}, 0
     while process.poll() is None:
         try:
-            end = cpu_ticks(process.pid)
+            cpu_ticks(process.pid, ticks)
             if begin is None and metrics.exists() and metrics.stat().st_size:
-                begin = end
+                begin = dict(ticks)
             status = Path(f"/proc/{process.pid}/status").read_text()
             peak = max(peak, int(status.partition("VmHWM:")[2].split()[0]))
         except (FileNotFoundError, ProcessLookupError, IndexError):
@@ -78,7 +79,8 @@ def ours(binary, folder):
     steps, warm = read("metrics.jsonl"), read("warm_start.jsonl")
     seconds = [step["timing_s/step"] for step in steps]
     tokens = sum(step["response_length/mean"] * step["rollout/samples"] for step in steps)
-    carry, total = (after - before for after, before in zip(end, begin))
+    spent = {thread: count - begin.get(thread, 0) for thread, count in ticks.items()}
+    carry, total = sum(count for (_, carries), count in spent.items() if carries), sum(spent.values())
     return {"warm start": statistics.mean(line["timing_s/step"] for line in warm), "step": statistics.mean(seconds),
             "step, each token": sum(seconds) / tokens, "overhead": carry / total, "memory": peak / 1024}
 

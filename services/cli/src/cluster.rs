@@ -28,6 +28,8 @@ impl Cluster {
             model: model.to_owned(),
             checkpoints: directory.checkpoints(),
             weights: directory.weights(),
+            keep_checkpoints: recipe.checkpoint.keep,
+            keep_weights: recipe.checkpoint.keep_weights,
             training: recipe.learner.clone(),
             ..ServiceSettings::default()
         };

@@ -74,7 +74,7 @@ async fn engine(config: EngineConfig) -> Result<ExitCode> {
 
 async fn orchestrator(options: &ServeOptions) -> Result<ExitCode> {
     let config: OrchestratorConfig = load(options)?;
-    let inspect: evenkeel_orchestrator::Inspect = Arc::new(|open| recipe::inspect(open).map(Some));
+    let inspect: evenkeel_orchestrator::Inspect = Arc::new(recipe::inspect_open);
     let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(config, Some(inspect)).await?;
     let server = with_metrics(server, options).await?;
     service.begin()?;

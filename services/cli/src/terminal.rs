@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use evenkeel_orchestrator::{Event, Line, Outcome, Progress, StopMode, Summary};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
 /// How often bars are drawn anew while nothing happens.
@@ -21,6 +21,8 @@ pub(crate) fn complain(error: &anyhow::Error) {
 pub(crate) struct Screen {
     json: bool,
     progress: watch::Receiver<Progress>,
+    /// Both bars, drawn together: text goes above them and leaves no copy of either behind.
+    bars: MultiProgress,
     warm_start: ProgressBar,
     steps: ProgressBar,
     /// Whether stderr is a terminal; otherwise a line is printed now and then.
@@ -30,8 +32,10 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new(json: bool, progress: watch::Receiver<Progress>) -> Self {
         let live = std::io::stderr().is_terminal();
-        let (warm_start, steps) = (bar("warm start", live), bar("training", live));
-        Self { json, progress, warm_start, steps, live }
+        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bars = MultiProgress::with_draw_target(target);
+        let (warm_start, steps) = (bars.add(bar("warm start")), bars.add(bar("training")));
+        Self { json, progress, bars, warm_start, steps, live }
     }
 
     /// Waits for the next moment to draw.
@@ -64,6 +68,7 @@ impl Screen {
                 self.say(&format!("{service} is back after {} s", waited_ms / 1000))
             }
             Event::Rewound { step, message } => self.say(&format!("back to step {step}: {message}")),
+            Event::Note { message } => self.say(&format!("note: {message}")),
             Event::Warning { message } => self.say(&format!("warning: {message}")),
             Event::Finished { .. } | Event::Failed { .. } => self.clear(),
         }
@@ -104,7 +109,7 @@ impl Screen {
 
     fn say(&self, text: &str) {
         if self.live {
-            self.steps.suspend(|| eprintln!("{text}"));
+            self.bars.suspend(|| eprintln!("{text}"));
         } else if !self.json {
             eprintln!("{text}");
         }
@@ -163,9 +168,15 @@ fn rounded(value: f64, digits: usize) -> String {
     }
 }
 
-fn bar(name: &str, live: bool) -> ProgressBar {
-    let template = format!("{name:<10} {{bar:28}} {{pos:>4}}/{{len:<4}} {{msg}}  {{eta}} left  {{prefix:.dim}}");
+fn bar(name: &str) -> ProgressBar {
+    let template = format!("{name:<10} {{bar:28}} {{pos:>4}}/{{len:<4}} {{msg}}  {{left}}  {{prefix:.dim}}");
     let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    ProgressBar::with_draw_target(Some(0), target).with_style(style.progress_chars("━╸─"))
+    // Nothing is known of the time that is left before the first step is done.
+    let left = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+        if state.pos() > 0 && !state.is_finished() {
+            let _ = write!(out, "{:#} left", HumanDuration(state.eta()));
+        }
+    };
+    let style = style.with_key("left", left).progress_chars("━╸─");
+    ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden()).with_style(style)
 }

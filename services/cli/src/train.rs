@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_orchestrator::{Outcome, Run, RunDirectory, RunHandle, RunOptions, StopMode, prepare_model};
+use evenkeel_orchestrator::{Inspection, Outcome, Run, RunDirectory, RunHandle, RunOptions, StopMode, prepare_model};
 
 use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
@@ -56,7 +56,8 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
 async fn start(recipe: &Recipe, directory: &RunDirectory) -> Result<(Cluster, RunHandle)> {
     let model = prepare_model(recipe, directory.path())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
-    let options = RunOptions { learner_settings_hash: Some(recipe.learner.hash()), model: Some(model) };
+    let Inspection { learner_settings_hash, notes, .. } = recipe::inspect(recipe)?;
+    let options = RunOptions { learner_settings_hash, notes, model: Some(model) };
     let run = Run::start(recipe.to_open()?, directory.clone(), cluster.endpoints.clone(), options)?;
     Ok((cluster, run))
 }
@@ -67,7 +68,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, RunDirectory)> {
     match &options.resume {
         Some(path) => {
             let recipe = recipe::finish(RunDirectory::settings_of(path)?, &set)?.settings;
-            let directory = RunDirectory::resume(path, &recipe.to_open()?)?;
+            let directory = RunDirectory::resume(path, &recipe.to_open()?, &recipe::inspect(&recipe)?.identity)?;
             Ok((recipe, directory))
         }
         None => {
@@ -77,7 +78,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, RunDirectory)> {
                 Some(path) => path.clone(),
                 None => free_directory(name, recipe.run.seed)?,
             };
-            let directory = RunDirectory::create(&path, &recipe.to_open()?)?;
+            let directory = RunDirectory::create(&path, &recipe.to_open()?, &recipe::inspect(&recipe)?.identity)?;
             Ok((recipe, directory))
         }
     }

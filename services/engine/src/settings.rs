@@ -96,6 +96,11 @@ impl EngineConfig {
         Self { model: folder.into(), ..Self::default() }
     }
 
+    /// The settings that decide what a run with seeds of its own samples; all others as by default.
+    pub fn rules(&self) -> Self {
+        Self { max_model_len: self.max_model_len, logprobs_mode: self.logprobs_mode, ..Self::default() }
+    }
+
     /// The name that clients ask for.
     pub fn model_name(&self) -> String {
         self.served_model_name.clone().unwrap_or_else(|| self.model.display().to_string())

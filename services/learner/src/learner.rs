@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use candle_core::{Device, Tensor};
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{Config, NetworkOptions, Packed, Parameters, Scores, Train, network};
 use rand::SeedableRng;
@@ -22,6 +23,13 @@ pub(crate) enum Phase {
     Supervised,
     /// Policy steps.
     Policy,
+}
+
+/// Weights and optimizer as they were before a step.
+pub(crate) struct Snapshot {
+    weights: Vec<Tensor>,
+    moments: Moments,
+    phase: Phase,
 }
 
 /// A model in training.
@@ -83,6 +91,7 @@ impl Learner {
         tracing::info!(
             parameters = network.parameters().count(),
             threads = options.threads,
+            instructions = evenkeel_model::kernels::cpu::instructions(),
             formula = settings.objective.formula(),
             "learner ready"
         );
@@ -107,6 +116,11 @@ impl Learner {
     /// Steps done, which is the version of the weights.
     pub fn version(&self) -> u64 {
         self.steps
+    }
+
+    /// Sets the seed of everything random from the next step on: see [`LearnerSettings::seed`].
+    pub fn set_seed(&mut self, seed: u64) {
+        self.settings.seed = seed;
     }
 
     /// Begins a policy step.
@@ -168,11 +182,6 @@ impl Learner {
         self.settings.compute.resolved_micro_batch_tokens()
     }
 
-    /// Tokens that keep every thread busy for a while: fewer are left to wait for the next group.
-    pub(crate) fn tokens_worth_a_pass(&self) -> usize {
-        4 * self.micro_batch_tokens() * self.settings.compute.resolved_threads()
-    }
-
     pub(crate) fn pack(&self, responses: &[Planned]) -> Result<(Vec<Vec<usize>>, Vec<Packed>)> {
         pack_all(self.config(), &sequences_of(responses), self.micro_batch_tokens())
     }
@@ -212,8 +221,37 @@ impl Learner {
         Ok(out)
     }
 
+    /// What [`restore`](Self::restore) brings back, copied to the host's memory: 12 bytes for each parameter.
+    pub(crate) fn snapshot(&self) -> Result<Snapshot> {
+        let copy = |tensors: &[Tensor]| {
+            tensors.iter().map(|tensor| tensor.to_device(&Device::Cpu)?.copy()).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Snapshot {
+            weights: copy(self.parameters().values())?,
+            moments: Moments {
+                first: copy(&self.moments.first)?,
+                second: copy(&self.moments.second)?,
+                updates: self.moments.updates,
+            },
+            phase: self.phase,
+        })
+    }
+
+    /// Makes weights, moments and phase what they were.
+    pub(crate) fn restore(&mut self, snapshot: Snapshot) -> Result<()> {
+        let device = self.parameters().get(0).device().clone();
+        let on_device =
+            |tensors: Vec<Tensor>| tensors.iter().map(|tensor| tensor.to_device(&device)).collect::<Result<_, _>>();
+        let Snapshot { weights, moments, phase } = snapshot;
+        self.replace(weights)?;
+        self.moments =
+            Moments { first: on_device(moments.first)?, second: on_device(moments.second)?, updates: moments.updates };
+        self.phase = phase;
+        Ok(())
+    }
+
     /// Replaces the weights, as a checkpoint does.
-    pub(crate) fn replace(&mut self, values: Vec<candle_core::Tensor>) -> Result<()> {
+    pub(crate) fn replace(&mut self, values: Vec<Tensor>) -> Result<()> {
         let device = self.parameters().get(0).device().clone();
         let parameters = Parameters::new(self.network.config(), values, &device)?;
         *self.network.parameters_mut() = parameters;

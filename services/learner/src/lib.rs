@@ -22,5 +22,5 @@ pub use error::{LearnerError, Result};
 pub use group::{Group, Response};
 pub use learner::Learner;
 pub use publish::{MARKER, PublishOptions, Published, verify_published};
-pub use settings::{Compute, ComputeType, LearnerSettings, OldLogp, OptimizerSettings, Schedule};
+pub use settings::{BatchShape, Compute, ComputeType, LearnerSettings, OldLogp, OptimizerSettings, Schedule};
 pub use step::{Example, PolicyStep, StepReport, SupervisedReport, UpdateStats};

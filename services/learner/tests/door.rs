@@ -29,12 +29,17 @@ fn training() -> LearnerSettings {
 }
 
 async fn served() -> Served {
-    let folder = tempfile::tempdir().unwrap();
-    let model = learner(training()).publish(folder.path(), PublishOptions::default()).unwrap().path;
-    started(folder, &model).await
+    served_with(training()).await
 }
 
-async fn started(folder: tempfile::TempDir, model: &Path) -> Served {
+async fn served_with(training: LearnerSettings) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let model = learner(training.clone()).publish(folder.path(), PublishOptions::default()).unwrap().path;
+    started(folder, &model, training).await
+}
+
+async fn started(folder: tempfile::TempDir, model: &Path, training: LearnerSettings) -> Served {
+    let hash = training.hash();
     let settings = ServiceSettings {
         server: ServerConfig::on("127.0.0.1:0"),
         model: model.to_owned(),
@@ -42,13 +47,13 @@ async fn started(folder: tempfile::TempDir, model: &Path) -> Served {
         weights: folder.path().join("weights"),
         keep_checkpoints: 2,
         keep_weights: 2,
-        training: training(),
+        training,
         ..ServiceSettings::default()
     };
     let server = serve(settings).await.unwrap().spawn();
     let channel = Channel::from_shared(server.endpoint().to_owned()).unwrap().connect().await.unwrap();
     let client = LearnerClient::new(channel);
-    Served { _server: server, client, hash: training().hash(), folder }
+    Served { _server: server, client, hash, folder }
 }
 
 impl Served {
@@ -63,6 +68,7 @@ impl Served {
             settings_hash: self.hash.clone(),
             kind: kind.into(),
             traceparent: String::new(),
+            seed: 0,
         }
     }
 
@@ -123,7 +129,8 @@ async fn a_step_through_the_door_is_the_library_s_to_the_bit() {
     let mut served = served().await;
     let found = served.step(0, 0).await.unwrap();
     served.step(1, 1).await.unwrap();
-    let save = SaveCheckpointRequest { run_id: "run".into(), step: 2, version: Some(2), client_state: vec![7] };
+    let save =
+        SaveCheckpointRequest { run_id: "run".into(), step: 2, version: Some(2), client_state: vec![7], keep: None };
     let saved = served.client.save_checkpoint(save).await.unwrap().into_inner().checkpoint.unwrap();
 
     let mut library = learner(training());
@@ -208,7 +215,8 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
     for step in 0..4 {
         served.step(step, step).await.unwrap();
         let client_state = format!("after {step}").into_bytes();
-        let save = SaveCheckpointRequest { run_id: "run".into(), step: step + 1, version: None, client_state };
+        let save =
+            SaveCheckpointRequest { run_id: "run".into(), step: step + 1, version: None, client_state, keep: None };
         served.client.save_checkpoint(save).await.unwrap();
     }
     let kept = std::fs::read_dir(served.folder.path().join("checkpoints")).unwrap().count();
@@ -230,7 +238,7 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
 async fn publishing_is_idempotent_by_version_and_bounded_in_number() {
     let mut served = served().await;
     for step in 0..3 {
-        let publish = PublishRequest { run_id: "run".into(), version: Some(step) };
+        let publish = PublishRequest { run_id: "run".into(), version: Some(step), keep: None };
         let first = served.client.publish(publish.clone()).await.unwrap().into_inner();
         let again = served.client.publish(publish).await.unwrap().into_inner();
         assert_eq!((first.already_published, again.already_published), (false, true));
@@ -240,14 +248,51 @@ async fn publishing_is_idempotent_by_version_and_bounded_in_number() {
     }
     let kept = std::fs::read_dir(served.folder.path().join("weights")).unwrap().count();
     assert_eq!(kept, 2);
-    let stale = PublishRequest { run_id: "run".into(), version: Some(1) };
+    let stale = PublishRequest { run_id: "run".into(), version: Some(1), keep: None };
     assert_eq!(served.client.publish(stale).await.unwrap_err().code(), Code::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn a_caller_says_how_much_is_kept_and_0_keeps_all() {
+    let mut served = served().await;
+    for step in 0..5 {
+        let publish = PublishRequest { run_id: "run".into(), version: Some(step), keep: Some(0) };
+        served.client.publish(publish).await.unwrap();
+        let save =
+            SaveCheckpointRequest { run_id: "run".into(), step, keep: Some(0), ..SaveCheckpointRequest::default() };
+        served.client.save_checkpoint(save).await.unwrap();
+        served.step(step, step).await.unwrap();
+    }
+    let kept = |part: &str| std::fs::read_dir(served.folder.path().join(part)).unwrap().count();
+    assert_eq!((kept("weights"), kept("checkpoints")), (5, 5), "the service's own settings keep 2");
+    let one = PublishRequest { run_id: "run".into(), version: None, keep: Some(1) };
+    let refused = served.client.publish(one).await.unwrap_err();
+    assert!(refused.message().contains("keep is 1") && refused.message().contains("2 or more"), "{refused}");
+}
+
+#[tokio::test]
+async fn the_order_of_groups_follows_the_seed_of_the_run() {
+    let digest = async |seed: u64| {
+        let shuffled = LearnerSettings { shuffle: true, mini_batch_groups: 1, ..training() };
+        let mut served = served_with(shuffled).await;
+        let header = TrainHeader { seed, ..served.header(TrainKind::Grpo, 0, 0, 4) };
+        served.train(header, (0..4).map(|index| message(u64::from(index), index)).collect()).await.unwrap();
+        let publish = PublishRequest { run_id: "run".into(), ..PublishRequest::default() };
+        served.client.publish(publish).await.unwrap().into_inner().weights.unwrap().digest
+    };
+    let first = digest(1).await;
+    assert_eq!(digest(1).await, first);
+    let mut others = Vec::new();
+    for seed in 2..6 {
+        others.push(digest(seed).await);
+    }
+    assert!(others.iter().any(|other| *other != first), "four seeds in a row give the same order of four groups");
 }
 
 #[tokio::test]
 async fn weights_published_after_a_return_to_an_older_checkpoint_stay_and_later_ones_go_first() {
     let mut served = served().await;
-    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version) };
+    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version), keep: None };
     let save = SaveCheckpointRequest { run_id: "run".into(), ..SaveCheckpointRequest::default() };
     served.client.save_checkpoint(save).await.unwrap();
     for step in 0..3 {

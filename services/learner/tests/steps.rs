@@ -4,9 +4,9 @@
 mod support;
 
 use candle_core::Device;
-use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, StepReport};
+use evenkeel_learner::{BatchShape, Group, Learner, LearnerSettings, OldLogp, StepReport};
 use evenkeel_model::Parameters;
-use evenkeel_objective::{Aggregation, Correction, Policy};
+use evenkeel_objective::{Advantage, Aggregation, Correction, Policy};
 use support::{bits, config, groups, host, learner, settings, update_difference, weights, without_signal};
 
 fn trained(settings: LearnerSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
@@ -161,6 +161,41 @@ fn one_mini_batch_of_everything_is_the_single_update() {
     let mut cut = linear();
     cut.mini_batch_groups = 4;
     assert_same_update(&trained(cut, groups(10, 4)).1, &trained(linear(), groups(10, 4)).1);
+}
+
+#[test]
+fn a_correction_whose_factor_would_always_be_1_is_refused() {
+    let mut settings = settings();
+    settings.objective.correction = Correction::TokenTruncate;
+    settings.validate().unwrap();
+    settings.old_logp = OldLogp::Behaviour;
+    let error = settings.validate().unwrap_err().to_string();
+    assert!(error.starts_with("objective.correction is token-truncate") && error.contains("old_logp"), "{error}");
+}
+
+#[test]
+fn a_clip_that_can_never_act_is_noted() {
+    let noted = |change: fn(&mut LearnerSettings)| {
+        let mut settings = settings();
+        change(&mut settings);
+        settings.notes().iter().any(|note| note.contains("the clip of policy = ppo never acts"))
+    };
+    assert!(noted(|_| {}));
+    assert!(!noted(|settings| settings.mini_batch_groups = 2));
+    assert!(!noted(|settings| settings.epochs = 2));
+    assert!(!noted(|settings| settings.old_logp = OldLogp::Behaviour));
+}
+
+#[test]
+fn a_group_size_or_reward_that_a_step_would_refuse_is_refused_before_any_step() {
+    let batch = BatchShape { group_size: 1, largest_reward: 1.0 };
+    let error = settings().validate_batch(batch).unwrap_err().to_string();
+    assert!(error.contains("group_size") && error.contains("at least 2 with advantage = grpo"), "{error}");
+    let mut lone = settings();
+    lone.objective.advantage = Advantage::Rloo;
+    lone.validate_batch(batch).unwrap();
+    let error = lone.validate_batch(BatchShape { largest_reward: 1e300, ..batch }).unwrap_err().to_string();
+    assert!(error.contains("largest_reward"), "{error}");
 }
 
 #[test]

@@ -105,6 +105,23 @@ pub enum RunError {
         /// Why the last one failed.
         last: String,
     },
+    /// Too many samples took too long. The long ones are late, so that going on without them would favour short answers.
+    #[error(
+        "{what}: {late} of {samples} samples took too long, allowed: services.max_late_share = {allowed} of them, since late samples are \
+         the long ones (more engines, a larger services.rollout_deadline_ms or a smaller sampling.max_tokens help); last: {last}"
+    )]
+    Late {
+        /// The step or evaluation.
+        what: String,
+        /// Samples that took too long, or whose verdicts did.
+        late: usize,
+        /// All of them.
+        samples: usize,
+        /// `services.max_late_share`.
+        allowed: f64,
+        /// Why the last one failed.
+        last: String,
+    },
     /// The learner went back again and again without getting on.
     #[error("the learner lost the run {times} times at step {step}: {message}")]
     NoProgress {

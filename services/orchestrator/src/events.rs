@@ -72,6 +72,11 @@ pub enum Event {
         /// Why.
         message: String,
     },
+    /// Something that a person should know of the settings.
+    Note {
+        /// One sentence.
+        message: String,
+    },
     /// Something that does not stop the run.
     Warning {
         /// For people.

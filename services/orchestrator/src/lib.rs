@@ -28,12 +28,12 @@ mod text;
 
 pub use clients::Endpoints;
 pub use data::{Dataset, Problem};
-pub use directory::{METRICS_FILE, RunDirectory, retain};
+pub use directory::{METRICS_FILE, RunDirectory};
 pub use error::RunError;
 pub use events::{Event, Outcome, Progress, Subscription};
 pub use metrics::{Line, may_differ};
 pub use model::{FreshModel, character_tokenizer, prepare_model, write_fresh_model};
-pub use recipe::{BUILT_IN_RECIPES, Open, Recipe, built_in_recipe, load_recipe};
+pub use recipe::{BUILT_IN_RECIPES, Inspection, Open, Recipe, built_in_recipe, load_recipe};
 pub use report::render as render_report;
 pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{Inspect, OrchestratorConfig, OrchestratorService, StartConfig, serve};

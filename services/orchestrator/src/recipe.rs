@@ -80,7 +80,8 @@ where
 
 impl Recipe {
     /// Digest of everything that decides what the run computes: what may change when it is resumed (`run.name`, `run.steps`,
-    /// `evaluation`, `checkpoint`, `services`, and where the other services listen) is left out.
+    /// `evaluation` but `problems`, `checkpoint`, `services`) is left out. The sections of other services are taken as they are: whoever
+    /// knows their types leaves out what decides no result, such as addresses and time-outs, before asking ([`Inspection::identity`]).
     pub fn identity(&self) -> String {
         let mut same = self.clone();
         same.run.name = String::new();
@@ -88,11 +89,28 @@ impl Recipe {
         same.evaluation = EvaluationSettings { problems: self.evaluation.problems, ..EvaluationSettings::default() };
         same.checkpoint = CheckpointSettings::default();
         same.services = ServicesSettings::default();
-        (same.engine, same.generation, same.reward) = (Open::new(), Open::new(), Open::new());
         // JSON of sorted maps: the order in which a file has its keys does not matter.
         let text = serde_json::to_value(&same).map(|value| value.to_string());
         let digest = Sha256::digest(text.expect("settings are texts, numbers and tables with text keys").as_bytes());
         format!("sha256:{digest:x}")
+    }
+}
+
+/// What whoever knows the types of all sections says of a recipe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspection {
+    /// The run's identity: [`Recipe::identity`] of the recipe without what decides no result. A run is resumed with the same one only.
+    pub identity: String,
+    /// Digest of the learner's settings as the recipe has them; a learner with others is refused. Absent: the learner's own is taken.
+    pub learner_settings_hash: Option<String>,
+    /// What a person should know before the run starts: settings that are of no effect, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Inspection {
+    /// Of a recipe whose sections nobody knows the types of: every value in them is part of the identity.
+    pub fn untyped(recipe: &Recipe) -> Self {
+        Self { identity: recipe.identity(), learner_settings_hash: None, notes: Vec::new() }
     }
 }
 

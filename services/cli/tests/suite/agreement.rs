@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use evenkeel_learner::{Learner, LearnerSettings};
 use serde_json::Value;
 
 use crate::support::{evenkeel, small, succeed, train};
@@ -23,17 +24,30 @@ fn agrees(run: &Path) {
         println!("after {step} updates: mean |difference| {gap:e}, factor {:.6}", gap.exp());
         assert!(gap < MEAN && gap.exp() < FACTOR, "after {step} updates: {gap}");
     }
-    // What the updates changed is far above what is allowed to differ, so that stale weights would show.
-    let entropy = |line: &Value| line["actor/entropy"].as_f64().unwrap();
-    let moved = (entropy(&lines[5]) - entropy(&lines[0])).abs();
-    assert!(moved > 10.0 * MEAN, "the policy moved by {moved} only");
+}
+
+/// What the learner computes with other weights than those that sampled must show: scores under the first and under the last published
+/// weights differ by far more than engine and learner may.
+fn stale_weights_would_show(run: &Path) {
+    let [first, last] = ["step-60", "step-66"].map(|name| {
+        let learner = Learner::open(&run.join("weights").join(name), LearnerSettings::default()).unwrap();
+        let sequence: (&[u32], &[u32]) = (&[20, 21, 14, 22, 23, 31, 2], &[45, 46, 47, 48, 3, 18, 19, 20, 1]);
+        learner.score(&[sequence], 1.0).unwrap().remove(0).logp
+    });
+    let moved = first.iter().zip(&last).map(|(a, b)| f64::from((a - b).abs())).sum::<f64>() / first.len() as f64;
+    println!("mean |difference| between the first and the last weights: {moved:e}");
+    assert!(moved > 10.0 * MEAN, "five updates moved log-probabilities by {moved} only");
 }
 
 /// Steps that change the policy a lot.
 fn with_large_steps(mut command: Command) -> Command {
     // The reward by length makes every group one that teaches.
-    let settings =
-        ["learner.optimizer.learning_rate=1e-3", "shaping.overlong_buffer_tokens=70", "evaluation.problems=0"];
+    let settings = [
+        "learner.optimizer.learning_rate=1e-3",
+        "shaping.overlong_buffer_tokens=70",
+        "evaluation.problems=0",
+        "checkpoint.keep_weights=0",
+    ];
     command.args(settings.iter().flat_map(|setting| ["--set", setting]));
     command
 }
@@ -44,6 +58,7 @@ fn the_learner_agrees_with_the_embedded_engine_before_and_after_five_updates() {
     let out = dir.path().join("run");
     succeed(with_large_steps(train(&out)));
     agrees(&out);
+    stale_weights_would_show(&out);
 }
 
 /// ```text
@@ -63,4 +78,5 @@ fn the_learner_agrees_with_a_real_vllm_before_and_after_five_updates() {
     command.args(["--set", &format!("model.path={model}"), "--set", &format!("generation.endpoints=[\"{url}\"]")]);
     succeed(with_large_steps(command));
     agrees(&out);
+    stale_weights_would_show(&out);
 }

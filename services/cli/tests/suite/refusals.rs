@@ -35,6 +35,16 @@ fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
         (&["learner.epochs=0"], &["learner.epochs", "0", "1 or more"]),
         (&["learner.objective.aggregation=avarage"], &["aggregation", "avarage", "balanced"]),
         (&["reward.threads=100000"], &["reward.threads", "100000"]),
+        (&["sampling.group_size=1"], &["sampling.group_size", "at least 2 with advantage = grpo"]),
+        (&["shaping.overlong_penalty=1e30"], &["shaping.overlong_penalty", "finite number up to 1e18"]),
+        (
+            &["learner.old_logp=behaviour", "learner.objective.correction=token-truncate"],
+            &["learner.objective.correction", "token-truncate", "none with old_logp = behaviour"],
+        ),
+        (&["sampling.stop_token_ids=[5,128]"], &["sampling.stop_token_ids", "128", "below vocab_size"]),
+        (&["checkpoint.keep_weights=1"], &["checkpoint.keep_weights", "0 (all), or at least 2"]),
+        (&["learner.seed=7"], &["unknown key `learner.seed`"]),
+        (&["services.max_late_share=2"], &["services.max_late_share", "0 to 1"]),
         (&["sampling.max_tokens=256"], &["model.fresh.context_tokens", "256", "above sampling.max_tokens"]),
     ] {
         let message = refusal(settings);
@@ -80,6 +90,19 @@ fn a_prompt_longer_than_the_context_is_refused_by_its_id() {
     let path = format!("data.path={}", data.display());
     let message = refusal(&["data.task=jsonl", &path, "evaluation.problems=0", "warm_start.steps=0"]);
     assert!(message.contains("endless"), "{message}");
+}
+
+#[test]
+fn a_demonstration_longer_than_the_context_is_refused_by_its_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data.jsonl");
+    let row =
+        |id: &str, text: &str| serde_json::json!({"id": id, "prompt": "1+1=\n", "answer": "2", "demonstration": text});
+    let rows = [row("short", "2"), row("endless", &"2 ".repeat(200))].map(|row| row.to_string());
+    std::fs::write(&data, rows.join("\n")).unwrap();
+    let path = format!("data.path={}", data.display());
+    let message = refusal(&["data.task=jsonl", &path, "evaluation.problems=0"]);
+    assert!(message.contains("demonstration of `endless`"), "{message}");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::support::{Process, count_lines, evenkeel, lines, resume, small, succeed, summary, train, wait_for};
+use crate::support::{
+    Process, count_lines, evenkeel, lines, refused, resume, small, succeed, summary, train, wait_for,
+};
 
 #[test]
 fn a_run_leaves_config_metrics_summary_report_checkpoints_and_weights() {
@@ -21,6 +23,62 @@ fn a_run_leaves_config_metrics_summary_report_checkpoints_and_weights() {
         let folders = walk(&out.join(kind)).into_iter().filter(|name| name.starts_with("step-")).count();
         assert!((1..=2).contains(&folders), "{kind} has {folders} folders");
     }
+}
+
+#[test]
+fn zero_keeps_every_checkpoint_and_every_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let mut command = train(&out);
+    let settings = ["warm_start.steps=1", "checkpoint.every=1", "checkpoint.keep=0", "checkpoint.keep_weights=0"];
+    command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+    succeed(command);
+    for kind in ["checkpoints", "weights"] {
+        let folders = walk(&out.join(kind)).into_iter().filter(|name| name.starts_with("step-")).count();
+        assert_eq!(folders, 7, "{kind}: one before the first of six steps, and one after each");
+    }
+}
+
+#[test]
+fn a_resumed_run_may_change_what_decides_no_result_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let mut command = train(&out);
+    command.args(["--steps", "1", "--set", "warm_start.steps=0", "--set", "evaluation.problems=0"]);
+    succeed(command);
+    for setting in [
+        "reward.math.profile=exact",
+        "reward.code.limits.cpu_ms=1000",
+        "generation.log_probabilities=raw",
+        "generation.endpoints=[\"http://127.0.0.1:1\"]",
+        "engine.max_model_len=100",
+        "learner.optimizer.learning_rate=1",
+        "run.seed=4",
+    ] {
+        let mut command = resume(&out);
+        command.args(["--set", setting]);
+        let message = refused(command);
+        assert!(message.contains("with other settings, allowed to change"), "{setting}: {message}");
+    }
+    let mut command = resume(&out);
+    let free = ["reward.threads=1", "generation.engine.max_waiting=3", "engine.max_queue=99", "services.wait_ms=5000"];
+    command.args(free.iter().flat_map(|setting| ["--set", setting])).args(["--steps", "2"]);
+    succeed(command);
+}
+
+#[test]
+fn a_clip_that_can_never_act_is_said_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let notes = |settings: &[&str]| {
+        let mut command = train(&dir.path().join(settings.len().to_string()));
+        command.args(["--steps", "1", "--set", "warm_start.steps=0", "--set", "evaluation.problems=0"]);
+        command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+        String::from_utf8(succeed(command).stderr).unwrap()
+    };
+    let said = notes(&[]);
+    assert!(said.contains("note: learner: the clip of policy = ppo never acts"), "{said}");
+    let said = notes(&["learner.mini_batch_groups=2"]);
+    assert!(!said.contains("never acts"), "{said}");
 }
 
 /// Names of all folders under one.

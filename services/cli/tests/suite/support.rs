@@ -9,7 +9,7 @@ use evenkeel_orchestrator::may_differ;
 use serde_json::Value;
 
 /// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A recipe with every part of a run, in seconds.
 pub(crate) fn small() -> PathBuf {

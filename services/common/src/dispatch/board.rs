@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::slots::{Mood, Slot, Worker};
-use super::{DispatchConfig, DispatchError, WorkerStatus, left_ms};
+use super::{DeadlineStart, DispatchConfig, DispatchError, WorkerStatus, left_ms};
 use crate::error::millis;
 use crate::items::{Disposition, Items};
 
@@ -17,7 +17,8 @@ pub(super) struct Submission<P: Items> {
     pub(super) ticket: u64,
     pub(super) item: P::Item,
     pub(super) submitted: Instant,
-    pub(super) deadline: Instant,
+    /// Time from the start of its deadline to its end.
+    pub(super) budget: Duration,
     pub(super) reply: oneshot::Sender<Result<P::Answer, DispatchError>>,
     pub(super) place: OwnedSemaphorePermit,
 }
@@ -25,6 +26,8 @@ pub(super) struct Submission<P: Items> {
 /// An item that is not answered.
 struct Entry<P: Items> {
     submission: Submission<P>,
+    /// Absent while it waits for a worker, where only a worker's time counts.
+    deadline: Option<Instant>,
     /// Times that it was given to a worker that then answered or was lost.
     attempts: u32,
     worker: Option<u64>,
@@ -72,9 +75,13 @@ impl<P: Items> Board<P> {
         }
         let ticket = submission.ticket;
         self.tickets.insert(id.to_owned(), ticket);
-        self.deadlines.insert((submission.deadline, ticket));
         self.queue.push_back(ticket);
-        self.entries.insert(ticket, Entry { submission, attempts: 0, worker: None, avoid: None });
+        let deadline = match self.config.deadline_start {
+            DeadlineStart::Submitted => Some(end_of(submission.submitted, submission.budget)),
+            DeadlineStart::Assigned => None,
+        };
+        self.deadlines.extend(deadline.map(|deadline| (deadline, ticket)));
+        self.entries.insert(ticket, Entry { submission, deadline, attempts: 0, worker: None, avoid: None });
     }
 
     /// The caller no longer waits.
@@ -113,10 +120,12 @@ impl<P: Items> Board<P> {
 
     /// The one place where an item ends.
     fn finish(&mut self, entry: Entry<P>, result: Result<P::Answer, DispatchError>, end: &'static str, now: Instant) {
-        let Submission { ticket, item, submitted, deadline, reply, place } = entry.submission;
+        let Submission { ticket, item, submitted, reply, place, .. } = entry.submission;
         self.entries.remove(&ticket);
         self.tickets.remove(P::id(&item));
-        self.deadlines.remove(&(deadline, ticket));
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline, ticket));
+        }
         metrics::counter!("evenkeel_dispatch_items_total", "items" => P::NAME, "end" => end).increment(1);
         metrics::histogram!("evenkeel_dispatch_seconds", "items" => P::NAME).record(now - submitted);
         // The place is free before the caller knows, so that it finds one.
@@ -138,6 +147,11 @@ impl<P: Items> Board<P> {
         let Some(entry) = self.entries.get_mut(&ticket) else { return };
         entry.worker = None;
         entry.avoid = Some(failed_at);
+        if self.config.deadline_start == DeadlineStart::Assigned
+            && let Some(deadline) = entry.deadline.take()
+        {
+            self.deadlines.remove(&(deadline, ticket));
+        }
         entry.attempts += u32::from(counts);
         if !counts || entry.attempts < self.config.max_attempts {
             metrics::counter!("evenkeel_dispatch_retries_total", "items" => P::NAME).increment(1);
@@ -260,8 +274,10 @@ impl<P: Items> Board<P> {
                 }
                 break;
             };
+            let deadline = *entry.deadline.get_or_insert_with(|| end_of(now, entry.submission.budget));
+            self.deadlines.insert((deadline, ticket));
             let mut item = entry.submission.item.clone();
-            P::set_deadline_ms(&mut item, left_ms(entry.submission.deadline, now));
+            P::set_deadline_ms(&mut item, left_ms(deadline, now));
             self.given += 1;
             worker.last_given = self.given;
             worker.slots.insert(id.to_owned(), Slot::Active(ticket));
@@ -310,6 +326,11 @@ impl<P: Items> Board<P> {
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     }
+}
+
+/// A deadline beyond what can be represented is as good as a century.
+fn end_of(start: Instant, budget: Duration) -> Instant {
+    start.checked_add(budget).unwrap_or(start + Duration::from_secs(3_000_000_000))
 }
 
 #[cfg(test)]

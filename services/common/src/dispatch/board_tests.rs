@@ -42,8 +42,8 @@ impl Fixture {
         let place = Arc::clone(&self.places).try_acquire_owned().unwrap();
         let ticket = self.tickets;
         self.tickets += 1;
-        let deadline = self.now + Duration::from_secs(60);
-        self.board.submit(Submission { ticket, item, submitted: self.now, deadline, reply, place });
+        let budget = Duration::from_secs(60);
+        self.board.submit(Submission { ticket, item, submitted: self.now, budget, reply, place });
         self.board.assign(self.now);
         (ticket, receiver)
     }
@@ -100,6 +100,34 @@ fn a_worker_never_has_more_than_its_limit() {
     assert_eq!(sent(&mut a), ["1", "2"]);
     at.answer(0, correct("1"));
     assert_eq!(sent(&mut a), ["3"]);
+}
+
+#[test]
+fn a_deadline_that_begins_with_a_worker_counts_no_time_in_the_queue() {
+    let mut at = Fixture::new(|config| {
+        (config.deadline_start, config.max_outstanding) = (DeadlineStart::Assigned, 1);
+    });
+    let (_, mut first) = at.submit("1");
+    let (_, mut second) = at.submit("2");
+    at.pass(Duration::from_secs(600));
+    assert!(first.try_recv().is_err(), "nobody had it, so that it cannot be late");
+    let mut a = at.worker(0);
+    at.pass(Duration::from_secs(59));
+    assert_eq!(sent(&mut a), ["1"]);
+    at.pass(Duration::from_secs(59));
+    at.answer(0, correct("1"));
+    assert!(first.try_recv().unwrap().is_ok());
+    // Another worker has all the time again.
+    at.pass(Duration::from_secs(50));
+    at.lose(0);
+    at.pass(Duration::from_secs(600));
+    let _a = at.up(0);
+    at.board.assign(at.now);
+    at.pass(Duration::from_secs(59));
+    assert!(second.try_recv().is_err());
+    at.pass(Duration::from_secs(2));
+    assert!(matches!(second.try_recv().unwrap(), Err(DispatchError::Deadline { .. })));
+    assert_eq!(at.places.available_permits(), 100);
 }
 
 #[test]

@@ -6,6 +6,17 @@ use serde::{Deserialize, Serialize};
 use super::Endpoints;
 use crate::config::Settings;
 
+/// When an item's deadline begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadlineStart {
+    /// When the caller hands the item over: waiting for a worker counts.
+    #[default]
+    Submitted,
+    /// When a worker gets the item, and anew with each worker: a long queue makes no item late.
+    Assigned,
+}
+
 /// Workers, and how items are given to them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -21,6 +32,8 @@ pub struct DispatchConfig {
     pub max_attempts: u32,
     /// Deadline of items that have none of their own.
     pub item_deadline_ms: u64,
+    /// When deadlines begin.
+    pub deadline_start: DeadlineStart,
     /// How often names are resolved.
     pub resolve_interval_ms: u64,
     /// How long a connection and its stream may take to stand.
@@ -41,6 +54,7 @@ impl Default for DispatchConfig {
             max_queued: 4096,
             max_attempts: 3,
             item_deadline_ms: 600_000,
+            deadline_start: DeadlineStart::default(),
             resolve_interval_ms: 3_000,
             open_timeout_ms: 10_000,
             backoff_initial_ms: 100,

@@ -24,7 +24,7 @@ use crate::client::Connector;
 use crate::error::{ServiceError, millis};
 use crate::items::Items;
 
-pub use config::DispatchConfig;
+pub use config::{DeadlineStart, DispatchConfig};
 pub use discovery::{Endpoints, Resolve, SystemResolver};
 pub use pending::Pending;
 

@@ -33,10 +33,8 @@ impl<P: Items> Pending<P> {
         static TICKETS: AtomicU64 = AtomicU64::new(0);
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
         let submitted = Instant::now();
-        // A deadline beyond time is as good as a century.
-        let deadline = submitted.checked_add(budget).unwrap_or(submitted + Duration::from_secs(3_000_000_000));
         let (sender, reply) = oneshot::channel();
-        let submission = Submission { ticket, item, submitted, deadline, reply: sender, place };
+        let submission = Submission { ticket, item, submitted, budget, reply: sender, place };
         commands.send(Command::Submit(Box::new(submission))).map_err(|_| DispatchError::Closed)?;
         Ok(Self { ticket, reply, commands: commands.clone(), answered: false })
     }

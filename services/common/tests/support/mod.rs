@@ -22,7 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 /// No test takes longer.
 pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(30), test).await.expect("the test ends in time")
+    tokio::time::timeout(Duration::from_secs(300), test).await.expect("the test ends in time")
 }
 
 /// What a worker has seen.

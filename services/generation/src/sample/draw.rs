@@ -18,6 +18,9 @@ use crate::engine::{Blame, Draw, Ending, EngineError, EngineTimings, Finish, Tok
 use crate::fleet::{Cut, Fleet, Lease, Want};
 use crate::settings::{PauseSetting, StreamSetting};
 
+/// The reason of a sample that took an engine too long.
+const ENGINE_DEADLINE: &str = "ENGINE_DEADLINE";
+
 /// Requests of this process, so that no two have one id.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
@@ -72,7 +75,18 @@ pub(super) async fn draw(
         progress.engine = Some(lease.engine());
         progress.version = lease.session().target.version;
 
-        let error = match attempt(fleet, item, plan, context, &lease, progress).await {
+        let attempt = attempt(fleet, item, plan, context, &lease, progress);
+        let attempted = match item.engine_deadline_ms {
+            Some(ms) => tokio::time::timeout(Duration::from_millis(ms), attempt).await,
+            None => Ok(attempt.await),
+        };
+        let Ok(attempted) = attempted else {
+            // Dropping the request has freed its place on the engine.
+            let (engine, ms) = (&lease.member().name, item.engine_deadline_ms.unwrap_or_default());
+            let message = format!("engine {engine} had the sample for {ms} ms without ending it");
+            return Err(Failure::new(FailureCode::DeadlineExceeded, ENGINE_DEADLINE, message));
+        };
+        let error = match attempted {
             Ok(Ended::Finished(finish)) => {
                 fleet.succeeded(&lease, progress.tokens.len());
                 progress.keep();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evenkeel_common::error::ServiceError;
 use evenkeel_common::items::{ItemContext, Stopped};
-use evenkeel_proto::v1::{Failure, FinishReason, GenerateItem, GenerationTimings, Rollout};
+use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, GenerateItem, GenerationTimings, Rollout};
 use tokio::time::Instant;
 
 use crate::engine::Finish;
@@ -73,6 +73,9 @@ fn rollout(
         End::Finished(Finish::Length) => (FinishReason::Length, None),
         End::Finished(Finish::Repetition) => (FinishReason::Repetition, None),
         End::Finished(Finish::Aborted) => (FinishReason::Aborted, None),
+        End::Failed(failure) if failure.code() == FailureCode::DeadlineExceeded => {
+            (FinishReason::Deadline, Some(failure))
+        }
         End::Failed(failure) => (FinishReason::Failed, Some(failure)),
         End::Stopped(Stopped::Cancelled) => (FinishReason::Cancelled, Some(ServiceError::Cancelled.failure())),
         End::Stopped(Stopped::Aborted) => (FinishReason::Failed, Some(ServiceError::Draining.failure())),

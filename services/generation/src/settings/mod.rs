@@ -107,6 +107,16 @@ impl Default for GenerationConfig {
     }
 }
 
+impl GenerationConfig {
+    /// The settings that decide what samples contain; all others as by default. Of `endpoints` it is whether there are any, since other
+    /// engines than the embedded one round differently: the addresses may change.
+    pub fn rules(&self) -> Self {
+        let endpoints = if self.endpoints.is_empty() { Vec::new() } else { vec!["http://engine:8000".to_owned()] };
+        let weights = WeightsConfig { pause_mode: self.weights.pause_mode, ..WeightsConfig::default() };
+        Self { endpoints, log_probabilities: self.log_probabilities, weights, ..Self::default() }
+    }
+}
+
 impl Settings for GenerationConfig {
     /// An empty list of endpoints passes: who composes services fills it in. [`crate::bind`] refuses it.
     fn check(&self) -> Result<(), FieldError> {

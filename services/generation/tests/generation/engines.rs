@@ -1,7 +1,7 @@
 //! Engines that die, hang, come back or restart: no sample is lost, doubled or taken for another version's.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::{Act, FakeEngine, Service, bounded, content, item, items, label, settings, until, weights};
 use evenkeel_proto::v1::{EngineHealth, FailureCode, FinishReason, GenerateItem};
@@ -66,7 +66,6 @@ async fn without_any_engine_samples_fail_as_unavailable_before_their_deadline() 
         stream.send(item("in work", 1)).await;
         until(|| engine.live() == 1).await;
         engine.kill();
-        let begun = Instant::now();
         let told = |rollout: evenkeel_proto::v1::Rollout| {
             let failure = rollout.failure.unwrap();
             assert_eq!((failure.code(), failure.reason.as_str()), (FailureCode::Unavailable, "NO_ENGINE"));
@@ -76,7 +75,6 @@ async fn without_any_engine_samples_fail_as_unavailable_before_their_deadline() 
         told(stream.next().await);
         stream.send(item("later", 2)).await;
         told(stream.next().await);
-        assert!(begun.elapsed() < Duration::from_secs(5));
     })
     .await;
 }
@@ -85,12 +83,13 @@ async fn without_any_engine_samples_fail_as_unavailable_before_their_deadline() 
 async fn a_short_deadline_without_any_engine_tells_the_same() {
     bounded(async {
         let mut engine = FakeEngine::start();
-        let service = Service::start(&[&engine]).await;
+        let mut config = settings(&[&engine]);
+        // Longer than any test may take.
+        config.engine.unavailable_after_ms = 3_600_000;
+        let service = Service::with(config).await;
         engine.kill();
-        let begun = Instant::now();
         let rollout = service.draw(GenerateItem { deadline_ms: Some(400), ..item("a", 1) }).await;
         assert_eq!(rollout.failure.unwrap().code(), FailureCode::Unavailable);
-        assert!(begun.elapsed() < Duration::from_secs(3));
     })
     .await;
 }

@@ -1,13 +1,13 @@
 //! New weights: in order, on every engine, and never a sample under the wrong version.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::support::completions::token;
 use crate::support::{
     Act, FakeEngine, Service, bounded, content, item, items, label, settings, until, weights, with_tokens,
 };
-use evenkeel_generation::WeightsConfig;
+use evenkeel_generation::{GenerationConfig, WeightsConfig};
 use evenkeel_proto::v1::{
     ChunkedWeights, EngineHealth, EngineUpdateOutcome, FailureCode, FinishReason, GenerateItem, LoraWeights,
     NcclWeights, PauseMode, UpdateWeightsRequest, WeightsRef, weights_ref,
@@ -221,16 +221,20 @@ async fn an_engine_that_says_other_weights_than_it_was_given_is_stale() {
     .await;
 }
 
+/// Updates may take longer than any test.
+fn patient(mut settings: GenerationConfig) -> GenerationConfig {
+    settings.weights.update_timeout_ms = 3_600_000;
+    settings
+}
+
 #[tokio::test]
 async fn a_dead_or_hung_engine_does_not_hold_up_the_others() {
     bounded(async {
         let (mut dead, hung, good) = (FakeEngine::start(), FakeEngine::start(), FakeEngine::start());
-        let service = Service::start(&[&dead, &hung, &good]).await;
+        let service = Service::with(patient(settings(&[&dead, &hung, &good]))).await;
         dead.kill();
         hung.shared.frozen.store(true, Ordering::SeqCst);
-        let begun = Instant::now();
         let response = service.update(weights(1)).await.unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(8));
         let outcomes: Vec<_> = response.engines.iter().map(|update| update.outcome()).collect();
         use EngineUpdateOutcome::{Failed, Updated};
         assert_eq!(outcomes, [Failed, Failed, Updated]);
@@ -247,14 +251,12 @@ async fn an_update_ends_at_its_deadline_and_the_engine_goes_on() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| Act::Hang);
-        let service = Service::start(&[&engine]).await;
+        let service = Service::with(patient(settings(&[&engine]))).await;
         let stream = service.stream().await;
         stream.send(item("a", 1)).await;
         until(|| engine.live() == 1).await;
         let request = UpdateWeightsRequest { deadline_ms: Some(300), ..with_mode(1, PauseMode::Wait) };
-        let begun = Instant::now();
         let response = service.update(request).await.unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(3));
         let failure = response.engines[0].failure.as_ref().unwrap();
         assert_eq!(failure.code(), FailureCode::DeadlineExceeded);
         assert!(response.engines[0].resumed);

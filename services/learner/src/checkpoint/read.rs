@@ -17,8 +17,8 @@ impl Learner {
     /// state that its caller put inside.
     ///
     /// # Errors
-    /// A file that is missing, truncated or altered, another layout, another architecture, or another seed: by name;
-    /// the learner is as it was then.
+    /// A file that is missing, truncated or altered, another layout or another architecture: by name; the learner is as
+    /// it was then.
     pub fn restore_checkpoint(&mut self, folder: &Path) -> Result<Vec<u8>> {
         let state = read_state(folder)?;
         for (name, wanted) in &state.files {
@@ -32,10 +32,6 @@ impl Learner {
                 return Err(LearnerError::checkpoint(path, reason));
             }
         }
-        if state.seed != self.settings.seed {
-            let reason = format!("was written with seed {}, the settings have {}", state.seed, self.settings.seed);
-            return Err(LearnerError::checkpoint(folder, reason));
-        }
         let (config, _) = Config::load(folder)?;
         if config != *self.config() {
             return Err(LearnerError::checkpoint(folder.join("config.json"), "is of another architecture"));
@@ -48,6 +44,7 @@ impl Learner {
         self.moments = moments;
         self.phase = state.phase;
         self.steps = state.steps;
+        self.set_seed(state.seed);
         Ok(client_state)
     }
 

@@ -201,8 +201,8 @@ impl LearnerService for Door {
     }
 
     async fn publish(&self, request: Request<PublishRequest>) -> Result<Response<PublishResponse>, Status> {
-        let version = request.into_inner().version;
-        self.ask(|reply| Command::Publish { version, reply }).await
+        let request = request.into_inner();
+        self.ask(|reply| Command::Publish { request, reply }).await
     }
 
     async fn save_checkpoint(

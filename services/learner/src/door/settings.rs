@@ -12,6 +12,9 @@ use crate::error::{LearnerError, Result};
 use crate::publish::PublishOptions;
 use crate::settings::LearnerSettings;
 
+/// How many published versions may be kept.
+pub(super) const KEEP_WEIGHTS: &str = "0 (all), or 2 or more, since engines may still read the version before";
+
 /// The type of published weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -37,10 +40,11 @@ pub struct ServiceSettings {
     pub checkpoints: PathBuf,
     /// Where weights are published, one folder for each version.
     pub weights: PathBuf,
-    /// Checkpoints that are kept, 1 or more; older ones are removed.
-    pub keep_checkpoints: usize,
-    /// Published versions that are kept, 2 or more: engines may still read the one before.
-    pub keep_weights: usize,
+    /// Checkpoints that are kept where a caller does not say how many; 0 keeps all. A run always says: `checkpoint.keep`.
+    pub keep_checkpoints: u32,
+    /// Published versions that are kept where a caller does not say how many: 0 keeps all, otherwise 2 or more, since
+    /// engines may still read the one before. A run always says: `checkpoint.keep_weights`.
+    pub keep_weights: u32,
     /// The type of published weights.
     pub publish_dtype: PublishType,
     /// Calls and items that may wait for the model; one more is answered RESOURCE_EXHAUSTED.
@@ -72,14 +76,11 @@ impl ServiceSettings {
         if self.model.as_os_str().is_empty() {
             return Err(LearnerError::setting("model", "empty", "a Hugging Face folder"));
         }
-        for (field, value, least) in [
-            ("keep_checkpoints", self.keep_checkpoints, 1),
-            ("keep_weights", self.keep_weights, 2),
-            ("queue", self.queue, 1),
-        ] {
-            if value < least {
-                return Err(LearnerError::setting(field, value, format!("{least} or more")));
-            }
+        if self.keep_weights == 1 {
+            return Err(LearnerError::setting("keep_weights", 1, KEEP_WEIGHTS));
+        }
+        if self.queue == 0 {
+            return Err(LearnerError::setting("queue", 0, "1 or more"));
         }
         Ok(())
     }

@@ -28,10 +28,13 @@ pub(super) fn checkpoints(folder: &Path) -> Result<Vec<u64>> {
     numbered(folder)
 }
 
-/// Removes all but the `keep` folders named `step-NUMBER` that were written last. By time, not by number: after a
+/// Removes all but the `keep` folders named `step-NUMBER` that were written last; 0 keeps all. By time, not by number: after a
 /// return to an older checkpoint the folders of the steps that are done again are still there, and must not displace
 /// the one that was just written.
-pub(super) fn retain(folder: &Path, keep: usize) -> Result<()> {
+pub(super) fn retain(folder: &Path, keep: u32) -> Result<()> {
+    if keep == 0 {
+        return Ok(());
+    }
     let mut folders = Vec::new();
     for number in numbered(folder)? {
         for name in [format!("step-{number}"), format!("step-{number:06}")] {
@@ -43,7 +46,7 @@ pub(super) fn retain(folder: &Path, keep: usize) -> Result<()> {
     }
     folders.sort_unstable_by(|a, b| b.cmp(a));
     folders.dedup();
-    for (_, _, path) in folders.into_iter().skip(keep) {
+    for (_, _, path) in folders.into_iter().skip(keep as usize) {
         std::fs::remove_dir_all(&path).map_err(LearnerError::file(&path))?;
     }
     Ok(())

@@ -102,6 +102,7 @@ impl Worker {
         let mut counts = Counts::default();
         let mut received = 0;
         let mut working = Duration::ZERO;
+        self.learner.set_seed(header.seed);
         let mut step = self.learner.step();
         loop {
             let message = match session.parts.blocking_recv().ok_or(Gone)? {

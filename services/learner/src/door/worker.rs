@@ -4,15 +4,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use evenkeel_common::error::ServiceError;
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
-    CheckpointRef, LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishResponse, SaveCheckpointRequest,
-    SaveCheckpointResponse, ScoreItem, ScoreResponse, TrainHeader, TrainReport, WeightsRef, load_checkpoint_request,
+    CheckpointRef, LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse,
+    SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreResponse, TrainHeader, TrainReport, WeightsRef,
+    load_checkpoint_request,
 };
 use tokio::sync::{mpsc, oneshot};
 
+use super::settings::{KEEP_WEIGHTS, ServiceSettings};
 use super::storage::{self, Envelope};
 use super::{convert, score, train};
-use crate::door::settings::ServiceSettings;
 use crate::learner::Learner;
 
 /// Reports of done steps that are kept for callers that ask again.
@@ -27,7 +29,7 @@ pub(super) enum Command {
     /// A sequence to score.
     Score { item: ScoreItem, reply: oneshot::Sender<ScoreResponse> },
     /// Weights for engines.
-    Publish { version: Option<u64>, reply: Reply<PublishResponse> },
+    Publish { request: PublishRequest, reply: Reply<PublishResponse> },
     /// A checkpoint to write.
     Save { request: SaveCheckpointRequest, reply: Reply<SaveCheckpointResponse> },
     /// A checkpoint to go back to.
@@ -69,9 +71,9 @@ impl Worker {
                     self.say(LearnerState::Scoring);
                     next = score::together(&self.learner, (item, reply), &mut commands);
                 }
-                Command::Publish { version, reply } => {
+                Command::Publish { request, reply } => {
                     self.say(LearnerState::Writing);
-                    answer(reply, self.publish(version));
+                    answer(reply, self.publish(&request));
                 }
                 Command::Save { request, reply } => {
                     self.say(LearnerState::Writing);
@@ -106,8 +108,12 @@ impl Worker {
         self.reports.push(report);
     }
 
-    fn publish(&mut self, version: Option<u64>) -> Result<PublishResponse, ServiceError> {
-        self.check_version(version)?;
+    fn publish(&mut self, request: &PublishRequest) -> Result<PublishResponse, ServiceError> {
+        self.check_version(request.version)?;
+        let keep = request.keep.unwrap_or(self.settings.keep_weights);
+        if keep == 1 {
+            return Err(FieldError::new("keep", keep, KEEP_WEIGHTS).into());
+        }
         let current = self.learner.version();
         if let Some(weights) = self.published.clone().filter(|weights| weights.version == current) {
             return Ok(PublishResponse { weights: Some(weights), already_published: true, write_us: 0 });
@@ -115,7 +121,7 @@ impl Worker {
         let began = Instant::now();
         let published =
             self.learner.publish(&self.settings.weights, self.settings.publish_options()).map_err(convert::error)?;
-        storage::retain(&self.settings.weights, self.settings.keep_weights).map_err(convert::error)?;
+        storage::retain(&self.settings.weights, keep).map_err(convert::error)?;
         let size = storage::size(&published.path).map_err(convert::error)?;
         let path = std::path::absolute(&published.path).unwrap_or(published.path);
         let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
@@ -136,7 +142,8 @@ impl Worker {
         };
         let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");
         self.learner.save_checkpoint(&path, &bytes).map_err(convert::error)?;
-        storage::retain(&self.settings.checkpoints, self.settings.keep_checkpoints).map_err(convert::error)?;
+        let keep = request.keep.unwrap_or(self.settings.keep_checkpoints);
+        storage::retain(&self.settings.checkpoints, keep).map_err(convert::error)?;
         self.adopt(&request.run_id);
         let checkpoint = storage::reference(&path, &envelope).map_err(convert::error)?;
         Ok(SaveCheckpointResponse { checkpoint: Some(checkpoint), write_us: micros(began.elapsed()) })
@@ -210,7 +217,7 @@ impl Worker {
     pub(super) fn check_run(&self, run_id: &str) -> Result<(), ServiceError> {
         let snapshot = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match snapshot.run_id.as_str() {
-            _ if run_id.is_empty() => Err(evenkeel_proto::FieldError::missing("run_id", "the name of the run").into()),
+            _ if run_id.is_empty() => Err(FieldError::missing("run_id", "the name of the run").into()),
             "" => Ok(()),
             found if found == run_id => Ok(()),
             found => {

@@ -99,8 +99,11 @@ impl Compute {
         }
     }
 
-    /// How many threads that comes to.
+    /// How many threads that comes to: one on a GPU, which a single stream feeds.
     pub fn resolved_threads(&self) -> usize {
+        if !self.is_cpu() {
+            return 1;
+        }
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
@@ -111,10 +114,21 @@ impl Compute {
     /// fill it.
     pub fn resolved_micro_batch_tokens(&self) -> usize {
         match self.micro_batch_tokens {
-            0 if self.device == "cpu" => 256,
+            0 if self.is_cpu() => 256,
             0 => 16_384,
             tokens => tokens,
         }
+    }
+
+    /// Tokens that are worth a pass before all groups of a step have come. On a CPU every thread has work for a while
+    /// then; a GPU takes one micro-batch at a time and begins with the first that is full.
+    pub fn tokens_worth_a_pass(&self) -> usize {
+        let micro_batches = if self.is_cpu() { 4 * self.resolved_threads() } else { 1 };
+        micro_batches * self.resolved_micro_batch_tokens()
+    }
+
+    fn is_cpu(&self) -> bool {
+        self.device == "cpu"
     }
 
     /// The model's part of these settings.
@@ -142,6 +156,14 @@ mod tests {
             let error = compute.validate().unwrap_err().to_string();
             assert!(error.starts_with("compute.device is") && error.contains("cuda:N"), "{error}");
         }
+    }
+
+    #[test]
+    fn on_a_gpu_a_pass_begins_with_the_first_full_micro_batch_whatever_the_host_has_of_threads() {
+        let gpu = Compute { device: "cuda".into(), threads: 64, micro_batch_tokens: 1000, ..Compute::default() };
+        assert_eq!((gpu.resolved_threads(), gpu.tokens_worth_a_pass()), (1, 1000));
+        let cpu = Compute { device: "cpu".into(), ..gpu };
+        assert_eq!((cpu.resolved_threads(), cpu.tokens_worth_a_pass()), (64, 256_000));
     }
 
     #[cfg(not(feature = "cuda"))]

@@ -6,6 +6,7 @@ mod optimizer;
 pub use compute::{Compute, ComputeType};
 pub use optimizer::{OptimizerSettings, Schedule};
 
+use evenkeel_objective::{Correction, Error, MAX_REWARD};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -22,6 +23,15 @@ pub enum OldLogp {
     Recompute,
     /// Those that the engine sampled with: no extra pass, and the ratio also corrects for the engine's rounding.
     Behaviour,
+}
+
+/// What a run will send in each step, as far as its settings say it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchShape {
+    /// Responses to each prompt.
+    pub group_size: usize,
+    /// The largest reward in size, shaping included.
+    pub largest_reward: f64,
 }
 
 /// Everything that decides what a step does. Unknown fields are refused.
@@ -44,7 +54,9 @@ pub struct LearnerSettings {
     pub epochs: usize,
     /// Whether each epoch takes the groups in another (seeded) order. Off, they come in the order of the data.
     pub shuffle: bool,
-    /// Seed of everything random in the learner (the order of groups under `shuffle`).
+    /// Seed of everything random in the learner (the order of groups under `shuffle`). A run hands over its own
+    /// `run.seed` with each step, so that it is no setting of a file and no part of [`hash`](Self::hash).
+    #[serde(skip)]
     pub seed: u64,
     /// Device, compute type, threads and memory.
     pub compute: Compute,
@@ -83,7 +95,42 @@ impl LearnerSettings {
         if self.epochs == 0 {
             return Err(LearnerError::setting("epochs", 0, "1 or more"));
         }
+        let correction = self.objective.correction;
+        if self.old_logp == OldLogp::Behaviour && correction != Correction::None {
+            let allowed = "none with old_logp = behaviour, where the ratio itself is taken against the engine's \
+                           log-probabilities and the factor of a correction would always be 1";
+            return Err(LearnerError::setting("objective.correction", correction, allowed));
+        }
         Ok(())
+    }
+
+    /// Checks what only a run's batches decide: everything that a step of this shape would be refused for.
+    ///
+    /// # Errors
+    /// The first field of the batch that these settings cannot train on, with its value and what is allowed.
+    pub fn validate_batch(&self, batch: BatchShape) -> Result<()> {
+        self.objective.validate_group_size(batch.group_size).map_err(|error| match error {
+            Error::Setting { value, allowed, .. } => LearnerError::setting("group_size", value, allowed),
+            other => other.into(),
+        })?;
+        if batch.largest_reward.is_nan() || batch.largest_reward.abs() > MAX_REWARD {
+            let allowed = format!("a finite number up to {MAX_REWARD:e} in size");
+            return Err(LearnerError::setting("largest_reward", batch.largest_reward, allowed));
+        }
+        Ok(())
+    }
+
+    /// What the settings make of no effect, a sentence each: for people, at the start of a run.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.is_single_update() && self.old_logp == OldLogp::Recompute {
+            notes.push(format!(
+                "the clip of policy = {} never acts: with one update for each batch and old_logp = recompute every \
+                 ratio is 1 (mini_batch_groups or epochs make more updates)",
+                self.objective.policy
+            ));
+        }
+        notes
     }
 
     /// The digest by which two sides make sure that they train by the same rules: `sha256:` and hexadecimal digits,

@@ -10,6 +10,8 @@ mod plan;
 mod report;
 mod run;
 mod supervised;
+#[cfg(test)]
+mod tests;
 
 pub use report::{StepReport, UpdateStats};
 pub use run::PolicyStep;

@@ -50,7 +50,7 @@ impl<'a> PolicyStep<'a> {
         self.plans.push(plan);
         self.waiting.extend(planned);
         let tokens: usize = self.waiting.iter().map(|r| r.prompt.len() + r.tokens.len()).sum();
-        if self.is_streaming() && tokens >= self.learner.tokens_worth_a_pass() {
+        if self.is_streaming() && tokens >= self.learner.settings.compute.tokens_worth_a_pass() {
             let responses = std::mem::take(&mut self.waiting);
             let stats = self.pass(responses, 1.0)?;
             self.done.extend(stats);
@@ -58,26 +58,46 @@ impl<'a> PolicyStep<'a> {
         Ok(())
     }
 
-    /// Does the updates and tells what happened.
+    /// Does the updates and reports what happened: all of them, or none.
+    ///
+    /// Where more than one update is made, or an update does not happen in place on a CPU, a copy of weights and moments
+    /// is held until the last one is done (12 bytes of the host's memory for each parameter).
     ///
     /// # Errors
-    /// A step without groups, or a failure of the device; the weights are as they were then.
+    /// A step without groups, or a failure of the device. Weights, moments and version are what they were then; where
+    /// even bringing them back fails, [`LearnerError::Torn`] says so.
     pub fn finish(mut self) -> Result<StepReport> {
         self.usable()?;
         if self.plans.is_empty() {
             return Err(LearnerError::input("number of groups", 0, "1 or more"));
         }
         let counts: StepCounts = self.plans.iter().map(|plan| plan.counts).collect();
-        let updates = match counts.groups {
-            0 => Vec::new(),
-            _ if self.learner.settings.is_single_update() => vec![self.single_update(counts)?],
-            _ => self.many_updates()?,
-        };
-        self.learner.steps += 1;
         let views: Vec<GroupView<'_>> = self.plans.iter().map(GroupPlan::view).collect();
         let quantities = Quantities::of(&views, self.learner.settings.objective.max_tokens)?;
+        let single = self.learner.settings.is_single_update();
+        let in_place = self.learner.parameters().get(0).device().is_cpu();
+        let before = if single && in_place { None } else { Some(self.learner.snapshot()?) };
+        let updates = match self.updates(counts) {
+            Ok(updates) => updates,
+            Err(error) => {
+                self.learner.network.discard_gradients();
+                if let Some(before) = before {
+                    self.learner.restore(before).map_err(|restoring| LearnerError::torn(&error, &restoring))?;
+                }
+                return Err(error);
+            }
+        };
+        self.learner.steps += 1;
         let aggregation = self.learner.settings.objective.aggregation;
         Ok(StepReport::of(&self.plans, aggregation, quantities, self.trained, updates, self.learner.steps))
+    }
+
+    fn updates(&mut self, counts: StepCounts) -> Result<Vec<UpdateStats>> {
+        match counts.groups {
+            0 => Ok(Vec::new()),
+            _ if self.learner.settings.is_single_update() => Ok(vec![self.single_update(counts)?]),
+            _ => self.many_updates(),
+        }
     }
 
     fn usable(&self) -> Result<()> {
@@ -179,13 +199,13 @@ impl<'a> PolicyStep<'a> {
     /// Applies the step's scalar to the summed gradient and updates; a loss or gradient that is not finite does not.
     fn update(&mut self, stats: &[ResponseStats], counts: StepCounts) -> Result<UpdateStats> {
         let learner = &mut *self.learner;
-        learner.enter(Phase::Policy)?;
         let scale = counts.scale(learner.settings.objective.aggregation);
         // Nothing pulls: a gradient of zeros, which moves what the moments still carry, as if it had been computed.
         let gradients = match stats.is_empty() {
             false => learner.network.take_gradients()?,
             true => learner.network.parameters().values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?,
         };
+        learner.enter(Phase::Policy)?;
         let settings = &learner.settings.optimizer;
         let finite = stats.iter().all(|s| (s.policy.loss + s.kl.loss + s.entropy_loss).is_finite());
         let scale_or_poison = if finite { scale } else { f64::NAN };

@@ -48,9 +48,9 @@ impl Services {
         self.patience.call("reward", endpoint, "GetStatus", call).await.map(Some)
     }
 
-    /// Publishes the weights of that version.
-    pub(crate) async fn publish(&self, run_id: &str, version: u64) -> Result<WeightsRef, Halt> {
-        let request = PublishRequest { run_id: run_id.to_owned(), version: Some(version) };
+    /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0.
+    pub(crate) async fn publish(&self, run_id: &str, version: u64, keep: u32) -> Result<WeightsRef, Halt> {
+        let request = PublishRequest { run_id: run_id.to_owned(), version: Some(version), keep: Some(keep) };
         let call = || {
             let (mut client, request) = (self.learner.clone(), request.clone());
             async move { client.publish(self.request(request)).await.map(tonic::Response::into_inner) }
@@ -113,15 +113,7 @@ impl Services {
     }
 
     /// Writes a checkpoint with this side's state in it.
-    pub(crate) async fn save_checkpoint(
-        &self,
-        run_id: &str,
-        step: u64,
-        version: u64,
-        state: Vec<u8>,
-    ) -> Result<CheckpointRef, Halt> {
-        let request =
-            SaveCheckpointRequest { run_id: run_id.to_owned(), step, version: Some(version), client_state: state };
+    pub(crate) async fn save_checkpoint(&self, request: SaveCheckpointRequest) -> Result<CheckpointRef, Halt> {
         let call = || {
             let (mut client, request) = (self.learner.clone(), request.clone());
             async move { client.save_checkpoint(self.request(request)).await.map(tonic::Response::into_inner) }

@@ -1,7 +1,9 @@
 //! Connections to the three services.
 
+use std::time::Duration;
+
 use evenkeel_common::client::{ClientChannel, Connector, Target};
-use evenkeel_common::dispatch::{DispatchConfig, Dispatcher, Endpoints as Workers};
+use evenkeel_common::dispatch::{DeadlineStart, DispatchConfig, Dispatcher, Endpoints as Workers};
 use evenkeel_common::items::{GenerateItems, VerifyItems};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::generation_client::GenerationClient;
@@ -12,6 +14,10 @@ use super::{Endpoints, Outage, Patience, Stop};
 use crate::error::RunError;
 use crate::events::Events;
 use crate::settings::ServicesSettings;
+
+/// How long the generation service may have a sample, its own queue included. No bound in practice: engines have their own
+/// (`services.rollout_deadline_ms`), and a service that ends no sample at all is noticed long before ([`crate::rollout::Pump::next`]).
+const QUEUED_AT_MOST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Begun again by the dispatcher itself, before this side counts a failure.
 const ATTEMPTS_WITHIN: u32 = 2;
@@ -57,6 +63,7 @@ impl Services {
             max_queued: settings.max_rollouts.max(outstanding),
             max_attempts: ATTEMPTS_WITHIN,
             item_deadline_ms: deadline_ms,
+            deadline_start: DeadlineStart::Assigned,
             backoff_initial_ms: settings.backoff_initial_ms,
             backoff_max_ms: settings.backoff_max_ms,
             ..DispatchConfig::default()
@@ -73,7 +80,7 @@ impl Services {
         };
         Ok(Self {
             generation: Dispatcher::start(
-                &dispatch(settings.max_rollouts, settings.rollout_deadline_ms),
+                &dispatch(settings.max_rollouts, QUEUED_AT_MOST.as_millis() as u64),
                 generation_workers,
                 connector.clone(),
             ),

@@ -101,6 +101,26 @@ impl Demonstrations {
         Ok(Self { seed, task: dataset.task, problems })
     }
 
+    /// Checks that every demonstration of a file fits the context with its prompt: the learner would refuse the step that
+    /// draws one that does not. Those of the built-in task are a few characters.
+    ///
+    /// # Errors
+    /// The first that does not fit, by its row.
+    pub(crate) fn check(&self, tokenizer: &Tokenizer, context: usize) -> Result<(), RunError> {
+        for problem in &self.problems {
+            let Some(text) = &problem.demonstration else { continue };
+            let (prompt, answer) = (tokenizer.encode(&problem.prompt)?.len(), tokenizer.encode(text)?.len());
+            let tokens = prompt + answer + usize::from(tokenizer.end_id().is_some());
+            if answer == 0 || tokens > context {
+                let field = format!("demonstration of `{}`", problem.id);
+                let found = format!("{answer} tokens behind a prompt of {prompt}");
+                let allowed = format!("1 or more, and at most the model's context of {context} with prompt and end");
+                return Err(evenkeel_proto::FieldError::new(field, found, allowed).into());
+            }
+        }
+        Ok(())
+    }
+
     /// The example of a row of a step: it follows from the seed, the step and the row alone.
     pub(crate) fn at(&self, step: u64, row: u32, tokenizer: &Tokenizer) -> Result<Demonstration, RunError> {
         let mut random = Random::new(&[self.seed, stream::DEMONSTRATION, step, row.into()]);

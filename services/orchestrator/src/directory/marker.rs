@@ -5,7 +5,6 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
-use crate::recipe::Recipe;
 
 const FILE: &str = "run.json";
 
@@ -16,7 +15,7 @@ pub(crate) struct Marker {
     pub(crate) format: u32,
     /// Name of the run.
     pub(crate) run_id: String,
-    /// [`Recipe::identity`].
+    /// [`Inspection::identity`](crate::Inspection::identity).
     pub(crate) identity: String,
     /// Version of the program that began it.
     pub(crate) program_version: String,
@@ -25,11 +24,11 @@ pub(crate) struct Marker {
 const FORMAT: u32 = 1;
 
 impl Marker {
-    pub(crate) fn of(run_id: &str, recipe: &Recipe) -> Self {
+    pub(crate) fn of(run_id: &str, identity: &str) -> Self {
         Self {
             format: FORMAT,
             run_id: run_id.to_owned(),
-            identity: recipe.identity(),
+            identity: identity.to_owned(),
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }

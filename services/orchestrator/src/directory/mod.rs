@@ -14,7 +14,6 @@
 mod lines;
 mod lock;
 mod marker;
-mod retention;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,8 +23,6 @@ use evenkeel_common::config::Loader;
 use crate::error::RunError;
 use crate::recipe::Recipe;
 use crate::settings::is_run_name;
-
-pub use retention::retain;
 
 pub(crate) use lines::{Lines, read_lines};
 pub(crate) use lock::Lock;
@@ -42,16 +39,17 @@ const CONFIG_FILE: &str = "config.toml";
 pub struct RunDirectory {
     path: PathBuf,
     run_id: String,
+    identity: String,
     resumed: bool,
     _lock: Arc<Lock>,
 }
 
 impl RunDirectory {
-    /// Makes the directory of a new run and writes `config.toml`.
+    /// Makes the directory of a new run of that [identity](crate::Inspection::identity) and writes `config.toml`.
     ///
     /// # Errors
     /// A directory that holds a run already or anything else; one that cannot be written.
-    pub fn create(path: &Path, recipe: &Recipe) -> Result<Self, RunError> {
+    pub fn create(path: &Path, recipe: &Recipe, identity: &str) -> Result<Self, RunError> {
         std::fs::create_dir_all(path).map_err(RunError::file(path))?;
         let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
         if let Some(marker) = Marker::read(&path)? {
@@ -70,30 +68,33 @@ impl RunDirectory {
             return Err(RunError::directory(&path, message));
         }
         let run_id = run_id(&path, recipe)?;
-        let directory = Self { path, run_id, resumed: false, _lock: Arc::new(lock) };
+        let identity = identity.to_owned();
+        let directory = Self { path, run_id, identity, resumed: false, _lock: Arc::new(lock) };
         directory.write_config(recipe)?;
-        Marker::of(&directory.run_id, recipe).write(&directory.path)?;
+        Marker::of(&directory.run_id, &directory.identity).write(&directory.path)?;
         Ok(directory)
     }
 
     /// Opens the directory of a run that is to go on.
     ///
     /// # Errors
-    /// A directory without a run; one whose run was another than `recipe` describes; one that another process holds.
-    pub fn resume(path: &Path, recipe: &Recipe) -> Result<Self, RunError> {
+    /// A directory without a run; one whose run has another identity; one that another process holds.
+    pub fn resume(path: &Path, recipe: &Recipe, identity: &str) -> Result<Self, RunError> {
         let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
         let Some(marker) = Marker::read(&path)? else {
             return Err(RunError::directory(&path, "holds no run that could be resumed (there is no run.json)"));
         };
-        if marker.identity != recipe.identity() {
+        if marker.identity != identity {
             let message = format!(
-                "holds run `{}` with other settings, allowed to change: run.steps, evaluation (but problems), checkpoint, services",
+                "holds run `{}` with other settings, allowed to change: run.steps, evaluation (but problems), checkpoint, services, and of \
+                 engine, generation and reward what decides no result (addresses, threads, queues, time-outs)",
                 marker.run_id
             );
             return Err(RunError::directory(&path, message));
         }
         let lock = Lock::take(&path)?;
-        let directory = Self { path, run_id: marker.run_id, resumed: true, _lock: Arc::new(lock) };
+        let directory =
+            Self { path, run_id: marker.run_id, identity: marker.identity, resumed: true, _lock: Arc::new(lock) };
         directory.write_config(recipe)?;
         Ok(directory)
     }
@@ -133,6 +134,11 @@ impl RunDirectory {
     /// Name of the run.
     pub fn run_id(&self) -> &str {
         &self.run_id
+    }
+
+    /// Digest of everything that decides what the run computes.
+    pub fn identity(&self) -> &str {
+        &self.identity
     }
 
     /// Whether it holds a run that goes on.
@@ -197,17 +203,17 @@ mod tests {
     fn a_directory_is_one_runs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("first");
-        let directory = RunDirectory::create(&path, &recipe()).unwrap();
+        let directory = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap();
         assert_eq!((directory.run_id(), directory.is_resumed()), ("first", false));
-        let error = RunDirectory::create(&path, &recipe()).unwrap_err().to_string();
+        let error = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap_err().to_string();
         assert!(error.contains("holds run `first` already"), "{error}");
-        let error = RunDirectory::resume(&path, &recipe()).unwrap_err().to_string();
+        let error = RunDirectory::resume(&path, &recipe(), &recipe().identity()).unwrap_err().to_string();
         assert!(error.contains("another process"), "{error}");
         drop(directory);
 
         let mut longer = recipe();
         longer.run.steps = 500;
-        let directory = RunDirectory::resume(&path, &longer).unwrap();
+        let directory = RunDirectory::resume(&path, &longer, &longer.identity()).unwrap();
         assert!(directory.is_resumed());
         let again: Recipe = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
         assert_eq!(again.run.steps, 500);
@@ -215,7 +221,7 @@ mod tests {
 
         let mut other = recipe();
         other.run.seed = 5;
-        let error = RunDirectory::resume(&path, &other).unwrap_err().to_string();
+        let error = RunDirectory::resume(&path, &other, &other.identity()).unwrap_err().to_string();
         assert!(error.contains("with other settings, allowed to change"), "{error}");
     }
 
@@ -223,12 +229,17 @@ mod tests {
     fn anything_else_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("thesis.tex"), "").unwrap();
-        let error = RunDirectory::create(dir.path(), &recipe()).unwrap_err().to_string();
+        let error = RunDirectory::create(dir.path(), &recipe(), &recipe().identity()).unwrap_err().to_string();
         assert!(error.contains("holds `thesis.tex`"), "{error}");
-        let error = RunDirectory::resume(dir.path(), &recipe()).unwrap_err().to_string();
+        let error = RunDirectory::resume(dir.path(), &recipe(), &recipe().identity()).unwrap_err().to_string();
         assert!(error.contains("holds no run"), "{error}");
         assert!(RunDirectory::settings_of(dir.path()).is_err());
         let named = dir.path().join("a b");
-        assert!(RunDirectory::create(&named, &recipe()).unwrap_err().to_string().contains("cannot name a run"));
+        assert!(
+            RunDirectory::create(&named, &recipe(), &recipe().identity())
+                .unwrap_err()
+                .to_string()
+                .contains("cannot name a run")
+        );
     }
 }

@@ -69,6 +69,7 @@ fn rollouts(line: &mut Line, batch: &StepBatch) {
     line.set("rollout/samples", count(&|_| true));
     line.set("rollout/invalid_samples", count(&|sample| sample.rewards().is_none()));
     line.set("rollout/failed_samples", count(&|sample| matches!(sample.judgement, Judgement::Failed { .. })));
+    line.set("rollout/late_samples", count(&|sample| sample.is_late()));
     line.set("rollout/verified_again", samples().map(|sample| f64::from(sample.verified_again)).sum::<f64>());
     line.set("rollout/begun_again", samples().map(|sample| f64::from(sample.begun_again)).sum::<f64>());
     for &outcome in Outcome::ALL {

@@ -20,10 +20,10 @@ pub(crate) struct Plan {
 pub(crate) enum Judgement {
     /// A verdict stands.
     Valid { outcome: Outcome, rewards: Rewards },
-    /// It was sampled, and no verdict could be had for a reason that is not its own.
-    Invalid { reason: String },
-    /// It could not even be sampled.
-    Failed { message: String },
+    /// It was sampled, and no verdict could be had for a reason that is not its own; `late` where time was the reason.
+    Invalid { reason: String, late: bool },
+    /// It could not even be sampled; `late` where time was the reason.
+    Failed { message: String, late: bool },
 }
 
 /// The reward before and after shaping.
@@ -59,6 +59,11 @@ impl Sample {
     /// As the learner counts it: more than half of the raw reward.
     pub(crate) fn is_correct(&self) -> bool {
         self.rewards().is_some_and(|rewards| rewards.raw > 0.5)
+    }
+
+    /// Whether it is left out because it, or its verdict, took too long.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self.judgement, Judgement::Invalid { late: true, .. } | Judgement::Failed { late: true, .. })
     }
 
     pub(crate) fn is_sampled(&self) -> bool {
@@ -165,7 +170,7 @@ mod tests {
                 Some(raw) => {
                     Judgement::Valid { outcome: Outcome::Correct, rewards: Rewards { raw, shaped: raw - 0.1 } }
                 }
-                None => Judgement::Failed { message: "engine lost".into() },
+                None => Judgement::Failed { message: "engine lost".into(), late: false },
             },
             verified_again: 0,
             begun_again: 0,

@@ -37,7 +37,7 @@ impl PumpSettings<'_> {
             group_id: plan.id.to_string(),
             prompt_token_ids: plan.prompt_token_ids.to_vec(),
             sampling: Some(sampling.into()),
-            deadline_ms: Some(self.services.settings.rollout_deadline_ms),
+            engine_deadline_ms: Some(self.services.settings.rollout_deadline_ms),
             policy_version: Some(self.weights.version),
             traceparent: self.traceparent(plan),
             ..GenerateItem::default()

@@ -59,6 +59,9 @@ pub(crate) struct Pump<'a> {
     moves: u32,
     last_failure: String,
     last_rollout: Instant,
+    /// Samples that were placed in their groups, and those among them that took too long.
+    ended: usize,
+    late: usize,
 }
 
 impl<'a> Pump<'a> {
@@ -86,6 +89,8 @@ impl<'a> Pump<'a> {
             moves: 0,
             last_failure: String::new(),
             last_rollout: Instant::now(),
+            ended: 0,
+            late: 0,
         }
     }
 
@@ -146,11 +151,47 @@ impl<'a> Pump<'a> {
                     self.engines.watch(self.trouble.is_none(), &services.stop)?;
                     let idle = services.reward.pending() == 0;
                     self.generation.watch(services.generation.ready(1, Duration::ZERO).await, &services.stop)?;
+                    self.watch_progress()?;
                     let judged_or_there = idle || services.reward.ready(1, Duration::ZERO).await;
                     self.reward.watch(judged_or_there, &services.stop)?;
                 },
             }
         }
+    }
+
+    /// A service that holds samples and ends none, not even in failure, is as good as gone. Each engine's own deadline is
+    /// shorter than what is waited here.
+    fn watch_progress(&self) -> Result<(), RunError> {
+        let services = self.shared.services;
+        let (holds, waited) = (services.generation.pending(), self.last_rollout.elapsed());
+        let limit = services.settings.rollout_deadline_ms.saturating_add(services.settings.wait_ms);
+        if holds == 0 || waited < Duration::from_millis(limit) {
+            return Ok(());
+        }
+        Err(RunError::ServiceLost {
+            service: "generation",
+            endpoint: services.endpoints.generation.clone(),
+            waited_ms: waited.as_millis() as u64,
+            message: format!("it holds {holds} samples and has ended none of them"),
+        })
+    }
+
+    /// Refuses what was sampled for `what` where more samples took too long than may be left out.
+    ///
+    /// # Errors
+    /// [`RunError::Late`].
+    pub(crate) fn check_late(&self, what: &str) -> Result<(), RunError> {
+        let allowed = self.shared.services.settings.max_late_share;
+        if self.late as f64 <= allowed * self.ended as f64 {
+            return Ok(());
+        }
+        Err(RunError::Late {
+            what: what.to_owned(),
+            late: self.late,
+            samples: self.ended,
+            allowed,
+            last: self.last_failure.clone(),
+        })
     }
 
     /// When the last rollout ended.
@@ -172,7 +213,7 @@ impl<'a> Pump<'a> {
             Err(lost) => {
                 // While nothing is connected this is an outage of the service and no failure of the sample.
                 let counts = self.shared.services.generation.ready(1, Duration::ZERO).await;
-                self.again(slot, counts, lost.to_string());
+                self.again(slot, counts, lost.to_string(), matches!(lost, DispatchError::Deadline { .. }));
                 return Ok(());
             }
         };
@@ -189,7 +230,7 @@ impl<'a> Pump<'a> {
                     self.stale = true;
                     // The sample's own attempt only where engines refuse again and again what they were moved to.
                     let counts = self.moves >= self.shared.services.settings.sample_attempts;
-                    self.again(slot, counts, message);
+                    self.again(slot, counts, message, false);
                 }
                 // No engine is there, or all are full with the work of others.
                 _ if failure.is_retryable() => {
@@ -200,7 +241,7 @@ impl<'a> Pump<'a> {
                         Done::Rested(slot)
                     });
                 }
-                _ => self.again(slot, true, message),
+                code => self.again(slot, true, message, code == FailureCode::DeadlineExceeded),
             }
             return Ok(());
         }
@@ -209,7 +250,7 @@ impl<'a> Pump<'a> {
                 (self.trouble, self.moves) = (None, 0);
                 self.send_to_verification(slot, rollout, tokens)?;
             }
-            Err(message) => self.again(slot, true, format!("engine {}: {message}", rollout.engine)),
+            Err(message) => self.again(slot, true, format!("engine {}: {message}", rollout.engine), false),
         }
         Ok(())
     }
@@ -232,10 +273,10 @@ impl<'a> Pump<'a> {
             Verified::Judged { outcome, raw_reward, again } => {
                 (Judgement::Valid { outcome, rewards: self.shared.shaping.rewards(raw_reward, tokens) }, again)
             }
-            Verified::Invalid { reason, again } => {
+            Verified::Invalid { reason, again, late } => {
                 tracing::warn!(sample = rollout.sample_id, reason, "no verdict, the sample is left out");
                 self.last_failure = reason.clone();
-                (Judgement::Invalid { reason }, again)
+                (Judgement::Invalid { reason, late }, again)
             }
         };
         let finish_reason = rollout.finish_reason();
@@ -252,7 +293,7 @@ impl<'a> Pump<'a> {
     }
 
     /// Begins a sample again, or gives it up. What does not count is not the sample's attempt.
-    fn again(&mut self, slot: Slot, counts: bool, message: String) {
+    fn again(&mut self, slot: Slot, counts: bool, message: String, late: bool) {
         let Some(building) = self.building.get_mut(&slot.group) else { return };
         let begun = &mut building.begun_again[slot.sample as usize];
         if counts {
@@ -270,7 +311,7 @@ impl<'a> Pump<'a> {
             segments: Vec::new(),
             finish_reason: FinishReason::Failed,
             tokens: 0,
-            judgement: Judgement::Failed { message },
+            judgement: Judgement::Failed { message, late },
             verified_again: 0,
             begun_again: 0,
         };
@@ -279,6 +320,7 @@ impl<'a> Pump<'a> {
 
     fn place(&mut self, slot: Slot, sample: Sample) {
         let Some(building) = self.building.get_mut(&slot.group) else { return };
+        (self.ended, self.late) = (self.ended + 1, self.late + usize::from(sample.is_late()));
         let begun_again = building.begun_again[slot.sample as usize];
         building.samples[slot.sample as usize] = Some(Sample { begun_again, ..sample });
         building.left -= 1;

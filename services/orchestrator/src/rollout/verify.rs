@@ -16,7 +16,7 @@ pub(super) enum Verified {
     /// The verdict stands.
     Judged { outcome: Outcome, raw_reward: f64, again: u32 },
     /// There is none, for a reason that is not the sample's own.
-    Invalid { reason: String, again: u32 },
+    Invalid { reason: String, again: u32, late: bool },
 }
 
 /// Verifies an item up to `attempts` times. While no worker is connected nothing is counted: who gives up then is the caller's watch.
@@ -28,25 +28,25 @@ pub(super) async fn verify(
 ) -> Verified {
     let mut again = 0;
     loop {
-        let reason = match dispatcher.call(item.clone()).await {
+        let (reason, late) = match dispatcher.call(item.clone()).await {
             Ok(verdict) => match judge(&verdict) {
                 Judged::Stands(outcome, raw_reward) => return Verified::Judged { outcome, raw_reward, again },
-                Judged::Never(reason) => return Verified::Invalid { reason, again },
-                Judged::Again(reason) => reason,
+                Judged::Never(reason) => return Verified::Invalid { reason, again, late: false },
+                Judged::Again(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
             Err(DispatchError::Closed) => {
-                return Verified::Invalid { reason: "the dispatcher has ended".to_owned(), again };
+                return Verified::Invalid { reason: "the dispatcher has ended".to_owned(), again, late: false };
             }
             Err(lost) => {
                 if !dispatcher.ready(1, Duration::ZERO).await {
                     dispatcher.ready(1, Duration::from_secs(3600)).await;
                     continue;
                 }
-                lost.to_string()
+                (lost.to_string(), matches!(lost, DispatchError::Deadline { .. }))
             }
         };
         if again + 1 >= attempts {
-            return Verified::Invalid { reason, again };
+            return Verified::Invalid { reason, again, late };
         }
         tokio::time::sleep((pause * (1 << again.min(8))).min(LONGEST_PAUSE)).await;
         again += 1;

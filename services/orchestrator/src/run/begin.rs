@@ -47,11 +47,19 @@ pub(super) fn begin(
         );
         return Err(RunError::model(folder.join("tokenizer.json"), message));
     }
+    if let Some(id) = recipe.sampling.stop_token_ids.iter().find(|&&id| u64::from(id) >= vocabulary) {
+        let allowed = format!("ids below vocab_size of config.json, which is {vocabulary}");
+        return Err(evenkeel_proto::FieldError::new("sampling.stop_token_ids", id, allowed).into());
+    }
     let prompts =
         Prompts::encode(&dataset, &tokenizer, context, recipe.sampling.max_tokens as usize, recipe.data.overlong)?;
     let demonstrations = match recipe.warm_start.steps {
         0 => None,
-        _ => Some(Demonstrations::of(&dataset, recipe.run.seed, &recipe.data.demonstration_field)?),
+        _ => {
+            let demonstrations = Demonstrations::of(&dataset, recipe.run.seed, &recipe.data.demonstration_field)?;
+            demonstrations.check(&tokenizer, context)?;
+            Some(demonstrations)
+        }
     };
     let lines = |name, kind| Lines::open(directory.path(), name, kind);
     Ok(Driver {
@@ -61,9 +69,9 @@ pub(super) fn begin(
         warm_starts: lines(WARM_START_FILE, StepKind::WarmStart)?,
         evaluations: lines(EVALUATION_FILE, StepKind::Evaluation)?,
         settings_hash: options.learner_settings_hash,
+        notes: options.notes,
         vocabulary_size: vocabulary.try_into().unwrap_or(u32::MAX),
         versions: Default::default(),
-        pruned_warning: false,
         unsound_golds: unsound(&dataset, &recipe.data.math_profile),
         recipe,
         directory,
@@ -162,6 +170,9 @@ impl Driver {
             warm_start_steps: self.recipe.warm_start.steps,
             problems: self.prompts.train.len(),
         });
+        for message in self.notes.clone() {
+            self.events.tell(Event::Note { message });
+        }
         if let Some(message) = self.unsound_golds.clone() {
             self.events.tell(Event::Warning { message });
         }

@@ -1,12 +1,9 @@
 //! Between two steps: new weights for the engines, checkpoints, and what may be thrown away.
 
-use std::path::Path;
-
-use evenkeel_proto::v1::{SleepLevel, WeightsRef, weights_ref};
+use evenkeel_proto::v1::{SaveCheckpointRequest, SleepLevel, WeightsRef};
 
 use super::drive::Driver;
 use super::position::Position;
-use crate::directory::retain;
 use crate::error::Halt;
 use crate::events::Event;
 use crate::settings::Engines;
@@ -28,11 +25,9 @@ impl Driver {
 
     /// Publishes the weights of that version and moves the engines to them.
     pub(super) async fn switch(&mut self, version: u64) -> Result<WeightsRef, Halt> {
-        let weights = self.services.publish(self.directory.run_id(), version).await?;
+        let keep = self.recipe.checkpoint.keep_weights;
+        let weights = self.services.publish(self.directory.run_id(), version, keep).await?;
         self.services.update_weights(&weights).await?;
-        if let Some(weights_ref::Source::Path(at)) = &weights.source {
-            self.prune(Path::new(&at.path), self.recipe.checkpoint.keep_weights);
-        }
         Ok(weights)
     }
 
@@ -53,21 +48,19 @@ impl Driver {
             self.services.patience.write(lines.path(), || lines.sync()).await?;
         }
         let run_id = self.directory.run_id();
-        let saved = self.services.save_checkpoint(run_id, position.step, position.version, position.to_bytes()).await?;
-        self.prune(Path::new(&saved.path), self.recipe.checkpoint.keep);
+        let request = SaveCheckpointRequest {
+            run_id: run_id.to_owned(),
+            step: position.step,
+            version: Some(position.version),
+            client_state: position.to_bytes(),
+            keep: Some(self.recipe.checkpoint.keep),
+        };
+        let saved = self.services.save_checkpoint(request).await?;
         self.events.tell(Event::Checkpoint { step: position.step, path: saved.path });
         // So that whoever looks at a run that is still going sees something.
         if let Err(error) = self.write_summary(self.events.state()) {
             self.events.tell(Event::Warning { message: format!("no report: {error}") });
         }
         Ok(())
-    }
-
-    /// Removes what is older than the settings keep. A folder that stays too long is no reason to end a run.
-    fn prune(&mut self, newest: &Path, keep: usize) {
-        let Err(error) = retain(self.directory.path(), newest, keep) else { return };
-        if !std::mem::replace(&mut self.pruned_warning, true) {
-            self.events.tell(Event::Warning { message: format!("old checkpoints or weights stay: {error}") });
-        }
     }
 }

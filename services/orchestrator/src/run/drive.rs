@@ -37,8 +37,8 @@ pub(super) struct Driver {
     pub(super) vocabulary_size: u32,
     /// Versions of the services, for the summary.
     pub(super) versions: BTreeMap<String, String>,
-    /// Retention failed and was told about.
-    pub(super) pruned_warning: bool,
+    /// What a person should know before the run starts.
+    pub(super) notes: Vec<String>,
     /// What is wrong with gold answers of the data.
     pub(super) unsound_golds: Option<String>,
 }

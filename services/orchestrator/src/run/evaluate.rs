@@ -54,6 +54,7 @@ impl Driver {
             let group = pump.next().await?;
             groups.insert(group.plan.id.prompt, group);
         }
+        pump.check_late(&format!("evaluation at step {step}"))?;
         let groups: Vec<_> = groups.into_values().collect();
         let mut line = Line::new(StepKind::Evaluation, step, weights.version);
         evaluation_values(&mut line, &self.prompts.source, settings.samples, &groups, began.elapsed());

@@ -35,6 +35,8 @@ pub enum StopMode {
 pub struct RunOptions {
     /// Digest of the learner's settings as the recipe has them; a learner with others is refused. Absent: the learner's own is taken.
     pub learner_settings_hash: Option<String>,
+    /// What a person should know before the run starts.
+    pub notes: Vec<String>,
     /// The folder of the model whose tokenizer is used. Absent: that of [`prepare_model`](crate::prepare_model).
     pub model: Option<PathBuf>,
 }

@@ -62,7 +62,7 @@ impl Driver {
             );
             return Err(RunError::Mismatch(message).into());
         }
-        Ok(Position::beginning(self.recipe.identity()))
+        Ok(Position::beginning(self.directory.identity().to_owned()))
     }
 
     /// The last checkpoint, or the beginning where there is none; the files are cut back to it.
@@ -70,14 +70,14 @@ impl Driver {
         self.events.enter(RunState::Starting);
         let position = match self.services.load_checkpoint(self.directory.run_id()).await? {
             // Without a checkpoint the run begins anew; a learner that did steps before answers with its stored reports.
-            None => Position::beginning(self.recipe.identity()),
+            None => Position::beginning(self.directory.identity().to_owned()),
             Some(loaded) => {
                 let broken = |message: String| {
                     let path = loaded.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.path.as_str());
                     RunError::Mismatch(format!("the state of the run in checkpoint {path} {message}"))
                 };
                 let position = Position::from_bytes(&loaded.client_state).map_err(broken)?;
-                if position.identity != self.recipe.identity() {
+                if position.identity != self.directory.identity() {
                     return Err(broken("is that of a run with other settings".to_owned()).into());
                 }
                 position

@@ -36,6 +36,7 @@ impl Driver {
             settings_hash: self.hash(),
             kind: TrainKind::Grpo.into(),
             traceparent: trace.to_string(),
+            seed: self.recipe.run.seed,
             ..TrainHeader::default()
         });
         // Each only borrows the driver, so that the order is taken out for as long as prompts are drawn from it.
@@ -94,6 +95,7 @@ impl Driver {
             let ended = selection.end(group).into_iter().map(|(index, group)| group.to_train(index, mask));
             if rests { held.extend(ended) } else { ended.for_each(|group| feed.push(group)) }
         }
+        pump.check_late(&format!("step {}", position.step))?;
         let (batch, next_cursor) = selection.finish();
         let some_valid = batch.groups.iter().flat_map(|group| &group.samples).any(|sample| sample.rewards().is_some());
         if !some_valid {

@@ -28,6 +28,7 @@ fn write(run: &str, event: &Arc<Event>) {
         }
         Event::Recovered { service, waited_ms } => tracing::info!(run, service, waited_ms, "back again"),
         Event::Rewound { step, message } => tracing::warn!(run, step, message, "back to a checkpoint"),
+        Event::Note { message } => tracing::info!(run, message),
         Event::Warning { message } => tracing::warn!(run, message),
         Event::Finished { outcome, summary } => {
             let Summary { steps, reward_first_ten, reward_last_ten, accuracy_before, accuracy_after, seconds, .. } =

@@ -21,7 +21,7 @@ use super::request::{configured, resolve};
 use super::{OrchestratorConfig, watch};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
-use crate::recipe::Recipe;
+use crate::recipe::{Inspection, Recipe};
 use crate::run::{Run, RunOptions};
 use crate::settings::is_run_name;
 
@@ -59,6 +59,10 @@ impl OrchestratorService {
         }
         let mut registry = self.registry();
         let (recipe, run_id, path) = resolve(&request, &self.shared.config.runs)?;
+        let inspection = match &self.shared.inspect {
+            Some(inspect) => inspect(&recipe)?,
+            None => Inspection::untyped(&recipe),
+        };
         let known = registry.get(&run_id).map(|entry| entry.message());
         let known = match known {
             Some(run) => Some(run),
@@ -66,7 +70,7 @@ impl OrchestratorService {
         };
         let active = registry.active();
         match known {
-            Some(run) if run.settings_hash != recipe.identity() => {
+            Some(run) if run.settings_hash != inspection.identity => {
                 return Err(ServiceError::AlreadyExists { what: format!("run `{run_id}` with other settings") });
             }
             // Told twice, it is started once.
@@ -80,13 +84,9 @@ impl OrchestratorService {
             let message = format!("run `{}` is in work, and a learner trains one at a time", other.run_id);
             return Err(ServiceError::Precondition { reason: "BUSY", message });
         }
-        let learner_settings_hash = match &self.shared.inspect {
-            Some(inspect) => inspect(&recipe)?,
-            None => None,
-        };
-        let started =
-            self.launch(recipe.clone(), &path, request.resume, learner_settings_hash).map_err(service_error)?;
-        let entry = Arc::new(Entry::of(started, recipe.identity()));
+        let identity = inspection.identity.clone();
+        let started = self.launch(recipe, &path, request.resume, inspection).map_err(service_error)?;
+        let entry = Arc::new(Entry::of(started, identity));
         let message = entry.message();
         registry.insert(Arc::clone(&entry));
         self.stop_with_the_server(entry);
@@ -110,13 +110,14 @@ impl OrchestratorService {
         recipe: Recipe,
         path: &std::path::Path,
         resume: bool,
-        hash: Option<String>,
+        inspection: Inspection,
     ) -> Result<crate::RunHandle, RunError> {
         let directory = match resume {
-            true => RunDirectory::resume(path, &recipe)?,
-            false => RunDirectory::create(path, &recipe)?,
+            true => RunDirectory::resume(path, &recipe, &inspection.identity)?,
+            false => RunDirectory::create(path, &recipe, &inspection.identity)?,
         };
-        let options = RunOptions { learner_settings_hash: hash, model: None };
+        let Inspection { learner_settings_hash, notes, .. } = inspection;
+        let options = RunOptions { learner_settings_hash, notes, model: None };
         Run::start(recipe, directory, self.shared.config.endpoints.clone(), options)
     }
 

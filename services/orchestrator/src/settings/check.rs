@@ -40,7 +40,10 @@ fn run<L, E, G, R>(recipe: &Recipe<L, E, G, R>) -> Result<(), FieldError> {
     require("run.seed", run.seed, i64::try_from(run.seed).is_ok(), "0 to 2^63 - 1")?;
     positive("run.steps", run.steps)?;
     positive("warm_start.examples_per_step", recipe.warm_start.examples_per_step.into())?;
-    positive("checkpoint.every", recipe.checkpoint.every)
+    positive("checkpoint.every", recipe.checkpoint.every)?;
+    let keep = recipe.checkpoint.keep_weights;
+    let allowed = "0 (all), or at least 2, since engines may still read the version before";
+    require("checkpoint.keep_weights", keep, keep != 1, allowed)
 }
 
 fn sampling<L, E, G, R>(recipe: &Recipe<L, E, G, R>) -> Result<(), FieldError> {
@@ -145,6 +148,8 @@ fn services<L, E, G, R>(recipe: &Recipe<L, E, G, R>) -> Result<(), FieldError> {
         ("services.max_verifications", services.max_verifications as u64),
     ];
     positives.into_iter().try_for_each(|(field, value)| positive(field, value))?;
+    let share = services.max_late_share;
+    require("services.max_late_share", share, (0.0..=1.0).contains(&share), "0 to 1")?;
     let (first, longest) = (services.backoff_initial_ms, services.backoff_max_ms);
     let allowed = format!("at least services.backoff_initial_ms, which is {first}");
     require("services.backoff_max_ms", longest, longest >= first, allowed)?;

@@ -109,9 +109,9 @@ section! {
         /// Write a checkpoint after each so many steps, at least 1; after the warm start, the last step and a stop there always is one.
         every: u64 = 10,
         /// Checkpoints that are kept; 0 keeps all.
-        keep: usize = 2,
-        /// Published weights that are kept; 0 keeps all.
-        keep_weights: usize = 2,
+        keep: u32 = 2,
+        /// Published weights that are kept: 0 keeps all, otherwise at least 2, since engines may still read the version before.
+        keep_weights: u32 = 2,
     }
 }
 
@@ -124,10 +124,13 @@ section! {
         backoff_initial_ms: u64 = 200,
         /// Longest pause.
         backoff_max_ms: u64 = 10_000,
-        /// Time for one sample, queue included.
+        /// Time for one sample, from the moment an engine has it: waiting for an engine does not count.
         rollout_deadline_ms: u64 = 600_000,
-        /// Time for one verdict, queue included.
+        /// Time for one verdict, from the moment a reward worker has the answer: waiting for a worker does not count.
         verify_deadline_ms: u64 = 60_000,
+        /// Share of the samples of a step or an evaluation that may be left out because they or their verdicts took too long, 0 to 1.
+        /// Late samples are the long ones: above it the run ends instead of learning from what is left.
+        max_late_share: f64 = 0.01,
         /// Time for one call to learner or generation, and between two signs of life of a training step that has all its groups.
         call_deadline_ms: u64 = 600_000,
         /// How often a sample may fail for a reason that is not its own before it is left out, as invalid.

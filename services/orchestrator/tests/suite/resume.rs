@@ -175,7 +175,12 @@ async fn lines_that_were_taken_away_are_missed() {
         std::fs::write(path.join("metrics.jsonl"), "").unwrap();
         let error = finish(cluster.resume(&path, &recipe())).await.1.unwrap_err().to_string();
         assert!(error.contains("metrics.jsonl has 0 lines, the checkpoint is after step 6"), "{error}");
-        assert!(RunDirectory::create(&path, &recipe()).unwrap_err().to_string().contains("holds run `run` already"));
+        assert!(
+            RunDirectory::create(&path, &recipe(), &recipe().identity())
+                .unwrap_err()
+                .to_string()
+                .contains("holds run `run` already")
+        );
     })
     .await;
 }

@@ -81,7 +81,9 @@ async fn a_verdict_that_does_not_stand_is_asked_for_again_and_never_is_a_wrong_a
             _ => None,
         };
         *cluster.reward.world.script.lock().unwrap() = Some(Box::new(script));
-        let (_, summary) = cluster.run(&path, &recipe()).await.1.unwrap();
+        let mut recipe = recipe();
+        recipe.services.max_late_share = 0.1;
+        let (_, summary) = cluster.run(&path, &recipe).await.1.unwrap();
         assert_eq!(summary.invalid_samples, 2);
         let groups = cluster.learner.world.groups.lock().unwrap();
         let sample = |group: usize, sample: usize| groups[&1][group].samples[sample].clone();
@@ -92,6 +94,7 @@ async fn a_verdict_that_does_not_stand_is_asked_for_again_and_never_is_a_wrong_a
         }
         let line = &metrics(&path)[1];
         assert_eq!(line.get("rollout/invalid_samples"), Some(2.0));
+        assert_eq!(line.get("rollout/late_samples"), Some(1.0));
         assert_eq!(line.get("rollout/samples"), Some(16.0));
         let times = cluster.reward.world.times.lock().unwrap();
         assert_eq!(times["train/1/5/2"], 1);
@@ -118,6 +121,67 @@ async fn a_sample_that_cannot_be_had_is_begun_again_and_then_left_out() {
         let groups = cluster.learner.world.groups.lock().unwrap();
         let samples = &groups[&0][1].samples;
         assert_eq!(samples.iter().map(|sample| sample.valid).collect::<Vec<_>>(), [true, true, false, true]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn samples_that_take_too_long_end_the_run_above_their_share_instead_of_being_dropped() {
+    bounded(async {
+        let late = |id: &str, _: u32| (id == "train/1/5/2").then_some(FailureCode::DeadlineExceeded);
+        for allowed in [0.01, 0.1] {
+            let (_dir, path) = temp();
+            let cluster = Cluster::start().await;
+            *cluster.generation.world.script.lock().unwrap() = Some(Box::new(late));
+            let mut recipe = recipe();
+            recipe.services.max_late_share = allowed;
+            let (_, result) = cluster.run(&path, &recipe).await;
+            // One of 16 samples of the step.
+            if allowed > 1.0 / 16.0 {
+                result.unwrap();
+                assert_eq!(metrics(&path)[1].get("rollout/late_samples"), Some(1.0));
+                continue;
+            }
+            let error = result.unwrap_err();
+            assert!(matches!(error, RunError::Late { late: 1, samples: 16, .. }), "{error}");
+            let text = error.to_string();
+            assert!(text.starts_with("step 1: 1 of 16 samples") && text.contains("services.max_late_share"), "{text}");
+            assert_eq!(metrics(&path).len(), 1, "the step before stays");
+            // The step that failed left the learner as it was, and is done again.
+            *cluster.generation.world.script.lock().unwrap() = None;
+            finish(cluster.resume(&path, &recipe)).await.1.unwrap();
+            assert_eq!(crate::support::lines(&path), crate::support::undisturbed(&recipe).await);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn samples_go_out_with_a_deadline_for_the_engine_and_none_for_the_queue() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let mut recipe = recipe();
+        (recipe.run.steps, recipe.services.rollout_deadline_ms) = (1, 123_000);
+        cluster.run(&path, &recipe).await.1.unwrap();
+        for item in cluster.generation.world.seen.lock().unwrap().iter() {
+            assert_eq!(item.engine_deadline_ms, Some(123_000));
+            assert!(item.deadline_ms.is_none_or(|ms| ms > 1_000_000_000), "{:?}", item.deadline_ms);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_generation_service_that_holds_samples_and_ends_none_is_given_up() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        cluster.generation.world.slowness_ms.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
+        let mut recipe = recipe();
+        (recipe.services.rollout_deadline_ms, recipe.services.wait_ms) = (100, 200);
+        let error = cluster.run(&path, &recipe).await.1.unwrap_err().to_string();
+        assert!(error.contains("the generation service") && error.contains("has ended none of them"), "{error}");
     })
     .await;
 }

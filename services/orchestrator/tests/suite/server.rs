@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::support::{Cluster, bounded, recipe};
 use evenkeel_common::client::{ClientChannel, ClientConfig, Connector, Target};
-use evenkeel_orchestrator::{Inspect, OrchestratorConfig, Recipe, serve};
+use evenkeel_orchestrator::{Inspect, Inspection, OrchestratorConfig, Recipe, serve};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::orchestrator_client::OrchestratorClient;
 use evenkeel_proto::v1::{
@@ -29,7 +29,7 @@ async fn door(cluster: &Cluster) -> Door {
     };
     let inspect: Inspect = Arc::new(|recipe: &Recipe| match recipe.learner.get("learning_rate") {
         Some(value) => Err(FieldError::new("learner.learning_rate", value, "learner.optimizer.learning_rate")),
-        None => Ok(None),
+        None => Ok(Inspection::untyped(recipe)),
     });
     let (server, _) = serve(config, Some(inspect)).await.unwrap();
     let server = server.spawn();

@@ -136,23 +136,15 @@ async fn a_full_disk_of_the_learner_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn checkpoints_and_weights_stay_bounded() {
+async fn the_learner_keeps_as_much_as_the_recipe_says() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        *cluster.learner.world.folder.lock().unwrap() = Some(path.clone());
         let mut recipe = recipe();
-        (recipe.checkpoint.every, recipe.checkpoint.keep, recipe.checkpoint.keep_weights) = (1, 2, 3);
+        (recipe.checkpoint.keep, recipe.checkpoint.keep_weights) = (0, 3);
         cluster.run(&path, &recipe).await.1.unwrap();
-        let names = |folder: &str| {
-            let entries = std::fs::read_dir(path.join(folder)).unwrap();
-            let mut names: Vec<String> =
-                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-            names.sort();
-            names
-        };
-        assert_eq!(names("checkpoints"), ["step-5", "step-6"]);
-        assert_eq!(names("weights"), ["step-6", "step-7", "step-8"]);
+        let kept = cluster.learner.world.kept.lock().unwrap().clone();
+        assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(None, Some(3)), (Some(0), None)]);
     })
     .await;
 }
@@ -162,8 +154,8 @@ async fn services_that_do_not_go_together_are_refused() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        let directory = RunDirectory::create(&path, &recipe()).unwrap();
-        let options = RunOptions { learner_settings_hash: Some("sha256:mine".into()), model: None };
+        let directory = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap();
+        let options = RunOptions { learner_settings_hash: Some("sha256:mine".into()), ..RunOptions::default() };
         let handle = Run::start(recipe(), directory, cluster.endpoints(), options).unwrap();
         let error = finish(handle).await.1.unwrap_err().to_string();
         assert!(
@@ -193,7 +185,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
         let (_dir, path) = temp();
         let (mut recipe, mut endpoints) = (recipe(), endpoints());
         change(&mut recipe, &mut endpoints);
-        let directory = RunDirectory::create(&path, &recipe).unwrap();
+        let directory = RunDirectory::create(&path, &recipe, &recipe.identity()).unwrap();
         Run::start(recipe, directory, endpoints, RunOptions::default()).err().unwrap().to_string()
     };
     let cases: [(&Change, &str); 6] = [

@@ -114,6 +114,12 @@ impl Default for CodeConfig {
 }
 
 impl CodeConfig {
+    /// The settings that decide verdicts; all others as by default.
+    pub(super) fn rules(&self) -> Self {
+        let Self { mode, limits, max_limits, deterministic, max_private_bytes, .. } = *self;
+        Self { mode, limits, max_limits, deterministic, max_private_bytes, ..Self::default() }
+    }
+
     /// Threads, with the machine's own number in place of 0.
     pub(crate) fn thread_count(&self) -> usize {
         super::thread_count(self.threads)

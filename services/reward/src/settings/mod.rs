@@ -84,6 +84,17 @@ impl RewardConfig {
         Self { server: ServerConfig::on(listen), ..Self::default() }
     }
 
+    /// The settings that decide verdicts; all others (where it listens, threads, queues, caches) as by default.
+    pub fn rules(&self) -> Self {
+        Self {
+            max_completion_bytes: self.max_completion_bytes,
+            max_field_bytes: self.max_field_bytes,
+            math: self.math.clone(),
+            code: self.code.rules(),
+            ..Self::default()
+        }
+    }
+
     /// Threads, with the machine's own number in place of 0.
     pub(crate) fn thread_count(&self) -> usize {
         thread_count(self.threads)

@@ -25,7 +25,7 @@ pub(crate) use engine::{Act, FakeEngine};
 
 /// No test takes longer.
 pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends in time")
+    tokio::time::timeout(Duration::from_secs(300), test).await.expect("the test ends in time")
 }
 
 /// Settings for tests: quick to notice and quick to come back.

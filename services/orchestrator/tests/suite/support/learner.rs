@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) disk_full: AtomicU32,
     /// Where folders are made, as a real learner would.
     pub(crate) folder: Mutex<Option<PathBuf>>,
+    /// How many (checkpoints, published versions) it was asked to keep, by call.
+    pub(crate) kept: Mutex<BTreeSet<(Option<u32>, Option<u32>)>>,
     /// What it says about its settings.
     pub(crate) settings_hash: Mutex<Option<String>>,
 }
@@ -185,7 +187,9 @@ impl Learner for FakeLearner {
 
     async fn publish(&self, request: Request<PublishRequest>) -> Result<Response<PublishResponse>, Status> {
         let memory = self.memory.lock().unwrap().clone();
-        if request.into_inner().version.is_some_and(|version| version != memory.version) {
+        let request = request.into_inner();
+        self.world.kept.lock().unwrap().insert((None, request.keep));
+        if request.version.is_some_and(|version| version != memory.version) {
             return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
         }
         let digest = format!("sha256:{:064x}", memory.digest);
@@ -198,6 +202,7 @@ impl Learner for FakeLearner {
         request: Request<SaveCheckpointRequest>,
     ) -> Result<Response<SaveCheckpointResponse>, Status> {
         let request = request.into_inner();
+        self.world.kept.lock().unwrap().insert((request.keep, None));
         if self.world.disk_full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err(Status::resource_exhausted("no space left on device"));
         }

@@ -24,7 +24,7 @@ use reward::FakeReward;
 
 /// No test takes longer.
 pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends in time")
+    tokio::time::timeout(Duration::from_secs(300), test).await.expect("the test ends in time")
 }
 
 /// A bijection whose every output bit depends on every input bit.
@@ -133,13 +133,13 @@ impl Cluster {
 
     /// Begins a run.
     pub(crate) fn begin(&self, path: &Path, recipe: &Recipe) -> RunHandle {
-        let directory = RunDirectory::create(path, recipe).unwrap();
+        let directory = RunDirectory::create(path, recipe, &recipe.identity()).unwrap();
         Run::start(recipe.clone(), directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
     /// Goes on with a run.
     pub(crate) fn resume(&self, path: &Path, recipe: &Recipe) -> RunHandle {
-        let directory = RunDirectory::resume(path, recipe).unwrap();
+        let directory = RunDirectory::resume(path, recipe, &recipe.identity()).unwrap();
         Run::start(recipe.clone(), directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 

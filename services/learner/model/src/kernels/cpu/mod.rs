@@ -47,6 +47,15 @@ impl Cpu {
     }
 }
 
+/// The widest vectors that the kernels use on this processor, for logs: results do not depend on them.
+pub fn instructions() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        return "AVX-512";
+    }
+    if cfg!(target_arch = "x86_64") { "AVX2" } else { std::env::consts::ARCH }
+}
+
 /// What the processor lacks of x86-64-v3, by the names that `/proc/cpuinfo` has for it; nothing on other architectures.
 fn missing_instructions() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]

@@ -1,0 +1,144 @@
+//! A step that fails between two updates.
+
+use candle_core::{Device, Tensor};
+use evenkeel_model::{Config, Family, ModelError, Packed, Parameters, Scores, TokenLoss, Train};
+
+use crate::{Group, Learner, LearnerSettings, OptimizerSettings, Response};
+
+/// A model whose backward passes fail once some have succeeded, as on a device that is lost.
+struct FailsAfter {
+    passes: usize,
+    model: Box<dyn Train>,
+}
+
+impl Train for FailsAfter {
+    fn config(&self) -> &Config {
+        self.model.config()
+    }
+
+    fn parameters(&self) -> &Parameters {
+        self.model.parameters()
+    }
+
+    fn parameters_mut(&mut self) -> &mut Parameters {
+        self.model.parameters_mut()
+    }
+
+    fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>, ModelError> {
+        self.model.score(batches, temperature)
+    }
+
+    fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<(), ModelError> {
+        match self.passes.checked_sub(1) {
+            Some(left) => {
+                self.passes = left;
+                self.model.accumulate(batches, temperature, loss)
+            }
+            None => Err(ModelError::Loss("the device is lost".into())),
+        }
+    }
+
+    fn take_gradients(&mut self) -> Result<Vec<Tensor>, ModelError> {
+        self.model.take_gradients()
+    }
+
+    fn discard_gradients(&mut self) {
+        self.model.discard_gradients();
+    }
+
+    fn logits(&self, ids: &[u32]) -> Result<Vec<f32>, ModelError> {
+        self.model.logits(ids)
+    }
+}
+
+fn learner(passes: usize) -> Learner {
+    let config = Config {
+        family: Family::Qwen3,
+        vocab_size: 11,
+        hidden_size: 8,
+        intermediate_size: 16,
+        num_layers: 1,
+        num_heads: 1,
+        num_kv_heads: 1,
+        head_dim: 8,
+        max_position_embeddings: 16,
+        rms_norm_eps: 1e-6,
+        rope_theta: 1e4,
+        qkv_bias: false,
+        output_bias: false,
+        tie_word_embeddings: true,
+        eos_token_ids: vec![1],
+    };
+    let parameters = Parameters::random(&config, 5, 0.2, &Device::Cpu).unwrap();
+    let optimizer = OptimizerSettings { learning_rate: 1e-2, ..OptimizerSettings::default() };
+    let mut settings = LearnerSettings { optimizer, mini_batch_groups: 1, ..LearnerSettings::default() };
+    settings.compute.threads = 1;
+    let mut learner = Learner::new(config.clone(), parameters, settings).unwrap();
+    let placeholder = evenkeel_model::network(
+        config.clone(),
+        Parameters::random(&config, 0, 0.1, &Device::Cpu).unwrap(),
+        candle_core::DType::F32,
+        Default::default(),
+    );
+    let model = std::mem::replace(&mut learner.network, placeholder.unwrap());
+    learner.network = Box::new(FailsAfter { passes, model });
+    learner
+}
+
+fn groups() -> Vec<Group> {
+    let response = |token: u32, reward: f64| Response {
+        tokens: vec![token, token + 1],
+        mask: vec![true; 2],
+        behaviour_logp: vec![-2.0; 2],
+        raw_reward: reward,
+        reward,
+        valid: true,
+    };
+    let group = |number: u32| Group {
+        id: format!("prompt-{number}"),
+        prompt: vec![2, 3 + number],
+        responses: vec![response(4 + number, 1.0), response(6 + number, 0.0)],
+    };
+    (0..3).map(group).collect()
+}
+
+/// Every bit that a later step depends on.
+fn state(learner: &Learner) -> (Vec<u32>, u64, u64) {
+    let tensors = [learner.parameters().values(), &learner.moments.first, &learner.moments.second].concat();
+    let bits = tensors.iter().flat_map(|tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap());
+    (bits.map(f32::to_bits).collect(), learner.moments.updates, learner.version())
+}
+
+#[test]
+fn a_step_that_fails_after_its_first_update_leaves_weights_moments_and_version_as_they_were() {
+    for passes in 0..3 {
+        let mut learner = learner(3 + passes);
+        learner.train(groups()).unwrap();
+        let before = state(&learner);
+        let error = learner.train(groups()).unwrap_err().to_string();
+        assert!(error.contains("the device is lost"), "{error}");
+        assert_eq!(state(&learner), before, "after {passes} of three updates");
+    }
+}
+
+#[test]
+fn a_step_after_one_that_failed_is_the_step_that_would_have_been() {
+    let mut failed = learner(4);
+    failed.train(groups()).unwrap();
+    failed.train(groups()).unwrap_err();
+    // The device is back.
+    let placeholder = learner(0).network;
+    let model = std::mem::replace(&mut failed.network, placeholder);
+    failed.network = Box::new(FailsAfter { passes: usize::MAX, model: revived(model) });
+    failed.train(groups()).unwrap();
+    let mut undisturbed = learner(usize::MAX);
+    undisturbed.train(groups()).unwrap();
+    undisturbed.train(groups()).unwrap();
+    assert_eq!(state(&failed), state(&undisturbed));
+}
+
+/// The same weights in a model that works.
+fn revived(model: Box<dyn Train>) -> Box<dyn Train> {
+    let (config, parameters) = (model.config().clone(), model.parameters().deep_copy().unwrap());
+    evenkeel_model::network(config, parameters, candle_core::DType::F32, Default::default()).unwrap()
+}
