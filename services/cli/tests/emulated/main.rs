@@ -78,7 +78,7 @@ fn train(cpu: Option<&str>, out: &Path) -> Output {
 /// What the learner says that it computes with.
 fn instructions(log: &str) -> String {
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let found = lines.filter_map(|line| Some(line.pointer("/fields/instructions")?.as_str()?.to_owned())).next();
+    let found = lines.filter_map(|line| Some(line.get("instructions")?.as_str()?.to_owned())).next();
     found.unwrap_or_else(|| panic!("no instructions in the log: {log}"))
 }
 

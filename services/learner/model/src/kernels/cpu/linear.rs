@@ -65,8 +65,8 @@ impl Linear for Cpu {
     }
 }
 
-/// `gemm` computes a single row, and results of up to 256 elements, with kernels that add in another order. With at
-/// least this many rows it never takes them, and a row's bits do not depend on how many others there are.
+/// With at least this many rows `gemm` takes its tiled kernels. A row's bits are the same either way, but without
+/// them a row reads the columns of the weight one value at a time.
 fn least_rows(out: usize) -> usize {
     (256 / out.max(1) + 1).max(2)
 }
