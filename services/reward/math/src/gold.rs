@@ -216,7 +216,7 @@ fn with_point(text: &str, policy: &Policy, fuel: &mut Fuel) -> Option<Value> {
     }
     let plain = plain(text).ok()?;
     let (whole, fraction) = plain.trim().trim_matches('$').trim().split_once(',')?;
-    let unsigned = whole.strip_prefix('-').unwrap_or(whole);
+    let unsigned = whole.strip_prefix('-').map_or(whole, str::trim_start);
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !are_digits(unsigned) || !are_digits(fraction) {
         return None;

@@ -61,13 +61,12 @@ fn integer_power(base: &RBig, exponent: i64, fuel: &mut Fuel) -> Result<RBig, Fa
             _ => Err(Fault::Undefined),
         };
     }
-    let is_unit = bits(base) == 1;
+    // Of a unit only the parity of the exponent matters.
+    let size = if bits(base) == 1 { size % 2 } else { size };
     let length = (bits(base) as u64).saturating_mul(size);
-    if !is_unit && length > MAX_BITS as u64 {
+    if length > MAX_BITS as u64 {
         return Err(Fault::TooLarge);
     }
-    // Of a unit only the parity of the exponent matters.
-    let size = if is_unit { size % 2 } else { size };
     let words = length as usize / 64;
     fuel.spend(words + words * words / 128)?;
     let power = base.clone().pow(size as isize);

@@ -118,6 +118,7 @@ impl Writer {
             0 if !self.real.is_empty() => self.real[self.random.below(self.real.len())].clone(),
             1 | 2 => (0..self.random.below(12)).map(|_| self.random.pick(shapes::PIECES)).collect(),
             3 => self.nested(),
+            4 => self.expression(3),
             _ => self.random.pick(shapes::ANSWERS).to_owned(),
         };
         if self.random.once_in(2) { text } else { self.broken(text) }
@@ -156,6 +157,22 @@ impl Writer {
             text.push_str(behind);
             text.push_str(self.random.pick(&["", "", ".", "。", ", ", " and ", " или ", "$", "\n"]));
         }
+    }
+
+    /// An expression of numbers at the ends of what is computed with.
+    fn expression(&mut self, depth: usize) -> String {
+        if depth == 0 || self.random.once_in(4) {
+            return self.random.pick(shapes::NUMBERS).to_owned();
+        }
+        let form = self.random.pick(shapes::FORMS);
+        let mut text = String::with_capacity(64);
+        for (index, piece) in form.split('@').enumerate() {
+            if index > 0 {
+                text.push_str(&self.expression(depth - 1));
+            }
+            text.push_str(piece);
+        }
+        text
     }
 
     /// The same bracket, command or operator many times over.
