@@ -108,7 +108,7 @@ fn a_line_that_is_no_text_or_too_long_stops_no_other() {
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{said}");
     for words in [
-        "line 2: byte 31 is not UTF-8",
+        "line 2: byte 30 is not UTF-8",
         "line 3: byte 1 is not UTF-8",
         "line 4: no JSON",
         "line 6: longer than 268435456 bytes",
