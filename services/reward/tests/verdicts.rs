@@ -48,6 +48,24 @@ fn a_wrong_answer_and_no_answer_earn_nothing_and_are_told_apart() {
 }
 
 #[test]
+fn an_answer_in_any_script_has_its_verdict() {
+    bounded(async {
+        let worker = Worker::start().await;
+        for (gold, completion, outcome, reason) in [
+            ("5", "So √25 = \\boxed{5}", Outcome::Correct, "equal_integer"),
+            ("3", "所以，x=\\boxed{3}", Outcome::Correct, "equal_integer"),
+            ("\\frac12", "sin 30° = \\boxed{\\frac12}", Outcome::Correct, "equal_rational"),
+            ("5", "\\boxed{\\sum_}", Outcome::Incorrect, "different_kind"),
+            ("5", "\\boxed{\\binom{0}{0}}", Outcome::Incorrect, "different_number"),
+            ("5", "\\boxed{٥}", Outcome::Incorrect, "unreadable_digits"),
+        ] {
+            let verdict = worker.one(item("a", gold, completion)).await;
+            assert_eq!((verdict.outcome(), verdict.reason_code.as_str()), (outcome, reason), "{completion}");
+        }
+    });
+}
+
+#[test]
 fn an_answer_alone_is_taken_as_it_is() {
     bounded(async {
         let worker = Worker::start().await;

@@ -1,5 +1,6 @@
 //! Who judges: this process on all of its cores, or services that run already.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,6 +101,9 @@ fn shared_out(judge: &Judge, items: Vec<VerifyItem>) -> Vec<Verdict> {
             let share: Vec<_> = items.by_ref().take(share).collect();
             shares.push(scope.spawn(move || share.into_iter().map(|item| judge.verdict(item)).collect::<Vec<_>>()));
         }
-        shares.into_iter().flat_map(|share| share.join().expect("verdicts do not panic")).collect()
+        // Judging contains its own panics, each in the verdict of its item.
+        let joined =
+            |share: std::thread::ScopedJoinHandle<'_, _>| share.join().unwrap_or_else(|panic| resume_unwind(panic));
+        shares.into_iter().flat_map(joined).collect()
     })
 }

@@ -4,6 +4,7 @@
 mod code;
 mod counts;
 mod judges;
+mod lines;
 mod math;
 
 use std::fs::File;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use crate::arguments::VerifyCommand;
+use lines::{Lines, shown};
 
 pub(crate) async fn verify(command: VerifyCommand) -> Result<ExitCode> {
     match command {
@@ -22,12 +24,18 @@ pub(crate) async fn verify(command: VerifyCommand) -> Result<ExitCode> {
     }
 }
 
-fn reader(path: &Path, flag: &str) -> Result<Box<dyn BufRead>> {
+/// The lines of a file; `-` is stdin.
+fn lines_of(path: &Path, flag: &str) -> Result<Lines<Box<dyn BufRead>>> {
     if path == Path::new("-") {
-        return Ok(Box::new(BufReader::new(std::io::stdin())));
+        return Ok(Lines::of(Box::new(BufReader::new(std::io::stdin()))));
     }
     let file = File::open(path).with_context(|| format!("{flag} {}", path.display()))?;
-    Ok(Box::new(BufReader::new(file)))
+    Ok(Lines::of(Box::new(BufReader::new(file))))
+}
+
+/// Says on stderr what is wrong with a line.
+fn complain(path: &Path, number: usize, error: &anyhow::Error) {
+    eprintln!("{} line {number}: {}", path.display(), shown(format_args!("{error:#}")));
 }
 
 fn writer(path: Option<&Path>) -> Result<Box<dyn Write>> {

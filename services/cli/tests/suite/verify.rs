@@ -1,5 +1,6 @@
 //! Verdicts on the rows of a file.
 
+use std::io::Write;
 use std::net::TcpListener;
 use std::process::Output;
 
@@ -65,6 +66,60 @@ fn a_row_that_is_none_is_named_and_stops_no_other() {
 }
 
 #[test]
+fn answers_in_any_script_have_their_verdicts() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("rows.jsonl");
+    let rows = [
+        (r#"{"gold": "5", "completion": "So √25 = \\boxed{5}"}"#, "equal"),
+        (r#"{"gold": "3", "completion": "所以，x=\\boxed{3}"}"#, "equal"),
+        (r#"{"gold": "\\frac12", "completion": "sin 30° = \\boxed{\\frac12}"}"#, "equal"),
+        (r#"{"gold": "3", "completion": "\\boxed{\\sum_}"}"#, "not_equal"),
+        (r#"{"gold": "3", "completion": "\\boxed{\\binom{0}{0}}"}"#, "not_equal"),
+        (r#"{"gold": "4", "completion": "\\boxed{٤}"}"#, "not_equal"),
+        (r#"{"gold": "٤", "completion": "\\boxed{4}"}"#, "bad_gold"),
+    ];
+    std::fs::write(&input, rows.map(|(row, _)| row).join("\n")).unwrap();
+    let mut command = evenkeel(&["verify", "math", "--input"]);
+    command.arg(&input);
+    let found: Vec<_> = lines(&succeed(command)).iter().map(|row| row["outcome"].clone()).collect();
+    assert_eq!(found, rows.map(|(_, outcome)| outcome));
+}
+
+#[test]
+fn a_line_that_is_no_text_or_too_long_stops_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let (input, output) = (dir.path().join("rows.jsonl"), dir.path().join("verdicts.jsonl"));
+    let row = b"{\"gold\": \"2\", \"prediction\": \"2\"}\n";
+    let lines = [
+        row,
+        &b"{\"gold\": \"2\", \"prediction\": \"\xe6\x89\"}\n"[..],
+        b"\xff\xfe\n",
+        b"{\"gold\": \"\x1b[2J\"}\n",
+        row,
+    ];
+    std::fs::write(&input, lines.concat()).unwrap();
+    // A hole of the file, so that the longest line costs no disk.
+    let mut file = std::fs::OpenOptions::new().append(true).open(&input).unwrap();
+    file.set_len(file.metadata().unwrap().len() + (257 << 20)).unwrap();
+    file.write_all(b"\n").and_then(|()| file.write_all(row)).unwrap();
+    let mut command = evenkeel(&["verify", "math", "--input"]);
+    command.arg(&input).arg("--output").arg(&output);
+    let ended = command.output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    for words in [
+        "line 2: byte 30 is not UTF-8",
+        "line 3: byte 1 is not UTF-8",
+        "line 4: no JSON",
+        "line 6: longer than 268435456 bytes",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(said.contains("3 checks, 3 equal") && said.contains("; 4 rows could not be read"), "{said}");
+    assert_eq!(std::fs::read_to_string(&output).unwrap().lines().count(), 3);
+}
+
+#[test]
 fn an_unknown_profile_is_refused_with_those_that_are() {
     let said = refused(evenkeel(&["verify", "math", "--input", "rows.jsonl", "--profile", "aime"]));
     assert!(said.contains("--profile is `aime`, allowed: default, exact"), "{said}");
@@ -87,4 +142,19 @@ fn gold_answers_that_cannot_be_trained_with_are_named_before_a_run() {
     let found: Vec<_> = lines(&output).iter().map(|row| row["id"].clone()).collect();
     assert_eq!(found, ["empty", "form"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("3 gold answers, 2 unsound"));
+}
+
+#[test]
+fn rows_that_cannot_be_read_are_named_among_the_gold_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data.jsonl");
+    std::fs::write(&data, b"\xff\n{\"answer\": \"2\"}\nrubbish\n{\"answer\": \"\xd9\xa2\"}\n{}\n").unwrap();
+    let mut command = evenkeel(&["verify", "math", "--lint-golds"]);
+    command.arg(&data);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let found: Vec<_> = lines(&output).iter().map(|row| (row["id"].clone(), row["finding"].clone())).collect();
+    let wanted = [(1, "row_unreadable"), (3, "row_unreadable"), (4, "gold_unreadable_digits"), (5, "gold_missing")];
+    assert_eq!(found, wanted.map(|(id, finding)| (id.into(), finding.into())));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("5 gold answers, 4 unsound"));
 }

@@ -78,6 +78,24 @@ fn a_row_that_is_none_is_named_and_stops_no_other() {
 }
 
 #[test]
+fn a_line_that_is_no_text_stops_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let input = dir.path().join("rows.jsonl");
+    let good = json!({"question": question("q"), "program": "print(2 * int(input()))"}).to_string();
+    let broken = good.replace("question_id", "\u{fffd}").into_bytes();
+    let broken: Vec<u8> = broken.into_iter().filter(|byte| *byte != 0xef).collect();
+    std::fs::write(&input, [good.as_bytes(), &broken, b"\xff", b"{\"question\":", good.as_bytes()].join(&b'\n'))
+        .unwrap();
+    let output = verify(&input, &[]).output().unwrap();
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(lines(&output).iter().filter(|row| row["passed"] == true).count(), 2, "{said}");
+    for words in ["line 2: byte ", "line 3: byte 1 is not UTF-8", "line 4: no JSON", "; 3 rows could not be read"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
 fn a_worker_that_is_killed_loses_no_verdict_of_a_client_with_two() {
     let dir = tempfile::tempdir().unwrap();
     let (input, output) = (dir.path().join("rows.jsonl"), dir.path().join("verdicts.jsonl"));

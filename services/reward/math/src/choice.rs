@@ -47,8 +47,9 @@ fn leading(text: &str) -> Option<(char, &str)> {
         Some(inner) => (inner.trim_start(), true),
         None => (text, false),
     };
-    let letter = inner.chars().next().filter(|letter| LETTERS.contains(letter))?;
-    let rest = inner[letter.len_utf8()..].trim_start();
+    let mut characters = inner.chars();
+    let letter = characters.next().filter(|letter| LETTERS.contains(letter))?;
+    let rest = characters.as_str().trim_start();
     if in_parentheses {
         return rest.strip_prefix(')').map(|rest| (letter, rest.trim()));
     }

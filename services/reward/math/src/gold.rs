@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::extract::{Found, NoAnswer, boxed, extract};
-use crate::parse::{ParseError, parse};
+use crate::parse::{ParseError, parse, plain};
 use crate::{DecimalComma, Fuel, Marker, Outcome, Policy, Reason, Value, Verdict, Written, choice, equality};
 
 /// What is judged.
@@ -48,6 +48,9 @@ pub enum BadGold {
     /// A character that cannot be seen or that turns the text around.
     #[error("the gold answer holds the hidden character U+{:04X}", u32::from(*.0))]
     HiddenCharacter(char),
+    /// A digit that is not read: one of another script, or with a mark on it, which is the character.
+    #[error("the gold answer holds U+{:04X}, a digit of another script or a mark on a digit", u32::from(*.0))]
+    UnreadableDigit(char),
     /// Reading it takes too many steps.
     #[error("the gold answer cannot be read within the fuel of a check")]
     OutOfFuel,
@@ -62,6 +65,7 @@ impl BadGold {
             Self::Unbalanced => Reason::GoldUnbalanced,
             Self::Undefined => Reason::GoldUndefined,
             Self::HiddenCharacter(_) => Reason::GoldHiddenCharacters,
+            Self::UnreadableDigit(_) => Reason::GoldUnreadableDigits,
             Self::OutOfFuel => Reason::GoldOutOfFuel,
         }
     }
@@ -74,6 +78,7 @@ impl From<ParseError> for BadGold {
             ParseError::Unbalanced => Self::Unbalanced,
             ParseError::Undefined => Self::Undefined,
             ParseError::HiddenCharacter(character) => Self::HiddenCharacter(character),
+            ParseError::UnreadableDigit(character) => Self::UnreadableDigit(character),
             ParseError::OutOfFuel => Self::OutOfFuel,
         }
     }
@@ -86,6 +91,7 @@ fn unreadable(error: ParseError) -> Reason {
         ParseError::Unbalanced => Reason::UnbalancedAnswer,
         ParseError::Undefined => Reason::UndefinedAnswer,
         ParseError::HiddenCharacter(_) => Reason::HiddenCharacters,
+        ParseError::UnreadableDigit(_) => Reason::UnreadableDigits,
         ParseError::OutOfFuel => Reason::OutOfFuel,
     }
 }
@@ -208,8 +214,9 @@ fn with_point(text: &str, policy: &Policy, fuel: &mut Fuel) -> Option<Value> {
     if policy.decimal_comma == DecimalComma::List {
         return None;
     }
-    let (whole, fraction) = text.trim().trim_matches('$').trim().split_once(',')?;
-    let unsigned = whole.strip_prefix('-').unwrap_or(whole);
+    let plain = plain(text).ok()?;
+    let (whole, fraction) = plain.trim().trim_matches('$').trim().split_once(',')?;
+    let unsigned = whole.strip_prefix('-').map_or(whole, str::trim_start);
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !are_digits(unsigned) || !are_digits(fraction) {
         return None;

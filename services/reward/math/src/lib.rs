@@ -24,12 +24,27 @@
 //! # Ok::<(), evenkeel_math::BadGold>(())
 //! ```
 #![forbid(unsafe_code)]
+// Every text has a verdict. Whatever could panic on one is left to no reader's attention: texts are cut by `cut`, and what is looked up
+// may be missing.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::string_slice,
+        clippy::indexing_slicing,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::get_unwrap
+    )
+)]
 
 pub mod equality;
 pub mod extract;
 pub mod parse;
 
 mod choice;
+mod cut;
+mod digits;
 mod evaluate;
 mod expr;
 mod fuel;

@@ -184,7 +184,8 @@ fn integer_of(first: &str, second: &str) -> UBig {
         return UBig::from(digits.fold(0_u128, |sum, digit| sum * 10 + u128::from(digit - b'0')));
     }
     let joined = [first, second].concat();
-    UBig::from_str_radix(&joined, 10).expect("the lexer lets nothing but ASCII digits through")
+    // The lexer lets nothing but ASCII digits through.
+    UBig::from_str_radix(&joined, 10).unwrap_or_default()
 }
 
 impl fmt::Display for Number {

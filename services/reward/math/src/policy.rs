@@ -188,7 +188,7 @@ impl Policy {
             return refuse("markers", &"empty", "at least one marker");
         }
         for (index, marker) in self.markers.iter().enumerate() {
-            if self.markers[..index].contains(marker) {
+            if self.markers.iter().take(index).any(|earlier| earlier == marker) {
                 return refuse("markers", &format_args!("{:?}", self.markers), "each marker once");
             }
         }

@@ -101,7 +101,9 @@ impl Unit {
                 _ => String::new(),
             };
         }
-        unit.dimensions[*dimension] = *exponent;
+        if let Some(own) = unit.dimensions.get_mut(*dimension) {
+            *own = *exponent;
+        }
         unit.factor = RBig::from_parts(IBig::from(*above), (*below).into());
         Some(unit)
     }

@@ -140,6 +140,8 @@ reasons! {
         UnbalancedAnswer => "unbalanced_answer",
         /// Characters in the answer that cannot be seen or that turn it around.
         HiddenCharacters => "hidden_characters",
+        /// Digits in the answer that are not read: of another script, or with marks on them.
+        UnreadableDigits => "unreadable_digits",
         /// The answer is longer than the limit.
         AnswerTooLong => "answer_too_long",
     }
@@ -178,6 +180,8 @@ reasons! {
         GoldUndefined => "gold_undefined",
         /// It has characters that cannot be seen or that turn it around.
         GoldHiddenCharacters => "gold_hidden_characters",
+        /// It has digits that are not read: of another script, or with marks on them.
+        GoldUnreadableDigits => "gold_unreadable_digits",
         /// Reading it takes more steps than a check may.
         GoldOutOfFuel => "gold_out_of_fuel",
     }

@@ -3,6 +3,8 @@
 mod code;
 mod math;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CodeTask, FieldViolation, InvalidReason, MathTask, Verdict, VerifyItem, verify_item::Answer, verify_item::Task,
@@ -102,8 +104,11 @@ impl Judge {
     }
 
     /// The verdict on a mathematical answer. It reads no clock and keeps no state.
+    ///
+    /// A panic in it is the verdict INVALID with INTERNAL as its reason, on this item alone.
     pub fn math(&self, work: MathWork) -> Verdict {
-        self.signed(self.math.verdict(work))
+        let id = work.id.clone();
+        self.signed(contained(&id, || self.math.verdict(work)))
     }
 
     /// Gives a program to the sandbox, which is made ready first where it is not; that blocks. `done` is called once with the
@@ -136,6 +141,19 @@ impl Judge {
     }
 }
 
+/// The verdict, or what a panic makes of it. The judge is the same afterwards: judging changes nothing in it.
+fn contained(id: &str, judge: impl FnOnce() -> Verdict) -> Verdict {
+    catch_unwind(AssertUnwindSafe(judge)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("without a message");
+        tracing::error!(id = ?cut(id, MAX_LOGGED), panic = ?cut(text, MAX_LOGGED), "judging an item failed");
+        Verdict::invalid(id, InvalidReason::Internal, "the verifier failed in a way that it did not expect")
+    })
+}
+
+/// Longest text from outside in a line of the log, in bytes.
+const MAX_LOGGED: usize = 200;
+
 /// INVALID where a field is longer than this worker takes. The text itself is not repeated.
 fn fits(id: &str, field: &str, length: usize, max: usize) -> Result<(), Box<Verdict>> {
     if length <= max {
@@ -160,7 +178,23 @@ fn cut(text: impl Into<String> + AsRef<str>, max_bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_proto::v1::Outcome;
+
     use super::*;
+
+    #[test]
+    fn a_panic_is_the_verdict_on_its_item_alone() {
+        let right = || Verdict::judged("a", Outcome::Correct, "equal_integer", 1.0);
+        assert_eq!(contained("a", right), right());
+        for judge in
+            [|| panic!("byte index 1 is not a char boundary"), || panic!("{}", "of 5"), || std::panic::panic_any(5)]
+        {
+            let verdict = contained("b", judge);
+            assert_eq!((verdict.id.as_str(), verdict.reason_code.as_str(), verdict.reward), ("b", "internal", None));
+            assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Internal));
+            assert_eq!(verdict.check(), Ok(()));
+        }
+    }
 
     #[test]
     fn long_texts_are_cut_between_characters() {

@@ -4,7 +4,7 @@ mod rows;
 mod tally;
 
 use std::collections::VecDeque;
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -15,8 +15,9 @@ use evenkeel_reward::RewardConfig;
 use tokio::task::JoinHandle;
 
 use super::judges::Judges;
-use super::{reader, writer};
+use super::{complain, lines_of, writer};
 use crate::arguments::VerifyCodeOptions;
+use crate::verify::lines::shown;
 use rows::{Program, Row, Rules};
 use tally::Tally;
 
@@ -38,16 +39,19 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
     let began = Instant::now();
     let mut tally = Tally::default();
     let mut in_work: VecDeque<(Program, JoinHandle<Result<Verdict>>)> = VecDeque::new();
-    for (number, line) in reader(&options.input, "--input")?.lines().enumerate() {
-        let line = line.with_context(|| format!("{} line {}", options.input.display(), number + 1))?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let row = match Row::read(&line, number + 1) {
+    let mut lines = lines_of(&options.input, "--input")?;
+    let end = loop {
+        let line = match lines.next() {
+            Ok(Some(line)) => line,
+            // What was read before is judged all the same.
+            ended => break ended.map(|_| ()),
+        };
+        let number = line.number;
+        let row = match line.text.and_then(|text| Row::read(&text, number)) {
             Ok(row) => row,
             Err(error) => {
                 tally.unreadable += 1;
-                eprintln!("{} line {}: {error}", options.input.display(), number + 1);
+                complain(&options.input, number, &error);
                 continue;
             }
         };
@@ -62,13 +66,14 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
             let judging = judge(judges.clone(), rules.clone(), program.clone(), tests, row.question.clone());
             in_work.push_back((program, tokio::spawn(judging)));
         }
-    }
+    };
     for last in in_work {
         finish(last, &mut tally, &mut output).await?;
     }
     output.flush()?;
     tally.seconds = began.elapsed().as_secs_f64();
     eprintln!("{tally}");
+    end.with_context(|| options.input.display().to_string())?;
     Ok(if tally.unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -92,7 +97,13 @@ async fn finish(
     tally: &mut Tally,
     output: &mut dyn Write,
 ) -> Result<()> {
-    let verdict = judging.await.context("judging a program failed")??;
+    let verdict = match judging.await {
+        Ok(verdict) => verdict?,
+        // A defect ends one program's judging and no other's.
+        Err(error) => {
+            Verdict::invalid("", InvalidReason::Internal, format!("judging the program failed: {}", shown(error)))
+        }
+    };
     tally.count(&program, &verdict);
     serde_json::to_writer(&mut *output, &tally::verdict_row(&program, &verdict))?;
     output.write_all(b"\n")?;

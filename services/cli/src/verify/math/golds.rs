@@ -1,6 +1,7 @@
 //! `--lint-golds`: gold answers that a data set cannot train with.
 
-use std::io::{BufRead, Write};
+use std::io::Write;
+use std::panic::catch_unwind;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,8 +9,9 @@ use anyhow::{Context, Result};
 use evenkeel_math::{Policy, lint};
 use serde_json::{Value, json};
 
-use super::reader;
 use super::rows::{Fields, golds};
+use crate::verify::lines::shown;
+use crate::verify::lines_of;
 
 /// Where the text of a task may stand, the first that is there.
 const PROBLEM: &[&str] = &["problem", "question", "prompt"];
@@ -17,30 +19,30 @@ const PROBLEM: &[&str] = &["problem", "question", "prompt"];
 /// Prints a row for each unsound gold answer, and fails where there is one.
 pub(super) fn lint_golds(path: &Path, fields: &Fields, policy: &Policy, output: &mut dyn Write) -> Result<ExitCode> {
     let (mut count, mut unsound) = (0, 0);
-    for (number, line) in reader(path, "--lint-golds")?.lines().enumerate() {
-        let place = || format!("{} line {}", path.display(), number + 1);
-        let line = line.with_context(place)?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let row: Value = serde_json::from_str(&line).context("no JSON").with_context(place)?;
-        let id = row.get("id").cloned().unwrap_or_else(|| (number + 1).into());
-        // A row without a gold answer is what is looked for, not a reason to stop.
-        let found = match golds(&row, fields) {
-            Ok(golds) => golds.into_iter().map(|gold| (lint(&gold, problem(&row), policy), gold)).collect::<Vec<_>>(),
-            Err(missing) => {
-                count += 1;
-                unsound += 1;
-                let message = missing.to_string();
+    let mut lines = lines_of(path, "--lint-golds")?;
+    while let Some(line) = lines.next().with_context(|| path.display().to_string())? {
+        let row = line.text.and_then(|text| serde_json::from_str::<Value>(&text).context("no JSON"));
+        let id = row.as_ref().ok().and_then(|row| row.get("id").cloned()).unwrap_or_else(|| line.number.into());
+        // A row that cannot be read or has no gold answer is what is looked for, not a reason to stop.
+        let (row, golds) = match row.map(|row| (golds(&row, fields), row)) {
+            Ok((Ok(golds), row)) => (row, golds),
+            Ok((Err(missing), _)) => {
+                (count, unsound) = (count + 1, unsound + 1);
+                let message = shown(missing);
                 writeln!(output, "{}", json!({"id": id, "finding": "gold_missing", "message": message}))?;
                 continue;
             }
+            Err(error) => {
+                (count, unsound) = (count + 1, unsound + 1);
+                let message = shown(format_args!("{error:#}"));
+                writeln!(output, "{}", json!({"id": id, "finding": "row_unreadable", "message": message}))?;
+                continue;
+            }
         };
-        for (finding, gold) in found {
+        for gold in golds {
             count += 1;
-            if let Some(finding) = finding {
+            if let Some((code, message)) = finding(&gold, problem(&row), policy) {
                 unsound += 1;
-                let (code, message) = (finding.code(), finding.to_string());
                 writeln!(output, "{}", json!({"id": id, "gold": gold, "finding": code, "message": message}))?;
             }
         }
@@ -48,6 +50,14 @@ pub(super) fn lint_golds(path: &Path, fields: &Fields, policy: &Policy, output: 
     output.flush()?;
     eprintln!("{count} gold answers, {unsound} unsound");
     Ok(if unsound == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What is wrong with a gold answer, and in words. A defect of the linter is a finding, too: it stops at no other row.
+fn finding(gold: &str, problem: Option<&str>, policy: &Policy) -> Option<(&'static str, String)> {
+    match catch_unwind(|| lint(gold, problem, policy)) {
+        Ok(finding) => finding.map(|finding| (finding.code(), finding.to_string())),
+        Err(_) => Some(("internal", "the verifier failed in a way that it did not expect".to_owned())),
+    }
 }
 
 /// The text of the task: a string, or the last message of a chat.

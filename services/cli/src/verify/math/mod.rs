@@ -4,7 +4,7 @@ mod golds;
 mod rows;
 mod tally;
 
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -13,10 +13,13 @@ use evenkeel_math::Profile;
 use evenkeel_reward::RewardConfig;
 
 use super::judges::{BATCH, Judges};
-use super::{reader, writer};
+use super::{complain, lines_of, writer};
 use crate::arguments::VerifyMathOptions;
 use rows::{Fields, Row};
 use tally::Tally;
+
+/// Text of rows that are judged together, in bytes, beside [`BATCH`] of them.
+const BATCH_BYTES: usize = 256 << 20;
 
 /// Judges every row and prints a verdict row for each, in their order. A row that cannot be read is named on stderr and makes the
 /// command fail in the end; the others are judged all the same.
@@ -33,25 +36,28 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
     }
     let judges = Judges::new(&options.endpoint, &RewardConfig::default())?;
     let mut tally = Tally::default();
-    let mut lines = reader(input, "--input")?.lines().enumerate();
-    loop {
-        let (mut rows, mut any) = (Vec::new(), false);
-        for (number, line) in lines.by_ref().take(BATCH) {
-            any = true;
-            let line = line.with_context(|| format!("{} line {}", input.display(), number + 1))?;
-            if line.trim().is_empty() {
-                continue;
-            }
-            match Row::read(&line, number + 1, &fields, &options.profile) {
+    let mut lines = lines_of(input, "--input")?;
+    let mut end = None;
+    while end.is_none() {
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while end.is_none() && rows.len() < BATCH && bytes < BATCH_BYTES {
+            let line = match lines.next() {
+                Ok(Some(line)) => line,
+                // What was read before is judged all the same.
+                ended => {
+                    end = Some(ended.map(|_| ()));
+                    break;
+                }
+            };
+            bytes += line.text.as_ref().map_or(0, String::len);
+            let number = line.number;
+            match line.text.and_then(|text| Row::read(&text, number, &fields, &options.profile)) {
                 Ok(row) => rows.push(row),
                 Err(error) => {
                     tally.unreadable += 1;
-                    eprintln!("{} line {}: {error}", input.display(), number + 1);
+                    complain(input, number, &error);
                 }
             }
-        }
-        if !any {
-            break;
         }
         let counts: Vec<usize> = rows.iter().map(|row| row.items.len()).collect();
         let began = Instant::now();
@@ -67,6 +73,7 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
     }
     output.flush()?;
     eprintln!("{tally}");
+    end.transpose().with_context(|| input.display().to_string())?;
     Ok(if tally.unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -40,11 +40,18 @@ pub(super) fn compare_set(gold: &Value, answer: &Value, policy: &Policy, fuel: &
         }
         return reason;
     }
-    match (gold, answer) {
-        // A set of one is what is in it.
-        (Value::Set(items), other) if items.len() == 1 => compare_values(&items[0], other, policy, fuel),
-        (other, Value::Set(items)) if items.len() == 1 => compare_values(other, &items[0], policy, fuel),
+    match (single(gold), single(answer)) {
+        (Some(item), _) => compare_values(item, answer, policy, fuel),
+        (_, Some(item)) => compare_values(gold, item, policy, fuel),
         _ => Reason::DifferentKind,
+    }
+}
+
+/// What is in a set of one, which is that.
+fn single(value: &Value) -> Option<&Value> {
+    match value {
+        Value::Set(items) => items.first().filter(|_| items.len() == 1),
+        _ => None,
     }
 }
 
@@ -137,14 +144,17 @@ fn has_perfect_matching(rows: &[u64]) -> bool {
 /// once.
 fn augment(rows: &[u64], row: usize, owners: &mut [Option<usize>; MAX_MATCHED], visited: &mut u64) -> bool {
     loop {
-        let free = rows[row] & !*visited;
+        let Some(free) = rows.get(row).map(|columns| columns & !*visited) else { return false };
         if free == 0 {
             return false;
         }
         let column = free.trailing_zeros() as usize;
         *visited |= 1 << column;
-        if owners[column].is_none_or(|owner| augment(rows, owner, owners, visited)) {
-            owners[column] = Some(row);
+        let owner = owners.get(column).copied().flatten();
+        if owner.is_none_or(|owner| augment(rows, owner, owners, visited)) {
+            if let Some(owner) = owners.get_mut(column) {
+                *owner = Some(row);
+            }
             return true;
         }
     }

@@ -44,17 +44,16 @@ impl<'v> Measured<'v> {
 
 /// What stands before the sign of degrees that an expression ends with.
 fn degrees(expr: &Expr) -> Option<Value> {
-    let nodes = expr.nodes();
+    let nodes = expr.len();
     let Node::Multiply(amount, unit) = expr.root() else { return None };
-    let Node::Divide(pi, _) = &nodes[*unit as usize] else { return None };
-    let is_sign = *unit as usize + 2 == nodes.len()
-        && *amount as usize + 4 == nodes.len() - 1
-        && nodes[*pi as usize] == Node::Constant(Constant::Pi);
+    let Node::Divide(pi, _) = expr.node(*unit) else { return None };
+    let is_sign =
+        *unit as usize + 2 == nodes && *amount as usize + 5 == nodes && *expr.node(*pi) == Node::Constant(Constant::Pi);
     if !is_sign {
         return None;
     }
     Some(match Builder::prefix(expr, *amount) {
-        Expr { .. } if *amount == 0 => match &nodes[0] {
+        Expr { .. } if *amount == 0 => match expr.node(0) {
             Node::Literal(number) => Value::Number(number.clone()),
             _ => Value::Expr(Builder::prefix(expr, 0)),
         },

@@ -32,8 +32,11 @@ fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fu
     if gold.iter().zip(answer).any(|(gold, answer)| is_zero(gold) != is_zero(answer)) {
         return Reason::DifferentItem;
     }
-    for (a, b) in gold.iter().zip(answer).skip(1) {
-        let (Some(left), Some(right)) = (product(&gold[0], b), product(a, &answer[0])) else {
+    let ([first, others @ ..], [answer_first, answer_others @ ..]) = (gold, answer) else {
+        return Reason::DifferentKind;
+    };
+    for (a, b) in others.iter().zip(answer_others) {
+        let (Some(left), Some(right)) = (product(first, b), product(a, answer_first)) else {
             return Reason::DifferentKind;
         };
         let reason = scalar::compare(&left, &right, policy, fuel);

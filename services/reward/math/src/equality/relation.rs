@@ -73,9 +73,9 @@ pub(super) fn value_of(relation: &Relation) -> Option<&Value> {
     let first_rounded = relation.signs.iter().position(|sign| *sign == Sign::Approximately);
     let end = match first_rounded {
         Some(at) if at > 0 => at,
-        _ => relation.members.len() - 1,
+        _ => relation.members.len().saturating_sub(1),
     };
-    let members = &relation.members[..=end];
+    let members = relation.members.get(..=end)?;
     match members {
         [value, name] if is_name(name) && !is_name(value) => Some(value),
         members if members.iter().any(|member| matches!(member, Value::Text(_)) && !is_name(member)) => None,
@@ -98,7 +98,7 @@ fn total(relation: &Relation) -> Option<&Value> {
 fn consistent(relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
     let rounded = relation.signs.iter().position(|sign| *sign == Sign::Approximately);
     let exact = rounded.filter(|at| *at > 0).map_or(relation.members.len(), |at| at + 1);
-    let numbers: Vec<&Value> = relation.members[..exact].iter().filter(|member| is_number(member)).collect();
+    let numbers: Vec<&Value> = relation.members.iter().take(exact).filter(|member| is_number(member)).collect();
     let (last, others) = numbers.split_last()?;
     for other in others {
         let reason = compare_values(last, other, policy, fuel);
@@ -159,7 +159,7 @@ fn both(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) ->
     // Chains that name the same quantity have its value.
     if let (Some(a), Some(b)) = (value_of(gold), value_of(answer)) {
         let same_name = pairwise(
-            [(&gold.members[0], &answer.members[0])].into_iter(),
+            gold.members.iter().zip(&answer.members).take(1),
             Reason::EqualRelation,
             Reason::DifferentRelation,
             policy,

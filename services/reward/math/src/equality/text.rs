@@ -12,7 +12,7 @@ pub(super) fn compare_spelled(text: &Text, expr: &Expr, policy: &Policy) -> Reas
     let mut spelled = String::new();
     for node in expr.nodes() {
         match node {
-            Node::Symbol(name) => spelled.push_str(&expr.names()[*name as usize]),
+            Node::Symbol(name) => spelled.push_str(expr.name(*name)),
             Node::Constant(Constant::E) => spelled.push('e'),
             Node::Constant(Constant::I) => spelled.push('i'),
             Node::Constant(Constant::Pi) => spelled.push_str("pi"),

@@ -15,9 +15,10 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             let items = relation::assigned(items).unwrap_or_else(|| items.clone());
             in_order(&items, &tuple.items, policy, fuel)
         }
-        (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), Value::Tuple(tuple)) if tuple.items.len() == 1 => {
-            quantity::compare(gold, &tuple.items[0], policy, fuel)
-        }
+        (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), Value::Tuple(tuple)) => match tuple.items.as_slice() {
+            [item] => quantity::compare(gold, item, policy, fuel),
+            _ => Reason::DifferentKind,
+        },
         _ => Reason::DifferentKind,
     }
 }
@@ -53,10 +54,10 @@ pub(super) fn compare_matrix(gold: &Value, answer: &Value, policy: &Policy, fuel
             let items = match other {
                 Value::Tuple(tuple) => &tuple.items,
                 Value::List(items) => items,
-                other if matrix.cells.len() == 1 => {
-                    return super::compare(&matrix.cells[0], other, policy, fuel);
-                }
-                _ => return Reason::DifferentKind,
+                other => match matrix.cells.as_slice() {
+                    [cell] => return super::compare(cell, other, policy, fuel),
+                    _ => return Reason::DifferentKind,
+                },
             };
             if matrix.cells.len() != items.len() || (matrix.columns != 1 && matrix.columns != items.len()) {
                 return Reason::DifferentCount;

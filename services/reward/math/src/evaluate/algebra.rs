@@ -94,8 +94,11 @@ impl<A: Algebra> Run<'_, '_, A> {
     fn range(&mut self, begin: usize, end: usize, fuel: &mut Fuel) -> Result<(), Fault> {
         let mut at = begin;
         while at < end {
-            if let Node::Term(fold) = &self.expr.nodes()[at] {
-                // Nobody but the sum asks for these.
+            if let Some(Node::Term(fold)) = self.expr.nodes().get(at) {
+                // Nobody but the sum asks for these. A term ends behind its beginning.
+                if *fold as usize <= at {
+                    return Err(Fault::Unsupported);
+                }
                 self.values.resize_with(*fold as usize, || None);
                 at = *fold as usize;
             }
@@ -114,11 +117,12 @@ impl<A: Algebra> Run<'_, '_, A> {
         fuel.spend(self.algebra.cost())?;
         let expr = self.expr;
         let value = |id: &u32| self.values.get(*id as usize).and_then(Option::as_ref).ok_or(Fault::Unsupported);
-        let name = |index: &u32| expr.names()[*index as usize].as_str();
-        if let Node::Add(a, b) | Node::Multiply(a, b) | Node::Divide(a, b) = &expr.nodes()[at] {
+        let name = |index: &u32| expr.name(*index);
+        let node = expr.nodes().get(at).ok_or(Fault::Unsupported)?;
+        if let Node::Add(a, b) | Node::Multiply(a, b) | Node::Divide(a, b) = node {
             fuel.spend(self.algebra.weight(value(a)?, value(b)?))?;
         }
-        match &expr.nodes()[at] {
+        match node {
             Node::Literal(number) => {
                 let division = if number.exact().is_some_and(RBig::is_int) { 0 } else { self.algebra.division() };
                 fuel.spend(number.cost(number) + division)?;
@@ -137,7 +141,7 @@ impl<A: Algebra> Run<'_, '_, A> {
                 self.algebra.divide(value(a)?, value(b)?)
             }
             Node::Power(a, b) => {
-                let exact = match &expr.nodes()[*b as usize] {
+                let exact = match expr.node(*b) {
                     Node::Literal(number) => number.exact(),
                     _ => None,
                 };

@@ -319,6 +319,8 @@ impl Algebra for Enclosure<'_> {
                 if !(0..=MAX_FACTORIAL).contains(&k) {
                     return Err(Fault::Unsupported);
                 }
+                // The last factor.
+                n.checked_sub(k).ok_or(Fault::TooLarge)?;
                 let (above, below) = (self.product((0..k).map(|step| n - step), fuel)?, self.product(2..=k, fuel)?);
                 self.quotient(above, below)
             }

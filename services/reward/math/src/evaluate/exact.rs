@@ -14,7 +14,7 @@ const MAX_BITS: usize = MAX_EXACT_DIGITS * 10 / 3;
 /// Largest number whose factorial is computed.
 const MAX_FACTORIAL: i64 = 3_000;
 /// Largest exponent of a sum of roots.
-const MAX_SURD_EXPONENT: i64 = 256;
+const MAX_SURD_EXPONENT: u64 = 256;
 
 /// The exact value of a closed expression. `None` where it has none of this kind, or one that is too long.
 ///
@@ -61,13 +61,12 @@ fn integer_power(base: &RBig, exponent: i64, fuel: &mut Fuel) -> Result<RBig, Fa
             _ => Err(Fault::Undefined),
         };
     }
-    let is_unit = bits(base) == 1;
+    // Of a unit only the parity of the exponent matters.
+    let size = if bits(base) == 1 { size % 2 } else { size };
     let length = (bits(base) as u64).saturating_mul(size);
-    if !is_unit && length > MAX_BITS as u64 {
+    if length > MAX_BITS as u64 {
         return Err(Fault::TooLarge);
     }
-    // Of a unit only the parity of the exponent matters.
-    let size = if is_unit { size % 2 } else { size };
     let words = length as usize / 64;
     fuel.spend(words + words * words / 128)?;
     let power = base.clone().pow(size as isize);
@@ -76,7 +75,7 @@ fn integer_power(base: &RBig, exponent: i64, fuel: &mut Fuel) -> Result<RBig, Fa
 
 impl Exact {
     fn surd_power(base: &Surd, exponent: i64, fuel: &mut Fuel) -> Result<Surd, Fault> {
-        if exponent.abs() > MAX_SURD_EXPONENT {
+        if exponent.unsigned_abs() > MAX_SURD_EXPONENT {
             return Err(Fault::TooLarge);
         }
         let mut result = Surd::rational(RBig::ONE);
@@ -244,7 +243,9 @@ impl Algebra for Exact {
             }
             (Function::Binomial, Some((n, k))) if (0..=n).contains(&k) => {
                 let k = k.min(n - k);
-                if k > MAX_FACTORIAL || (k as u64).saturating_mul(u64::from(n.ilog2()) + 1) > MAX_BITS as u64 {
+                // The binomial coefficient is at most the power of n.
+                let bits = u64::from(u64::BITS - n.leading_zeros());
+                if k > MAX_FACTORIAL || k.unsigned_abs().saturating_mul(bits) > MAX_BITS as u64 {
                     return Err(Fault::TooLarge);
                 }
                 let above = Self::product((0..k).map(|step| n - step), fuel)?;

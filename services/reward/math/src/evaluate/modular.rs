@@ -46,14 +46,36 @@ pub(crate) struct Modular<'n> {
     pub(crate) names: &'n Names,
 }
 
-fn each(f: impl Fn(usize) -> u64) -> [u64; 2] {
-    [f(0), f(1)]
+/// What exponents are counted modulo: the primes less one.
+const ORDERS: [u64; 2] = [PRIMES[0] - 1, PRIMES[1] - 1];
+
+/// `f(a, modulus)` of both.
+fn each(a: [u64; 2], moduli: [u64; 2], f: impl Fn(u64, u64) -> u64) -> [u64; 2] {
+    let ([a, b], [p, q]) = (a, moduli);
+    [f(a, p), f(b, q)]
+}
+
+/// `f(a, b, modulus)` of both.
+fn both(a: [u64; 2], b: [u64; 2], moduli: [u64; 2], f: impl Fn(u64, u64, u64) -> u64) -> [u64; 2] {
+    let ([a, b], [x, y], [p, q]) = (a, b, moduli);
+    [f(a, x, p), f(b, y, q)]
+}
+
+/// The inverses modulo both primes. `None` where one is zero.
+fn inverse([a, b]: [u64; 2]) -> Option<[u64; 2]> {
+    let [p, q] = PRIMES;
+    Some([prime::inverse(a, p)?, prime::inverse(b, q)?])
+}
+
+/// Residues that a number without a pattern stands for.
+fn spread(random: u64) -> [u64; 2] {
+    each([0, 1], PRIMES, |k, prime| prime::mix(random ^ k) % prime)
 }
 
 /// The same operation on the values and on the exponents.
 fn ring(a: &Residue, b: &Residue, f: impl Fn(u64, u64, u64) -> u64, small: Option<i64>) -> Residue {
-    let value = each(|k| f(a.value[k], b.value[k], PRIMES[k]));
-    let exponent = a.exponent.zip(b.exponent).map(|(a, b)| each(|k| f(a[k], b[k], PRIMES[k] - 1)));
+    let value = both(a.value, b.value, PRIMES, &f);
+    let exponent = a.exponent.zip(b.exponent).map(|(a, b)| both(a, b, ORDERS, &f));
     Residue { value, exponent, small }
 }
 
@@ -64,22 +86,19 @@ impl Modular<'_> {
 
     /// A value that is no integer.
     fn generic(&self, name: &str) -> Residue {
-        let random = self.random(name);
-        Residue { value: each(|k| prime::mix(random ^ k as u64) % PRIMES[k]), exponent: None, small: None }
+        Residue { value: spread(self.random(name)), exponent: None, small: None }
     }
 
     fn rational(value: &RBig) -> Result<Residue, Fault> {
         let numerator = value.numerator();
-        let mut residue = each(|k| prime::reduce(numerator, PRIMES[k]));
+        let above = PRIMES.map(|prime| prime::reduce(numerator, prime));
         if value.is_int() {
-            let exponent = each(|k| prime::reduce(numerator, PRIMES[k] - 1));
-            return Ok(Residue { value: residue, exponent: Some(exponent), small: i64::try_from(numerator).ok() });
+            let exponent = ORDERS.map(|order| prime::reduce(numerator, order));
+            return Ok(Residue { value: above, exponent: Some(exponent), small: i64::try_from(numerator).ok() });
         }
-        for (k, part) in residue.iter_mut().enumerate() {
-            let below = prime::reduce_unsigned(value.denominator(), PRIMES[k]);
-            *part = prime::multiply(*part, prime::inverse(below, PRIMES[k]).ok_or(Fault::Undefined)?, PRIMES[k]);
-        }
-        Ok(Residue { value: residue, exponent: None, small: None })
+        let below = PRIMES.map(|prime| prime::reduce_unsigned(value.denominator(), prime));
+        let below = inverse(below).ok_or(Fault::Undefined)?;
+        Ok(Residue { value: both(above, below, PRIMES, prime::multiply), exponent: None, small: None })
     }
 
     /// The product of two residues.
@@ -136,8 +155,8 @@ impl Algebra for Modular<'_> {
     }
 
     fn negate(&mut self, a: &Residue) -> Result<Residue, Fault> {
-        let value = each(|k| prime::negate(a.value[k], PRIMES[k]));
-        let exponent = a.exponent.map(|e| each(|k| prime::negate(e[k], PRIMES[k] - 1)));
+        let value = each(a.value, PRIMES, prime::negate);
+        let exponent = a.exponent.map(|exponent| each(exponent, ORDERS, prime::negate));
         Ok(Residue { value, exponent, small: a.small.and_then(i64::checked_neg) })
     }
 
@@ -152,13 +171,15 @@ impl Algebra for Modular<'_> {
     }
 
     fn divide(&mut self, a: &Residue, b: &Residue) -> Result<Residue, Fault> {
-        let mut value = [0; 2];
-        for (k, part) in value.iter_mut().enumerate() {
-            let inverse = prime::inverse(b.value[k], PRIMES[k]).ok_or(Fault::Undefined)?;
-            *part = prime::multiply(a.value[k], inverse, PRIMES[k]);
-        }
-        let small = a.small.zip(b.small).filter(|(a, b)| *b != 0 && a % b == 0).map(|(a, b)| a / b);
-        Ok(Residue { value, exponent: small.map(|small| each(|k| prime::reduce(&small.into(), PRIMES[k] - 1))), small })
+        let inverse = inverse(b.value).ok_or(Fault::Undefined)?;
+        let value = both(a.value, inverse, PRIMES, prime::multiply);
+        let whole = |(a, b): (i64, i64)| a.checked_div(b).filter(|_| a.checked_rem(b) == Some(0));
+        let small = a.small.zip(b.small).and_then(whole);
+        Ok(Residue {
+            value,
+            exponent: small.map(|small| ORDERS.map(|order| prime::reduce(&small.into(), order))),
+            small,
+        })
     }
 
     fn power(&mut self, a: &Residue, b: &Residue, _: Option<&RBig>, fuel: &mut Fuel) -> Result<Residue, Fault> {
@@ -167,7 +188,7 @@ impl Algebra for Modular<'_> {
         if a.value.contains(&0) && b.small.is_none_or(|small| small <= 0) {
             return Err(Fault::Undefined);
         }
-        let value = each(|k| prime::power(a.value[k], exponent[k], PRIMES[k]));
+        let value = both(a.value, exponent, PRIMES, prime::power);
         let small = match (a.small, b.small) {
             (Some(a), Some(b)) => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
             _ => None,
@@ -175,7 +196,7 @@ impl Algebra for Modular<'_> {
         // The order of a number modulo a prime less one is not known, so that a tower needs its exponents themselves.
         let exponent = match (a.exponent, b.small) {
             (Some(base), Some(small)) if small >= 0 => {
-                Some(each(|k| prime::power(base[k], small.unsigned_abs(), PRIMES[k] - 1)))
+                Some(each(base, ORDERS, |base, order| prime::power(base, small.unsigned_abs(), order)))
             }
             _ => None,
         };
@@ -216,8 +237,9 @@ impl Algebra for Modular<'_> {
 
     fn apply(&mut self, name: &str, a: &Residue) -> Result<Residue, Fault> {
         // Whatever the function is, equal arguments have equal values.
-        let random = prime::mix(self.random(name) ^ a.value[0]) ^ a.value[1];
-        Ok(Residue { value: each(|k| prime::mix(random ^ k as u64) % PRIMES[k]), exponent: None, small: None })
+        let [first, second] = a.value;
+        let random = prime::mix(self.random(name) ^ first) ^ second;
+        Ok(Residue { value: spread(random), exponent: None, small: None })
     }
 
     fn as_integer(&self, a: &Residue) -> Option<i64> {

@@ -2,7 +2,7 @@
 
 use super::prime::{hash, mix};
 use super::real::Real;
-use crate::expr::{Expr, Function, Node};
+use crate::expr::{Expr, Function, Node, NodeId};
 
 /// Names that nearly everybody gives to integers.
 const INTEGERS: [&str; 8] = ["n", "m", "k", "j", "N", "M", "K", "l"];
@@ -20,6 +20,25 @@ pub(crate) struct Names {
     pub(crate) raised: bool,
     /// About the largest number beside what is piecewise, which may be where pieces meet. 1 where nothing is.
     reach: i64,
+}
+
+/// Which nodes of an expression are marked.
+struct Marks(Vec<bool>);
+
+impl Marks {
+    fn new(nodes: usize) -> Self {
+        Self(vec![false; nodes])
+    }
+
+    fn set(&mut self, id: NodeId) {
+        if let Some(mark) = self.0.get_mut(id as usize) {
+            *mark = true;
+        }
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.0.get(at).copied().unwrap_or(false)
+    }
 }
 
 /// Smallest and largest number that points are moved beyond where something is piecewise.
@@ -42,33 +61,35 @@ impl Names {
         let mut names = Self::default();
         for expr in exprs {
             let nodes = expr.nodes();
-            let (mut counts, mut raised) = (vec![false; nodes.len()], vec![false; nodes.len()]);
+            let (mut counts, mut raised) = (Marks::new(nodes.len()), Marks::new(nodes.len()));
             // Children come first, so that what is demanded of a node is passed down from the end.
             for (at, node) in nodes.iter().enumerate().rev() {
                 match node {
-                    Node::Power(_, exponent) => raised[*exponent as usize] = true,
-                    Node::Symbol(_) => names.raised |= raised[at],
+                    Node::Power(_, exponent) => raised.set(*exponent),
+                    Node::Symbol(_) => names.raised |= raised.has(at),
                     _ => {}
                 }
-                if raised[at] {
-                    node.each_operand(|operand| raised[operand as usize] = true);
+                if raised.has(at) {
+                    node.each_operand(|operand| raised.set(operand));
                 }
                 match node {
                     Node::Fold { from, to, .. } => {
-                        counts[*from as usize] = true;
-                        counts[*to as usize] = true;
+                        counts.set(*from);
+                        counts.set(*to);
                     }
-                    Node::Call(Function::Factorial | Function::DoubleFactorial, a) => counts[*a as usize] = true,
+                    Node::Call(Function::Factorial | Function::DoubleFactorial, a) => counts.set(*a),
                     Node::Call2(Function::Binomial | Function::Gcd | Function::Lcm, a, b) => {
-                        counts[*a as usize] = true;
-                        counts[*b as usize] = true;
+                        counts.set(*a);
+                        counts.set(*b);
                     }
-                    Node::Negate(a) if counts[at] => counts[*a as usize] = true,
-                    Node::Add(a, b) | Node::Multiply(a, b) | Node::Divide(a, b) | Node::Power(a, b) if counts[at] => {
-                        counts[*a as usize] = true;
-                        counts[*b as usize] = true;
+                    Node::Negate(a) if counts.has(at) => counts.set(*a),
+                    Node::Add(a, b) | Node::Multiply(a, b) | Node::Divide(a, b) | Node::Power(a, b)
+                        if counts.has(at) =>
+                    {
+                        counts.set(*a);
+                        counts.set(*b);
                     }
-                    Node::Symbol(name) if counts[at] => names.counted.push(expr.names()[*name as usize].clone()),
+                    Node::Symbol(name) if counts.has(at) => names.counted.push(expr.name(*name).to_owned()),
                     _ => {}
                 }
             }

@@ -40,8 +40,8 @@ impl Builder {
         (self.nodes.len() - 1) as NodeId
     }
 
-    pub(crate) fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id as usize]
+    pub(crate) fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id as usize)
     }
 
     /// Index of a name, which is added where it is new.
@@ -127,14 +127,15 @@ impl Builder {
 
     /// The first operand of an expression's root, whose nodes are the first ones, up to this.
     pub(crate) fn prefix(expr: &Expr, last: NodeId) -> Expr {
-        Expr { nodes: expr.nodes[..=last as usize].to_vec(), names: expr.names.clone() }
+        Expr { nodes: expr.nodes.iter().take(last as usize + 1).cloned().collect(), names: expr.names.clone() }
     }
 
     /// Copies an expression behind the nodes that are there; its root.
     pub(crate) fn append(&mut self, expr: &Expr) -> NodeId {
         let base = self.nodes.len() as NodeId;
         let names: Vec<u32> = expr.names.iter().map(|name| self.name(name)).collect();
-        let renamed = |name: u32| names[name as usize];
+        // Every node's name is among them.
+        let renamed = |name: u32| names.get(name as usize).copied().unwrap_or(name);
         for node in &expr.nodes {
             let moved = match node {
                 Node::Literal(_) | Node::Constant(_) => node.clone(),
@@ -163,7 +164,9 @@ impl Builder {
 
     /// Sets where the term that begins at `begin` ends.
     pub(crate) fn close_term(&mut self, begin: NodeId, end: NodeId) {
-        self.nodes[begin as usize] = Node::Term(end);
+        if let Some(node) = self.nodes.get_mut(begin as usize) {
+            *node = Node::Term(end);
+        }
     }
 }
 

@@ -29,7 +29,7 @@ fn strength(node: &Node) -> u8 {
 
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut pieces = vec![Piece::Node((self.nodes.len() - 1) as NodeId, 0)];
+        let mut pieces = vec![Piece::Node(self.nodes.len().saturating_sub(1) as NodeId, 0)];
         while let Some(piece) = pieces.pop() {
             let (id, least) = match piece {
                 Piece::Text(text) => {
@@ -38,13 +38,13 @@ impl fmt::Display for Expr {
                 }
                 Piece::Node(id, least) => (id, least),
             };
-            let node = &self.nodes[id as usize];
+            let node = self.node(id);
             let in_parentheses = strength(node) < least;
             if in_parentheses {
                 f.write_str("(")?;
                 pieces.push(Piece::Text(")"));
             }
-            self.write_node(f, node, &mut pieces)?;
+            self.write_node(f, id, &mut pieces)?;
         }
         Ok(())
     }
@@ -52,18 +52,18 @@ impl fmt::Display for Expr {
 
 impl Expr {
     /// Writes a leaf, or puts the parts of another node on the stack.
-    fn write_node(&self, f: &mut fmt::Formatter<'_>, node: &Node, pieces: &mut Vec<Piece>) -> fmt::Result {
+    fn write_node(&self, f: &mut fmt::Formatter<'_>, id: NodeId, pieces: &mut Vec<Piece>) -> fmt::Result {
         let mut infix = |a: NodeId, left: u8, sign: &'static str, b: NodeId, right: u8| {
             pieces.extend([Piece::Node(b, right), Piece::Text(sign), Piece::Node(a, left)]);
         };
-        match node {
+        match self.node(id) {
             Node::Literal(number) => return fmt::Display::fmt(number, f),
             Node::Constant(Constant::Pi) => return f.write_str("pi"),
             Node::Constant(Constant::E) => return f.write_str("e"),
             Node::Constant(Constant::I) => return f.write_str("i"),
-            Node::Symbol(name) => return f.write_str(&self.names[*name as usize]),
+            Node::Symbol(name) => return f.write_str(self.name(*name)),
             Node::Term(_) => {}
-            Node::Add(a, b) => match &self.nodes[*b as usize] {
+            Node::Add(a, b) => match self.node(*b) {
                 Node::Negate(inner) => infix(*a, 1, " - ", *inner, 2),
                 _ => infix(*a, 1, " + ", *b, 2),
             },
@@ -90,17 +90,16 @@ impl Expr {
                 ]);
             }
             Node::Apply(name, a) => {
-                f.write_str(&self.names[*name as usize])?;
+                f.write_str(self.name(*name))?;
                 pieces.extend([Piece::Text(")"), Piece::Node(*a, 0), Piece::Text("(")]);
             }
             Node::Fold { product, variable, from, to, .. } => {
                 let name = if *product { "prod" } else { "sum" };
-                write!(f, "{name}({}=", self.names[*variable as usize])?;
+                write!(f, "{name}({}=", self.name(*variable))?;
                 // The term is the node before this one.
-                let end = self.nodes.iter().position(|other| std::ptr::eq(other, node)).unwrap_or(1);
                 pieces.extend([
                     Piece::Text(")"),
-                    Piece::Node(end as NodeId - 1, 0),
+                    Piece::Node(id.saturating_sub(1), 0),
                     Piece::Text(", "),
                     Piece::Node(*to, 0),
                     Piece::Text(".."),

@@ -48,6 +48,9 @@ pub(crate) enum Node {
 }
 
 impl Node {
+    /// What stands for a node that is not there. No domain has a value for it.
+    const NONE: Self = Self::Term(0);
+
     /// Calls `f` with each node that it is computed from.
     pub(crate) fn each_operand(&self, mut f: impl FnMut(NodeId)) {
         match self {
@@ -101,10 +104,20 @@ impl Expr {
         &self.names
     }
 
+    /// A node. What is no node is a term that nothing is computed from.
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
+        self.nodes.get(id as usize).unwrap_or(&Node::NONE)
+    }
+
     /// The root.
     pub(crate) fn root(&self) -> &Node {
         // A builder never ends without a node.
-        &self.nodes[self.nodes.len() - 1]
+        self.nodes.last().unwrap_or(&Node::NONE)
+    }
+
+    /// A name by its index.
+    pub(crate) fn name(&self, index: u32) -> &str {
+        self.names.get(index as usize).map_or("", String::as_str)
     }
 
     /// Whether any node is of this kind.
@@ -120,7 +133,7 @@ impl Expr {
     /// The name, where it is nothing but a variable.
     pub(crate) fn as_symbol(&self) -> Option<&str> {
         match self.root() {
-            Node::Symbol(name) => Some(&self.names[*name as usize]),
+            Node::Symbol(name) => Some(self.name(*name)),
             _ => None,
         }
     }
@@ -128,7 +141,7 @@ impl Expr {
     /// The function's name, where it is an undefined function of something.
     pub(crate) fn as_application(&self) -> Option<&str> {
         match self.root() {
-            Node::Apply(name, _) => Some(&self.names[*name as usize]),
+            Node::Apply(name, _) => Some(self.name(*name)),
             _ => None,
         }
     }

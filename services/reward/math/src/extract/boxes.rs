@@ -1,8 +1,11 @@
 //! The last balanced `\boxed{}` or `\fbox{}`, and its neighbours.
 
+use std::ops::Range;
+
 use memchr::{memmem, memrchr2_iter, memrchr3_iter};
 
-use super::{Found, NoAnswer};
+use super::{Found, NoAnswer, number};
+use crate::cut::Cut;
 
 /// The commands that make a box.
 const COMMANDS: [&str; 2] = ["\\boxed", "\\fbox"];
@@ -17,24 +20,24 @@ const MAX_NAME_BYTES: usize = 24;
 const MAX_OPEN: usize = 1 << 16;
 
 /// A box in the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Span {
     /// Where its command begins.
     start: usize,
     /// Its content.
-    inner: (usize, usize),
+    inner: Range<usize>,
 }
 
 /// The content of the last box, or of the neighbours that end with it. `None` where there is no box.
 pub(super) fn last(text: &str) -> Result<Option<Found<'_>>, NoAnswer> {
     let Some(span) = last_span(text) else { return Ok(None) };
-    let content = |span: &Span| &text[span.inner.0..span.inner.1];
+    let content = |span: &Span| text.part(span.inner.clone());
     let before = |start| neighbour_before(text, start).or_else(|| neighbour_before_name(text, start));
     let mut start = span.start;
     let mut spans = Vec::new();
     while let Some(neighbour) = before(start) {
         if spans.is_empty() {
-            spans.push(span);
+            spans.push(span.clone());
         }
         if spans.len() == MAX_NEIGHBOURS {
             return Err(NoAnswer::TooManyBoxes);
@@ -48,23 +51,26 @@ pub(super) fn last(text: &str) -> Result<Option<Found<'_>>, NoAnswer> {
         return if content.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(content))) };
     }
     let contents: Vec<&str> = spans.iter().rev().map(content).collect();
-    let first = contents[0].trim();
     // The same box twice is one answer said twice.
-    if contents.iter().all(|content| content.trim() == first) {
-        return if first.is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(contents[0]))) };
+    if let [first, others @ ..] = contents.as_slice()
+        && others.iter().all(|content| content.trim() == first.trim())
+    {
+        return if first.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(first))) };
     }
     Ok(Some(Found::Several(contents)))
 }
 
 /// The content of the last box of one line. `None` where it has none.
 pub(super) fn last_in(line: &str) -> Option<&str> {
-    last_span(line).map(|span| &line[span.inner.0..span.inner.1])
+    last_span(line).map(|span| line.part(span.inner))
 }
 
 /// What stands in a box that a text begins with and that does not close.
 pub(super) fn unclosed(text: &str) -> Option<&str> {
     let text = text.trim_start().trim_start_matches('\\');
-    COMMANDS.iter().find_map(|command| text.strip_prefix(&command[1..])?.trim_start().strip_prefix('{'))
+    COMMANDS
+        .iter()
+        .find_map(|command| text.strip_prefix(command.trim_start_matches('\\'))?.trim_start().strip_prefix('{'))
 }
 
 /// The last box that closes; of boxes within boxes the outermost.
@@ -78,10 +84,10 @@ fn last_span(text: &str) -> Option<Span> {
     // Braces around the box that was found: only those can be boxes around it.
     let mut around = usize::MAX;
     for at in memrchr3_iter(b'{', b'}', b'\\', bytes) {
-        let span = match bytes[at] {
-            b'\\' => bare_box(text, at),
-            _ if is_escaped(bytes, at) => None,
-            b'}' => {
+        let span = match bytes.get(at) {
+            Some(b'\\') => bare_box(text, at),
+            _ if is_escaped(text, at) => None,
+            Some(b'}') => {
                 if open.len() == MAX_OPEN {
                     open.drain(..MAX_OPEN / 2);
                     around = around.saturating_sub(MAX_OPEN / 2);
@@ -89,9 +95,9 @@ fn last_span(text: &str) -> Option<Span> {
                 open.push(at);
                 None
             }
-            _ => open
-                .pop()
-                .and_then(|close| command_before(text, at).map(|start| Span { start, inner: (at + 1, close) })),
+            _ => {
+                open.pop().and_then(|close| command_before(text, at).map(|start| Span { start, inner: at + 1..close }))
+            }
         };
         if let Some(span) = span
             && open.len() < around
@@ -108,24 +114,23 @@ fn last_span(text: &str) -> Option<Span> {
 
 /// The box that ends where `start` is reached over separators alone.
 fn neighbour_before(text: &str, start: usize) -> Option<Span> {
-    let before = strip_separators(&text[..start]);
-    let close = before.strip_suffix('}')?.len();
-    let bytes = text.as_bytes();
-    if is_escaped(bytes, close) {
+    let boxes = strip_separators(text.head(start));
+    let close = boxes.strip_suffix('}')?.len();
+    if is_escaped(text, close) {
         return None;
     }
     let mut depth = 0_usize;
-    for at in memrchr2_iter(b'{', b'}', &bytes[..=close]) {
-        if is_escaped(bytes, at) {
+    for at in memrchr2_iter(b'{', b'}', boxes.as_bytes()) {
+        if is_escaped(text, at) {
             continue;
         }
-        if bytes[at] == b'}' {
+        if text.tail(at).starts_with('}') {
             depth += 1;
             continue;
         }
-        depth -= 1;
+        depth = depth.checked_sub(1)?;
         if depth == 0 {
-            return command_before(text, at).map(|start| Span { start, inner: (at + 1, close) });
+            return command_before(text, at).map(|start| Span { start, inner: at + 1..close });
         }
     }
     None
@@ -133,10 +138,14 @@ fn neighbour_before(text: &str, start: usize) -> Option<Span> {
 
 /// The neighbour of a box with a name before it: `\\boxed{1} and y = \\boxed{2}`.
 fn neighbour_before_name(text: &str, start: usize) -> Option<Span> {
-    let before = text[..start].trim_end().strip_suffix('=')?.trim_end();
-    let floor = before.ceil_char_boundary(before.len().saturating_sub(MAX_NAME_BYTES));
-    let name = before[floor..].rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '{' | '}')))?;
-    let (name, rest) = (&before[floor + name + 1..], &before[..floor + name + 1]);
+    let before = text.head(start).trim_end().strip_suffix('=')?.trim_end();
+    let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '{' | '}');
+    // What stands before a longer name is too far away to be looked for.
+    let rest = before.trim_end_matches(is_of_name);
+    let name = before.tail(rest.len());
+    if rest.is_empty() || name.len() >= MAX_NAME_BYTES {
+        return None;
+    }
     // A name is a letter with a subscript, and something separates it from the box before.
     let is_name = name.chars().next().is_some_and(char::is_alphabetic) && name.chars().nth(1).is_none_or(|c| c == '_');
     if !is_name || strip_separators(rest).len() == rest.trim_end().len() {
@@ -169,44 +178,36 @@ fn strip_conjunction(text: &str) -> Option<&str> {
 fn strip_text_conjunction(text: &str) -> Option<&str> {
     let inner = strip_conjunction(text.strip_suffix('}')?.trim_end())?;
     let inner = inner.trim_end().trim_end_matches(',').trim_end();
-    let begin = inner.len().saturating_sub(MAX_CONJUNCTION_BYTES);
-    let begin = inner.ceil_char_boundary(begin);
-    let at = begin + inner[begin..].rfind('{')?;
-    let is_plain = !inner[at..].contains(['}', '\\', '$']);
+    let begin = inner.ceil_char_boundary(inner.len().saturating_sub(MAX_CONJUNCTION_BYTES));
+    let at = begin + inner.tail(begin).rfind('{')?;
+    let is_plain = !inner.tail(at).contains(['}', '\\', '$']);
     let commands = ["\\text", "\\textrm", "\\mathrm", "\\mbox"];
-    commands.iter().find_map(|command| inner[..at].strip_suffix(command)).filter(|_| is_plain)
+    commands.iter().find_map(|command| inner.head(at).strip_suffix(command)).filter(|_| is_plain)
 }
 
 /// Where the box command before the brace at `at` begins. `None` where another or none stands there.
 fn command_before(text: &str, at: usize) -> Option<usize> {
     // Nearly every brace is another one, which its neighbour alone tells.
-    let neighbour = *text.as_bytes()[..at].last()?;
+    let neighbour = *text.head(at).as_bytes().last()?;
     if neighbour.is_ascii_graphic() && !matches!(neighbour, b'd' | b'x') {
         return None;
     }
-    let before = text[..at].trim_end();
+    let before = text.head(at).trim_end();
     COMMANDS.iter().find_map(|command| before.strip_suffix(command)).map(str::len)
 }
 
 /// `\boxed 5`: TeX would take one digit, and everybody who writes it means the number.
 fn bare_box(text: &str, at: usize) -> Option<Span> {
-    let rest = &text[at..];
+    let rest = text.tail(at);
     let argument = COMMANDS.iter().find_map(|command| rest.strip_prefix(command))?;
     let number = argument.trim_start_matches(' ');
-    let signs = number.len() - number.trim_start_matches(['-', '+']).len();
-    let digits = &number[signs..];
-    let end = digits.find(|c: char| !c.is_ascii_digit() && !matches!(c, '.' | ',' | '/')).unwrap_or(digits.len());
-    let digits = digits[..end].trim_end_matches(['.', ',', '/']);
-    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
     let begin = text.len() - number.len();
-    Some(Span { start: at, inner: (begin, begin + signs + digits.len()) })
+    Some(Span { start: at, inner: begin..begin + number::length(number)? })
 }
 
 /// Whether the byte at `at` belongs to a command, as the brace of `\}` does.
-fn is_escaped(bytes: &[u8], at: usize) -> bool {
-    bytes[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
+fn is_escaped(text: &str, at: usize) -> bool {
+    text.head(at).bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
 #[cfg(test)]

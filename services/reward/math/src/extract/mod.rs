@@ -5,6 +5,7 @@
 
 mod boxes;
 mod line;
+mod number;
 mod span;
 mod thinking;
 mod unmarked;

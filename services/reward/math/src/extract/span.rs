@@ -1,5 +1,7 @@
 //! The formula at the beginning of a text, between its delimiters.
 
+use crate::cut::Cut;
+
 /// Delimiters, the longer of two with a common beginning first, and whether the formula may run over several lines.
 const DELIMITERS: [(&str, &str, bool); 4] =
     [("$$", "$$", true), ("\\[", "\\]", true), ("\\(", "\\)", true), ("$", "$", false)];
@@ -14,11 +16,11 @@ pub(super) struct Formula<'a> {
 
 /// The formula that the text begins with. `None` where it begins with something else, or the formula does not end.
 pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
-    let (opener, closer, lines) = DELIMITERS.iter().find(|(opener, ..)| text.starts_with(opener))?;
-    let body = &text[opener.len()..];
+    let begun = |delimiter: &'static (&str, &str, bool)| Some((delimiter, text.strip_prefix(delimiter.0)?));
+    let ((_, closer, lines), body) = DELIMITERS.iter().find_map(begun)?;
     let scope = if *lines { body } else { body.lines().next().unwrap_or_default() };
     let end = scope.find(closer)?;
-    Some(Formula { inner: &body[..end], rest: &body[end + closer.len()..] })
+    Some(Formula { inner: body.head(end), rest: body.tail(end + closer.len()) })
 }
 
 /// How a text ends.
@@ -34,33 +36,30 @@ pub(super) enum Ending<'a> {
 
 /// The formula that the text ends with, up to punctuation.
 pub(super) fn ending(text: &str) -> Ending<'_> {
-    let Some((opener, closer, _)) = DELIMITERS.iter().find(|(_, closer, _)| text.ends_with(closer)) else {
-        return Ending::Other;
-    };
-    let body = &text[..text.len() - closer.len()];
-    let Some(start) = body.rfind(opener) else { return Ending::Other };
-    let formula = &body[start + opener.len()..];
+    let ended = |(opener, closer, _): &(&'static str, &str, bool)| Some((*opener, text.strip_suffix(closer)?));
+    let Some((opener, body)) = DELIMITERS.iter().find_map(ended) else { return Ending::Other };
+    let Some((_, formula)) = body.rsplit_once(opener) else { return Ending::Other };
     // What stands within a line stays there.
-    let is_inline = matches!(*opener, "$" | "\\(");
+    let is_inline = matches!(opener, "$" | "\\(");
     if is_inline && formula.contains('\n') { Ending::Broken } else { Ending::Formula(formula) }
 }
 
 /// The formula between single dollars or `\\(` and `\\)` that a place of a line lies in.
 pub(super) fn formula_around(text: &str, at: usize) -> Option<&str> {
-    let begin = text[..at].rfind('\n').map_or(0, |line| line + 1);
-    let line = &text[begin..];
-    let line = &line[..line.find('\n').unwrap_or(line.len())];
-    let place = at - begin;
+    let before = text.head(at);
+    let before = before.rsplit_once('\n').map_or(before, |(_, line)| line);
+    let behind = text.tail(at);
+    let behind = behind.split_once('\n').map_or(behind, |(line, _)| line);
+    let line = text.part(at - before.len()..at + behind.len());
     for (opener, closer) in [("$", "$"), ("\\(", "\\)")] {
-        let before = &line[..place];
         let start = match before.rfind(opener) {
             // An even number of dollars is closed again.
             Some(start) if opener == "$" && before.matches('$').count() % 2 == 1 => start + 1,
             Some(start) if opener != "$" && before.rfind(closer).is_none_or(|end| end < start) => start + 2,
             _ => continue,
         };
-        if let Some(end) = line[place..].find(closer) {
-            return Some(&line[start..place + end]);
+        if let Some(end) = behind.find(closer) {
+            return Some(line.part(start..before.len() + end));
         }
     }
     None

@@ -3,18 +3,22 @@
 use std::borrow::Cow;
 
 use super::ParseError;
+use crate::cut::Cut;
+use crate::digits;
 
 /// The text with one spelling for each character: variants of minus, fullwidth forms, spaces, fractions and common signs. Digits of
-/// other scripts stay as they are, which makes them text.
-pub(super) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
+/// other scripts stay as they are: [`readable`] refuses them.
+pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
     if text.bytes().all(is_plain) {
         return Ok(Cow::Borrowed(text));
     }
     let mut plain = String::with_capacity(text.len() + 16);
-    let mut characters = text.char_indices().peekable();
-    while let Some((at, character)) = characters.next() {
-        if let Some(command) = unescaped(character, &text[at + character.len_utf8()..]) {
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let here = rest;
+        rest = rest.tail(character.len_utf8());
+        if let Some(command) = unescaped(character, rest) {
             if plain.ends_with('\\') {
                 plain.pop();
             }
@@ -24,19 +28,20 @@ pub(super) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
         if let Some(raised) = raised(character) {
             // A run of them is one exponent or index.
             let is_super = raised.is_super;
-            plain.push_str(if is_super { "^{" } else { "_{" });
-            plain.push(raised.plain);
-            while let Some(next) = characters.peek().and_then(|(_, next)| raised_as(*next, is_super)) {
-                plain.push(next);
-                characters.next();
+            let (run, behind) = run(here, is_super);
+            if is_super && let Some((below, behind)) = denominator(behind) {
+                plain.extend(["\\frac{", &run, "}{", &below, "}"]);
+                rest = behind;
+                continue;
             }
-            plain.push('}');
+            plain.extend([if is_super { "^{" } else { "_{" }, &run, "}"]);
+            rest = behind;
             continue;
         }
         if is_hidden(character) {
             return Err(ParseError::HiddenCharacter(character));
         }
-        match spelled(character) {
+        match fraction(character).or_else(|| spelled(character)) {
             Some(spelling) => plain.push_str(spelling),
             None => plain.push(fullwidth(character)),
         }
@@ -59,8 +64,30 @@ struct Raised {
     is_super: bool,
 }
 
-fn raised_as(character: char, is_super: bool) -> Option<char> {
-    raised(character).filter(|raised| raised.is_super == is_super).map(|raised| raised.plain)
+/// The raised or lowered characters that a text begins with, plain, and what follows them.
+fn run(text: &str, is_super: bool) -> (String, &str) {
+    let as_plain =
+        |character| raised(character).filter(|raised| raised.is_super == is_super).map(|raised| raised.plain);
+    let end = text.find(|character| as_plain(character).is_none()).unwrap_or(text.len());
+    (text.head(end).chars().filter_map(as_plain).collect(), text.tail(end))
+}
+
+/// The lowered digits behind a slash, as in `¹⁄₂`, and what follows them.
+fn denominator(text: &str) -> Option<(String, &str)> {
+    let (below, behind) = run(text.strip_prefix(['\u{2044}', '\u{2215}', '/'])?, false);
+    (!below.is_empty() && below.bytes().all(|byte| byte.is_ascii_digit())).then_some((below, behind))
+}
+
+/// Refuses digits that are not read: those of other scripts, and those with marks, such as the digits of a keypad.
+pub(super) fn readable(plain: &str) -> Result<(), ParseError> {
+    let mut after_digit = false;
+    for character in plain.chars() {
+        if digits::is_foreign(character) || (after_digit && digits::is_mark(character)) {
+            return Err(ParseError::UnreadableDigit(character));
+        }
+        after_digit = character.is_ascii_digit();
+    }
+    Ok(())
 }
 
 fn raised(character: char) -> Option<Raised> {
@@ -94,25 +121,20 @@ fn is_hidden(character: char) -> bool {
     }
 }
 
-/// The ASCII character of a fullwidth one.
+/// The ASCII character of a fullwidth one, and the ASCII digit of one in another form.
 fn fullwidth(character: char) -> char {
     match character {
         '\u{ff01}'..='\u{ff5e}' => {
             let offset = u32::from(character) - 0xff01;
             char::from_u32(u32::from('!') + offset).unwrap_or(character)
         }
-        _ => character,
+        _ => digits::plain(character).unwrap_or(character),
     }
 }
 
-/// How ASCII or TeX spells a character. `None` where it stays.
-fn spelled(character: char) -> Option<&'static str> {
+/// A fraction that is one character. `None` for any other.
+pub(crate) fn fraction(character: char) -> Option<&'static str> {
     Some(match character {
-        // Hyphens, dashes and minus signs, the small and superscript ones aside.
-        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{fe63}' => "-",
-        // Spaces that do not break keep thousands together.
-        '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{200a}' | '\u{202f}' => "~",
-        '\u{2000}'..='\u{2006}' | '\u{2008}' | '\u{205f}' | '\u{3000}' => " ",
         '½' => "\\frac{1}{2}",
         '⅓' => "\\frac{1}{3}",
         '⅔' => "\\frac{2}{3}",
@@ -128,11 +150,30 @@ fn spelled(character: char) -> Option<&'static str> {
         '⅜' => "\\frac{3}{8}",
         '⅝' => "\\frac{5}{8}",
         '⅞' => "\\frac{7}{8}",
+        '⅐' => "\\frac{1}{7}",
+        '⅑' => "\\frac{1}{9}",
+        '⅒' => "\\frac{1}{10}",
+        '↉' => "\\frac{0}{3}",
+        _ => return None,
+    })
+}
+
+/// How ASCII or TeX spells a character. `None` where it stays.
+fn spelled(character: char) -> Option<&'static str> {
+    Some(match character {
+        // Hyphens, dashes and minus signs, the small and superscript ones aside.
+        '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{2796}' | '\u{fe58}' | '\u{fe63}' => "-",
+        '\u{2795}' | '\u{fe62}' => "+",
+        // Spaces that do not break keep thousands together.
+        '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{200a}' | '\u{202f}' => "~",
+        '\u{2000}'..='\u{2006}' | '\u{2008}' | '\u{205f}' | '\u{3000}' => " ",
         '\u{2044}' | '\u{2215}' => "/",
         '×' => "\\times ",
         '·' | '⋅' | '∙' => "\\cdot ",
         '÷' => "\\div ",
+        '\u{215f}' => "1/",
         '±' => "\\pm ",
+        '∓' => "\\mp ",
         'π' => "\\pi ",
         '∞' => "\\infty ",
         '≤' | '⩽' => "\\le ",
@@ -157,6 +198,10 @@ fn spelled(character: char) -> Option<&'static str> {
         'ℂ' => "\\mathbb{C}",
         '→' => "\\to ",
         '∣' => "|",
+        '∶' => ":",
+        '∗' => "*",
+        '、' => ",",
+        '。' => ".",
         '〈' => "⟨",
         '〉' => "⟩",
         'µ' => "\\mu ",

@@ -14,6 +14,9 @@ mod structure;
 mod text;
 mod token;
 
+use std::borrow::Cow;
+
+pub(crate) use characters::{fraction, plain};
 use shape::Shaper;
 pub(crate) use shape::region_of;
 use structure::Tokens;
@@ -35,6 +38,9 @@ pub enum ParseError {
     /// A character that cannot be seen or that turns the text around.
     #[error("the hidden character U+{:04X}", u32::from(*.0))]
     HiddenCharacter(char),
+    /// A digit that is not read: one of another script, or with a mark on it, which is the character.
+    #[error("U+{:04X}, a digit of another script or a mark on a digit", u32::from(*.0))]
+    UnreadableDigit(char),
     /// Reading takes too many steps.
     #[error("out of fuel")]
     OutOfFuel,
@@ -52,7 +58,10 @@ pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
     if let Some(integer) = small_integer(text.trim()) {
         return Ok(Value::Number(integer));
     }
-    let plain = characters::plain(text)?;
+    let plain = plain(text)?;
+    if let Cow::Owned(plain) = &plain {
+        characters::readable(plain)?;
+    }
     let tokens = Tokens::of(token::tokens(&plain, fuel)?)?;
     let whole = tokens.trimmed(tokens.all());
     if whole.is_empty() {

@@ -5,6 +5,14 @@ use std::ops::Range;
 use super::ParseError;
 use super::token::Kind;
 
+/// What a bracket that is open is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opener {
+    Group,
+    Written,
+    Environment,
+}
+
 /// Tokens whose brackets are paired.
 #[derive(Debug)]
 pub(super) struct Tokens<'a> {
@@ -17,40 +25,46 @@ impl<'a> Tokens<'a> {
     /// Pairs the brackets and dissolves wrappers. Braces must pair; written brackets need not, and need not be of one kind: `[0, 1)`.
     pub(super) fn of(kinds: Vec<Kind<'a>>) -> Result<Self, ParseError> {
         let mut partners: Vec<usize> = (0..kinds.len()).collect();
-        let mut open: Vec<usize> = Vec::new();
+        let mut pair = |one: usize, other: usize| {
+            for (at, partner) in [(one, other), (other, one)] {
+                if let Some(known) = partners.get_mut(at) {
+                    *known = partner;
+                }
+            }
+        };
+        let mut open: Vec<(usize, Opener)> = Vec::new();
         for (at, kind) in kinds.iter().enumerate() {
             match kind {
-                Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_) => open.push(at),
+                Kind::GroupOpen => open.push((at, Opener::Group)),
+                Kind::Open(_) => open.push((at, Opener::Written)),
+                Kind::Begin(_) => open.push((at, Opener::Environment)),
                 Kind::End(_) => {
                     // Brackets that are open within the environment have no partner; those around it are left alone.
-                    let inner = open.iter().rposition(|&top| !matches!(kinds[top], Kind::Open(_)));
+                    let inner = open.iter().rposition(|(_, opener)| *opener != Opener::Written);
                     if let Some(inner) = inner
-                        && matches!(kinds[open[inner]], Kind::Begin(_))
+                        && let Some(&(begin, Opener::Environment)) = open.get(inner)
                     {
-                        (partners[at], partners[open[inner]]) = (open[inner], at);
+                        pair(begin, at);
                         open.truncate(inner);
                     }
                 }
                 Kind::Close(_) => {
-                    if let Some(&top) = open.last()
-                        && matches!(kinds[top], Kind::Open(_))
-                    {
-                        open.pop();
-                        (partners[at], partners[top]) = (top, at);
+                    if let Some((begin, _)) = open.pop_if(|(_, opener)| *opener == Opener::Written) {
+                        pair(begin, at);
                     }
                 }
                 Kind::GroupClose => loop {
                     // Brackets that are open within the group have no partner.
-                    let top = open.pop().ok_or(ParseError::Unbalanced)?;
-                    if kinds[top] == Kind::GroupOpen {
-                        (partners[at], partners[top]) = (top, at);
+                    let (begin, opener) = open.pop().ok_or(ParseError::Unbalanced)?;
+                    if opener == Opener::Group {
+                        pair(begin, at);
                         break;
                     }
                 },
                 _ => {}
             }
         }
-        if open.iter().any(|&at| kinds[at] == Kind::GroupOpen) {
+        if open.iter().any(|(_, opener)| *opener == Opener::Group) {
             return Err(ParseError::Unbalanced);
         }
         let mut tokens = Self { kinds, partners };
@@ -61,13 +75,14 @@ impl<'a> Tokens<'a> {
     /// `\text{ cm}` is ` cm`: commands of wrappers and their braces become white space.
     fn dissolve_wrappers(&mut self) {
         for at in 0..self.kinds.len() {
-            let Kind::Wrapper(is_text) = self.kinds[at] else { continue };
-            self.kinds[at] = Kind::Space;
-            let next = if self.kinds.get(at + 1) == Some(&Kind::Space) { at + 2 } else { at + 1 };
-            if self.kinds.get(next) == Some(&Kind::GroupOpen) {
-                let close = self.partners[next];
-                self.kinds[next] = Kind::Space;
-                self.kinds[close] = Kind::Space;
+            let Kind::Wrapper(is_text) = *self.kind(at) else { continue };
+            self.blank(at);
+            let next = if *self.kind(at + 1) == Kind::Space { at + 2 } else { at + 1 };
+            if *self.kind(next) == Kind::GroupOpen {
+                // Every brace has one.
+                let Some(close) = self.partner(next, self.kinds.len()) else { continue };
+                self.blank(next);
+                self.blank(close);
                 if is_text {
                     self.label(next..close);
                 }
@@ -75,9 +90,16 @@ impl<'a> Tokens<'a> {
         }
     }
 
+    /// Makes a token white space.
+    fn blank(&mut self, at: usize) {
+        if let Some(kind) = self.kinds.get_mut(at) {
+            *kind = Kind::Space;
+        }
+    }
+
     /// Makes the words of a text labels. Each is looked at once, since an inner wrapper finds none left.
     fn label(&mut self, range: Range<usize>) {
-        for kind in &mut self.kinds[range] {
+        for kind in self.kinds.get_mut(range).unwrap_or_default() {
             match kind {
                 Kind::Word(word) => *kind = Kind::Label(word),
                 // What lies within is text already, or will be.
@@ -100,15 +122,15 @@ impl<'a> Tokens<'a> {
 
     /// Index of the partner of an opening bracket, where it lies in front of `end`.
     pub(super) fn partner(&self, at: usize, end: usize) -> Option<usize> {
-        Some(self.partners[at]).filter(|&partner| partner > at && partner < end)
+        self.partners.get(at).copied().filter(|&partner| partner > at && partner < end)
     }
 
     /// Without white space at either end.
     pub(super) fn stripped(&self, mut range: Range<usize>) -> Range<usize> {
-        while range.start < range.end && self.kinds[range.start] == Kind::Space {
+        while range.start < range.end && *self.kind(range.start) == Kind::Space {
             range.start += 1;
         }
-        while range.start < range.end && self.kinds[range.end - 1] == Kind::Space {
+        while range.start < range.end && *self.kind(range.end - 1) == Kind::Space {
             range.end -= 1;
         }
         range
@@ -119,15 +141,15 @@ impl<'a> Tokens<'a> {
         let mut range = self.stripped(range);
         loop {
             if range.len() >= 2
-                && self.kinds[range.start] == Kind::GroupOpen
-                && self.partners[range.start] == range.end - 1
+                && *self.kind(range.start) == Kind::GroupOpen
+                && self.partner(range.start, range.end) == Some(range.end - 1)
             {
                 range = self.stripped(range.start + 1..range.end - 1);
                 continue;
             }
             let ends_sentence = range.len() >= 2
-                && self.kinds[range.end - 1] == Kind::Symbol('.')
-                && self.kinds[range.end - 2] != Kind::Symbol('.');
+                && *self.kind(range.end - 1) == Kind::Symbol('.')
+                && *self.kind(range.end - 2) != Kind::Symbol('.');
             if !ends_sentence {
                 return range;
             }
@@ -146,7 +168,7 @@ impl<'a> Tokens<'a> {
         let mut after_comma = false;
         let mut at = range.start;
         while at < range.end {
-            let conjunction = match &self.kinds[at] {
+            let conjunction = match self.kind(at) {
                 Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_) => {
                     at = self.partner(at, range.end).unwrap_or(at) + 1;
                     continue;
@@ -177,7 +199,7 @@ impl<'a> Tokens<'a> {
         let (mut commas, mut semicolons) = (false, false);
         let mut at = range.start;
         while at < range.end {
-            match &self.kinds[at] {
+            match self.kind(at) {
                 Kind::GroupOpen | Kind::Open(_) | Kind::Begin(_) => at = self.partner(at, range.end).unwrap_or(at),
                 Kind::Symbol(',') => commas = true,
                 Kind::Symbol(';') => semicolons = true,
@@ -192,7 +214,7 @@ impl<'a> Tokens<'a> {
     pub(super) fn find(&self, range: Range<usize>, is: impl Fn(&Kind<'_>) -> bool) -> Option<usize> {
         let mut at = range.start;
         while at < range.end {
-            let kind = &self.kinds[at];
+            let kind = self.kind(at);
             if is(kind) {
                 return Some(at);
             }

@@ -1,6 +1,7 @@
 //! LaTeX and plain text, cut into tokens.
 
 use super::numeral::{Numeral, numeral};
+use crate::cut::Cut;
 use crate::{Fuel, OutOfFuel};
 
 /// What a token is.
@@ -47,18 +48,19 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
     let mut rest = text;
     let (mut environments, mut brackets) = (0_usize, 0_usize);
     while let Some(first) = rest.chars().next() {
+        let behind = rest.tail(first.len_utf8());
         let after_point = matches!(tokens.last(), Some(Kind::Symbol('.') | Kind::Numeral(_)));
         let (kind, length) = match first {
             '0'..='9' => token_numeral(rest, brackets > 0),
             '.' if !after_point => token_numeral(rest, brackets > 0),
-            '\\' => command(rest, environments),
-            '!' if rest[1..].starts_with('=') && !after_operand(tokens.last()) => (Kind::Command("ne"), 2),
+            '\\' => command(behind, environments),
+            '!' if behind.starts_with('=') && !after_operand(tokens.last()) => (Kind::Command("ne"), 2),
             '<' | '>' | '=' | '-' => comparison(rest),
             '$' => (dollar.clone(), 1),
             _ if first.is_whitespace() || first == '~' => (Kind::Space, first.len_utf8()),
             _ if first.is_alphabetic() => {
                 let end = word(rest);
-                (Kind::Word(&rest[..end]), end)
+                (Kind::Word(rest.head(end)), end)
             }
             _ => (character(first), first.len_utf8()),
         };
@@ -74,7 +76,7 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
         if kind != Kind::Space || tokens.last() != Some(&Kind::Space) {
             tokens.push(kind);
         }
-        rest = &rest[length..];
+        rest = rest.tail(length);
     }
     Ok(tokens)
 }
@@ -83,7 +85,7 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
 fn word(text: &str) -> usize {
     let end = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
     let is_joined =
-        |word: &str| text[..end].strip_prefix(word).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()));
+        |word: &str| text.head(end).strip_prefix(word).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()));
     ["and", "or"].iter().find(|word| is_joined(word)).map_or(end, |word| word.len())
 }
 
@@ -130,18 +132,18 @@ const ESCAPED: [&str; 22] = [
     "boxed", "infty", "cup", "in", "pm", "ne", "neq", "quad",
 ];
 
-/// The command that the text begins with.
-fn command(text: &str, environments: usize) -> (Kind<'_>, usize) {
-    let name = &text[1..];
+/// The command whose backslash stands before the text, and its length with it.
+fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
     let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
     if letters > 0 {
         let length = 1 + letters;
-        return match &name[..letters] {
-            "begin" | "end" => environment(&name[..letters], &name[letters..], length),
+        let (name, behind) = (name.head(letters), name.tail(letters));
+        return match name {
+            "begin" | "end" => environment(name, behind, length),
             // `\\quadx` is a space and a letter, since no such command exists.
             name if spaces_at_start(name) > 0 => (Kind::Space, 1 + spaces_at_start(name)),
             // `\left.` is a bracket that is not there.
-            "left" | "right" if name[letters..].starts_with('.') => (Kind::Space, length + 1),
+            "left" | "right" if behind.starts_with('.') => (Kind::Space, length + 1),
             name => (named(name), length),
         };
     }
@@ -165,7 +167,7 @@ fn command(text: &str, environments: usize) -> (Kind<'_>, usize) {
 /// Whether a command stands behind this backslash that would hardly begin a new line.
 fn is_escaped_command(text: &str) -> bool {
     let letters = text.bytes().skip(1).take_while(u8::is_ascii_alphabetic).count();
-    ESCAPED.contains(&&text[1..=letters])
+    ESCAPED.contains(&text.part(1..1 + letters))
 }
 
 /// Length of the name of a space that an unknown command begins with.
@@ -182,7 +184,7 @@ const MAX_ENVIRONMENT_BYTES: usize = 16;
 /// The beginning or end of an environment, whose name stands in braces.
 fn environment<'a>(command: &str, rest: &'a str, length: usize) -> (Kind<'a>, usize) {
     // The name is near, or there is none.
-    let inner = rest.strip_prefix('{').map(|rest| &rest[..rest.floor_char_boundary(MAX_ENVIRONMENT_BYTES)]);
+    let inner = rest.strip_prefix('{').map(|rest| rest.head(MAX_ENVIRONMENT_BYTES));
     let named = inner.and_then(|inner| inner.split_once('}')).map(|(name, _)| name);
     let named = named.filter(|name| !name.contains(['{', '\\']));
     match named {

@@ -49,11 +49,12 @@ impl<'v> Cells<'v> {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
             let middle = (low + high) / 2;
-            match order(value, self.ends[middle], self.policy, fuel)? {
+            let Some(&end) = self.ends.get(middle) else { break };
+            match order(value, end, self.policy, fuel)? {
                 Ok(Ordering::Less) => high = middle,
                 Ok(Ordering::Greater) => low = middle + 1,
                 Ok(Ordering::Equal) => {
-                    self.places.push((value, self.ends[middle], 0));
+                    self.places.push((value, end, 0));
                     return Some(Ok(()));
                 }
                 Err(reason) => return Some(Err(reason)),
@@ -63,7 +64,7 @@ impl<'v> Cells<'v> {
             // Nothing was compared, and it may be no number.
             enclosure(value, fuel)?;
         }
-        self.ends.insert(low, value);
+        self.ends.insert(low.min(self.ends.len()), value);
         self.places.push((value, value, 0));
         Some(Ok(()))
     }
@@ -74,7 +75,8 @@ impl<'v> Cells<'v> {
         numbers.sort_unstable();
         for (_, end, place) in &mut self.places {
             let found = numbers.binary_search_by_key(&&raw const **end, |(end, _)| *end);
-            *place = found.map_or(0, |found| 2 * numbers[found].1 + 1);
+            let number = found.ok().and_then(|found| numbers.get(found));
+            *place = number.map_or(0, |(_, index)| 2 * index + 1);
         }
         self.places.sort_unstable_by_key(|(value, ..)| *value);
     }
@@ -107,7 +109,7 @@ impl<'v> Cells<'v> {
             return None;
         }
         let found = self.places.binary_search_by_key(&&raw const *value, |(value, ..)| *value);
-        found.ok().map(|found| self.places[found].2)
+        self.places.get(found.ok()?).map(|(.., place)| *place)
     }
 }
 

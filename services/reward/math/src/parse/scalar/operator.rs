@@ -137,7 +137,9 @@ impl Parser<'_, '_, '_> {
 
     /// Whether an integer and a proper fraction stand side by side.
     fn is_mixed(&self, left: NodeId, right: NodeId) -> bool {
-        let (Node::Literal(whole), Node::Literal(part)) = (self.builder.node(left), self.builder.node(right)) else {
+        let (Some(Node::Literal(whole)), Some(Node::Literal(part))) =
+            (self.builder.node(left), self.builder.node(right))
+        else {
             return false;
         };
         let is_proper =

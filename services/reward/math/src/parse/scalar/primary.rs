@@ -218,6 +218,7 @@ impl Parser<'_, '_, '_> {
         }
         self.advance();
         self.spaces();
+        // One letter without braces bounds nothing.
         let close = self.tokens.partner(self.at, end).ok_or(Stop::NotScalar)?;
         let inner = self.tokens.stripped(self.at + 1..close);
         let Some(Kind::Word(variable)) = self.kind(inner.start) else { return Err(Stop::NotScalar) };

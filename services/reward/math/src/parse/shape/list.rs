@@ -28,9 +28,11 @@ fn without_name(mut items: Vec<Value>) -> Vec<Value> {
     if let Some(Value::Relation(relation)) = items.first()
         && rest_is_bare
         && relation.signs == [Sign::Equal]
-        && crate::equality::is_name(&relation.members[0])
+        && let [name, value] = relation.members.as_slice()
+        && crate::equality::is_name(name)
     {
-        items[0] = relation.members[1].clone();
+        let value = value.clone();
+        items.splice(..1, [value]);
     }
     items
 }
@@ -50,7 +52,7 @@ pub(super) fn flattened(items: Vec<Value>) -> Vec<Value> {
 }
 
 /// `1, 2, ..., 5` is `1, 2, 3, 4, 5`, where integers in equal steps lead from one side of the ellipsis to the other.
-pub(super) fn continued(items: Vec<Value>) -> Vec<Value> {
+pub(super) fn continued(mut items: Vec<Value>) -> Vec<Value> {
     let is_ellipsis =
         |value: &Value| matches!(value, Value::Text(text) if matches!(text.as_str(), "\\ldots" | "..." | "\\vdots"));
     let Some(at) = items.iter().position(is_ellipsis) else { return items };
@@ -71,8 +73,7 @@ pub(super) fn continued(items: Vec<Value>) -> Vec<Value> {
     }
     let between = (1..gap / step)
         .map(|index| Value::Number(Number::plain(Magnitude::Exact(RBig::from(last + index * step)), Written::Integer)));
-    let mut all: Vec<Value> = items[..at].to_vec();
-    all.extend(between);
-    all.extend_from_slice(&items[at + 1..]);
-    all
+    let between: Vec<Value> = between.collect();
+    items.splice(at..=at, between);
+    items
 }

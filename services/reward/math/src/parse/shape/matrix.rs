@@ -221,16 +221,16 @@ fn added(a: &Matrix, b: &Matrix) -> Option<Matrix> {
 }
 
 fn multiplied(a: &Matrix, b: &Matrix) -> Option<Matrix> {
-    let (rows, inner, columns) = (a.cells.len() / a.columns, a.columns, b.columns);
-    if b.cells.len() != inner * columns || rows * inner * columns > MAX_PRODUCTS {
+    let (inner, columns) = (a.columns, b.columns.max(1));
+    if b.cells.len() != inner * columns || a.cells.len() * columns > MAX_PRODUCTS {
         return None;
     }
-    let mut cells = Vec::with_capacity(rows * columns);
-    for row in 0..rows {
+    let mut cells = Vec::new();
+    for row in a.cells.chunks(inner.max(1)) {
         for column in 0..columns {
             let mut sum: Option<crate::expr::Expr> = None;
-            for k in 0..inner {
-                let (left, right) = (a.cells[row * inner + k].scalar()?, b.cells[k * columns + column].scalar()?);
+            for (left, right) in row.iter().zip(b.cells.iter().skip(column).step_by(columns)) {
+                let (left, right) = (left.scalar()?, right.scalar()?);
                 // Products of products grow; nobody multiplies that many by hand.
                 if left.len() + right.len() > 256 {
                     return None;
@@ -248,10 +248,7 @@ fn multiplied(a: &Matrix, b: &Matrix) -> Option<Matrix> {
 }
 
 fn transposed(matrix: &Matrix) -> Matrix {
-    let rows = matrix.cells.len() / matrix.columns;
-    let cells = (0..matrix.columns)
-        .flat_map(|column| (0..rows).map(move |row| (row, column)))
-        .map(|(row, column)| matrix.cells[row * matrix.columns + column].clone())
-        .collect();
-    Matrix { columns: rows, cells }
+    let columns = matrix.columns.max(1);
+    let cells = (0..columns).flat_map(|column| matrix.cells.iter().skip(column).step_by(columns).cloned()).collect();
+    Matrix { columns: matrix.cells.len() / columns, cells }
 }

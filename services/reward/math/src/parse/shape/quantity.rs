@@ -120,7 +120,7 @@ impl Shaper<'_, '_, '_> {
                     let is_label = matches!(self.tokens.kind(at), Kind::Label(_));
                     let base = Unit::known(name).or_else(|| if is_label { Unit::counted(name) } else { None })?;
                     at += 1;
-                    let exponent = self.exponent(&mut at, range.end)? * prefix;
+                    let exponent = self.exponent(&mut at, range.end)?.checked_mul(prefix)?;
                     prefix = 1;
                     unit = unit.times(&base.power(if inverse { -exponent } else { exponent })?);
                     inverse = false;

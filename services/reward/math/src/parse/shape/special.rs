@@ -118,11 +118,12 @@ impl Shaper<'_, '_, '_> {
             kinds.next();
         }
         let numbers: Vec<u32> = fields.iter().filter_map(|field| field.parse().ok()).collect();
-        let is_time = (2..=3).contains(&fields.len())
-            && fields[1..].iter().all(|field| field.len() == 2)
-            && numbers[0] < 24
-            && numbers[1..].iter().all(|number| *number < 60);
-        if !is_time {
+        let (hour, minute, second) = match *numbers.as_slice() {
+            [hour, minute] => (hour, minute, 0),
+            [hour, minute, second] => (hour, minute, second),
+            _ => return None,
+        };
+        if hour >= 24 || minute >= 60 || second >= 60 || fields.iter().skip(1).any(|field| field.len() != 2) {
             return None;
         }
         let suffix: String = kinds
@@ -133,12 +134,12 @@ impl Shaper<'_, '_, '_> {
             })
             .collect();
         let hours = match suffix.as_str() {
-            "" => numbers[0],
-            "am" => numbers[0] % 12,
-            "pm" => numbers[0] % 12 + 12,
+            "" => hour,
+            "am" => hour % 12,
+            "pm" => hour % 12 + 12,
             _ => return None,
         };
-        let seconds = hours * 3600 + numbers[1] * 60 + numbers.get(2).copied().unwrap_or(0);
+        let seconds = hours * 3600 + minute * 60 + second;
         let ratio = fields.iter().map(|field| Value::Number(Number::from_digits(field, "", false))).collect();
         Some(Time { seconds, ratio })
     }

@@ -1,0 +1,114 @@
+//! The lines of a file of rows, whatever is in them: one that is no text, or too long to be held, is a fault of that line alone.
+
+use std::fmt::Display;
+use std::io::{self, BufRead, Read};
+
+use anyhow::{Result, anyhow};
+
+/// Longest line, in bytes: several times the longest row of a published data set.
+const MAX_LINE_BYTES: usize = 256 << 20;
+/// Longest message about a line, in characters.
+const MAX_MESSAGE: usize = 500;
+
+/// Lines that say something, with their numbers.
+pub(super) struct Lines<R> {
+    reader: R,
+    number: usize,
+    max_bytes: usize,
+}
+
+/// A line that is not blank.
+pub(super) struct Line {
+    /// Its number, from 1 on.
+    pub(super) number: usize,
+    /// Its text. An error says why it has none.
+    pub(super) text: Result<String>,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn of(reader: R) -> Self {
+        Self { reader, number: 0, max_bytes: MAX_LINE_BYTES }
+    }
+
+    /// The next line. An error is one of the file, behind which nothing can be read.
+    pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            let mut bytes = Vec::new();
+            let limit = (self.max_bytes as u64).saturating_add(1);
+            if (&mut self.reader).take(limit).read_until(b'\n', &mut bytes)? == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            bytes.pop_if(|last| *last == b'\n');
+            let text = if bytes.len() > self.max_bytes {
+                drop(bytes);
+                self.reader.skip_until(b'\n')?;
+                Err(anyhow!("longer than {0} bytes, allowed: at most {0}", self.max_bytes))
+            } else {
+                String::from_utf8(bytes).map_err(|error| {
+                    let at = error.utf8_error().valid_up_to();
+                    anyhow!("byte {} is not UTF-8, allowed: a JSON object in UTF-8", at + 1)
+                })
+            };
+            if text.as_ref().is_ok_and(|text| text.trim().is_empty()) {
+                continue;
+            }
+            return Ok(Some(Line { number: self.number, text }));
+        }
+    }
+}
+
+/// A message about a line as a terminal may show it: no control characters, and not all of what a row repeats.
+pub(super) fn shown(message: impl Display) -> String {
+    let message = message.to_string();
+    let mut shown = String::with_capacity(message.len().min(4 * MAX_MESSAGE));
+    for (index, character) in message.chars().enumerate() {
+        match character {
+            _ if index == MAX_MESSAGE => {
+                shown.push('…');
+                break;
+            }
+            character if character.is_control() => shown.extend(character.escape_default()),
+            character => shown.push(character),
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8], max_bytes: usize) -> Vec<(usize, Result<String, String>)> {
+        let mut lines = Lines { max_bytes, ..Lines::of(bytes) };
+        std::iter::from_fn(|| lines.next().unwrap())
+            .map(|line| (line.number, line.text.map_err(|error| error.to_string())))
+            .collect()
+    }
+
+    #[test]
+    fn a_line_that_is_no_text_leaves_the_others_alone() {
+        let lines = read(b"{}\n\n \xff\xfe\r\n\xe6\x89\n[1]\r\n \n\"\xc3\xa9\"", 100);
+        let wrong = |at: usize| Err(format!("byte {at} is not UTF-8, allowed: a JSON object in UTF-8"));
+        let right = |text: &str| Ok(text.to_owned());
+        assert_eq!(lines, [(1, right("{}")), (3, wrong(2)), (4, wrong(1)), (5, right("[1]\r")), (7, right("\"é\""))]);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_never_held() {
+        let long = Err("longer than 4 bytes, allowed: at most 4".to_owned());
+        assert_eq!(
+            read(b"1234\n12345\n1\n123456789", 4),
+            [(1, Ok("1234".into())), (2, long.clone()), (3, Ok("1".into())), (4, long),]
+        );
+        assert_eq!(read(b"1234", 4), [(1, Ok("1234".into()))]);
+        assert_eq!(read(b"", 4), []);
+    }
+
+    #[test]
+    fn messages_are_safe_to_show() {
+        assert_eq!(shown("`a` is \u{1b}[2J\n√"), "`a` is \\u{1b}[2J\\n√");
+        let long = shown("é".repeat(10_000));
+        assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_MESSAGE + 1, true));
+    }
+}

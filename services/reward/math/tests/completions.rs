@@ -1,0 +1,106 @@
+//! Whole completions have a verdict each: a fixed number of them, made by `support`, goes through extraction, parsing and equality.
+//! `EVENKEEL_MATH_COMPLETIONS` is how many there are and `EVENKEEL_MATH_FIRST` the number of the first. A case that fails is named by its
+//! number, which is all that it takes to make it again.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod support;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission, Verdict, check, lint};
+use support::{Writer, count, real_texts};
+
+/// Cases that are tried unless it is said how many.
+const CASES: u64 = 200_000;
+
+/// Everything that is done with a gold answer and a completion.
+fn judge(gold: &str, completion: &str, policy: &Policy) -> Outcome {
+    let _ = lint(gold, Some(completion), policy);
+    let verdict = check(gold, Submission::Completion(completion), policy);
+    let _ = (verdict.canonical(), format!("{verdict:?}").len());
+    let Ok(read) = Gold::read(gold, policy) else {
+        assert_eq!(verdict.outcome(), Outcome::BadGold, "{}", verdict.reason);
+        return Outcome::BadGold;
+    };
+    let _ = read.value().to_string();
+    assert_eq!(verdict, read.check(Submission::Completion(completion), policy), "one pair has one verdict");
+    assert_eq!(
+        read.check(Submission::Extracted(gold), policy).outcome(),
+        Outcome::Equal,
+        "a gold answer equals itself"
+    );
+    let given = read.check(Submission::Extracted(completion), policy);
+    assert_ne!(given.outcome(), Outcome::BadGold);
+    // What was extracted is a gold answer as good as any.
+    if let Some(extracted) = &verdict.extracted {
+        let turned = check(extracted, Submission::Extracted(gold), policy);
+        let _ = (turned.canonical(), given.canonical());
+    }
+    verdict.outcome()
+}
+
+/// Runs a case; what it panics with names it.
+fn case<T>(number: u64, inputs: &dyn std::fmt::Debug, run: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        panic!("case {number} (EVENKEEL_MATH_FIRST={number} EVENKEEL_MATH_COMPLETIONS=1): {inputs:?}")
+    })
+}
+
+#[test]
+fn every_completion_has_a_verdict_whatever_script_it_is_in_and_wherever_it_is_cut() {
+    let (first, cases) = (count("EVENKEEL_MATH_FIRST", 0), count("EVENKEEL_MATH_COMPLETIONS", CASES));
+    let real = Arc::new(real_texts());
+    let policies: Vec<Policy> = Profile::ALL.iter().map(|profile| profile.policy()).collect();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let share = |thread: u64| {
+        let mut seen = [0_u64; 5];
+        for number in (first + thread..first + cases).step_by(threads as usize) {
+            let mut writer = Writer::new(number, &real);
+            let (completion, gold) = (writer.completion(), writer.gold());
+            let policy = &policies[writer.random().below(policies.len())];
+            seen[match case(number, &(&gold, &completion), || judge(&gold, &completion, policy)) {
+                Outcome::Equal => 0,
+                Outcome::NotEqual => 1,
+                Outcome::Undecided => 2,
+                Outcome::NoAnswer => 3,
+                Outcome::BadGold => 4,
+            }] += 1;
+        }
+        seen
+    };
+    let seen = std::thread::scope(|scope| {
+        let shares: Vec<_> = (0..threads).map(|thread| scope.spawn(move || share(thread))).collect();
+        let shares =
+            shares.into_iter().map(|share| share.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        shares.fold([0; 5], |sum: [u64; 5], seen| std::array::from_fn(|outcome| sum[outcome] + seen[outcome]))
+    });
+    println!("{cases} completions: {seen:?} equal, not equal, undecided, without an answer, bad gold answers");
+    assert_eq!(seen.iter().sum::<u64>(), cases);
+    // The completions are of a kind that all of this happens to.
+    assert!(cases < 1000 || seen.iter().all(|count| *count > 0), "{seen:?}");
+}
+
+#[test]
+fn a_plain_box_has_the_verdict_that_it_has_alone_whatever_surrounds_it() {
+    let cases = count("EVENKEEL_MATH_COMPLETIONS", CASES) / 4;
+    let policies: Vec<Policy> = [Profile::Default, Profile::Exact, Profile::Unmarked].map(Profile::policy).into();
+    let nothing = Arc::default();
+    for number in 0..cases {
+        let mut writer = Writer::new(number, &nothing);
+        let (gold, answer) = (writer.plain_answer(), writer.plain_answer());
+        if answer.ends_with('\\') {
+            // It takes the brace with it.
+            continue;
+        }
+        let policy = &policies[writer.random().below(policies.len())];
+        let (before, behind) = (writer.surroundings(), writer.surroundings());
+        let mark = if writer.random().once_in(8) { "\\fbox" } else { "\\boxed" };
+        let alone = format!("{mark}{{{answer}}}");
+        let surrounded = format!("{before}{alone}{behind}");
+        case(number, &(gold, &surrounded), || {
+            let verdict = |text| -> Verdict<'_> { check(gold, Submission::Completion(text), policy) };
+            assert_eq!(verdict(&surrounded), verdict(&alone));
+        });
+    }
+}
