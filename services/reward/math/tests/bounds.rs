@@ -1,5 +1,5 @@
-//! Time and memory stay bounded whatever is written. The limits are far above what is measured: they catch another order of growth,
-//! not a busy machine.
+//! Time and memory stay bounded whatever is written. The limit on time catches another order of growth on any machine (quadratic work on
+//! these texts is a hundred thousand million steps and more); how fast a check is, bench/math measures.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::time::{Duration, Instant};
@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use evenkeel_math::{Outcome, Policy, Profile, Submission, check};
 
 const TEN_MEGABYTES: usize = 10 << 20;
+/// Hundreds of times what the slowest machine needs for work in proportion to the text.
+const NOT_QUADRATIC: Duration = Duration::from_secs(60);
 
 fn timed(completion: &str, policy: &Policy) -> (Outcome, Duration) {
     let begun = Instant::now();
@@ -25,7 +27,7 @@ fn best_of_three(gold: &str, answer: &str, policy: &Policy) -> Duration {
 }
 
 #[test]
-fn ten_megabytes_take_milliseconds() {
+fn ten_megabytes_take_time_in_proportion() {
     let prose = "Let us think about {x} and \\frac{1}{2} of it, w. ".repeat(TEN_MEGABYTES / 48);
     for (text, outcome) in [
         (format!("{prose}\\boxed{{3}}"), Outcome::Equal),
@@ -36,7 +38,7 @@ fn ten_megabytes_take_milliseconds() {
         let (found, time) = timed(&text, &Policy::default());
         assert_eq!(found, outcome);
         println!("ten megabytes with {} behind them: {time:?}", &text[text.len() - 12..]);
-        assert!(time < Duration::from_secs(1), "{time:?}");
+        assert!(time < NOT_QUADRATIC, "{time:?}");
     }
 }
 
@@ -96,19 +98,19 @@ fn repetition_does_not_make_it_quadratic() {
             format!("{}\\boxed{{3}}{}", piece.repeat((1 << 20) / piece.len()), piece.repeat((1 << 20) / piece.len())),
         ] {
             let (_, time) = timed(&text, &policy);
-            assert!(time < Duration::from_secs(1), "{piece:?} takes {time:?}");
+            assert!(time < NOT_QUADRATIC, "{piece:?} takes {time:?}");
         }
     }
 }
 
 #[test]
 fn announcements_without_an_answer_share_the_rest_of_their_line() {
-    let half = 1 << 17;
+    let half = 1 << 20;
     for rest in ["{", "}", "\\"] {
         let text = format!("{}\\boxed{{}}{}", "answer: ".repeat(half / 8), rest.repeat(half));
         let (outcome, time) = timed(&text, &Profile::Dapo.policy());
         assert_eq!(outcome, Outcome::NoAnswer);
-        assert!(time < Duration::from_secs(1), "{rest:?} takes {time:?}");
+        assert!(time < NOT_QUADRATIC, "{rest:?} takes {time:?}");
     }
 }
 
@@ -166,29 +168,5 @@ fn answers_of_the_largest_size_are_read_in_milliseconds() {
         }
     }
     println!("largest answers: {slowest:?} at most");
-    assert!(slowest.0 < Duration::from_millis(500), "{slowest:?}");
-}
-
-#[test]
-fn thousands_of_checks_a_second() {
-    let policy = Policy::default();
-    let pairs = [
-        ("42", "After all of this work the result is \\boxed{42}."),
-        ("\\frac{3}{4}", "Both agree, hence $\\boxed{\\dfrac{6}{8}}$."),
-        ("0.125", "So it is \\boxed{1/8}"),
-        ("3, 5, 7", "They are \\boxed{7, 3 \\text{ and } 5}."),
-        ("\\text{Evelyn}", "It was \\boxed{\\text{Evelyn}}."),
-        ("17", "It must be \\boxed{\\sqrt{300}}."),
-    ];
-    let begun = Instant::now();
-    let mut checks = 0_u32;
-    while begun.elapsed() < Duration::from_millis(300) {
-        for (gold, completion) in pairs {
-            std::hint::black_box(check(gold, Submission::Completion(completion), &policy));
-            checks += 1;
-        }
-    }
-    let rate = f64::from(checks) / begun.elapsed().as_secs_f64();
-    println!("{rate:.0} checks a second");
-    assert!(rate > 3_000.0, "{rate} checks a second");
+    assert!(slowest.0 < NOT_QUADRATIC, "{slowest:?}");
 }
