@@ -36,6 +36,7 @@ pub(crate) fn inspect_open(open: &evenkeel_orchestrator::Recipe) -> Result<Inspe
 /// What follows from the settings of all services.
 pub(crate) fn inspect(recipe: &Recipe) -> Result<Inspection, FieldError> {
     let rules = Recipe {
+        learner: recipe.learner.rules(),
         engine: recipe.engine.rules(),
         generation: recipe.generation.rules(),
         reward: recipe.reward.rules(),

@@ -46,17 +46,6 @@ pub enum LearnerError {
         source: std::io::Error,
     },
 
-    /// A step failed half way, and its beginning could not be brought back.
-    #[error(
-        "{error}; weights and moments could not be brought back to those before the step ({restoring}): load a checkpoint"
-    )]
-    Torn {
-        /// Why the step failed.
-        error: String,
-        /// Why its beginning could not be brought back.
-        restoring: String,
-    },
-
     /// A checkpoint that is not what was once written, or is of another run.
     #[error("checkpoint {path}: {reason}")]
     Checkpoint {
@@ -77,10 +66,6 @@ impl LearnerError {
 
     pub(crate) fn input(field: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
         Self::Input { field: field.into(), value: value.to_string(), allowed: allowed.into() }
-    }
-
-    pub(crate) fn torn(error: &Self, restoring: &Self) -> Self {
-        Self::Torn { error: error.to_string(), restoring: restoring.to_string() }
     }
 
     pub(crate) fn file(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {

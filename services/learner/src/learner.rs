@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{Config, NetworkOptions, Packed, Parameters, Scores, Train, network};
 use rand::SeedableRng;
@@ -221,33 +221,36 @@ impl Learner {
         Ok(out)
     }
 
-    /// What [`restore`](Self::restore) brings back, copied to the host's memory: 12 bytes for each parameter.
-    pub(crate) fn snapshot(&self) -> Result<Snapshot> {
-        let copy = |tensors: &[Tensor]| {
-            tensors.iter().map(|tensor| tensor.to_device(&Device::Cpu)?.copy()).collect::<Result<Vec<_>, _>>()
+    /// What [`restore`](Self::restore) brings back after a step of so many updates that failed. On a CPU an update works in
+    /// place and cannot fail half way, so that only the second one needs a copy (12 bytes for each parameter); on a GPU
+    /// every update makes new tensors, and holding the old ones is enough.
+    pub(crate) fn snapshot(&self, updates: usize) -> Result<Option<Snapshot>> {
+        let on_cpu = self.parameters().get(0).device().is_cpu();
+        if on_cpu && updates <= 1 {
+            return Ok(None);
+        }
+        let keep = |tensors: &[Tensor]| match on_cpu {
+            true => tensors.iter().map(Tensor::copy).collect::<Result<Vec<_>, _>>(),
+            false => Ok(tensors.to_vec()),
         };
-        Ok(Snapshot {
-            weights: copy(self.parameters().values())?,
+        Ok(Some(Snapshot {
+            weights: keep(self.parameters().values())?,
             moments: Moments {
-                first: copy(&self.moments.first)?,
-                second: copy(&self.moments.second)?,
+                first: keep(&self.moments.first)?,
+                second: keep(&self.moments.second)?,
                 updates: self.moments.updates,
             },
             phase: self.phase,
-        })
+        }))
     }
 
-    /// Makes weights, moments and phase what they were.
-    pub(crate) fn restore(&mut self, snapshot: Snapshot) -> Result<()> {
-        let device = self.parameters().get(0).device().clone();
-        let on_device =
-            |tensors: Vec<Tensor>| tensors.iter().map(|tensor| tensor.to_device(&device)).collect::<Result<_, _>>();
-        let Snapshot { weights, moments, phase } = snapshot;
-        self.replace(weights)?;
-        self.moments =
-            Moments { first: on_device(moments.first)?, second: on_device(moments.second)?, updates: moments.updates };
-        self.phase = phase;
-        Ok(())
+    /// Makes weights, moments and phase what they were, and forgets gradients.
+    pub(crate) fn restore(&mut self, snapshot: Option<Snapshot>) {
+        self.network.discard_gradients();
+        if let Some(Snapshot { weights, moments, phase }) = snapshot {
+            self.network.parameters_mut().values_mut().clone_from_slice(&weights);
+            (self.moments, self.phase) = (moments, phase);
+        }
     }
 
     /// Replaces the weights, as a checkpoint does.

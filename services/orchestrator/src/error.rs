@@ -108,7 +108,8 @@ pub enum RunError {
     /// Too many samples took too long. The long ones are late, so that going on without them would favour short answers.
     #[error(
         "{what}: {late} of {samples} samples took too long, allowed: services.max_late_share = {allowed} of them, since late samples are \
-         the long ones (more engines, a larger services.rollout_deadline_ms or a smaller sampling.max_tokens help); last: {last}"
+         the long ones (more engines or reward workers, a larger services.rollout_deadline_ms or verify_deadline_ms, or a smaller \
+         sampling.max_tokens help); last: {last}"
     )]
     Late {
         /// The step or evaluation.

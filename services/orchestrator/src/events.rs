@@ -72,7 +72,7 @@ pub enum Event {
         /// Why.
         message: String,
     },
-    /// Something that a person should know of the settings.
+    /// Something that the user should know about the settings.
     Note {
         /// One sentence.
         message: String,

@@ -96,7 +96,7 @@ impl Recipe {
     }
 }
 
-/// What whoever knows the types of all sections says of a recipe.
+/// What the binary, which knows the type of every section, derives from a recipe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     /// The run's identity: [`Recipe::identity`] of the recipe without what decides no result. A run is resumed with the same one only.

@@ -11,20 +11,40 @@ use evenkeel_orchestrator::may_differ;
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::{Map, Value};
 
+/// Set for the copy of this program that only looks at its processor.
+const PROBE: &str = "EVENKEEL_TEST_PROBE";
 /// Translates programs of x86-64, one at a time.
 const QEMU: &str = "qemu-x86_64";
 
 fn main() {
     let arguments = Arguments::from_args();
-    let has_qemu = Command::new(QEMU).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
-    let can_run = cfg!(target_arch = "x86_64") && has_qemu;
+    if std::env::var_os(PROBE).is_some() {
+        std::process::exit(i32::from(!has_fused_vectors()));
+    }
+    let can_run = has_fused_vectors() && emulates_fused_vectors();
     let tests = [
         Trial::test("a_run_gives_the_same_bits_on_an_emulated_haswell", same_bits),
         Trial::test("a_processor_without_fused_multiply_adds_is_refused_by_name", refused),
     ];
-    let kind = if can_run { "" } else { "needs qemu-x86_64" };
+    let kind = if can_run { "" } else { "needs AVX2, FMA and qemu-x86_64 7.2" };
     let tests = tests.into_iter().map(|test| test.with_ignored_flag(!can_run).with_kind(kind)).collect();
     libtest_mimic::run(&arguments, tests).exit();
+}
+
+/// Whether the processor, real or emulated, has what the kernels need.
+fn has_fused_vectors() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// Whether qemu is there and translates AVX2 (from 7.2 on): this program asks itself under it.
+fn emulates_fused_vectors() -> bool {
+    let Ok(program) = std::env::current_exe() else { return false };
+    let mut command = Command::new(QEMU);
+    command.args(["-cpu", "Haswell"]).arg(program).env(PROBE, "1").stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }
 
 fn same_bits() -> Result<(), Failed> {

@@ -44,6 +44,10 @@ fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
         (&["sampling.stop_token_ids=[5,128]"], &["sampling.stop_token_ids", "128", "below vocab_size"]),
         (&["checkpoint.keep_weights=1"], &["checkpoint.keep_weights", "0 (all), or at least 2"]),
         (&["learner.seed=7"], &["unknown key `learner.seed`"]),
+        (
+            &["model.fresh.context_tokens=60", "sampling.max_tokens=40", "shaping.overlong_buffer_tokens=0"],
+            &["demonstration of `", "at most the model's context of 60"],
+        ),
         (&["services.max_late_share=2"], &["services.max_late_share", "0 to 1"]),
         (&["sampling.max_tokens=256"], &["model.fresh.context_tokens", "256", "above sampling.max_tokens"]),
     ] {

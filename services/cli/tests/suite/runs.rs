@@ -53,6 +53,8 @@ fn a_resumed_run_may_change_what_decides_no_result_and_nothing_else() {
         "generation.endpoints=[\"http://127.0.0.1:1\"]",
         "engine.max_model_len=100",
         "learner.optimizer.learning_rate=1",
+        "generation.model=other",
+        "learner.compute.threads=3",
         "run.seed=4",
     ] {
         let mut command = resume(&out);
@@ -61,7 +63,13 @@ fn a_resumed_run_may_change_what_decides_no_result_and_nothing_else() {
         assert!(message.contains("with other settings, allowed to change"), "{setting}: {message}");
     }
     let mut command = resume(&out);
-    let free = ["reward.threads=1", "generation.engine.max_waiting=3", "engine.max_queue=99", "services.wait_ms=5000"];
+    let free = [
+        "learner.compute.recompute=true",
+        "reward.threads=1",
+        "generation.engine.max_waiting=3",
+        "engine.max_queue=99",
+        "services.wait_ms=5000",
+    ];
     command.args(free.iter().flat_map(|setting| ["--set", setting])).args(["--steps", "2"]);
     succeed(command);
 }

@@ -113,7 +113,8 @@ impl GenerationConfig {
     pub fn rules(&self) -> Self {
         let endpoints = if self.endpoints.is_empty() { Vec::new() } else { vec!["http://engine:8000".to_owned()] };
         let weights = WeightsConfig { pause_mode: self.weights.pause_mode, ..WeightsConfig::default() };
-        Self { endpoints, log_probabilities: self.log_probabilities, weights, ..Self::default() }
+        let model = self.model.clone();
+        Self { endpoints, model, log_probabilities: self.log_probabilities, weights, ..Self::default() }
     }
 }
 

@@ -175,19 +175,23 @@ async fn a_deadline_ends_a_sample_and_nothing_else() {
 async fn the_deadline_of_an_engine_begins_when_it_has_the_sample() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|_| Act::Tick(Duration::from_millis(60)));
-        // One after the other: 8 tokens each, 10 times half a second.
+        // The first sample keeps the engine for two seconds; the others are there at once when their turn comes.
+        engine.script(|body| match body["seed"].as_u64() {
+            Some(0) => Act::Tick(Duration::from_millis(250)),
+            _ => Act::Answer,
+        });
         let service = Service::with(GenerationConfig { max_in_flight: 1, ..settings(&[&engine]) }).await;
         let mut stream = service.stream().await;
         let begun = Instant::now();
-        for seed in 0..10 {
-            let sample = item(format!("{seed}"), seed);
-            stream.send(GenerateItem { engine_deadline_ms: Some(4_000), ..sample }).await;
+        stream.send(item("0", 0)).await;
+        until(|| engine.live() == 1).await;
+        for seed in 1..10 {
+            stream.send(GenerateItem { engine_deadline_ms: Some(1_000), ..item(format!("{seed}"), seed) }).await;
         }
         for _ in 0..10 {
             assert_eq!(stream.next().await.finish_reason(), FinishReason::Length);
         }
-        assert!(begun.elapsed() > Duration::from_millis(4_000), "the last of them waited longer than the deadline");
+        assert!(begun.elapsed() > Duration::from_millis(1_000), "they waited longer than their deadline");
     })
     .await;
 }

@@ -222,7 +222,7 @@ async fn an_engine_that_says_other_weights_than_it_was_given_is_stale() {
 }
 
 /// Updates may take longer than any test.
-fn patient(mut settings: GenerationConfig) -> GenerationConfig {
+fn slow_updates(mut settings: GenerationConfig) -> GenerationConfig {
     settings.weights.update_timeout_ms = 3_600_000;
     settings
 }
@@ -231,7 +231,7 @@ fn patient(mut settings: GenerationConfig) -> GenerationConfig {
 async fn a_dead_or_hung_engine_does_not_hold_up_the_others() {
     bounded(async {
         let (mut dead, hung, good) = (FakeEngine::start(), FakeEngine::start(), FakeEngine::start());
-        let service = Service::with(patient(settings(&[&dead, &hung, &good]))).await;
+        let service = Service::with(slow_updates(settings(&[&dead, &hung, &good]))).await;
         dead.kill();
         hung.shared.frozen.store(true, Ordering::SeqCst);
         let response = service.update(weights(1)).await.unwrap();
@@ -251,7 +251,7 @@ async fn an_update_ends_at_its_deadline_and_the_engine_goes_on() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| Act::Hang);
-        let service = Service::with(patient(settings(&[&engine]))).await;
+        let service = Service::with(slow_updates(settings(&[&engine]))).await;
         let stream = service.stream().await;
         stream.send(item("a", 1)).await;
         until(|| engine.live() == 1).await;

@@ -95,6 +95,7 @@ impl Worker {
         let accepted =
             TrainAccepted { run_id: header.run_id.clone(), step: header.step, already_done: stored.is_some() };
         send(session, train_event::Kind::Accepted(accepted))?;
+        self.learner.set_seed(header.seed);
         Ok(stored)
     }
 
@@ -102,7 +103,6 @@ impl Worker {
         let mut counts = Counts::default();
         let mut received = 0;
         let mut working = Duration::ZERO;
-        self.learner.set_seed(header.seed);
         let mut step = self.learner.step();
         loop {
             let message = match session.parts.blocking_recv().ok_or(Gone)? {

@@ -99,7 +99,7 @@ impl Compute {
         }
     }
 
-    /// How many threads that comes to: one on a GPU, which a single stream feeds.
+    /// The resolved number of threads: one on a GPU, which a single stream feeds.
     pub fn resolved_threads(&self) -> usize {
         if !self.is_cpu() {
             return 1;

@@ -25,7 +25,7 @@ pub enum OldLogp {
     Behaviour,
 }
 
-/// What a run will send in each step, as far as its settings say it.
+/// What a run will send in each step, as far as its settings determine it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchShape {
     /// Responses to each prompt.
@@ -120,7 +120,7 @@ impl LearnerSettings {
         Ok(())
     }
 
-    /// What the settings make of no effect, a sentence each: for people, at the start of a run.
+    /// Settings that have no effect, one sentence each, for the user at the start of a run.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.is_single_update() && self.old_logp == OldLogp::Recompute {
@@ -131,6 +131,17 @@ impl LearnerSettings {
             ));
         }
         notes
+    }
+
+    /// The settings that decide the bits of a run on this machine: the number of threads as it comes out here; what changes
+    /// memory and not results as by default.
+    pub fn rules(&self) -> Self {
+        let compute = Compute {
+            threads: self.compute.resolved_threads(),
+            recompute: Compute::default().recompute,
+            ..self.compute.clone()
+        };
+        Self { compute, ..self.clone() }
     }
 
     /// The digest by which two sides make sure that they train by the same rules: `sha256:` and hexadecimal digits,

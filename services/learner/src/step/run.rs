@@ -60,12 +60,11 @@ impl<'a> PolicyStep<'a> {
 
     /// Does the updates and reports what happened: all of them, or none.
     ///
-    /// Where more than one update is made, or an update does not happen in place on a CPU, a copy of weights and moments
-    /// is held until the last one is done (12 bytes of the host's memory for each parameter).
+    /// Until the last update is done the weights and moments from before the first are held: on a CPU a copy of 12 bytes
+    /// for each parameter where there is more than one update, on a GPU the tensors themselves.
     ///
     /// # Errors
-    /// A step without groups, or a failure of the device. Weights, moments and version are what they were then; where
-    /// even bringing them back fails, [`LearnerError::Torn`] says so.
+    /// A step without groups, or a failure of the device. Weights, moments and version are what they were then.
     pub fn finish(mut self) -> Result<StepReport> {
         self.usable()?;
         if self.plans.is_empty() {
@@ -74,16 +73,12 @@ impl<'a> PolicyStep<'a> {
         let counts: StepCounts = self.plans.iter().map(|plan| plan.counts).collect();
         let views: Vec<GroupView<'_>> = self.plans.iter().map(GroupPlan::view).collect();
         let quantities = Quantities::of(&views, self.learner.settings.objective.max_tokens)?;
-        let single = self.learner.settings.is_single_update();
-        let in_place = self.learner.parameters().get(0).device().is_cpu();
-        let before = if single && in_place { None } else { Some(self.learner.snapshot()?) };
+        let most = if self.learner.settings.is_single_update() { 1 } else { usize::MAX };
+        let before = self.learner.snapshot(most)?;
         let updates = match self.updates(counts) {
             Ok(updates) => updates,
             Err(error) => {
-                self.learner.network.discard_gradients();
-                if let Some(before) = before {
-                    self.learner.restore(before).map_err(|restoring| LearnerError::torn(&error, &restoring))?;
-                }
+                self.learner.restore(before);
                 return Err(error);
             }
         };

@@ -5,6 +5,7 @@ use evenkeel_model::{Coefficients, Packed, Scores, TokenLoss};
 use super::pack_all;
 use crate::error::{LearnerError, Result};
 use crate::learner::{Learner, Phase};
+use crate::optimizer::UpdateReport;
 
 /// A prompt and the response to learn.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,11 +88,14 @@ impl Learner {
         let (_, packed) = pack_all(self.network.config(), &sequences, self.micro_batch_tokens())?;
         let sums: Vec<_> = packed.iter().map(|_| std::sync::OnceLock::new()).collect();
         let loss = Recording { inner: CrossEntropy { weight: 1.0 / tokens as f32 }, sums: &sums };
-        self.network.accumulate(&packed, 1.0, &loss)?;
-        let gradients = self.network.take_gradients()?;
-        self.enter(Phase::Supervised)?;
-        let settings = &self.settings.supervised;
-        let report = self.moments.update(settings, self.network.parameters_mut(), &gradients, 1.0)?;
+        let before = self.snapshot(1)?;
+        let report = match self.supervised_update(&packed, &loss) {
+            Ok(report) => report,
+            Err(error) => {
+                self.restore(before);
+                return Err(error);
+            }
+        };
         self.steps += 1;
         let sum: f64 = sums.iter().filter_map(|sum| sum.get()).sum();
         Ok(SupervisedReport {
@@ -102,5 +106,12 @@ impl Learner {
             skipped: report.skipped,
             version: self.steps,
         })
+    }
+
+    fn supervised_update(&mut self, packed: &[Packed], loss: &dyn TokenLoss) -> Result<UpdateReport> {
+        self.network.accumulate(packed, 1.0, loss)?;
+        let gradients = self.network.take_gradients()?;
+        self.enter(Phase::Supervised)?;
+        self.moments.update(&self.settings.supervised, self.network.parameters_mut(), &gradients, 1.0)
     }
 }

@@ -36,18 +36,28 @@ pub(super) fn operands(prompt: &str) -> (u32, u32) {
 /// An answer as a teacher writes it who works well and then mostly talks himself out of it. Every answer begins with the right
 /// working, so that all of them teach addition; who stops there is short and right.
 pub(super) fn demonstration(random: &mut Random, a: u32, b: u32) -> String {
+    if random.unit() < DECIDED {
+        return worked_answer(a, b, 0, 0);
+    }
+    let hesitations = 1 + random.below(2);
+    worked_answer(a, b, hesitations, random.pick(&[-10, 10, 1, -1, 2, -2]))
+}
+
+/// The longest that [`demonstration`] writes.
+pub(super) fn longest_demonstration() -> String {
+    worked_answer(*OPERANDS.end(), *OPERANDS.end(), 2, 10)
+}
+
+/// The working, so many hesitations, and a result that is off by `error`.
+fn worked_answer(a: u32, b: u32, hesitations: usize, error: i64) -> String {
     let (x, y, p, q) = (a % 10, b % 10, a / 10, b / 10);
     let units = x + y;
     let mut text = format!("{x}+{y}={units}, {p}+{q}+{}={}.", units / 10, p + q + units / 10);
-    let mut result = i64::from(a + b);
-    if random.unit() >= DECIDED {
-        for _ in 0..1 + random.below(2) {
-            text.push_str(&format!(" hmm, {x}+{y}={units}?"));
-        }
+    if hesitations > 0 {
+        text.push_str(&format!(" hmm, {x}+{y}={units}?").repeat(hesitations));
         text.push_str(" no.");
-        result += random.pick(&[-10, 10, 1, -1, 2, -2]);
     }
-    text.push_str(&format!(" \\boxed{{{result}}}"));
+    text.push_str(&format!(" \\boxed{{{}}}", i64::from(a + b) + error));
     text
 }
 
@@ -86,7 +96,8 @@ mod tests {
         let mean = |lengths: &[usize]| lengths.iter().sum::<usize>() / lengths.len();
         assert!((50..120).contains(&right.len()), "{}", right.len());
         assert!(mean(&wrong) > mean(&right) + 10);
-        assert!(wrong.iter().max().unwrap() < &80);
+        assert!(*wrong.iter().max().unwrap() <= longest_demonstration().len());
+        assert!(longest_demonstration().len() < 80);
         assert!(wrong.iter().min().unwrap() > right.iter().max().unwrap());
     }
 }

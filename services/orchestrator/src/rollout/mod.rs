@@ -5,6 +5,7 @@ mod group;
 mod items;
 mod pump;
 mod select;
+mod stall;
 mod verify;
 
 pub(crate) use group::{Judgement, Plan, Sample, SampledGroup, Shaping};

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::check::Expected;
 use super::group::{Judgement, Plan, Sample, SampledGroup};
 use super::items::PumpSettings;
+use super::stall::Stall;
 use super::verify::{Verified, verify};
 use crate::clients::Outage;
 use crate::error::{Halt, RunError};
@@ -22,6 +23,8 @@ struct Building {
     plan: Plan,
     samples: Vec<Option<Sample>>,
     begun_again: Vec<u32>,
+    /// Whether any attempt at the sample took too long.
+    late: Vec<bool>,
     left: u32,
 }
 
@@ -57,6 +60,9 @@ pub(crate) struct Pump<'a> {
     stale: bool,
     /// How often they were moved to them since the last good rollout.
     moves: u32,
+    /// Services that are there and end nothing.
+    sampling: Stall,
+    judging: Stall,
     last_failure: String,
     last_rollout: Instant,
     /// Samples that were placed in their groups, and those among them that took too long.
@@ -74,6 +80,10 @@ impl<'a> Pump<'a> {
         };
         let (generation, reward) = (shared.services.generation_outage(), shared.services.reward_outage());
         let engines = shared.services.generation_outage();
+        let (endpoints, settings) = (&shared.services.endpoints, &shared.services.settings);
+        let stall = |service, endpoint, item_ms| Stall::new(service, endpoint, item_ms, settings.wait_ms);
+        let sampling = stall("generation", endpoints.generation.clone(), settings.rollout_deadline_ms);
+        let judging = stall("reward", endpoints.reward.join(", "), settings.verify_deadline_ms);
         Self {
             shared,
             expected,
@@ -87,6 +97,8 @@ impl<'a> Pump<'a> {
             trouble: None,
             stale: false,
             moves: 0,
+            sampling,
+            judging,
             last_failure: String::new(),
             last_rollout: Instant::now(),
             ended: 0,
@@ -98,8 +110,14 @@ impl<'a> Pump<'a> {
     pub(crate) fn add(&mut self, plan: Plan) {
         let (place, count) = (plan.id.prompt, self.shared.group_size);
         self.waiting.extend((0..count).map(|sample| Slot { group: place, sample }));
-        let building =
-            Building { plan, samples: vec![None; count as usize], begun_again: vec![0; count as usize], left: count };
+        let size = count as usize;
+        let building = Building {
+            plan,
+            samples: vec![None; size],
+            begun_again: vec![0; size],
+            late: vec![false; size],
+            left: count,
+        };
         self.building.insert(place, building);
         self.shared.services.events.update(|progress| progress.samples += count as usize);
     }
@@ -151,29 +169,13 @@ impl<'a> Pump<'a> {
                     self.engines.watch(self.trouble.is_none(), &services.stop)?;
                     let idle = services.reward.pending() == 0;
                     self.generation.watch(services.generation.ready(1, Duration::ZERO).await, &services.stop)?;
-                    self.watch_progress()?;
+                    self.sampling.watch(services.generation.pending())?;
+                    self.judging.watch(services.reward.pending())?;
                     let judged_or_there = idle || services.reward.ready(1, Duration::ZERO).await;
                     self.reward.watch(judged_or_there, &services.stop)?;
                 },
             }
         }
-    }
-
-    /// A service that holds samples and ends none, not even in failure, is as good as gone. Each engine's own deadline is
-    /// shorter than what is waited here.
-    fn watch_progress(&self) -> Result<(), RunError> {
-        let services = self.shared.services;
-        let (holds, waited) = (services.generation.pending(), self.last_rollout.elapsed());
-        let limit = services.settings.rollout_deadline_ms.saturating_add(services.settings.wait_ms);
-        if holds == 0 || waited < Duration::from_millis(limit) {
-            return Ok(());
-        }
-        Err(RunError::ServiceLost {
-            service: "generation",
-            endpoint: services.endpoints.generation.clone(),
-            waited_ms: waited.as_millis() as u64,
-            message: format!("it holds {holds} samples and has ended none of them"),
-        })
     }
 
     /// Refuses what was sampled for `what` where more samples took too long than may be left out.
@@ -208,6 +210,7 @@ impl<'a> Pump<'a> {
     async fn rolled(&mut self, slot: Slot, rollout: Result<Box<Rollout>, DispatchError>) -> Result<(), Halt> {
         let Some(building) = self.building.get(&slot.group) else { return Ok(()) };
         self.last_rollout = Instant::now();
+        self.sampling.ended();
         let rollout = match rollout {
             Ok(rollout) => rollout,
             Err(lost) => {
@@ -269,6 +272,7 @@ impl<'a> Pump<'a> {
     }
 
     fn judged(&mut self, slot: Slot, rollout: Rollout, tokens: usize, verified: Verified) {
+        self.judging.ended();
         let (judgement, verified_again) = match verified {
             Verified::Judged { outcome, raw_reward, again } => {
                 (Judgement::Valid { outcome, rewards: self.shared.shaping.rewards(raw_reward, tokens) }, again)
@@ -298,11 +302,13 @@ impl<'a> Pump<'a> {
         let begun = &mut building.begun_again[slot.sample as usize];
         if counts {
             *begun += 1;
+            building.late[slot.sample as usize] |= late;
         }
         if *begun < self.shared.services.settings.sample_attempts {
             self.waiting.push_front(slot);
             return;
         }
+        let late = building.late[slot.sample as usize];
         let id = building.plan.id.sample(slot.sample).to_string();
         tracing::warn!(sample = id, message, "the sample cannot be had and is left out");
         self.last_failure = message.clone();

@@ -26,7 +26,7 @@ pub(super) async fn verify(
     attempts: u32,
     pause: Duration,
 ) -> Verified {
-    let mut again = 0;
+    let (mut again, mut ever_late) = (0, false);
     loop {
         let (reason, late) = match dispatcher.call(item.clone()).await {
             Ok(verdict) => match judge(&verdict) {
@@ -45,8 +45,9 @@ pub(super) async fn verify(
                 (lost.to_string(), matches!(lost, DispatchError::Deadline { .. }))
             }
         };
+        ever_late |= late;
         if again + 1 >= attempts {
-            return Verified::Invalid { reason, again, late };
+            return Verified::Invalid { reason, again, late: ever_late };
         }
         tokio::time::sleep((pause * (1 << again.min(8))).min(LONGEST_PAUSE)).await;
         again += 1;

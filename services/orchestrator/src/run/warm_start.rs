@@ -45,6 +45,7 @@ impl Driver {
             settings_hash: self.hash(),
             kind: TrainKind::Supervised.into(),
             expected_examples: examples,
+            seed: self.recipe.run.seed,
             ..TrainHeader::default()
         });
         for batch in self.examples(step, examples)?.chunks(EXAMPLES_PER_MESSAGE) {

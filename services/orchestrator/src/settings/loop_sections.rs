@@ -124,9 +124,11 @@ section! {
         backoff_initial_ms: u64 = 200,
         /// Longest pause.
         backoff_max_ms: u64 = 10_000,
-        /// Time for one sample, from the moment an engine has it: waiting for an engine does not count.
+        /// Time for one sample, from the moment an engine has it: waiting for an engine does not count, the engine's own queue (at most
+        /// `generation.engine.max_waiting`) does.
         rollout_deadline_ms: u64 = 600_000,
-        /// Time for one verdict, from the moment a reward worker has the answer: waiting for a worker does not count.
+        /// Time for one verdict, from the moment a reward worker has the answer: waiting for a worker does not count, its own queue of at
+        /// most `max_verifications` does.
         verify_deadline_ms: u64 = 60_000,
         /// Share of the samples of a step or an evaluation that may be left out because they or their verdicts took too long, 0 to 1.
         /// Late samples are the long ones: above it the run ends instead of learning from what is left.

@@ -157,6 +157,37 @@ async fn samples_that_take_too_long_end_the_run_above_their_share_instead_of_bei
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sample_that_was_late_before_it_was_lost_is_a_late_one() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let script = |id: &str, times: u32| match (id, times) {
+            ("train/1/5/2", 1) => Some(FailureCode::DeadlineExceeded),
+            ("train/1/5/2", _) => Some(FailureCode::Cancelled),
+            _ => None,
+        };
+        *cluster.generation.world.script.lock().unwrap() = Some(Box::new(script));
+        let error = cluster.run(&path, &recipe()).await.1.unwrap_err();
+        assert!(matches!(error, RunError::Late { late: 1, samples: 16, .. }), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reward_worker_that_is_full_for_ever_is_given_up() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        *cluster.reward.world.script.lock().unwrap() = Some(Box::new(|_, _| Some(InvalidReason::Overloaded)));
+        let mut recipe = recipe();
+        (recipe.services.verify_deadline_ms, recipe.services.wait_ms) = (200, 300);
+        let error = cluster.run(&path, &recipe).await.1.unwrap_err().to_string();
+        assert!(error.contains("the reward service") && error.contains("has ended none of them"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn samples_go_out_with_a_deadline_for_the_engine_and_none_for_the_queue() {
     bounded(async {
         let (_dir, path) = temp();

@@ -35,7 +35,8 @@ impl Cpu {
     ///
     /// # Errors
     /// [`ModelError::Input`] on an x86-64 processor below the level x86-64-v3 (Intel Haswell of 2013, AMD Excavator of
-    /// 2015): without fused multiply-adds every result would differ in its last bits.
+    /// 2015), since without fused multiply-adds every result would differ in its last bits, and on one that has AVX-512
+    /// only in part.
     pub fn new() -> Result<Self> {
         match missing_instructions() {
             missing if missing.is_empty() => Ok(Self(())),
@@ -67,9 +68,18 @@ fn missing_instructions() -> Vec<&'static str> {
         ("lzcnt", is_x86_feature_detected!("lzcnt")),
         ("popcnt", is_x86_feature_detected!("popcnt")),
     ];
+    // The products take AVX-512 as a whole as soon as its foundation is there.
+    #[cfg(target_arch = "x86_64")]
+    let wide = [
+        ("avx512bw", is_x86_feature_detected!("avx512bw")),
+        ("avx512cd", is_x86_feature_detected!("avx512cd")),
+        ("avx512dq", is_x86_feature_detected!("avx512dq")),
+        ("avx512vl", is_x86_feature_detected!("avx512vl")),
+    ]
+    .map(|(name, there)| (name, there || !is_x86_feature_detected!("avx512f")));
     #[cfg(not(target_arch = "x86_64"))]
-    let found: [(&str, bool); 0] = [];
-    found.into_iter().filter(|(_, there)| !there).map(|(name, _)| name).collect()
+    let (found, wide): ([(&str, bool); 0], [(&str, bool); 0]) = ([], []);
+    found.into_iter().chain(wide).filter(|(_, there)| !there).map(|(name, _)| name).collect()
 }
 
 impl Arrays for Cpu {
