@@ -35,9 +35,11 @@ pub(super) const MODULES: [(&str, &str); 14] = [
 ];
 
 /// What links its libraries: the guest is another where this does something else.
-const LINKER: [(&str, &str); 10] = [
+const LINKER: [(&str, &str); 12] = [
     ("encoder", "wit-component 0.254"),
     ("build.rs", include_str!("build.rs")),
+    ("link/addresses.rs", include_str!("link/addresses.rs")),
+    ("link/collector.rs", include_str!("link/collector.rs")),
     ("link/graph.rs", include_str!("link/graph.rs")),
     ("link/image.rs", include_str!("link/image.rs")),
     ("link/immortal.rs", include_str!("link/immortal.rs")),
