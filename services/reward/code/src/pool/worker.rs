@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::job::{Outturn, Unit};
 use super::queue::Queue;
-use crate::cell::{Cell, CellCommand};
+use crate::cell::{Cell, CellCommand, Loss, NotStarted};
 use crate::interpreter::Interpreter;
 use crate::judge::{self, Report};
 use crate::place::{Here, Place};
@@ -74,26 +74,38 @@ pub(super) fn start_with_cell(queue: Arc<Queue>, command: CellCommand) -> std::i
     })
 }
 
-/// Has a unit run in a cell. A program whose cell is lost gets another one; one that loses that too has ended both itself.
+/// Has a unit run in a cell. A program whose cell is lost gets another one. Where that is lost too, it has ended both itself if both
+/// broke down; and where somebody else ended one of them there is no verdict.
 fn in_cell(cell: &mut Option<Cell>, command: &CellCommand, unit: &Unit) -> Outturn {
-    for _ in 0..2 {
+    let mut first = None;
+    loop {
         let place = match cell {
-            Some(cell) => cell,
-            None => match Cell::start(command) {
-                Ok(started) => cell.insert(started),
-                Err(missing) => {
-                    thread::sleep(PAUSE);
-                    return without(unit, Outcome::Invalid(Invalid::Internal), &missing);
-                }
-            },
+            Some(cell) => Ok(cell),
+            None => Cell::start(command).map(|started| cell.insert(started)),
         };
-        let outturn = run(place, unit);
-        match place.lost() {
-            None => return outturn,
-            Some(_) => *cell = None,
+        let loss = match place {
+            Ok(place) => {
+                let outturn = run(place, unit);
+                let Some(loss) = place.lost().cloned() else { return outturn };
+                *cell = None;
+                loss
+            }
+            Err(NotStarted::Missing(missing)) => {
+                thread::sleep(PAUSE);
+                return without(unit, Outcome::Invalid(Invalid::Internal), &missing);
+            }
+            // It has not seen the program.
+            Err(NotStarted::Lost(Loss::Crash(how) | Loss::Outside(how))) => Loss::Outside(how),
+        };
+        match (first.replace(loss.clone()), loss) {
+            (None, _) => {}
+            (Some(Loss::Crash(_)), Loss::Crash(how)) => {
+                let detail = format!("ended the process of the sandbox, twice: {how}");
+                return without(unit, Outcome::RuntimeError, &detail);
+            }
+            (Some(_), loss) => return without(unit, Outcome::Invalid(Invalid::Lost), &loss.to_string()),
         }
     }
-    without(unit, Outcome::RuntimeError, "ended the process of the sandbox, twice")
 }
 
 fn run(place: &mut dyn Place, unit: &Unit) -> Outturn {

@@ -57,8 +57,8 @@ fn outcome(outcome: CodeOutcome) -> Outcome {
 fn invalid(reason: Invalid) -> InvalidReason {
     match reason {
         Invalid::BadTests => InvalidReason::BadTests,
-        // Too busy a machine for this program: another one, or a later hour, may have the time.
-        Invalid::Starved => InvalidReason::Overloaded,
+        // Too busy or too small a machine for this program: another one, or a later hour, may have the time.
+        Invalid::Starved | Invalid::Lost => InvalidReason::Overloaded,
         Invalid::Cancelled => InvalidReason::Cancelled,
         Invalid::Internal => InvalidReason::Internal,
     }
