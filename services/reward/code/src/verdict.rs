@@ -37,6 +37,8 @@ pub enum Invalid {
     BadTests,
     /// The machine was too busy for the wall clock's limit.
     Starved,
+    /// The machine had less memory than the program was allowed.
+    Crowded,
     /// The process that ran it was ended from outside, twice: by the machine's out-of-memory killer, say.
     Lost,
     /// Nobody waits any more.
@@ -60,6 +62,7 @@ impl Outcome {
             Self::NoCode => "no_code",
             Self::Invalid(Invalid::BadTests) => "bad_tests",
             Self::Invalid(Invalid::Starved) => "starved",
+            Self::Invalid(Invalid::Crowded) => "crowded",
             Self::Invalid(Invalid::Lost) => "lost",
             Self::Invalid(Invalid::Cancelled) => "cancelled",
             Self::Invalid(Invalid::Internal) => "internal",

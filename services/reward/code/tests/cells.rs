@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 fn pool() -> Pool {
     let program = std::env::current_exe().expect("a test has a file");
     let command = CellCommand { program, arguments: vec![CELL.into()] };
-    Pool::of_cells(&command, PoolSettings { workers: 1, queue: 100 }).expect("threads start")
+    Pool::of_cells(&command, PoolSettings { workers: 1, queue: 100, memory_bytes: None }).expect("threads start")
 }
 
 /// Works for about so many seconds.

@@ -185,6 +185,24 @@ fn a_program_that_runs_out_of_memory_is_told_so_and_its_peak_is_kept() {
 }
 
 #[test]
+fn the_native_stack_and_the_output_count_as_memory() {
+    let recursive = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\ndef f(n):\n    return n and 1 + f(n - 1)\nfor _ in range(5):\n    f.cache_clear()\n    f(60000)\nprint('done')";
+    let with = |program: &str, mebibytes: u64| {
+        let mut task = task(program, &stdin(&[("", "done")]));
+        task.limits = Limits { memory_bytes: mebibytes << 20, output_bytes: 64 << 20, ..task.limits };
+        judge(task)
+    };
+    let verdict = with(recursive, 64);
+    assert_eq!(verdict.outcome, Outcome::MemoryLimit, "{}", verdict.detail);
+    let verdict = with(recursive, 1024);
+    assert!(verdict.passed(), "{}", verdict.detail);
+    assert!(verdict.peak_memory_bytes > 100 << 20, "{}", verdict.peak_memory_bytes);
+    let writes = "import os\nx = bytes(1 << 20)\nfor _ in range(40):\n    os.write(1, x)\n    os.write(2, x)";
+    assert_eq!(with(writes, 32).outcome, Outcome::MemoryLimit);
+    assert_eq!(with(writes, 64).outcome, Outcome::OutputLimit);
+}
+
+#[test]
 fn memory_that_is_refused_is_an_error_that_a_program_can_catch() {
     for mebibytes in [65, 66, 68, 70, 72, 80, 200, 2000] {
         let program = format!("try:\n    bytearray({mebibytes} << 20)\nexcept MemoryError:\n    print('caught')");

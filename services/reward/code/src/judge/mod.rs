@@ -4,6 +4,8 @@ mod caveat;
 mod grader;
 mod strict;
 
+use std::time::Duration;
+
 use crate::compare::text::Match;
 use crate::sandbox::{Ending, Run};
 use crate::task::{Answer, Mode, Task};
@@ -59,9 +61,17 @@ pub(crate) fn meaning(run: &Run) -> (Outcome, String) {
         Ending::OutputLimit => (Outcome::OutputLimit, "wrote more than allowed".to_owned()),
         Ending::Trapped(text) => (Outcome::RuntimeError, text.clone()),
         Ending::Starved => (Outcome::Invalid(Invalid::Starved), "the machine was too busy for a verdict".to_owned()),
+        Ending::Crowded => {
+            (Outcome::Invalid(Invalid::Crowded), "the machine had too little memory for a verdict".to_owned())
+        }
         Ending::Cancelled => (Outcome::Invalid(Invalid::Cancelled), "cancelled".to_owned()),
         Ending::Broken(text) => (Outcome::Invalid(Invalid::Internal), text.clone()),
     }
+}
+
+/// What there is to say where a program used more than it may over all its tests.
+pub(crate) fn over_all_tests(most: Duration) -> String {
+    format!("used more than {} ms over its tests", most.as_millis())
 }
 
 /// Says where an output differs.

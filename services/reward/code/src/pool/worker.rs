@@ -6,12 +6,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::job::{Outturn, Unit};
+use super::memory::Memory;
 use super::queue::Queue;
 use crate::cell::{Cell, CellCommand, Loss, NotStarted};
 use crate::interpreter::Interpreter;
 use crate::judge::{self, Report};
 use crate::place::{Here, Place};
-use crate::sandbox::{FILLS_STACK, THREAD_STACK};
+use crate::sandbox::{Budget, FILLS_STACK, THREAD_STACK};
 use crate::task::Mode;
 use crate::verdict::{Invalid, Outcome, Verdict};
 
@@ -19,21 +20,25 @@ use crate::verdict::{Invalid, Outcome, Verdict};
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Starts a thread that runs programs itself until the queue is closed.
-pub(super) fn start(queue: Arc<Queue>, interpreter: Arc<Interpreter>) -> std::io::Result<JoinHandle<()>> {
+pub(super) fn start(
+    queue: Arc<Queue>,
+    memory: Arc<Memory>,
+    interpreter: Arc<Interpreter>,
+) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new().name("evenkeel-code".to_owned()).spawn(move || {
         // The threads that run programs come and go under this one.
-        while shift(&queue, &interpreter) {}
+        while shift(&queue, &memory, &interpreter) {}
     })
 }
 
 /// One thread with a deep stack, until its stack may be full: whether there is more to do.
-fn shift(queue: &Arc<Queue>, interpreter: &Arc<Interpreter>) -> bool {
+fn shift(queue: &Arc<Queue>, memory: &Arc<Memory>, interpreter: &Arc<Interpreter>) -> bool {
     let thread = {
-        let (queue, interpreter) = (Arc::clone(queue), Arc::clone(interpreter));
+        let (queue, memory, interpreter) = (Arc::clone(queue), Arc::clone(memory), Arc::clone(interpreter));
         thread::Builder::new()
             .name("evenkeel-guest".to_owned())
             .stack_size(THREAD_STACK)
-            .spawn(move || work(&queue, &interpreter))
+            .spawn(move || work(&queue, &memory, &interpreter))
     };
     match thread {
         Ok(thread) => thread.join().unwrap_or(true),
@@ -46,10 +51,11 @@ fn shift(queue: &Arc<Queue>, interpreter: &Arc<Interpreter>) -> bool {
 }
 
 /// Works until the stack may be full (true) or the queue is closed (false).
-fn work(queue: &Queue, interpreter: &Interpreter) -> bool {
+fn work(queue: &Queue, memory: &Memory, interpreter: &Interpreter) -> bool {
     let mut place = Here::new(interpreter);
     while let Some((id, unit)) = queue.take() {
-        let outturn = catch_unwind(AssertUnwindSafe(|| run(&mut place, &unit)))
+        let run = || admitted(memory, &unit, |granted| run(&mut place, &unit, granted));
+        let outturn = catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|_| without(&unit, Outcome::Invalid(Invalid::Internal), "a worker thread panicked"));
         let cpu = match &outturn {
             Outturn::Test(report) => report.cpu,
@@ -64,19 +70,38 @@ fn work(queue: &Queue, interpreter: &Interpreter) -> bool {
 }
 
 /// Starts a thread that has a process run programs until the queue is closed.
-pub(super) fn start_with_cell(queue: Arc<Queue>, command: CellCommand) -> std::io::Result<JoinHandle<()>> {
+pub(super) fn start_with_cell(
+    queue: Arc<Queue>,
+    memory: Arc<Memory>,
+    command: CellCommand,
+) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new().name("evenkeel-code".to_owned()).spawn(move || {
         let mut cell = None;
         while let Some((id, unit)) = queue.take() {
-            let outturn = in_cell(&mut cell, &command, &unit);
+            let outturn = admitted(&memory, &unit, |granted| in_cell(&mut cell, &command, &unit, granted));
             queue.note(id, unit.test, outturn);
         }
     })
 }
 
+/// Runs a unit when the machine has memory for it; once more where it turns out to need more than was left.
+fn admitted(memory: &Memory, unit: &Unit, mut run: impl FnMut(u64) -> Outturn) -> Outturn {
+    let allowed = unit.task.limits.memory_bytes;
+    let given_up = || unit.cancel.is_cancelled();
+    let cancelled = || without(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
+    let Some(grant) = memory.grant(allowed, given_up) else { return cancelled() };
+    let outturn = run(grant.bytes);
+    if grant.bytes >= allowed || outturn.outcome() != Outcome::Invalid(Invalid::Crowded) {
+        return outturn;
+    }
+    drop(grant);
+    let Some(grant) = memory.grant_all(allowed, given_up) else { return cancelled() };
+    run(grant.bytes)
+}
+
 /// Has a unit run in a cell. A program whose cell is lost gets another one. Where that is lost too, it has ended both itself if both
 /// broke down; and where somebody else ended one of them there is no verdict.
-fn in_cell(cell: &mut Option<Cell>, command: &CellCommand, unit: &Unit) -> Outturn {
+fn in_cell(cell: &mut Option<Cell>, command: &CellCommand, unit: &Unit, granted: u64) -> Outturn {
     let mut first = None;
     loop {
         let place = match cell {
@@ -85,7 +110,7 @@ fn in_cell(cell: &mut Option<Cell>, command: &CellCommand, unit: &Unit) -> Outtu
         };
         let loss = match place {
             Ok(place) => {
-                let outturn = run(place, unit);
+                let outturn = run(place, unit, granted);
                 let Some(loss) = place.lost().cloned() else { return outturn };
                 *cell = None;
                 loss
@@ -108,7 +133,7 @@ fn in_cell(cell: &mut Option<Cell>, command: &CellCommand, unit: &Unit) -> Outtu
     }
 }
 
-fn run(place: &mut dyn Place, unit: &Unit) -> Outturn {
+fn run(place: &mut dyn Place, unit: &Unit, granted: u64) -> Outturn {
     let task = &unit.task;
     let program = match &*unit.program {
         Ok(program) => program,
@@ -117,13 +142,13 @@ fn run(place: &mut dyn Place, unit: &Unit) -> Outturn {
     if unit.cancel.is_cancelled() {
         return without(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
     }
-    let budget = task.limits.budget();
+    let budget = Budget { granted, ..task.limits.budget() };
     match task.mode {
         Mode::Strict => {
             Outturn::Test(judge::judge_strictly(place, program, &task.tests, unit.test, &budget, &unit.cancel))
         }
         Mode::LiveCodeBench => {
-            let mut verdict = judge::judge_by_grader(place, program, &task.tests, &budget, &unit.cancel);
+            let mut verdict = judge::judge_by_grader(place, program, task, &budget, &unit.cancel);
             place.unload();
             verdict.program = Some(program.clone());
             Outturn::Whole(Box::new(verdict))

@@ -7,6 +7,7 @@ mod cancel;
 mod ending;
 mod engine;
 mod guest;
+mod memory;
 mod meter;
 mod stop;
 mod wasi;
@@ -108,8 +109,8 @@ impl Sandbox {
         let guest = Guest::new(stdin, budget, cancel.clone());
         let mut store = Store::new(&self.engine, guest);
         store.limiter(|guest| guest);
-        store.epoch_deadline_callback(|store| {
-            store.data().tick()?;
+        store.epoch_deadline_callback(|mut store| {
+            store.data_mut().tick()?;
             Ok(UpdateDeadline::Continue(1))
         });
         store.set_epoch_deadline(1);
@@ -168,6 +169,7 @@ impl Running {
         P: wasmtime::component::ComponentNamedList + wasmtime::component::Lower,
     {
         let function = self.instance.get_typed_func::<P, ((u32, Vec<u8>),)>(&mut self.store, export)?;
+        self.store.data_mut().memory.begin();
         function.call(&mut self.store, parameters)
     }
 
@@ -177,6 +179,7 @@ impl Running {
         guest.output_left = budget.output;
         guest.stdout.clear();
         guest.stderr.clear();
+        guest.memory.release();
         let fuel = guest.meter.fuel();
         if budget.deterministic { self.store.set_fuel(fuel) } else { Ok(()) }
     }

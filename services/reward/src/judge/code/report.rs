@@ -58,7 +58,7 @@ fn invalid(reason: Invalid) -> InvalidReason {
     match reason {
         Invalid::BadTests => InvalidReason::BadTests,
         // Too busy or too small a machine for this program: another one, or a later hour, may have the time.
-        Invalid::Starved | Invalid::Lost => InvalidReason::Overloaded,
+        Invalid::Starved | Invalid::Crowded | Invalid::Lost => InvalidReason::Overloaded,
         Invalid::Cancelled => InvalidReason::Cancelled,
         Invalid::Internal => InvalidReason::Internal,
     }
