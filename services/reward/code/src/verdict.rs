@@ -96,6 +96,9 @@ pub struct Verdict {
     pub failing_test: Option<usize>,
     /// For people: what went wrong, and where the sandbox differs from a native process if the program ran into that.
     pub detail: String,
+    /// The test failed by what the sandbox lacks and a native process has, as far as the exception says; `detail` names it. A program can
+    /// say so of itself.
+    pub unsupported: bool,
     /// Beginning of the standard output in the failing test.
     pub stdout_excerpt: String,
     /// Beginning of the standard error in the failing test.
@@ -121,6 +124,7 @@ impl Verdict {
             total_tests,
             failing_test: None,
             detail: detail.into(),
+            unsupported: false,
             stdout_excerpt: String::new(),
             stderr_excerpt: String::new(),
             cpu: Duration::ZERO,

@@ -31,6 +31,8 @@ pub struct CodeConfig {
     pub max_limits: LimitsConfig,
     /// Count instructions instead of time where the task does not say.
     pub deterministic: bool,
+    /// What a program is worth that needs what the sandbox lacks (numpy, a length of 64 bits).
+    pub unsupported: UnsupportedConfig,
     /// Most bytes that the private tests of one LiveCodeBench row may inflate to.
     pub max_private_bytes: usize,
     /// Bytes of tests that are kept for tasks that name them by their digest.
@@ -48,6 +50,17 @@ pub enum SandboxStart {
     AtStart,
     /// Never: programs are answered UNIMPLEMENTED.
     Off,
+}
+
+/// What a program is worth that needs what the sandbox lacks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnsupportedConfig {
+    /// What any other that raises is worth.
+    #[default]
+    Wrong,
+    /// Nothing: INVALID, and left out. A policy can learn to fail that way on purpose.
+    Invalid,
 }
 
 /// Which rules a program is run under.
@@ -120,6 +133,7 @@ impl Default for CodeConfig {
             limits: LimitsConfig::default(),
             max_limits: LimitsConfig::MOST,
             deterministic: false,
+            unsupported: UnsupportedConfig::default(),
             max_private_bytes: MAX_PRIVATE_BYTES,
             tests_cache_bytes: 1 << 30,
         }

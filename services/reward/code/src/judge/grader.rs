@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{difference, meaning, strict};
+use super::{difference, is_unsupported, meaning, strict};
 use crate::compare::text::{self, Match};
 use crate::place::Place;
 use crate::rows::Tests;
@@ -160,6 +160,7 @@ impl Record {
             cpu: self.cpu,
             peak_memory_bytes: self.memory,
             grader: (!invalid).then_some(grader),
+            unsupported: failing.is_some_and(is_unsupported),
             ..Verdict::without_run(outcome, self.total, detail)
         }
         .rewarded(RewardRule::AllOrNothing)

@@ -50,9 +50,9 @@ pub(crate) fn meaning(run: &Run) -> (Outcome, String) {
         Ending::Exited(0) => (Outcome::Pass, String::new()),
         Ending::Exited(status) => (Outcome::RuntimeError, format!("exited with status {status}")),
         Ending::Raised(text) | Ending::NotLoaded(text) | Ending::Died(text) => {
-            (Outcome::RuntimeError, caveat::annotate(text))
+            (Outcome::RuntimeError, caveat::annotate(text).0)
         }
-        Ending::NotAProgram(text) => (Outcome::CompileError, caveat::annotate(text)),
+        Ending::NotAProgram(text) => (Outcome::CompileError, caveat::annotate(text).0),
         Ending::OutOfMemory => (Outcome::MemoryLimit, "memory ran out".to_owned()),
         Ending::NoSuchFunction => {
             (Outcome::RuntimeError, "the program has no function of the name that was asked for".to_owned())
@@ -66,6 +66,14 @@ pub(crate) fn meaning(run: &Run) -> (Outcome, String) {
         }
         Ending::Cancelled => (Outcome::Invalid(Invalid::Cancelled), "cancelled".to_owned()),
         Ending::Broken(text) => (Outcome::Invalid(Invalid::Internal), text.clone()),
+    }
+}
+
+/// Whether a run ended with what the guest lacks and a native process has.
+pub(crate) fn is_unsupported(run: &Run) -> bool {
+    match &run.ending {
+        Ending::Raised(text) | Ending::NotLoaded(text) | Ending::Died(text) => caveat::annotate(text).1,
+        _ => false,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{difference, meaning};
+use super::{difference, is_unsupported, meaning};
 use crate::compare::text::{self, Match};
 use crate::compare::{marshal, value::Value};
 use crate::place::Place;
@@ -15,6 +15,8 @@ use crate::verdict::{Outcome, excerpt};
 pub(crate) struct Report {
     pub outcome: Outcome,
     pub detail: String,
+    /// It needs what the guest lacks.
+    pub unsupported: bool,
     pub stdout: String,
     pub stderr: String,
     pub cpu: Duration,
@@ -41,7 +43,16 @@ pub(crate) fn judge(
     };
     let passed = outcome == Outcome::Pass;
     let kept = |bytes: &[u8]| if passed { String::new() } else { excerpt(bytes) };
-    Report { outcome, detail, stdout: kept(&run.stdout), stderr: kept(&run.stderr), cpu: run.cpu, memory: run.memory }
+    let unsupported = is_unsupported(&run);
+    Report {
+        outcome,
+        detail,
+        unsupported,
+        stdout: kept(&run.stdout),
+        stderr: kept(&run.stderr),
+        cpu: run.cpu,
+        memory: run.memory,
+    }
 }
 
 fn compare(run: &Run, tests: &Tests, index: usize) -> (Outcome, String) {

@@ -205,6 +205,7 @@ impl Job {
         verdict.cpu = counted.iter().map(|report| report.cpu).sum();
         verdict.peak_memory_bytes = counted.iter().map(|report| report.memory).max().unwrap_or(0);
         if let Some(report) = failing {
+            verdict.unsupported = report.unsupported;
             verdict.stdout_excerpt.clone_from(&report.stdout);
             verdict.stderr_excerpt.clone_from(&report.stderr);
         }

@@ -162,6 +162,7 @@ fn without(unit: &Unit, outcome: Outcome, detail: &str) -> Outturn {
         Mode::Strict if unit.program.is_ok() => Outturn::Test(Report {
             outcome,
             detail: detail.to_owned(),
+            unsupported: false,
             stdout: String::new(),
             stderr: String::new(),
             cpu: Duration::ZERO,

@@ -14,6 +14,7 @@ mod immortal;
 mod merge;
 mod module;
 mod numbers;
+mod saturate;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -62,7 +63,7 @@ pub(super) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
     immortal::mark(&mut image)?;
     let numbers = Numbers::of(&graph, stack_top)?;
     let collector = collector::policy(&graph, &numbers)?;
-    let mut module = merge::merge(&graph, &numbers, &image, &[collector])?;
+    let mut module = merge::merge(&graph, &numbers, &image, &[collector], &saturate::Saturated::of(&graph)?)?;
     // The component's own imports and exports are those it had.
     let written = |error: &dyn std::fmt::Display| LinkError::Write(format!("{error:#}"));
     let types = decode(component).map_err(|error| unexpected(format!("its types cannot be read: {error:#}")))?;

@@ -2,6 +2,7 @@ use wasmtime::{Engine, Instance, Linker, Module, Store};
 
 use super::image::Image;
 use super::numbers::Numbers;
+use super::saturate::Saturated;
 use super::{LinkError, collector, graph, immortal, link, merge, stack};
 
 /// Two libraries as componentize-py links them: the second is loaded at addresses that the first says, fills a part of the first one's
@@ -66,7 +67,7 @@ fn joined(component: &str) -> Result<Vec<u8>, LinkError> {
 
 fn joined_bytes(component: &[u8]) -> Result<Vec<u8>, LinkError> {
     let graph = graph::Graph::read(component)?;
-    merge::merge(&graph, &Numbers::of(&graph, TOP)?, &Image::of(&graph)?, &[])
+    merge::merge(&graph, &Numbers::of(&graph, TOP)?, &Image::of(&graph)?, &[], &Saturated::nothing())
 }
 
 fn instance(module: &[u8]) -> (Store<()>, Instance) {
