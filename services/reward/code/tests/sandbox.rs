@@ -333,6 +333,24 @@ fn state_does_not_survive_between_tests_in_the_strict_mode() {
 }
 
 #[test]
+fn a_program_with_many_tests_is_the_same_in_each_of_them() {
+    let program = "import sys\nseen = []\ndef f(x=(1, 2)): return x\nn = int(input())\nif n == 3: f(1) / 0\nprint(f() is f.__defaults__[0], __name__, f.__code__.co_filename, len(seen), 'x' is sys.intern('x'))";
+    let right = "True __main__ main.py 0 True";
+    let tests = stdin(&[("1", right), ("2", right), ("4", right), ("3", "")]);
+    let verdict = strict(program, &tests);
+    assert_eq!((verdict.outcome, verdict.failing_test), (Outcome::RuntimeError, Some(3)), "{}", verdict.stdout_excerpt);
+    // Lines of the source are in the traceback, and so is what the compiler says.
+    assert!(verdict.stderr_excerpt.contains("if n == 3: f(1) / 0"), "{}", verdict.stderr_excerpt);
+    assert!(verdict.stderr_excerpt.contains("SyntaxWarning: \"is\" with"), "{}", verdict.stderr_excerpt);
+    let quiet = strict("def f():\n    return 1 / 0\nf()", &stdin(&[("", ""); 4]));
+    assert!(quiet.stderr_excerpt.contains("line 2, in f\n    return 1 / 0"), "{}", quiet.stderr_excerpt);
+    assert_eq!(strict("def f(:", &stdin(&[("", ""); 4])).outcome, Outcome::CompileError);
+    let called = functional("f", &[("1", "2"), ("2", "3"), ("3", "4"), ("4", "0")]);
+    let verdict = strict("class Solution:\n    def f(self, n: int) -> List[int]:\n        return n + 1", &called);
+    assert_eq!((verdict.outcome, verdict.failing_test), (Outcome::WrongAnswer, Some(3)));
+}
+
+#[test]
 fn the_part_of_the_tests_that_passed_can_be_the_reward() {
     let tests = stdin(&[("1", "1"), ("2", "x"), ("3", "3"), ("4", "x")]);
     let fraction = judge(Task { reward: RewardRule::PassedFraction, ..task("print(input())", &tests) });

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::place::Place;
-use crate::sandbox::{Budget, Cancel, Ending, Run};
+use crate::sandbox::{Budget, Cancel, Ending, Run, Source};
 use frame::Frame;
 pub(crate) use loss::Loss;
 
@@ -150,14 +150,20 @@ impl Drop for Cell {
 }
 
 impl Place for Cell {
-    fn process(&mut self, source: &[u8], stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
         self.patience = patience(budget);
-        self.ask(wire::PROCESS, &[&wire::budget(budget), source, stdin], cancel)
+        self.ask(wire::COMPILE, &[&wire::budget(budget), source], cancel)
     }
 
-    fn call(&mut self, source: &[u8], name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
         self.patience = patience(budget);
-        self.ask(wire::CALL, &[&wire::budget(budget), source, name.as_bytes(), input], cancel)
+        self.ask(wire::PROCESS, &[&wire::budget(budget), program.text, program.code, stdin], cancel)
+    }
+
+    fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+        self.patience = patience(budget);
+        let parts = [&wire::budget(budget), program.text, program.code, name.as_bytes(), input];
+        self.ask(wire::CALL, &parts, cancel)
     }
 
     fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run {

@@ -12,6 +12,7 @@ pub(super) const LOAD: u32 = 3;
 pub(super) const GRADE: u32 = 4;
 pub(super) const CANCEL: u32 = 5;
 pub(super) const UNLOAD: u32 = 9;
+pub(super) const COMPILE: u32 = 10;
 /// Kinds of messages from a cell.
 pub(super) const READY: u32 = 6;
 pub(super) const RUN: u32 = 7;

@@ -17,7 +17,7 @@ pub(super) const WHEELS: [&str; 4] = [
 pub(super) const WIT: (&str, &str) = ("sandbox.wit", include_str!("../../guest/wit/sandbox.wit"));
 
 /// The guest's own modules and the scripts that build it.
-pub(super) const MODULES: [(&str, &str); 17] = [
+pub(super) const MODULES: [(&str, &str); 18] = [
     ("build.py", include_str!("../../guest/build.py")),
     ("dense.py", include_str!("../../guest/dense.py")),
     ("ending.py", include_str!("../../guest/ending.py")),
@@ -34,6 +34,7 @@ pub(super) const MODULES: [(&str, &str); 17] = [
     ("resource.py", include_str!("../../guest/resource.py")),
     ("threads.py", include_str!("../../guest/threads.py")),
     ("values.py", include_str!("../../guest/values.py")),
+    ("warm.py", include_str!("../../guest/warm.py")),
     ("wide.py", include_str!("../../guest/wide.py")),
 ];
 

@@ -7,7 +7,7 @@ use crate::compare::text::{self, Match};
 use crate::compare::{marshal, value::Value};
 use crate::place::Place;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, Cancel, Ending, Run};
+use crate::sandbox::{Budget, Cancel, Ending, Run, Source};
 use crate::verdict::{Outcome, excerpt};
 
 /// What came of one test.
@@ -26,7 +26,7 @@ pub(crate) struct Report {
 /// Runs one test.
 pub(crate) fn judge(
     place: &mut dyn Place,
-    program: &str,
+    program: Source<'_>,
     tests: &Tests,
     index: usize,
     budget: &Budget,
@@ -34,8 +34,8 @@ pub(crate) fn judge(
 ) -> Report {
     let input = tests.tests()[index].input.as_bytes();
     let run = match tests.function() {
-        None => place.process(program.as_bytes(), input, budget, cancel),
-        Some(name) => place.call(program.as_bytes(), name, input, budget, cancel),
+        None => place.process(program, input, budget, cancel),
+        Some(name) => place.call(program, name, input, budget, cancel),
     };
     let (outcome, detail) = match meaning(&run) {
         (Outcome::Pass, _) => compare(&run, tests, index),

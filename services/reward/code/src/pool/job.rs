@@ -1,6 +1,6 @@
 //! One program in the pool: its tests that are still to run, and what came of the others.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::judge::{self, Report};
@@ -19,6 +19,8 @@ pub(super) type Done = Box<dyn FnOnce(Verdict) + Send>;
 pub(super) struct Job {
     pub task: Arc<Task>,
     pub program: Arc<Result<String, Box<Verdict>>>,
+    /// What compiling it gave, once that was done.
+    code: Arc<OnceLock<Vec<u8>>>,
     pub cancel: Cancel,
     done: Option<Done>,
     /// Units: tests, or the whole program where its tests share an instance.
@@ -37,6 +39,7 @@ pub(super) struct Job {
 pub(super) struct Unit {
     pub task: Arc<Task>,
     pub program: Arc<Result<String, Box<Verdict>>>,
+    pub code: Arc<OnceLock<Vec<u8>>>,
     pub cancel: Cancel,
     pub test: usize,
 }
@@ -66,6 +69,7 @@ impl Job {
         Self {
             task: Arc::new(task),
             program: Arc::new(program),
+            code: Arc::default(),
             cancel,
             done: Some(done),
             units,
@@ -98,7 +102,8 @@ impl Job {
     pub(super) fn again(&self, test: usize) -> Option<Unit> {
         let (_, cancel) = self.running.iter().find(|(running, _)| *running == test)?;
         let cancel = cancel.clone();
-        Some(Unit { task: Arc::clone(&self.task), program: Arc::clone(&self.program), cancel, test })
+        let (task, program, code) = (Arc::clone(&self.task), Arc::clone(&self.program), Arc::clone(&self.code));
+        Some(Unit { task, program, code, cancel, test })
     }
 
     /// Stops a unit that will be run again.

@@ -12,12 +12,16 @@ use crate::cell::{Cell, CellCommand, Loss, NotStarted};
 use crate::interpreter::Interpreter;
 use crate::judge::{self, Report};
 use crate::place::{Here, Place};
-use crate::sandbox::{Budget, FILLS_STACK, THREAD_STACK};
+use crate::sandbox::{Budget, Ending, FILLS_STACK, Source, THREAD_STACK};
 use crate::task::Mode;
 use crate::verdict::{Invalid, Outcome, Verdict};
 
 /// Before a cell that did not start is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// A program with so many tests is compiled once for all of them.
+const MANY: usize = 3;
+/// Time for that. What takes longer is compiled by each test, within its own limit.
+const COMPILING: Duration = Duration::from_secs(1);
 
 /// Starts a thread that runs programs itself until the queue is closed.
 pub(super) fn start(
@@ -145,6 +149,7 @@ fn run(place: &mut dyn Place, unit: &Unit, granted: u64) -> Outturn {
     let budget = Budget { granted, ..task.limits.budget() };
     match task.mode {
         Mode::Strict => {
+            let program = Source { text: program.as_bytes(), code: code(place, program, unit, &budget) };
             Outturn::Test(judge::judge_strictly(place, program, &task.tests, unit.test, &budget, &unit.cancel))
         }
         Mode::LiveCodeBench => {
@@ -154,6 +159,21 @@ fn run(place: &mut dyn Place, unit: &Unit, granted: u64) -> Outturn {
             Outturn::Whole(Box::new(verdict))
         }
     }
+}
+
+/// What compiling a program gives, done once where it has many tests. An empty code leaves it to every test, and with it whatever the
+/// compiler has to say.
+fn code<'u>(place: &mut dyn Place, program: &str, unit: &'u Unit, budget: &Budget) -> &'u [u8] {
+    if unit.task.tests.len() < MANY {
+        return &[];
+    }
+    unit.code.get_or_init(|| {
+        let budget = Budget { time: budget.time.min(COMPILING), ..*budget };
+        match place.compile(program.as_bytes(), &budget, &unit.cancel).ending {
+            Ending::Returned(code) => code,
+            _ => Vec::new(),
+        }
+    })
 }
 
 /// A unit that was not run.
