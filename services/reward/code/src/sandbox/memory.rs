@@ -124,11 +124,11 @@ mod tests {
             std::hint::black_box(room);
             seen
         }
-        let mut memory = MemoryUse::new(MIB, MIB);
+        let mut memory = MemoryUse::new(MIB / 4, MIB / 4);
         memory.begin();
         assert_eq!(deep(&mut memory, 10), Ok(()));
         assert!(memory.peak() > 40_000, "{}", memory.peak());
-        assert_eq!(deep(&mut memory, 300), Err(Stop::Memory));
+        assert_eq!(deep(&mut memory, 100), Err(Stop::Memory));
     }
 
     #[test]
