@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Built and compiled before anything is timed.
     drop(Interpreter::load(&guest::default_folder()?, 1, &|line| eprintln!("{line}"))?);
     let cell = CellCommand { program: std::env::current_exe()?, arguments: vec![CELL.into()] };
-    let pool = Pool::of_cells(&cell, PoolSettings { workers, queue: 1 << 20 })?;
+    let pool = Pool::of_cells(&cell, PoolSettings { workers, queue: 1 << 20, memory_bytes: None })?;
 
     // The first instances fill the pool's memory.
     overhead(&pool, 200)?;

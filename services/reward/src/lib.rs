@@ -30,5 +30,5 @@ mod tally;
 
 pub use error::RewardError;
 pub use judge::{Cancel, Cells, CodeWork, Judge, MathWork, Work};
-pub use settings::{CodeConfig, LimitsConfig, MathConfig, ModeConfig, RewardConfig, SandboxStart};
+pub use settings::{CodeConfig, LimitsConfig, MathConfig, ModeConfig, RewardConfig, SandboxStart, UnsupportedConfig};
 pub use start::{bind, bind_with_cells, serve};

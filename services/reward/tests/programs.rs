@@ -11,7 +11,7 @@ use evenkeel_proto::v1::{
     CancelItem, CodeLimits, CodeMode, CodeReward, CodeTask, CodeTest, CodeTestKind, CodeTests, InvalidReason,
     LiveCodeBenchCases, Outcome, Verdict, VerifyItem,
 };
-use evenkeel_reward::{CodeConfig, RewardConfig, SandboxStart, bind};
+use evenkeel_reward::{CodeConfig, RewardConfig, SandboxStart, UnsupportedConfig, bind};
 use sha2::{Digest, Sha256};
 use support::{Stream, Worker, item, with_sandbox};
 
@@ -88,6 +88,40 @@ fn what_goes_wrong_in_a_program_is_told_apart() {
         let error = worker.one(bare("a", "raise ValueError('no')", doubles())).await;
         assert_eq!(error.detail, "ValueError: no");
         assert!(error.code.unwrap().stderr_excerpt.contains("line 1"));
+    });
+}
+
+#[test]
+fn a_program_that_needs_what_the_sandbox_lacks_is_worth_what_the_worker_says() {
+    with_sandbox(async {
+        for (unsupported, outcome, reward) in [
+            (UnsupportedConfig::Wrong, Outcome::RuntimeError, Some(0.0)),
+            (UnsupportedConfig::Invalid, Outcome::Invalid, None),
+        ] {
+            let code = CodeConfig { unsupported, threads: 1, ..CodeConfig::default() };
+            let worker = Worker::with(RewardConfig { code, ..RewardConfig::default() }).await;
+            for program in ["import numpy", "len(range(10**10))"] {
+                let verdict = worker.one(bare("a", program, doubles())).await;
+                assert_eq!(said(&verdict), (outcome, "unsupported", reward), "{}", verdict.detail);
+                assert!(verdict.detail.contains("[sandbox: "), "{}", verdict.detail);
+                assert_eq!(verdict.check(), Ok(()));
+            }
+            let own = worker.one(bare("b", "1 / 0", doubles())).await;
+            assert_eq!(said(&own), (Outcome::RuntimeError, "runtime_error", Some(0.0)));
+        }
+    });
+}
+
+#[test]
+fn a_program_has_cpu_time_for_all_its_tests_together() {
+    with_sandbox(async {
+        let worker = Worker::start().await;
+        let limits = CodeLimits { program_cpu_ms: Some(500), ..CodeLimits::default() };
+        let slow = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nprint('x')";
+        let tests = tests(&[("", "x"), ("", "x"), ("", "x")]);
+        let task = CodeTask { limits: Some(limits), tests_source: Some(tests), ..CodeTask::default() };
+        let verdict = worker.one(bare("a", slow, task)).await;
+        assert_eq!((verdict.outcome(), verdict.code.unwrap().failing_test), (Outcome::TimeLimit, Some(1)));
     });
 }
 

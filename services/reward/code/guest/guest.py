@@ -12,11 +12,15 @@ import platform64
 platform64.install()
 
 import dense
+import foreign
 import grader
 import immortal
 import library
+import maps
 import process
 import threads
+import warm
+import wide
 
 # Imported beforehand besides what LiveCodeBench's header imports: what programs use, so that no test pays for it.
 _USED = (
@@ -29,12 +33,15 @@ _USED = (
 class WitWorld(wit_world.WitWorld):
     """The exported functions."""
 
-    def process(self, source: bytes, stdin_bytes: int) -> tuple[int, bytes]:
-        platform64.has_input(stdin_bytes)
-        return process.run(source)
+    def compile(self, source: bytes) -> tuple[int, bytes]:
+        return process.compiled(source)
 
-    def call(self, source: bytes, name: str, input: bytes) -> tuple[int, bytes]:
-        return process.call(source, name, input)
+    def process(self, source: bytes, code: bytes, stdin_bytes: int) -> tuple[int, bytes]:
+        platform64.has_input(stdin_bytes)
+        return process.run(source, code)
+
+    def call(self, source: bytes, code: bytes, name: str, input: bytes) -> tuple[int, bytes]:
+        return process.call(source, code, name, input)
 
     def load(self, source: bytes, name: str) -> tuple[int, bytes]:
         return grader.load(source, name)
@@ -49,20 +56,15 @@ def _build() -> None:
             __import__(name)
         except ImportError:  # not part of a WASI build; a program that asks for it gets the same error
             pass
+    # What the system's own modules would be, of which the guest has none. Under these names the builder's Python would find them as well.
+    for name, module in (("ctypes", foreign), ("mmap", maps)):
+        module.__name__ = name
+        sys.modules[name] = module
     sys.meta_path.append(library.Library("/python"))
     threads.install()
+    wide.install()
     platform64.forget_files()
-    # Run every path once: caches are filled and lazy imports made before the memory is taken as every instance's beginning.
-    process.run(b"import sys\nx = [int(v) for v in '1 2'.split()]\nprint(end='')")
-    process.run(b"raise SystemExit")
-    process.run(b"1 +")
-    process.run(b"1 / 0")
-    # The interpreter writes into code until it has seen it often enough.
-    world = WitWorld()
-    for _ in range(100):
-        world.process(b"print(end='')", 0)
-    # What those have left behind.
-    del sys.modules["__main__"], sys.tracebacklimit
+    warm.run(WitWorld())
 
 
 def _settle(name: str):

@@ -10,8 +10,10 @@ import marshal
 import os
 import sys
 
-# Not part of what a program may ask for: tests, tools that need a display or a compiler, and their data.
-SKIPPED_PACKAGES = frozenset(("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "venv", "lib2to3", "site-packages", "lib-dynload", "__pycache__"))
+import threads
+
+# Not part of what a program may ask for: tests, tools that need a display or a compiler, and their data. The guest has another `ctypes`.
+SKIPPED_PACKAGES = frozenset(("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "venv", "lib2to3", "site-packages", "ctypes", "lib-dynload", "__pycache__"))
 SKIPPED_MODULES = frozenset(("turtle",))
 
 
@@ -54,4 +56,7 @@ class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return None
 
     def exec_module(self, module) -> None:
-        exec(marshal.loads(self._codes[module.__spec__.name][1]), module.__dict__)
+        name = module.__spec__.name
+        exec(marshal.loads(self._codes[name][1]), module.__dict__)
+        if name == "concurrent.futures.thread":
+            threads.run_at_once(module)

@@ -52,6 +52,30 @@ def _start_new_thread(function, args, kwargs={}, /) -> int:
     return 1
 
 
+def _submit(self, fn, /, *args, **kwargs):
+    from concurrent.futures import Future
+
+    if self._shutdown:
+        raise RuntimeError("cannot schedule new futures after shutdown")
+    future = Future()
+    future.set_running_or_notify_cancel()
+    try:
+        future.set_result(fn(*args, **kwargs))
+    except BaseException as error:
+        future.set_exception(error)
+    return future
+
+
+def _shut_down(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    self._shutdown = True
+
+
+def run_at_once(module) -> None:
+    """What is submitted to an executor of `concurrent.futures.thread` is done when that returns."""
+    executor = module.ThreadPoolExecutor
+    executor.submit, executor.shutdown = _submit, _shut_down
+
+
 def install() -> None:
     """Replaces what would ask the system for a thread."""
     import _thread

@@ -43,7 +43,8 @@ impl Interpreter {
 
 fn sandbox(folder: &Path, workers: usize, fuel: bool, progress: &dyn Fn(&str)) -> Result<Sandbox, GuestError> {
     let broken = |error: wasmtime::Error| GuestError::Load(format!("{error:#}"));
-    let engine = engine(workers, fuel).map_err(broken)?;
+    // As many again may go on in a pool that have run for a while.
+    let engine = engine(2 * workers, fuel).map_err(broken)?;
     let component = guest::load(folder, &engine, progress)?;
     Sandbox::new(&engine, &component).map_err(broken)
 }

@@ -21,7 +21,7 @@
 //! use evenkeel_code::{Answer, Interpreter, Pool, PoolSettings, Task, guest};
 //!
 //! let interpreter = Interpreter::load(&guest::default_folder()?, 2, &|line| println!("{line}"))?;
-//! let pool = Pool::start(Arc::new(interpreter), PoolSettings { workers: 2, queue: 1000 })?;
+//! let pool = Pool::start(Arc::new(interpreter), PoolSettings { workers: 2, queue: 1000, memory_bytes: None })?;
 //! let test = Test { kind: Kind::Stdin, input: "1 2".to_owned(), output: "3".to_owned() };
 //! let tests = Arc::new(Tests::new(vec![test], None)?);
 //! let program = Answer::Program("print(sum(map(int, input().split())))".to_owned());

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use crate::interpreter::Interpreter;
-use crate::sandbox::{Budget, Cancel, Ending, Run, Session};
+use crate::sandbox::{Budget, Cancel, Ending, Run, Session, Source};
 
 /// Runs one program at a time and says what it did.
 pub(crate) trait Place {
+    /// Compiles a program without running it: what [`Source`] has as its code.
+    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
+
     /// Runs a program as a process of its own.
-    fn process(&mut self, source: &[u8], stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
+    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
 
     /// Calls a function of a program.
-    fn call(&mut self, source: &[u8], name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
+    fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
 
     /// Loads a program that stays for several inputs; with `name` empty it is one that reads standard input.
     fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run;
@@ -36,16 +39,23 @@ impl<'a> Here<'a> {
 }
 
 impl Place for Here<'_> {
-    fn process(&mut self, source: &[u8], stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
         match self.interpreter.sandbox(budget.deterministic) {
-            Ok(sandbox) => sandbox.process(source, Arc::from(stdin), budget, cancel),
+            Ok(sandbox) => sandbox.compile(source, budget, cancel),
             Err(error) => Run::without(Ending::Broken(error.to_string())),
         }
     }
 
-    fn call(&mut self, source: &[u8], name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
         match self.interpreter.sandbox(budget.deterministic) {
-            Ok(sandbox) => sandbox.call(source, name, input, budget, cancel),
+            Ok(sandbox) => sandbox.process(program, Arc::from(stdin), budget, cancel),
+            Err(error) => Run::without(Ending::Broken(error.to_string())),
+        }
+    }
+
+    fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+        match self.interpreter.sandbox(budget.deterministic) {
+            Ok(sandbox) => sandbox.call(program, name, input, budget, cancel),
             Err(error) => Run::without(Ending::Broken(error.to_string())),
         }
     }

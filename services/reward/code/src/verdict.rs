@@ -37,6 +37,10 @@ pub enum Invalid {
     BadTests,
     /// The machine was too busy for the wall clock's limit.
     Starved,
+    /// The machine had less memory than the program was allowed.
+    Crowded,
+    /// The process that ran it was ended from outside, twice: by the machine's out-of-memory killer, say.
+    Lost,
     /// Nobody waits any more.
     Cancelled,
     /// A defect of this worker.
@@ -58,6 +62,8 @@ impl Outcome {
             Self::NoCode => "no_code",
             Self::Invalid(Invalid::BadTests) => "bad_tests",
             Self::Invalid(Invalid::Starved) => "starved",
+            Self::Invalid(Invalid::Crowded) => "crowded",
+            Self::Invalid(Invalid::Lost) => "lost",
             Self::Invalid(Invalid::Cancelled) => "cancelled",
             Self::Invalid(Invalid::Internal) => "internal",
         }
@@ -90,6 +96,9 @@ pub struct Verdict {
     pub failing_test: Option<usize>,
     /// For people: what went wrong, and where the sandbox differs from a native process if the program ran into that.
     pub detail: String,
+    /// The test failed by what the sandbox lacks and a native process has, as far as the exception says; `detail` names it. A program can
+    /// say so of itself.
+    pub unsupported: bool,
     /// Beginning of the standard output in the failing test.
     pub stdout_excerpt: String,
     /// Beginning of the standard error in the failing test.
@@ -115,6 +124,7 @@ impl Verdict {
             total_tests,
             failing_test: None,
             detail: detail.into(),
+            unsupported: false,
             stdout_excerpt: String::new(),
             stderr_excerpt: String::new(),
             cpu: Duration::ZERO,

@@ -70,6 +70,98 @@ fn a_module_that_is_not_there_is_named() {
 }
 
 #[test]
+fn what_the_sandbox_lacks_is_told_from_mistakes_in_both_modes() {
+    let lacks = ["import numpy", "import bz2", "len(range(10**10))"];
+    assert!(strict("from zoneinfo import ZoneInfo\nZoneInfo('Europe/Paris')", &stdin(&[("", "")])).unsupported);
+    for program in lacks {
+        let program = &format!("{program}\nprint(1)");
+        for verdict in [strict(program, &stdin(&[("", "")])), graded(program, &stdin(&[("", "")]))] {
+            assert!(verdict.unsupported && verdict.detail.contains("[sandbox: "), "{program}: {}", verdict.detail);
+            assert_eq!((verdict.outcome, verdict.reward), (Outcome::RuntimeError, Some(0.0)), "{program}");
+        }
+    }
+    for program in ["import my_own_helpers", "1 / 0", "print(1)"] {
+        assert!(!strict(program, &stdin(&[("", "")])).unsupported, "{program}");
+    }
+}
+
+#[test]
+fn counts_and_positions_may_be_larger_than_any_length() {
+    for (program, output) in [
+        (
+            "print('a b c'.split(' ', 10**10), 'a b c'.rsplit(None, 10**18), b'a b'.split(b' ', 10**10))",
+            "['a', 'b', 'c'] ['a', 'b', 'c'] [b'a', b'b']",
+        ),
+        ("print('aaa'.replace('a', 'b', 10**10))", "bbb"),
+        ("x = [1]\nx.insert(10**10, 2)\nx.insert(-10**10, 0)\nprint(x)", "[0, 1, 2]"),
+        ("try:\n    [1].pop(10**10)\nexcept IndexError as error:\n    print(error)", "pop index out of range"),
+        (
+            "import itertools\nprint(next(itertools.repeat(5, 10**12)), list(itertools.islice(itertools.repeat(object=1, times=10**12), 2)))",
+            "5 [1, 1]",
+        ),
+        ("from collections import Counter\nprint(next(Counter(a=10**12).elements()))", "a"),
+        ("from collections import deque\nx = deque([1, 2], 10**10)\nx.insert(10**10, 3)\nprint(list(x))", "[1, 2, 3]"),
+        (
+            "import re\nprint(re.sub('a', 'b', 'aa', count=10**10), re.compile('a').search('ba', 0, 10**10).start())",
+            "bb 1",
+        ),
+        ("import sys\nprint(repr(sys.stdin.readline(10**10)))", "'x'"),
+        ("import os\nprint(os.read(0, 10**10))", "b'x'"),
+        (
+            "import random\nr = range(10**12)\nrandom.seed(1)\nprint(random.choice(r), random.sample(r, 3), random.choices(r, k=2))",
+            "623347347957 [884107995871, 71999863748, 129944532028] [495435087091, 449491064788]",
+        ),
+    ] {
+        answers(program, "x", output);
+    }
+    // Those that need the number itself have it, or raise.
+    answers(
+        "import itertools\nprint(next(enumerate('a', 10**12)), next(itertools.count(10**12)))",
+        "",
+        "(1000000000000, 'a') 1000000000000",
+    );
+    assert_eq!(outcome("import bisect\nprint(bisect.bisect_left(range(10**18), 5))"), Outcome::RuntimeError);
+}
+
+#[test]
+fn integers_of_ctypes_begin_again_at_their_end() {
+    for (program, output) in [
+        (
+            "import ctypes\nprint(ctypes.c_int32(2**31).value, ctypes.c_uint8(-1).value, ctypes.c_int64(2**63).value)",
+            "-2147483648 255 -9223372036854775808",
+        ),
+        (
+            "from ctypes import *\nx = c_int(5)\nx.value += 2**32\nprint(x, x.value, sizeof(c_long), sizeof(c_int * 4))",
+            "c_int(5) 5 8 16",
+        ),
+        (
+            "import ctypes\nx = (ctypes.c_int * 3)(1, 2)\nx[2] = 2**31\nprint(list(x), len(x), ctypes.c_float(0.1).value)",
+            "[1, 2, -2147483648] 3 0.10000000149011612",
+        ),
+        (
+            "import ctypes\ntry:\n    ctypes.c_int('1')\nexcept TypeError as error:\n    print(error)",
+            "an integer is required (got type str)",
+        ),
+    ] {
+        answers(program, "", output);
+    }
+    let foreign = strict("import ctypes\nctypes.CDLL('libc.so.6')", &stdin(&[("", "")]));
+    assert!(foreign.unsupported, "{}", foreign.detail);
+}
+
+#[test]
+fn standard_input_can_be_mapped() {
+    let program = "import mmap, sys\nwith mmap.mmap(sys.stdin.fileno(), 0, access=mmap.ACCESS_READ) as m:\n    print(m.readline(), m.find(b'3'), m[0:1], len(m), m.read())\nx = mmap.mmap(-1, 4)\nx[1:3] = b'ab'\nprint(x[:])";
+    answers(program, "1 2\n3 4\n", "b'1 2\\n' 4 b'1' 8 b'3 4\\n'\nb'\\x00ab\\x00'");
+}
+
+#[test]
+fn what_is_submitted_to_an_executor_is_done() {
+    let program = "from concurrent.futures import ThreadPoolExecutor, as_completed\nwith ThreadPoolExecutor(max_workers=4) as pool:\n    print(list(pool.map(abs, [-1, 2])))\n    tasks = [pool.submit(pow, 2, n) for n in range(3)]\n    print(sorted(task.result() for task in as_completed(tasks)))\n    print(type(pool.submit(int, 'x').exception()).__name__)";
+    answers(program, "", "[1, 2]\n[1, 2, 4]\nValueError");
+}
+
+#[test]
 fn the_standard_library_is_there() {
     let modules = "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json typing \
         array ast base64 calendar cmath colorsys configparser contextlib csv dataclasses decimal difflib email enum fractions graphlib \
@@ -185,6 +277,24 @@ fn a_program_that_runs_out_of_memory_is_told_so_and_its_peak_is_kept() {
 }
 
 #[test]
+fn the_native_stack_and_the_output_count_as_memory() {
+    let recursive = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**6)\n@lru_cache(None)\ndef f(n):\n    return n and 1 + f(n - 1)\nfor _ in range(5):\n    f.cache_clear()\n    f(60000)\nprint('done')";
+    let with = |program: &str, mebibytes: u64| {
+        let mut task = task(program, &stdin(&[("", "done")]));
+        task.limits = Limits { memory_bytes: mebibytes << 20, output_bytes: 64 << 20, ..task.limits };
+        judge(task)
+    };
+    let verdict = with(recursive, 64);
+    assert_eq!(verdict.outcome, Outcome::MemoryLimit, "{}", verdict.detail);
+    let verdict = with(recursive, 1024);
+    assert!(verdict.passed(), "{}", verdict.detail);
+    assert!(verdict.peak_memory_bytes > 100 << 20, "{}", verdict.peak_memory_bytes);
+    let writes = "import os\nx = bytes(1 << 20)\nfor _ in range(40):\n    os.write(1, x)\n    os.write(2, x)";
+    assert_eq!(with(writes, 32).outcome, Outcome::MemoryLimit);
+    assert_eq!(with(writes, 256).outcome, Outcome::OutputLimit);
+}
+
+#[test]
 fn memory_that_is_refused_is_an_error_that_a_program_can_catch() {
     for mebibytes in [65, 66, 68, 70, 72, 80, 200, 2000] {
         let program = format!("try:\n    bytearray({mebibytes} << 20)\nexcept MemoryError:\n    print('caught')");
@@ -220,6 +330,24 @@ fn state_does_not_survive_between_tests_in_the_strict_mode() {
     let tests = stdin(&[("", "1"), ("", "1"), ("", "1")]);
     assert!(strict(program, &tests).passed());
     assert_eq!(graded(program, &tests).grader.expect("the grader's list").results, [1, -2]);
+}
+
+#[test]
+fn a_program_with_many_tests_is_the_same_in_each_of_them() {
+    let program = "import sys\nseen = []\ndef f(x=(1, 2)): return x\nn = int(input())\nif n == 3: f(1) / 0\nprint(f() is f.__defaults__[0], __name__, f.__code__.co_filename, len(seen), 'x' is sys.intern('x'))";
+    let right = "True __main__ main.py 0 True";
+    let tests = stdin(&[("1", right), ("2", right), ("4", right), ("3", "")]);
+    let verdict = strict(program, &tests);
+    assert_eq!((verdict.outcome, verdict.failing_test), (Outcome::RuntimeError, Some(3)), "{}", verdict.stdout_excerpt);
+    // Lines of the source are in the traceback, and so is what the compiler says.
+    assert!(verdict.stderr_excerpt.contains("if n == 3: f(1) / 0"), "{}", verdict.stderr_excerpt);
+    assert!(verdict.stderr_excerpt.contains("SyntaxWarning: \"is\" with"), "{}", verdict.stderr_excerpt);
+    let quiet = strict("def f():\n    return 1 / 0\nf()", &stdin(&[("", ""); 4]));
+    assert!(quiet.stderr_excerpt.contains("line 2, in f\n    return 1 / 0"), "{}", quiet.stderr_excerpt);
+    assert_eq!(strict("def f(:", &stdin(&[("", ""); 4])).outcome, Outcome::CompileError);
+    let called = functional("f", &[("1", "2"), ("2", "3"), ("3", "4"), ("4", "0")]);
+    let verdict = strict("class Solution:\n    def f(self, n: int) -> List[int]:\n        return n + 1", &called);
+    assert_eq!((verdict.outcome, verdict.failing_test), (Outcome::WrongAnswer, Some(3)));
 }
 
 #[test]

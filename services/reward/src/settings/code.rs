@@ -18,8 +18,11 @@ pub struct CodeConfig {
     pub sandbox: SandboxStart,
     /// Where the interpreter lies or is put [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
     pub guest_dir: Option<PathBuf>,
-    /// Threads that run programs, beside those that judge mathematics; 0 takes as many as the machine has.
+    /// Tests that run at once, beside threads that judge mathematics; 0 takes as many as the machine has. As many again may go on that
+    /// have run for more than a second.
     pub threads: usize,
+    /// Bytes of memory that all programs together may have [default: nine tenths of what the machine or its control group has left].
+    pub memory_bytes: Option<u64>,
     /// Rules of tasks that name none.
     pub mode: ModeConfig,
     /// What one test may use where the task does not say.
@@ -28,6 +31,8 @@ pub struct CodeConfig {
     pub max_limits: LimitsConfig,
     /// Count instructions instead of time where the task does not say.
     pub deterministic: bool,
+    /// What a program is worth that needs what the sandbox lacks (numpy, a length of 64 bits).
+    pub unsupported: UnsupportedConfig,
     /// Most bytes that the private tests of one LiveCodeBench row may inflate to.
     pub max_private_bytes: usize,
     /// Bytes of tests that are kept for tasks that name them by their digest.
@@ -45,6 +50,17 @@ pub enum SandboxStart {
     AtStart,
     /// Never: programs are answered UNIMPLEMENTED.
     Off,
+}
+
+/// What a program is worth that needs what the sandbox lacks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UnsupportedConfig {
+    /// What any other that raises is worth.
+    #[default]
+    Wrong,
+    /// Nothing: INVALID, and left out. A policy can learn to fail that way on purpose.
+    Invalid,
 }
 
 /// Which rules a program is run under.
@@ -73,6 +89,8 @@ impl From<ModeConfig> for Mode {
 pub struct LimitsConfig {
     /// CPU time, milliseconds.
     pub cpu_ms: u64,
+    /// CPU time of a program over all its tests, milliseconds; 0 for any.
+    pub program_cpu_ms: u64,
     /// Wall time, milliseconds: a backstop, after which there is no verdict.
     pub wall_ms: u64,
     /// Memory above the interpreter's own.
@@ -85,16 +103,23 @@ pub struct LimitsConfig {
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        let Limits { cpu, wall, memory_bytes, output_bytes, source_bytes, .. } = Limits::default();
+        let Limits { cpu, program_cpu, wall, memory_bytes, output_bytes, source_bytes, .. } = Limits::default();
         let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Self { cpu_ms: ms(cpu), wall_ms: ms(wall), memory_bytes, output_bytes, source_bytes }
+        let program_cpu_ms = program_cpu.map_or(0, ms);
+        Self { cpu_ms: ms(cpu), program_cpu_ms, wall_ms: ms(wall), memory_bytes, output_bytes, source_bytes }
     }
 }
 
 impl LimitsConfig {
     /// What the largest worker takes: the interpreter has addresses of 32 bits.
-    const MOST: Self =
-        Self { cpu_ms: 60_000, wall_ms: 600_000, memory_bytes: 3 << 30, output_bytes: 64 << 20, source_bytes: 1 << 20 };
+    const MOST: Self = Self {
+        cpu_ms: 60_000,
+        program_cpu_ms: 0,
+        wall_ms: 600_000,
+        memory_bytes: 3 << 30,
+        output_bytes: 64 << 20,
+        source_bytes: 1 << 20,
+    };
 }
 
 impl Default for CodeConfig {
@@ -103,10 +128,12 @@ impl Default for CodeConfig {
             sandbox: SandboxStart::default(),
             guest_dir: None,
             threads: 0,
+            memory_bytes: None,
             mode: ModeConfig::default(),
             limits: LimitsConfig::default(),
             max_limits: LimitsConfig::MOST,
             deterministic: false,
+            unsupported: UnsupportedConfig::default(),
             max_private_bytes: MAX_PRIVATE_BYTES,
             tests_cache_bytes: 1 << 30,
         }
@@ -142,6 +169,13 @@ impl CodeConfig {
                 let allowed = format!("1 to max_limits.{field}, which is {most}");
                 return Err(FieldError::new(format!("limits.{field}"), value, allowed));
             }
+        }
+        if most.program_cpu_ms != 0 && !(1..=most.program_cpu_ms).contains(&limits.program_cpu_ms) {
+            let allowed = format!("1 to max_limits.program_cpu_ms, which is {}", most.program_cpu_ms);
+            return Err(FieldError::new("limits.program_cpu_ms", limits.program_cpu_ms, allowed));
+        }
+        if self.memory_bytes == Some(0) {
+            return Err(FieldError::new("memory_bytes", 0, "at least 1"));
         }
         if most.memory_bytes > LimitsConfig::MOST.memory_bytes {
             let allowed =

@@ -9,7 +9,7 @@ use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use code::{CodeConfig, LimitsConfig, ModeConfig, SandboxStart};
+pub use code::{CodeConfig, LimitsConfig, ModeConfig, SandboxStart, UnsupportedConfig};
 
 /// Most threads that judge.
 const MAX_THREADS: usize = 512;

@@ -15,7 +15,7 @@ use crate::verify::counts::{Agreement, Outcomes};
 pub(super) struct VerdictRow<'a> {
     question_id: &'a str,
     program: &'a Value,
-    /// pass, wrong_answer, runtime_error, compile_error, time_limit, memory_limit, output_limit, no_code; or why there is none.
+    /// pass, wrong_answer, runtime_error, compile_error, time_limit, memory_limit, output_limit, unsupported, no_code; or why there is none.
     outcome: &'a str,
     passed: bool,
     failing_test: Option<u32>,
@@ -39,6 +39,8 @@ pub(super) struct VerdictRow<'a> {
 /// The words of `evenkeel-code` for what the protocol calls by reward.
 fn outcome(verdict: &Verdict) -> &'static str {
     match verdict.outcome() {
+        // Counted on its own, whatever it is worth.
+        _ if verdict.reason_code == "unsupported" => "unsupported",
         Outcome::Correct => "pass",
         Outcome::NoAnswer => "no_code",
         Outcome::Invalid => verdict.invalid_reason().label(),

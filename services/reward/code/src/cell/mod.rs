@@ -5,6 +5,7 @@
 //! the time or less, and whatever ends a process ends one program.
 
 mod frame;
+mod loss;
 mod serve;
 mod wire;
 
@@ -18,8 +19,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::place::Place;
-use crate::sandbox::{Budget, Cancel, Ending, Run};
+use crate::sandbox::{Budget, Cancel, Ending, Run, Source};
 use frame::Frame;
+pub(crate) use loss::Loss;
 
 pub use serve::serve_cell;
 
@@ -39,6 +41,15 @@ pub struct CellCommand {
     pub arguments: Vec<OsString>,
 }
 
+/// Why there is no cell.
+#[derive(Debug)]
+pub(crate) enum NotStarted {
+    /// Something that another try would not find either.
+    Missing(String),
+    /// The process ended before it could be asked.
+    Lost(Loss),
+}
+
 /// A running cell.
 pub(crate) struct Cell {
     child: Child,
@@ -47,12 +58,16 @@ pub(crate) struct Cell {
     /// How long it may be silent: a little more than the program's wall clock.
     patience: Duration,
     /// Why nothing can be asked of it any more.
-    lost: Option<String>,
+    lost: Option<Loss>,
 }
 
 impl Cell {
     /// Starts a cell and waits until it can be asked.
-    pub(crate) fn start(command: &CellCommand) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// What is missing on this machine, or how the process ended before it could be asked.
+    pub(crate) fn start(command: &CellCommand) -> Result<Self, NotStarted> {
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .stdin(Stdio::piped())
@@ -60,27 +75,29 @@ impl Cell {
             // Ctrl-C at a terminal is for whoever started this; a cell ends when its pipe does.
             .process_group(0)
             .spawn()
-            .map_err(|error| format!("{}: {error}", command.program.display()))?;
+            .map_err(|error| NotStarted::Missing(format!("{}: {error}", command.program.display())))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("a process without pipes".to_owned());
+            return Err(NotStarted::Missing("a process without pipes".to_owned()));
         };
         let mut cell = Self { child, input, output: BufReader::new(output), patience: START, lost: None };
         match cell.answer(START, &Cancel::new()) {
             Ok(frame) if frame.kind == wire::READY => Ok(cell),
-            Ok(mut frame) if frame.kind == wire::MISSING => Err(String::from_utf8_lossy(&frame.part(0)).into_owned()),
-            Ok(frame) => Err(format!("a cell began with a message of the kind {}", frame.kind)),
-            Err(error) => Err(format!("a cell did not begin: {error}")),
+            Ok(mut frame) if frame.kind == wire::MISSING => {
+                Err(NotStarted::Missing(String::from_utf8_lossy(&frame.part(0)).into_owned()))
+            }
+            Ok(frame) => Err(NotStarted::Missing(format!("a cell began with a message of the kind {}", frame.kind))),
+            Err(error) => Err(NotStarted::Lost(Loss::of(&mut cell.child, &error))),
         }
     }
 
     /// Why it is of no use any more.
-    pub(crate) fn lost(&self) -> Option<&str> {
-        self.lost.as_deref()
+    pub(crate) fn lost(&self) -> Option<&Loss> {
+        self.lost.as_ref()
     }
 
     fn ask(&mut self, kind: u32, parts: &[&[u8]], cancel: &Cancel) -> Run {
         let answer = match &self.lost {
-            Some(lost) => Err(io::Error::other(lost.clone())),
+            Some(lost) => Err(io::Error::other(lost.to_string())),
             None => Frame::write(&mut self.input, kind, parts).and_then(|()| self.answer(self.patience, cancel)),
         };
         let run = answer.and_then(|frame| {
@@ -88,9 +105,9 @@ impl Cell {
             run.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "an answer that is none"))
         });
         run.unwrap_or_else(|error| {
-            let lost = format!("the process of the sandbox was lost: {error}");
-            self.lost = Some(lost.clone());
-            Run::without(Ending::Broken(lost))
+            let child = &mut self.child;
+            let lost = self.lost.get_or_insert_with(|| Loss::of(child, &error));
+            Run::without(Ending::Broken(lost.to_string()))
         })
     }
 
@@ -133,14 +150,20 @@ impl Drop for Cell {
 }
 
 impl Place for Cell {
-    fn process(&mut self, source: &[u8], stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
         self.patience = patience(budget);
-        self.ask(wire::PROCESS, &[&wire::budget(budget), source, stdin], cancel)
+        self.ask(wire::COMPILE, &[&wire::budget(budget), source], cancel)
     }
 
-    fn call(&mut self, source: &[u8], name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
         self.patience = patience(budget);
-        self.ask(wire::CALL, &[&wire::budget(budget), source, name.as_bytes(), input], cancel)
+        self.ask(wire::PROCESS, &[&wire::budget(budget), program.text, program.code, stdin], cancel)
+    }
+
+    fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+        self.patience = patience(budget);
+        let parts = [&wire::budget(budget), program.text, program.code, name.as_bytes(), input];
+        self.ask(wire::CALL, &parts, cancel)
     }
 
     fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run {

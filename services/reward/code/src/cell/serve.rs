@@ -10,7 +10,7 @@ use super::wire;
 use crate::guest::GuestError;
 use crate::interpreter::Interpreter;
 use crate::place::{Here, Place};
-use crate::sandbox::{Cancel, Ending, FILLS_STACK, Run, THREAD_STACK};
+use crate::sandbox::{Cancel, Ending, FILLS_STACK, Run, Source, THREAD_STACK};
 
 /// Runs the programs that come on standard input and answers on standard output, until standard input ends. For the process that
 /// [`CellCommand`](super::CellCommand) starts, which must write nothing else to its standard output.
@@ -111,12 +111,20 @@ fn answer(place: &mut Here<'_>, mut frame: Frame, cancel: &Cancel, loaded: &mut 
     let Some(budget) = wire::read_budget(&budget) else {
         return Run::without(Ending::Broken("a message without a budget".to_owned()));
     };
-    let name = |frame: &mut Frame| String::from_utf8_lossy(&frame.part(2)).into_owned();
+    let text = |frame: &mut Frame, part| String::from_utf8_lossy(&frame.part(part)).into_owned();
     match frame.kind {
-        wire::PROCESS => place.process(&source, &frame.part(2), &budget, cancel),
-        wire::CALL => place.call(&source, &name(&mut frame), &frame.part(3), &budget, cancel),
+        wire::COMPILE => place.compile(&source, &budget, cancel),
+        wire::PROCESS => {
+            let program = Source { text: &source, code: &frame.part(2) };
+            place.process(program, &frame.part(3), &budget, cancel)
+        }
+        wire::CALL => {
+            let name = text(&mut frame, 3);
+            let program = Source { text: &source, code: &frame.part(2) };
+            place.call(program, &name, &frame.part(4), &budget, cancel)
+        }
         wire::LOAD => {
-            let run = place.load(&source, &name(&mut frame), &budget, cancel);
+            let run = place.load(&source, &text(&mut frame, 2), &budget, cancel);
             *loaded = matches!(run.ending, Ending::Returned(_));
             run
         }

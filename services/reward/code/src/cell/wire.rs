@@ -12,6 +12,7 @@ pub(super) const LOAD: u32 = 3;
 pub(super) const GRADE: u32 = 4;
 pub(super) const CANCEL: u32 = 5;
 pub(super) const UNLOAD: u32 = 9;
+pub(super) const COMPILE: u32 = 10;
 /// Kinds of messages from a cell.
 pub(super) const READY: u32 = 6;
 pub(super) const RUN: u32 = 7;
@@ -19,7 +20,8 @@ pub(super) const MISSING: u32 = 8;
 
 pub(super) fn budget(budget: &Budget) -> Vec<u8> {
     let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    pack(&[ns(budget.time), ns(budget.wall), budget.memory, budget.output, u64::from(budget.deterministic)])
+    let deterministic = u64::from(budget.deterministic);
+    pack(&[ns(budget.time), ns(budget.wall), budget.memory, budget.output, deterministic, budget.granted])
 }
 
 pub(super) fn read_budget(part: &[u8]) -> Option<Budget> {
@@ -30,6 +32,7 @@ pub(super) fn read_budget(part: &[u8]) -> Option<Budget> {
         memory: numbers.next()?,
         output: numbers.next()?,
         deterministic: numbers.next()? != 0,
+        granted: numbers.next()?,
     })
 }
 
@@ -51,6 +54,7 @@ pub(super) fn run(run: &Run) -> [Vec<u8>; 4] {
         Ending::Starved => (12, Vec::new()),
         Ending::Cancelled => (13, Vec::new()),
         Ending::Broken(said) => (14, text(said)),
+        Ending::Crowded => (15, Vec::new()),
     };
     let cpu = u64::try_from(run.cpu.as_nanos()).unwrap_or(u64::MAX);
     [pack(&[kind, cpu, run.memory]), payload, run.stdout.clone(), run.stderr.clone()]
@@ -77,6 +81,7 @@ pub(super) fn read_run(mut frame: Frame) -> Option<Run> {
         12 => Ending::Starved,
         13 => Ending::Cancelled,
         14 => Ending::Broken(text(payload)),
+        15 => Ending::Crowded,
         _ => return None,
     };
     Some(Run { ending, stdout: frame.part(2), stderr: frame.part(3), cpu, memory })
@@ -104,6 +109,7 @@ mod tests {
             Ending::Starved,
             Ending::Cancelled,
             Ending::Broken(said()),
+            Ending::Crowded,
         ] {
             let before = Run {
                 ending: ending.clone(),
@@ -127,6 +133,7 @@ mod tests {
             memory: 1,
             output: 2,
             deterministic: true,
+            granted: 3,
         };
         assert_eq!(read_budget(&budget(&before)), Some(before));
         assert_eq!(read_budget(b"short"), None);

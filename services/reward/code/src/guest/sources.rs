@@ -17,27 +17,33 @@ pub(super) const WHEELS: [&str; 4] = [
 pub(super) const WIT: (&str, &str) = ("sandbox.wit", include_str!("../../guest/wit/sandbox.wit"));
 
 /// The guest's own modules and the scripts that build it.
-pub(super) const MODULES: [(&str, &str); 14] = [
+pub(super) const MODULES: [(&str, &str); 18] = [
     ("build.py", include_str!("../../guest/build.py")),
     ("dense.py", include_str!("../../guest/dense.py")),
     ("ending.py", include_str!("../../guest/ending.py")),
     ("fixed_entropy.py", include_str!("../../guest/fixed_entropy.py")),
+    ("foreign.py", include_str!("../../guest/foreign.py")),
     ("grader.py", include_str!("../../guest/grader.py")),
     ("guest.py", include_str!("../../guest/guest.py")),
     ("immortal.py", include_str!("../../guest/immortal.py")),
     ("header.py", include_str!("../../guest/header.py")),
     ("library.py", include_str!("../../guest/library.py")),
+    ("maps.py", include_str!("../../guest/maps.py")),
     ("platform64.py", include_str!("../../guest/platform64.py")),
     ("process.py", include_str!("../../guest/process.py")),
     ("resource.py", include_str!("../../guest/resource.py")),
     ("threads.py", include_str!("../../guest/threads.py")),
     ("values.py", include_str!("../../guest/values.py")),
+    ("warm.py", include_str!("../../guest/warm.py")),
+    ("wide.py", include_str!("../../guest/wide.py")),
 ];
 
 /// What links its libraries: the guest is another where this does something else.
-const LINKER: [(&str, &str); 10] = [
+const LINKER: [(&str, &str); 13] = [
     ("encoder", "wit-component 0.254"),
     ("build.rs", include_str!("build.rs")),
+    ("link/addresses.rs", include_str!("link/addresses.rs")),
+    ("link/collector.rs", include_str!("link/collector.rs")),
     ("link/graph.rs", include_str!("link/graph.rs")),
     ("link/image.rs", include_str!("link/image.rs")),
     ("link/immortal.rs", include_str!("link/immortal.rs")),
@@ -45,6 +51,7 @@ const LINKER: [(&str, &str); 10] = [
     ("link/mod.rs", include_str!("link/mod.rs")),
     ("link/module.rs", include_str!("link/module.rs")),
     ("link/numbers.rs", include_str!("link/numbers.rs")),
+    ("link/saturate.rs", include_str!("link/saturate.rs")),
     ("link/stack.rs", include_str!("link/stack.rs")),
 ];
 

@@ -1,25 +1,97 @@
 //! Where the guest differs from the interpreter that a program was written for, told when a program runs into it.
 
 /// Texts of exceptions that only a 32-bit interpreter raises at such numbers, or only this guest.
-const CAVEATS: [(&str, &str); 9] = [
+const CAVEATS: [(&str, &str); 10] = [
     ("Python int too large to convert to C ssize_t", "a 32-bit interpreter: lengths and indexes end at 2**31 - 1"),
     ("cannot fit 'int' into an index-sized integer", "a 32-bit interpreter: lengths and indexes end at 2**31 - 1"),
     ("Python int too large to convert to C long", "a 32-bit interpreter: C's long has 32 bits"),
     ("int too large to convert to C", "a 32-bit interpreter: C's long has 32 bits"),
     ("must be None or an integer: 0 <= x <= sys.maxsize", "a 32-bit interpreter: lengths and indexes end at 2**31 - 1"),
     ("argument out of range", "a 32-bit interpreter: C's long has 32 bits"),
+    ("No time zone found with key", "the sandbox has no data of time zones"),
+    (" is not in the sandbox, which has no foreign functions", "a part of ctypes for integers is all there is"),
     ("No module named 'numpy'", "numpy is not in the sandbox"),
     ("No module named 'scipy'", "scipy is not in the sandbox"),
-    (
-        "No module named",
-        "the sandbox has the standard library without what needs a system (processes, sockets, C extensions of others)",
-    ),
 ];
 
-/// An exception's text, with what to know about it.
-pub(super) fn annotate(text: &str) -> String {
-    match CAVEATS.iter().find(|(said, _)| text.contains(said)) {
-        Some((_, caveat)) => format!("{text} [sandbox: {caveat}]"),
-        None => text.to_owned(),
+const NO_MODULE: &str = "No module named '";
+const MODULE: &str =
+    "the sandbox has the standard library without what needs a system (processes, sockets, C extensions of others)";
+
+/// Modules that a native interpreter has, or that programs expect beside it. That any other is missing is the program's own mistake.
+const MISSING: [&str; 38] = [
+    "_bz2",
+    "_curses",
+    "_dbm",
+    "_gdbm",
+    "_lzma",
+    "_multiprocessing",
+    "_posixshmem",
+    "_posixsubprocess",
+    "_ssl",
+    "_tkinter",
+    "_uuid",
+    "_zstd",
+    "curses",
+    "fcntl",
+    "grp",
+    "idlelib",
+    "ossaudiodev",
+    "pty",
+    "pwd",
+    "readline",
+    "spwd",
+    "ssl",
+    "syslog",
+    "termios",
+    "tkinter",
+    "tty",
+    "turtle",
+    "gmpy2",
+    "more_itertools",
+    "networkx",
+    "numba",
+    "numpy",
+    "pandas",
+    "scipy",
+    "sklearn",
+    "sortedcontainers",
+    "sympy",
+    "torch",
+];
+
+/// An exception's text, with what to know about it; and whether a native process would not have raised it.
+pub(super) fn annotate(text: &str) -> (String, bool) {
+    if let Some((_, caveat)) = CAVEATS.iter().find(|(said, _)| text.contains(said)) {
+        return (format!("{text} [sandbox: {caveat}]"), true);
+    }
+    match text.split_once(NO_MODULE) {
+        None => (text.to_owned(), false),
+        Some((_, rest)) => {
+            let name = rest.split(['\'', '.']).next().unwrap_or_default();
+            (format!("{text} [sandbox: {MODULE}]"), MISSING.contains(&name))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::annotate;
+
+    #[test]
+    fn what_a_native_process_would_not_have_raised_is_told_from_a_mistake() {
+        for unsupported in [
+            "OverflowError: Python int too large to convert to C ssize_t",
+            "ModuleNotFoundError: No module named 'numpy'",
+            "ModuleNotFoundError: No module named 'scipy.sparse'",
+            "ModuleNotFoundError: No module named '_bz2'",
+            "ZoneInfoNotFoundError: 'No time zone found with key Europe/Berlin'",
+        ] {
+            let (text, unsupported_here) = annotate(unsupported);
+            assert!(unsupported_here && text.starts_with(unsupported) && text.ends_with(']'), "{text}");
+        }
+        for own in ["ModuleNotFoundError: No module named 'my_helpers'", "ZeroDivisionError: division by zero"] {
+            assert!(!annotate(own).1, "{own}");
+        }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{difference, meaning, strict};
+use super::{difference, is_unsupported, meaning, strict};
 use crate::compare::text::{self, Match};
 use crate::place::Place;
 use crate::rows::Tests;
 use crate::sandbox::{Budget, Cancel, Ending, Run};
-use crate::task::RewardRule;
+use crate::task::{RewardRule, Task};
 use crate::verdict::{GraderResult, Outcome, Verdict, excerpt};
 
 /// The grader's codes.
@@ -18,7 +18,8 @@ const RUNTIME_ERROR: i32 = -4;
 const RUNNER_ERROR: i32 = -5;
 
 /// Runs the tests of a program.
-pub(crate) fn judge(place: &mut dyn Place, program: &str, tests: &Tests, budget: &Budget, cancel: &Cancel) -> Verdict {
+pub(crate) fn judge(place: &mut dyn Place, program: &str, task: &Task, budget: &Budget, cancel: &Cancel) -> Verdict {
+    let (tests, most) = (&*task.tests, task.limits.program_cpu);
     let functional = tests.function().is_some();
     let mut record = Record { results: Vec::new(), cpu: Duration::ZERO, memory: 0, total: tests.len(), functional };
     let loaded = place.load(program.as_bytes(), tests.function().unwrap_or_default(), budget, cancel);
@@ -35,6 +36,11 @@ pub(crate) fn judge(place: &mut dyn Place, program: &str, tests: &Tests, budget:
     for index in 0..tests.len() {
         let run = place.grade(tests.tests()[index].input.as_bytes(), cancel);
         match step(&run, tests, index) {
+            Step::Passed if most.is_some_and(|most| record.cpu + run.cpu > most) => {
+                let results = [record.results.as_slice(), &[TIME_LIMIT]].concat();
+                let said = (Outcome::TimeLimit, super::over_all_tests(most.unwrap_or_default()));
+                return record.failed(&run, said, results, Some(TIME_LIMIT));
+            }
             Step::Passed => record.passed(&run),
             Step::Failed { outcome, detail, result, error } => {
                 let results = [record.results.as_slice(), &[result]].concat();
@@ -154,6 +160,7 @@ impl Record {
             cpu: self.cpu,
             peak_memory_bytes: self.memory,
             grader: (!invalid).then_some(grader),
+            unsupported: failing.is_some_and(is_unsupported),
             ..Verdict::without_run(outcome, self.total, detail)
         }
         .rewarded(RewardRule::AllOrNothing)

@@ -4,6 +4,8 @@ mod caveat;
 mod grader;
 mod strict;
 
+use std::time::Duration;
+
 use crate::compare::text::Match;
 use crate::sandbox::{Ending, Run};
 use crate::task::{Answer, Mode, Task};
@@ -48,9 +50,9 @@ pub(crate) fn meaning(run: &Run) -> (Outcome, String) {
         Ending::Exited(0) => (Outcome::Pass, String::new()),
         Ending::Exited(status) => (Outcome::RuntimeError, format!("exited with status {status}")),
         Ending::Raised(text) | Ending::NotLoaded(text) | Ending::Died(text) => {
-            (Outcome::RuntimeError, caveat::annotate(text))
+            (Outcome::RuntimeError, caveat::annotate(text).0)
         }
-        Ending::NotAProgram(text) => (Outcome::CompileError, caveat::annotate(text)),
+        Ending::NotAProgram(text) => (Outcome::CompileError, caveat::annotate(text).0),
         Ending::OutOfMemory => (Outcome::MemoryLimit, "memory ran out".to_owned()),
         Ending::NoSuchFunction => {
             (Outcome::RuntimeError, "the program has no function of the name that was asked for".to_owned())
@@ -59,9 +61,25 @@ pub(crate) fn meaning(run: &Run) -> (Outcome, String) {
         Ending::OutputLimit => (Outcome::OutputLimit, "wrote more than allowed".to_owned()),
         Ending::Trapped(text) => (Outcome::RuntimeError, text.clone()),
         Ending::Starved => (Outcome::Invalid(Invalid::Starved), "the machine was too busy for a verdict".to_owned()),
+        Ending::Crowded => {
+            (Outcome::Invalid(Invalid::Crowded), "the machine had too little memory for a verdict".to_owned())
+        }
         Ending::Cancelled => (Outcome::Invalid(Invalid::Cancelled), "cancelled".to_owned()),
         Ending::Broken(text) => (Outcome::Invalid(Invalid::Internal), text.clone()),
     }
+}
+
+/// Whether a run ended with what the guest lacks and a native process has.
+pub(crate) fn is_unsupported(run: &Run) -> bool {
+    match &run.ending {
+        Ending::Raised(text) | Ending::NotLoaded(text) | Ending::Died(text) => caveat::annotate(text).1,
+        _ => false,
+    }
+}
+
+/// What there is to say where a program used more than it may over all its tests.
+pub(crate) fn over_all_tests(most: Duration) -> String {
+    format!("used more than {} ms over its tests", most.as_millis())
 }
 
 /// Says where an output differs.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{difference, meaning};
+use super::{difference, is_unsupported, meaning};
 use crate::compare::text::{self, Match};
 use crate::compare::{marshal, value::Value};
 use crate::place::Place;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, Cancel, Ending, Run};
+use crate::sandbox::{Budget, Cancel, Ending, Run, Source};
 use crate::verdict::{Outcome, excerpt};
 
 /// What came of one test.
@@ -15,6 +15,8 @@ use crate::verdict::{Outcome, excerpt};
 pub(crate) struct Report {
     pub outcome: Outcome,
     pub detail: String,
+    /// It needs what the guest lacks.
+    pub unsupported: bool,
     pub stdout: String,
     pub stderr: String,
     pub cpu: Duration,
@@ -24,7 +26,7 @@ pub(crate) struct Report {
 /// Runs one test.
 pub(crate) fn judge(
     place: &mut dyn Place,
-    program: &str,
+    program: Source<'_>,
     tests: &Tests,
     index: usize,
     budget: &Budget,
@@ -32,8 +34,8 @@ pub(crate) fn judge(
 ) -> Report {
     let input = tests.tests()[index].input.as_bytes();
     let run = match tests.function() {
-        None => place.process(program.as_bytes(), input, budget, cancel),
-        Some(name) => place.call(program.as_bytes(), name, input, budget, cancel),
+        None => place.process(program, input, budget, cancel),
+        Some(name) => place.call(program, name, input, budget, cancel),
     };
     let (outcome, detail) = match meaning(&run) {
         (Outcome::Pass, _) => compare(&run, tests, index),
@@ -41,7 +43,16 @@ pub(crate) fn judge(
     };
     let passed = outcome == Outcome::Pass;
     let kept = |bytes: &[u8]| if passed { String::new() } else { excerpt(bytes) };
-    Report { outcome, detail, stdout: kept(&run.stdout), stderr: kept(&run.stderr), cpu: run.cpu, memory: run.memory }
+    let unsupported = is_unsupported(&run);
+    Report {
+        outcome,
+        detail,
+        unsupported,
+        stdout: kept(&run.stdout),
+        stderr: kept(&run.stderr),
+        cpu: run.cpu,
+        memory: run.memory,
+    }
 }
 
 fn compare(run: &Run, tests: &Tests, index: usize) -> (Outcome, String) {

@@ -1,6 +1,6 @@
 //! One program in the pool: its tests that are still to run, and what came of the others.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::judge::{self, Report};
@@ -19,6 +19,8 @@ pub(super) type Done = Box<dyn FnOnce(Verdict) + Send>;
 pub(super) struct Job {
     pub task: Arc<Task>,
     pub program: Arc<Result<String, Box<Verdict>>>,
+    /// What compiling it gave, once that was done.
+    code: Arc<OnceLock<Vec<u8>>>,
     pub cancel: Cancel,
     done: Option<Done>,
     /// Units: tests, or the whole program where its tests share an instance.
@@ -29,12 +31,15 @@ pub(super) struct Job {
     reports: Vec<Option<Report>>,
     /// The first test known to fail.
     failed: Option<usize>,
+    /// The first by which it has used more than it may over all of them.
+    spent: Option<usize>,
 }
 
 /// A piece of a job for one thread.
 pub(super) struct Unit {
     pub task: Arc<Task>,
     pub program: Arc<Result<String, Box<Verdict>>>,
+    pub code: Arc<OnceLock<Vec<u8>>>,
     pub cancel: Cancel,
     pub test: usize,
 }
@@ -43,6 +48,15 @@ pub(super) struct Unit {
 pub(super) enum Outturn {
     Test(Report),
     Whole(Box<Verdict>),
+}
+
+impl Outturn {
+    pub(super) fn outcome(&self) -> Outcome {
+        match self {
+            Self::Test(report) => report.outcome,
+            Self::Whole(verdict) => verdict.outcome,
+        }
+    }
 }
 
 impl Job {
@@ -55,6 +69,7 @@ impl Job {
         Self {
             task: Arc::new(task),
             program: Arc::new(program),
+            code: Arc::default(),
             cancel,
             done: Some(done),
             units,
@@ -62,6 +77,7 @@ impl Job {
             running: Vec::new(),
             reports: vec![None; units],
             failed: None,
+            spent: None,
         }
     }
 
@@ -78,9 +94,24 @@ impl Job {
         }
         let test = self.next;
         self.next += 1;
-        let cancel = self.cancel.child();
-        self.running.push((test, cancel.clone()));
-        Some(Unit { task: Arc::clone(&self.task), program: Arc::clone(&self.program), cancel, test })
+        self.running.push((test, self.cancel.child()));
+        self.again(test)
+    }
+
+    /// A unit that was taken and is to be run, or run again.
+    pub(super) fn again(&self, test: usize) -> Option<Unit> {
+        let (_, cancel) = self.running.iter().find(|(running, _)| *running == test)?;
+        let cancel = cancel.clone();
+        let (task, program, code) = (Arc::clone(&self.task), Arc::clone(&self.program), Arc::clone(&self.code));
+        Some(Unit { task, program, code, cancel, test })
+    }
+
+    /// Stops a unit that will be run again.
+    pub(super) fn interrupt(&mut self, test: usize) {
+        let again = self.cancel.child();
+        if let Some((_, cancel)) = self.running.iter_mut().find(|(running, _)| *running == test) {
+            std::mem::replace(cancel, again).cancel();
+        }
     }
 
     /// Whether a unit is left to hand out.
@@ -104,6 +135,7 @@ impl Job {
                     self.drop_after(failed);
                 }
                 self.reports[test] = Some(report);
+                self.spend();
             }
         }
         if !self.running.is_empty() || self.has_more() {
@@ -111,6 +143,30 @@ impl Job {
         }
         let verdict = self.verdict();
         Some((self.done.take()?, verdict))
+    }
+
+    /// Ends the program at the first test by which it has used more than it may over all of them.
+    fn spend(&mut self) {
+        let Some(most) = self.task.limits.program_cpu else { return };
+        let mut used = Duration::ZERO;
+        for test in 0..self.units {
+            let Some(report) = &mut self.reports[test] else { return };
+            used += report.cpu;
+            if used > most {
+                if report.outcome == Outcome::Pass {
+                    report.outcome = Outcome::TimeLimit;
+                    report.detail = judge::over_all_tests(most);
+                }
+                let failed = self.failed.map_or(test, |first| first.min(test));
+                self.failed = Some(failed);
+                self.spent = Some(test);
+                self.next = self.units;
+                for (_, cancel) in self.running.iter().filter(|(running, _)| *running > test) {
+                    cancel.cancel();
+                }
+                return;
+            }
+        }
     }
 
     /// Stops what no longer counts.
@@ -138,9 +194,10 @@ impl Job {
     fn verdict(&mut self) -> Verdict {
         let reports: Vec<Report> = self.reports.drain(..).flatten().collect();
         // Without a failure every test has its report; with one, those before it have, since they were handed out first.
-        let counted = match self.failed {
-            Some(failed) if !self.task.runs_all() => &reports[..=failed.min(reports.len() - 1)],
-            _ => &reports[..],
+        let last = if self.task.runs_all() { self.spent } else { self.failed };
+        let counted = match last {
+            Some(last) => &reports[..=last.min(reports.len() - 1)],
+            None => &reports[..],
         };
         let invalid = counted.iter().find(|report| matches!(report.outcome, Outcome::Invalid(_)));
         let failing = invalid.or_else(|| counted.iter().find(|report| report.outcome != Outcome::Pass));
@@ -153,6 +210,7 @@ impl Job {
         verdict.cpu = counted.iter().map(|report| report.cpu).sum();
         verdict.peak_memory_bytes = counted.iter().map(|report| report.memory).max().unwrap_or(0);
         if let Some(report) = failing {
+            verdict.unsupported = report.unsupported;
             verdict.stdout_excerpt.clone_from(&report.stdout);
             verdict.stderr_excerpt.clone_from(&report.stderr);
         }

@@ -1,15 +1,18 @@
 //! The worker: a bounded queue of programs, and threads that run their tests.
 //!
 //! A free thread takes the next test of the program that is expected to be done first, so one program's tests spread over all threads
-//! that have nothing else to do. A program's first failure drops its remaining tests. Which verdict comes out does not depend on which
+//! that have nothing else to do. Tests that have run for a while give their place to those that wait (`queue`), and begin only where the
+//! machine has the memory that they may take (`memory`). A program's first failure drops its remaining tests. Which verdict comes out does not depend on which
 //! thread was faster: the failing test is the first by its index, and what ran beyond it does not count.
 
 mod job;
+mod machine;
+mod memory;
 mod queue;
 mod worker;
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use crate::cell::CellCommand;
 use crate::interpreter::Interpreter;
@@ -18,15 +21,18 @@ use crate::task::Task;
 use crate::verdict::Verdict;
 
 use job::Job;
+use memory::Memory;
 use queue::Queue;
 
 /// What a pool is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolSettings {
-    /// Threads that run programs.
+    /// Tests that run at once: as many as there are cores. As many again may go on that have run for more than a second.
     pub workers: usize,
     /// Programs that may wait or run at once; one more is refused.
     pub queue: usize,
+    /// Bytes of memory that all programs together may have [default: nine tenths of what the machine or its control group has left].
+    pub memory_bytes: Option<u64>,
 }
 
 /// The queue is full: send the program elsewhere or later.
@@ -47,7 +53,7 @@ impl Pool {
     ///
     /// Where the system gives no thread.
     pub fn start(interpreter: Arc<Interpreter>, settings: PoolSettings) -> std::io::Result<Self> {
-        Self::of(settings, |queue| worker::start(queue, Arc::clone(&interpreter)))
+        Self::of(settings, |queue, memory| worker::start(queue, memory, Arc::clone(&interpreter)))
     }
 
     /// Starts threads that each have a process run programs. That is twice as fast for short programs, since processes do not share
@@ -57,16 +63,23 @@ impl Pool {
     ///
     /// Where the system gives no thread. A process that does not start is found by the first program: see [`Self::judge`].
     pub fn of_cells(command: &CellCommand, settings: PoolSettings) -> std::io::Result<Self> {
-        Self::of(settings, |queue| worker::start_with_cell(queue, command.clone()))
+        Self::of(settings, |queue, memory| worker::start_with_cell(queue, memory, command.clone()))
     }
 
     fn of(
         settings: PoolSettings,
-        start: impl Fn(Arc<Queue>) -> std::io::Result<JoinHandle<()>>,
+        start: impl Fn(Arc<Queue>, Arc<Memory>) -> std::io::Result<JoinHandle<()>>,
     ) -> std::io::Result<Self> {
-        let queue = Arc::new(Queue::new(settings.queue));
-        let threads = (0..settings.workers.max(1)).map(|_| start(Arc::clone(&queue))).collect::<Result<_, _>>()?;
-        Ok(Self { queue, threads })
+        let places = settings.workers.max(1);
+        let queue = Arc::new(Queue::new(settings.queue, places));
+        let memory = Arc::new(Memory::new(settings.memory_bytes, 2 * places));
+        let mut pool = Self { queue: Arc::clone(&queue), threads: Vec::new() };
+        for _ in 0..2 * places {
+            pool.threads.push(start(Arc::clone(&queue), Arc::clone(&memory))?);
+        }
+        let keeper = thread::Builder::new().name("evenkeel-places".to_owned());
+        pool.threads.push(keeper.spawn(move || queue.keep_room())?);
+        Ok(pool)
     }
 
     /// Gives a program to the pool. `done` is called once with its verdict, on a thread of the pool; it must not block.

@@ -34,6 +34,8 @@ pub(crate) enum Ending {
     Trapped(String),
     /// The machine had too little time for a verdict.
     Starved,
+    /// It needs more memory than was granted to it, though no more than allowed: to be run again where there is room.
+    Crowded,
     /// Nobody waits any more.
     Cancelled,
     /// Neither the program's doing nor the tests'.
@@ -69,6 +71,8 @@ impl Ending {
                 Stop::Time => Self::TimeLimit,
                 Stop::Starved => Self::Starved,
                 Stop::Output => Self::OutputLimit,
+                Stop::Memory => Self::OutOfMemory,
+                Stop::Crowded => Self::Crowded,
                 Stop::Cancelled => Self::Cancelled,
                 Stop::Exited(status) => Self::Exited(*status),
             };

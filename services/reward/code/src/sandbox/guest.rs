@@ -6,6 +6,7 @@ use std::time::Duration;
 use wasmtime::{ResourceLimiter, Result};
 
 use super::cancel::Cancel;
+use super::memory::MemoryUse;
 use super::meter::Meter;
 use super::stop::Stop;
 
@@ -18,6 +19,8 @@ pub(crate) struct Budget {
     pub wall: Duration,
     /// Bytes of memory above what the interpreter begins with.
     pub memory: u64,
+    /// As many of them as the machine has for it now.
+    pub granted: u64,
     /// Bytes written to both streams together.
     pub output: u64,
     /// Instructions count instead of time.
@@ -42,16 +45,6 @@ pub(crate) struct Guest {
     pub memory: MemoryUse,
 }
 
-/// The memory account of one instance.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MemoryUse {
-    limit: u64,
-    base: Option<u64>,
-    peak: u64,
-    /// A growth was refused.
-    pub refused: bool,
-}
-
 impl Guest {
     pub(crate) fn new(stdin: Arc<[u8]>, budget: &Budget, cancel: Cancel) -> Self {
         Self {
@@ -64,24 +57,24 @@ impl Guest {
             cancel,
             alarms: Vec::new(),
             random: 0,
-            memory: MemoryUse { limit: budget.memory, base: None, peak: 0, refused: false },
+            memory: MemoryUse::new(budget.memory, budget.granted),
         }
     }
 
-    /// Takes what the guest writes to a stream.
-    pub(crate) fn write(&mut self, stderr: bool, bytes: &[u8]) -> Result<(), Stop> {
-        let length = bytes.len() as u64;
+    /// Whether so many bytes may be written; they are taken from what is left.
+    pub(crate) fn may_write(&mut self, length: usize) -> Result<(), Stop> {
+        let length = length as u64;
         if length > self.output_left {
             self.output_left = 0;
             return Err(Stop::Output);
         }
         self.output_left -= length;
-        if stderr {
-            self.stderr.extend_from_slice(bytes)
-        } else {
-            self.stdout.extend_from_slice(bytes)
-        }
-        Ok(())
+        self.memory.hold(length)
+    }
+
+    /// Takes what the guest writes to a stream.
+    pub(crate) fn write(&mut self, stderr: bool, bytes: &[u8]) {
+        if stderr { self.stderr.extend_from_slice(bytes) } else { self.stdout.extend_from_slice(bytes) }
     }
 
     /// The next bytes of standard input, at most so many; none at its end.
@@ -104,36 +97,18 @@ impl Guest {
     }
 
     /// Called at every tick of the clock.
-    pub(crate) fn tick(&self) -> Result<(), Stop> {
+    pub(crate) fn tick(&mut self) -> Result<(), Stop> {
         if self.cancel.is_cancelled() {
             return Err(Stop::Cancelled);
         }
+        self.memory.look()?;
         self.meter.check()
-    }
-}
-
-impl MemoryUse {
-    /// Most bytes above the interpreter's own.
-    pub(crate) fn peak(&self) -> u64 {
-        self.peak
     }
 }
 
 impl ResourceLimiter for Guest {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {
-        let (current, desired) = (current as u64, desired as u64);
-        if current == 0 {
-            // The instance's own beginning.
-            return Ok(true);
-        }
-        let base = *self.memory.base.get_or_insert(current);
-        let used = desired.saturating_sub(base);
-        if used > self.memory.limit {
-            self.memory.refused = true;
-            return Ok(false);
-        }
-        self.memory.peak = self.memory.peak.max(used);
-        Ok(true)
+        Ok(self.memory.grow(current as u64, desired as u64)?)
     }
 
     fn table_growing(&mut self, _current: usize, desired: usize, _maximum: Option<usize>) -> Result<bool> {

@@ -6,9 +6,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::stop::Stop;
 
-/// Instructions of the guest that count as one nanosecond where time is counted in instructions. CPython executes two to three
-/// billion instructions of WebAssembly a second on the machines of 2026.
-const INSTRUCTIONS_PER_US: u64 = 2_000;
+/// Operators of the compiled guest, those that cost nothing left out, that count as one microsecond where time is counted in
+/// instructions: as many as it executes on a server of 2026, over the programs of `tests/deterministic.rs`.
+const INSTRUCTIONS_PER_US: u64 = 5_200;
 
 /// Where instructions count, the CPU time that ends a program all the same, as a multiple of its limit. One instruction may copy all of
 /// its memory, so that its account alone would let it stay for days; what computes is far from here on any machine.

@@ -7,6 +7,7 @@ mod cancel;
 mod ending;
 mod engine;
 mod guest;
+mod memory;
 mod meter;
 mod stop;
 mod wasi;
@@ -31,10 +32,19 @@ pub(crate) struct Sandbox {
 }
 
 struct Exports {
+    compile: ComponentExportIndex,
     process: ComponentExportIndex,
     call: ComponentExportIndex,
     load: ComponentExportIndex,
     grade: ComponentExportIndex,
+}
+
+/// A program, and what compiling it gave where that was done before.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub text: &'a [u8],
+    /// Nothing where it was not.
+    pub code: &'a [u8],
 }
 
 /// What a run did.
@@ -68,6 +78,7 @@ impl Sandbox {
                 .ok_or_else(|| wasmtime::format_err!("the guest does not export `{name}`"))
         };
         let exports = Exports {
+            compile: export("compile")?,
             process: export("process")?,
             call: export("call")?,
             load: export("load")?,
@@ -76,26 +87,37 @@ impl Sandbox {
         Ok(Self { engine: engine.clone(), pre, exports })
     }
 
+    /// Compiles a program without running it.
+    pub(crate) fn compile(&self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+        let mut guest = match self.start(Arc::default(), budget, cancel) {
+            Ok(guest) => guest,
+            Err(run) => return *run,
+        };
+        let export = self.exports.compile;
+        let answer = guest.call::<(&[u8],)>(&export, (source,));
+        guest.end(answer)
+    }
+
     /// Runs a program as a process of its own.
-    pub(crate) fn process(&self, source: &[u8], stdin: Arc<[u8]>, budget: &Budget, cancel: &Cancel) -> Run {
+    pub(crate) fn process(&self, program: Source<'_>, stdin: Arc<[u8]>, budget: &Budget, cancel: &Cancel) -> Run {
         let stdin_bytes = stdin.len() as u64;
         let mut guest = match self.start(stdin, budget, cancel) {
             Ok(guest) => guest,
             Err(run) => return *run,
         };
         let export = self.exports.process;
-        let answer = guest.call::<(&[u8], u64)>(&export, (source, stdin_bytes));
+        let answer = guest.call::<(&[u8], &[u8], u64)>(&export, (program.text, program.code, stdin_bytes));
         guest.end(answer)
     }
 
     /// Calls a function of a program.
-    pub(crate) fn call(&self, source: &[u8], name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    pub(crate) fn call(&self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
         let mut guest = match self.start(Arc::default(), budget, cancel) {
             Ok(guest) => guest,
             Err(run) => return *run,
         };
         let export = self.exports.call;
-        let answer = guest.call::<(&[u8], &str, &[u8])>(&export, (source, name, input));
+        let answer = guest.call::<(&[u8], &[u8], &str, &[u8])>(&export, (program.text, program.code, name, input));
         guest.end(answer)
     }
 
@@ -108,8 +130,8 @@ impl Sandbox {
         let guest = Guest::new(stdin, budget, cancel.clone());
         let mut store = Store::new(&self.engine, guest);
         store.limiter(|guest| guest);
-        store.epoch_deadline_callback(|store| {
-            store.data().tick()?;
+        store.epoch_deadline_callback(|mut store| {
+            store.data_mut().tick()?;
             Ok(UpdateDeadline::Continue(1))
         });
         store.set_epoch_deadline(1);
@@ -168,6 +190,7 @@ impl Running {
         P: wasmtime::component::ComponentNamedList + wasmtime::component::Lower,
     {
         let function = self.instance.get_typed_func::<P, ((u32, Vec<u8>),)>(&mut self.store, export)?;
+        self.store.data_mut().memory.begin();
         function.call(&mut self.store, parameters)
     }
 
@@ -177,6 +200,7 @@ impl Running {
         guest.output_left = budget.output;
         guest.stdout.clear();
         guest.stderr.clear();
+        guest.memory.release();
         let fuel = guest.meter.fuel();
         if budget.deterministic { self.store.set_fuel(fuel) } else { Ok(()) }
     }

@@ -12,6 +12,12 @@ pub(crate) enum Stop {
     /// It wrote more than it may.
     #[error("wrote more than allowed")]
     Output,
+    /// The native stack and what the host holds for it came to more memory than allowed.
+    #[error("used more memory than allowed")]
+    Memory,
+    /// It needs more memory than was granted to it, though no more than allowed.
+    #[error("needs more memory than the machine has left")]
+    Crowded,
     /// Nobody waits for the verdict any more.
     #[error("cancelled")]
     Cancelled,

@@ -17,7 +17,8 @@ pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
 
 pub(crate) static POOL: LazyLock<Pool> = LazyLock::new(|| {
     let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    Pool::start(Arc::clone(&INTERPRETER), PoolSettings { workers, queue: 1 << 16 }).expect("threads start")
+    Pool::start(Arc::clone(&INTERPRETER), PoolSettings { workers, queue: 1 << 16, memory_bytes: None })
+        .expect("threads start")
 });
 
 /// Tests of a program that reads and writes.

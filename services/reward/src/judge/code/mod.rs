@@ -46,7 +46,8 @@ impl CodeJudge {
 
     pub(super) fn submit(&self, work: CodeWork, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
         let CodeWork { id, answer, task } = work;
-        let (question, max_text) = (erratum(&task.question_id), self.max_text_bytes);
+        let (question, unsupported) = (erratum(&task.question_id), self.config.unsupported);
+        let max_text = self.max_text_bytes;
         let asked = match self.task(&id, answer, task) {
             Ok(asked) => asked,
             Err(verdict) => return done(*verdict),
@@ -59,7 +60,7 @@ impl CodeJudge {
         let reply = Reply { id, done: Some(done) };
         // A full queue drops the reply, which answers.
         let _ = pool.submit(asked, cancel, move |verdict| {
-            reply.give(|id| report::verdict(id, &verdict, question, max_text));
+            reply.give(|id| report::verdict(id, &verdict, question, unsupported, max_text));
         });
     }
 

@@ -4,10 +4,32 @@ use evenkeel_code::rows::Erratum;
 use evenkeel_code::{Invalid, Outcome as CodeOutcome, Verdict as Found};
 use evenkeel_proto::v1::{CodeReport, InvalidReason, Outcome, Verdict};
 
+use crate::settings::UnsupportedConfig;
+
+/// The reason of verdicts on programs that need what the sandbox lacks, whatever they are worth.
+const UNSUPPORTED: &str = "unsupported";
+
 /// The verdict under the item's id.
-pub(super) fn verdict(id: String, found: &Found, erratum: Option<Erratum>, max_text_bytes: usize) -> Verdict {
+pub(super) fn verdict(
+    id: String,
+    found: &Found,
+    erratum: Option<Erratum>,
+    unsupported: UnsupportedConfig,
+    max_text_bytes: usize,
+) -> Verdict {
     let detail = super::super::cut(found.detail.as_str(), max_text_bytes);
+    if found.unsupported {
+        metrics::counter!("evenkeel_unsupported_programs_total").increment(1);
+    }
     let judged = match (found.outcome, found.reward) {
+        (_, _) if found.unsupported && unsupported == UnsupportedConfig::Invalid => Verdict {
+            detail,
+            reason_code: UNSUPPORTED.to_owned(),
+            ..Verdict::invalid(id, InvalidReason::Unimplemented, "")
+        },
+        (outcome, Some(reward)) if found.unsupported => {
+            Verdict { detail, ..Verdict::judged(id, self::outcome(outcome), UNSUPPORTED, reward) }
+        }
         (CodeOutcome::Invalid(reason), _) => Verdict {
             detail,
             reason_code: found.outcome.name().to_owned(),
@@ -57,8 +79,8 @@ fn outcome(outcome: CodeOutcome) -> Outcome {
 fn invalid(reason: Invalid) -> InvalidReason {
     match reason {
         Invalid::BadTests => InvalidReason::BadTests,
-        // Too busy a machine for this program: another one, or a later hour, may have the time.
-        Invalid::Starved => InvalidReason::Overloaded,
+        // Too busy or too small a machine for this program: another one, or a later hour, may have the time.
+        Invalid::Starved | Invalid::Crowded | Invalid::Lost => InvalidReason::Overloaded,
         Invalid::Cancelled => InvalidReason::Cancelled,
         Invalid::Internal => InvalidReason::Internal,
     }

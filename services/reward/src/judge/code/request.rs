@@ -71,14 +71,20 @@ pub(super) fn rules(task: &CodeTask, config: &CodeConfig) -> Result<Rules, Field
 }
 
 fn limits(asked: &CodeLimits, config: &CodeConfig) -> Result<Limits, FieldError> {
-    let LimitsConfig { cpu_ms, wall_ms, memory_bytes, output_bytes, source_bytes } = config.limits;
+    let LimitsConfig { cpu_ms, program_cpu_ms, wall_ms, memory_bytes, output_bytes, source_bytes } = config.limits;
     let max = &config.max_limits;
     let within = |field: &str, asked: Option<u64>, usual: u64, least: u64, most: u64| match asked {
         None => Ok(usual),
         Some(value) if (least..=most).contains(&value) => Ok(value),
         Some(value) => Err(FieldError::new(field, value, format!("{least} to {most}"))),
     };
+    let most = if max.program_cpu_ms == 0 { u64::MAX } else { max.program_cpu_ms };
+    let program_cpu = match within("program_cpu_ms", asked.program_cpu_ms, program_cpu_ms, 1, most)? {
+        0 => None,
+        ms => Some(Duration::from_millis(ms)),
+    };
     Ok(Limits {
+        program_cpu,
         cpu: Duration::from_millis(within("cpu_ms", asked.cpu_ms, cpu_ms, 1, max.cpu_ms)?),
         wall: Duration::from_millis(within("wall_ms", asked.wall_ms, wall_ms, 1, max.wall_ms)?),
         memory_bytes: within("memory_bytes", asked.memory_bytes, memory_bytes, MIN_MEMORY_BYTES, max.memory_bytes)?,
@@ -111,6 +117,10 @@ mod tests {
         let limits = CodeLimits { cpu_ms: Some(2000), output_bytes: Some(10), ..CodeLimits::default() };
         let rules = asked(CodeTask { limits: Some(limits), ..CodeTask::default() }).unwrap();
         assert_eq!((rules.limits.cpu, rules.limits.output_bytes), (Duration::from_secs(2), 10));
+        assert_eq!(rules.limits.program_cpu, None);
+        let limits = CodeLimits { program_cpu_ms: Some(90_000), ..CodeLimits::default() };
+        let rules = asked(CodeTask { limits: Some(limits), ..CodeTask::default() }).unwrap();
+        assert_eq!(rules.limits.program_cpu, Some(Duration::from_secs(90)));
         let refused = |limits| asked(CodeTask { limits: Some(limits), ..CodeTask::default() }).unwrap_err();
         assert_eq!(
             refused(CodeLimits { cpu_ms: Some(60_001), ..CodeLimits::default() }),

@@ -32,7 +32,11 @@ impl Sandbox {
         Self {
             folder: config.code.guest_dir.clone(),
             cells,
-            settings: PoolSettings { workers: config.code.thread_count(), queue: config.max_items },
+            settings: PoolSettings {
+                workers: config.code.thread_count(),
+                queue: config.max_items,
+                memory_bytes: config.code.memory_bytes,
+            },
             state: Mutex::new(State::Absent),
         }
     }

@@ -57,6 +57,15 @@ pub(super) enum Origin {
     Host,
 }
 
+/// A function that a module defines.
+#[derive(Clone, Copy)]
+pub(super) struct Defined {
+    /// In the module's index space.
+    pub index: u32,
+    /// Among the module's bodies.
+    pub body: usize,
+}
+
 enum CoreInstance<'a> {
     /// Of a module in [`Graph::modules`].
     Module(usize),
@@ -141,6 +150,17 @@ impl<'a> Graph<'a> {
         let instance = self.arguments[module].get(import.module);
         let instance = instance.ok_or_else(|| unexpected(format!("no instance for `{}`", import.module)))?;
         self.lookup(*instance, import.name, kind)
+    }
+
+    /// A function that a module defines, by the name that the compiler gave it.
+    pub(super) fn defined(&self, module: usize, name: &str) -> Result<Defined, LinkError> {
+        let module = &self.modules[module];
+        let imported = module.imports_of(ExternalKind::Func).count() as u32;
+        let defined = module.names.get(name).and_then(|index| {
+            let body = index.checked_sub(imported)? as usize;
+            (body < module.bodies.len()).then_some(Defined { index: *index, body })
+        });
+        defined.ok_or_else(|| unexpected(format!("no function is called `{name}`")))
     }
 
     /// Where a core function of the component comes from.

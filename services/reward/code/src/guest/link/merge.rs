@@ -2,18 +2,29 @@
 
 use wasm_encoder::reencode::{self, Reencode};
 use wasm_encoder::{
-    CodeSection, ConstExpr, ElementSection, EntityType, ExportKind, ExportSection, FunctionSection, GlobalSection,
-    GlobalType, ImportSection, Instruction, MemorySection, TableSection, TypeSection, ValType,
+    CodeSection, ConstExpr, ElementSection, EntityType, ExportKind, ExportSection, Function, FunctionSection,
+    GlobalSection, GlobalType, ImportSection, Instruction, MemorySection, TableSection, TypeSection, ValType,
 };
-use wasmparser::{ElementItems, ElementKind, Operator};
+use wasmparser::{ElementItems, ElementKind, FunctionBody, Operator};
 
+use super::addresses::Folded;
+use super::collector::Replacement;
 use super::graph::Graph;
 use super::image::Image;
+use super::module::Module;
 use super::numbers::{Numbers, Place, Value, evaluate};
+use super::saturate::Saturated;
 use super::{LinkError, unexpected};
 
-/// The joined module, with the names that a component's encoder expects for imports and exports; its memory begins as `image`.
-pub(super) fn merge(graph: &Graph<'_>, numbers: &Numbers<'_>, image: &Image) -> Result<Vec<u8>, LinkError> {
+/// The joined module, with the names that a component's encoder expects for imports and exports; its memory begins as `image`,
+/// `replaced` are functions that are others than they were, and `saturated` says which calls are others.
+pub(super) fn merge(
+    graph: &Graph<'_>,
+    numbers: &Numbers<'_>,
+    image: &Image,
+    replaced: &[Replacement],
+    saturated: &Saturated,
+) -> Result<Vec<u8>, LinkError> {
     let mut module = wasm_encoder::Module::new();
     module.section(&types(numbers)?);
     module.section(&imports(numbers));
@@ -23,7 +34,7 @@ pub(super) fn merge(graph: &Graph<'_>, numbers: &Numbers<'_>, image: &Image) -> 
     module.section(&globals(numbers));
     module.section(&exports(graph, numbers)?);
     module.section(&elements(graph, numbers)?);
-    module.section(&code(graph, numbers)?);
+    module.section(&code(graph, numbers, replaced, saturated)?);
     module.section(&image.section());
     Ok(module.finish())
 }
@@ -32,6 +43,32 @@ pub(super) fn merge(graph: &Graph<'_>, numbers: &Numbers<'_>, image: &Image) -> 
 struct Writer<'n, 'a> {
     numbers: &'n Numbers<'a>,
     module: usize,
+}
+
+impl Writer<'_, '_> {
+    /// A function, with constants in its addresses, and other calls where they are to be others.
+    fn function(
+        &mut self,
+        module: &Module<'_>,
+        (place, body): (usize, &FunctionBody<'_>),
+        saturated: &Saturated,
+    ) -> Result<Function, LinkError> {
+        let folded = Folded::of(module, body)?;
+        let mut function = self.new_function_with_parsed_locals(body)?;
+        let mut reader = body.get_operators_reader()?;
+        let mut index = 0;
+        while !reader.eof() {
+            if let Some(operator) = folded.apply(index, reader.read()?) {
+                let (before, operator) = saturated.apply((self.module, place), operator);
+                if let Some(before) = before {
+                    function.instruction(&self.instruction(before)?);
+                }
+                function.instruction(&self.instruction(operator)?);
+            }
+            index += 1;
+        }
+        Ok(function)
+    }
 }
 
 type Written<T> = Result<T, reencode::Error<LinkError>>;
@@ -192,12 +229,20 @@ fn elements(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<ElementSection, 
     Ok(section)
 }
 
-fn code(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<CodeSection, LinkError> {
+fn code(
+    graph: &Graph<'_>,
+    numbers: &Numbers<'_>,
+    replaced: &[Replacement],
+    saturated: &Saturated,
+) -> Result<CodeSection, LinkError> {
     let mut section = CodeSection::new();
     for (place, module) in graph.modules.iter().enumerate() {
         let mut writer = Writer { numbers, module: place };
-        for body in &module.bodies {
-            writer.parse_function_body(&mut section, body.clone())?;
+        for (index, body) in module.bodies.iter().enumerate() {
+            match replaced.iter().find(|replacement| replacement.place == (place, index)) {
+                Some(replacement) => section.function(&replacement.function),
+                None => section.function(&writer.function(module, (index, body), saturated)?),
+            };
         }
     }
     Ok(section)

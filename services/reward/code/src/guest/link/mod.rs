@@ -6,12 +6,15 @@
 //! imports is the same function, addresses are constants, and the table's content is known when the module is compiled, so that an
 //! instance begins with next to nothing to do. The memory, which holds the interpreter as it is after its imports, stays what it was.
 
+mod addresses;
+mod collector;
 mod graph;
 mod image;
 mod immortal;
 mod merge;
 mod module;
 mod numbers;
+mod saturate;
 mod stack;
 #[cfg(test)]
 mod tests;
@@ -58,7 +61,9 @@ pub(super) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
     let mut image = Image::of(&graph)?;
     let stack_top = stack::deepen(graph.memory()?, &mut image)?;
     immortal::mark(&mut image)?;
-    let mut module = merge::merge(&graph, &Numbers::of(&graph, stack_top)?, &image)?;
+    let numbers = Numbers::of(&graph, stack_top)?;
+    let collector = collector::policy(&graph, &numbers)?;
+    let mut module = merge::merge(&graph, &numbers, &image, &[collector], &saturate::Saturated::of(&graph)?)?;
     // The component's own imports and exports are those it had.
     let written = |error: &dyn std::fmt::Display| LinkError::Write(format!("{error:#}"));
     let types = decode(component).map_err(|error| unexpected(format!("its types cannot be read: {error:#}")))?;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use wasmparser::{
-    Data, Element, ElementItems, ExternalKind, FuncType, FunctionBody, Global, Import, MemoryType, Parser, Payload,
-    TableType, TypeRef,
+    Data, Element, ElementItems, ExternalKind, FuncType, FunctionBody, Global, Import, KnownCustom, MemoryType, Name,
+    NameSectionReader, Parser, Payload, TableType, TypeRef,
 };
 
 use super::{LinkError, unexpected};
@@ -23,6 +23,8 @@ pub(super) struct Module<'a> {
     pub exports: HashMap<&'a str, (ExternalKind, u32)>,
     pub elements: Vec<Element<'a>>,
     pub data: Vec<Data<'a>>,
+    /// Functions by the names that the compiler gave them, of which the first counts.
+    pub names: HashMap<&'a str, u32>,
 }
 
 impl<'a> Module<'a> {
@@ -56,19 +58,33 @@ impl<'a> Module<'a> {
                 }
                 Payload::DataSection(data) => module.data = data.into_iter().collect::<Result<_, _>>()?,
                 Payload::CodeSectionEntry(body) => module.bodies.push(body),
+                Payload::CustomSection(section) => {
+                    if let KnownCustom::Name(names) = section.as_known() {
+                        module.name(names)?;
+                    }
+                }
                 Payload::StartSection { .. } => return Err(unexpected("a module with a start function")),
                 Payload::TagSection(_) => return Err(unexpected("a module with exception tags")),
                 Payload::DataCountSection { .. } => {
                     return Err(unexpected("a module that counts its data segments beforehand"));
                 }
-                Payload::Version { .. }
-                | Payload::CodeSectionStart { .. }
-                | Payload::CustomSection(_)
-                | Payload::End(_) => {}
+                Payload::Version { .. } | Payload::CodeSectionStart { .. } | Payload::End(_) => {}
                 other => return Err(unexpected(format!("a section of another kind: {other:?}"))),
             }
         }
         Ok(module)
+    }
+
+    fn name(&mut self, names: NameSectionReader<'a>) -> Result<(), LinkError> {
+        for names in names {
+            if let Name::Function(functions) = names? {
+                for function in functions {
+                    let function = function?;
+                    self.names.entry(function.name).or_insert(function.index);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Drops the functions of a module without exports: nobody can call them. So has componentize-py's last module left the function
@@ -90,6 +106,19 @@ impl<'a> Module<'a> {
         self.functions.clear();
         self.bodies.clear();
         Ok(())
+    }
+
+    /// The type of a function.
+    pub(super) fn type_of(&self, function: u32) -> Option<u32> {
+        let mut imported = self.imports_of(ExternalKind::Func);
+        match imported.nth(function as usize) {
+            Some(Import { ty: TypeRef::Func(ty), .. }) => Some(*ty),
+            Some(_) => None,
+            None => {
+                let imported = self.imports_of(ExternalKind::Func).count();
+                self.functions.get((function as usize).checked_sub(imported)?).copied()
+            }
+        }
     }
 
     /// What is imported of one kind, in the order of that kind's index space.

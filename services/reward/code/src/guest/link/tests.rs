@@ -2,7 +2,8 @@ use wasmtime::{Engine, Instance, Linker, Module, Store};
 
 use super::image::Image;
 use super::numbers::Numbers;
-use super::{LinkError, graph, immortal, link, merge, stack};
+use super::saturate::Saturated;
+use super::{LinkError, collector, graph, immortal, link, merge, stack};
 
 /// Two libraries as componentize-py links them: the second is loaded at addresses that the first says, fills a part of the first one's
 /// table, and calls the host through functions that are there before the host's.
@@ -66,7 +67,7 @@ fn joined(component: &str) -> Result<Vec<u8>, LinkError> {
 
 fn joined_bytes(component: &[u8]) -> Result<Vec<u8>, LinkError> {
     let graph = graph::Graph::read(component)?;
-    merge::merge(&graph, &Numbers::of(&graph, TOP)?, &Image::of(&graph)?)
+    merge::merge(&graph, &Numbers::of(&graph, TOP)?, &Image::of(&graph)?, &[], &Saturated::nothing())
 }
 
 fn instance(module: &[u8]) -> (Store<()>, Instance) {
@@ -93,6 +94,53 @@ fn what_nobody_changes_is_a_constant_and_the_stack_begins_where_it_is_told() {
     let (mut store, instance) = instance(&module);
     let pointer = instance.get_typed_func::<(), i32>(&mut store, "stack-pointer").unwrap();
     assert_eq!(pointer.call(&mut store, ()).unwrap(), TOP.cast_signed());
+}
+
+#[test]
+fn constants_go_into_addresses_where_they_cannot_begin_again_at_zero() {
+    let code = |body: &str| {
+        let component = format!(
+            "(component (core module $m (memory 1) (table 1 funcref) (global (mut i32) (i32.const 0x100000)) (global i32 (i32.const 0x100000)) (func (export \"run\") (param i32 i32) (result i32) {body})) (core instance (instantiate $m)) (alias core export 0 \"run\" (core func $run)) (func (export \"run\") (param \"x\" u32) (param \"y\" u32) (result u32) (canon lift (core func $run))))"
+        );
+        let module = joined(&component).unwrap();
+        let (mut store, instance) = instance(&module);
+        let run = instance.get_typed_func::<(i32, i32), i32>(&mut store, "run").unwrap();
+        let given = run.call(&mut store, (100, 7)).unwrap();
+        let parsed = super::module::Module::read(&module).unwrap();
+        let mut operators = parsed.bodies[0].get_operators_reader().unwrap();
+        let mut added = 0;
+        while !operators.eof() {
+            added += usize::from(matches!(operators.read().unwrap(), wasmparser::Operator::I32Add));
+        }
+        (given, added)
+    };
+    let read = "(i32.load offset=4 (i32.add (local.get 0) (i32.const 16)))";
+    let write = |value: &str| format!("(i32.store (i32.add (local.get 0) (i32.const 20)) {value})");
+    assert_eq!(code(&format!("{} {read}", write("(local.get 1)"))), (7, 0));
+    // The value that is written may be a sum as well, and has to stay one.
+    assert_eq!(code(&format!("{} {read}", write("(i32.add (local.get 1) (i32.const 3))"))), (10, 1));
+    // A sum that is kept is used once more.
+    let kept = "(i32.store (local.tee 0 (i32.add (local.get 0) (i32.const 8))) (local.get 1)) (i32.load (local.get 0))";
+    assert_eq!(code(kept), (7, 1));
+    // Up to here an address may have come from below zero.
+    let far = "(i32.store offset=1 (i32.add (local.get 0) (i32.const 0xfffff)) (local.get 1)) (i32.const 1)";
+    let far = far.replace("(local.get 0)", "(i32.sub (local.get 0) (i32.const 0xfffff))");
+    assert_eq!(code(&far), (1, 1));
+}
+
+#[test]
+fn a_guest_that_collects_garbage_in_another_way_is_refused() {
+    let refused = |component: &str| {
+        let component = wat::parse_str(component).unwrap();
+        let graph = graph::Graph::read(&component).unwrap();
+        let numbers = Numbers::of(&graph, TOP).unwrap();
+        collector::policy(&graph, &numbers).err().map(|error| error.to_string()).unwrap_or_default()
+    };
+    assert!(refused(LIBRARIES).contains("no function is called `_Py_RunGC`"));
+    let collects = "(func $_PyGC_Collect (param i32 i32 i32) (result i32) i32.const 0)\n    (func $_Py_RunGC";
+    let other = LIBRARIES.replace("(func $forty", collects).replace("$forty", "$_Py_RunGC");
+    let said = refused(&other);
+    assert!(said.contains("`_Py_RunGC` is another"), "{said}");
 }
 
 #[test]

@@ -75,6 +75,7 @@ fn now(store: &StoreContextMut<'_, Guest>) -> u64 {
 }
 
 fn alarm(mut store: StoreContextMut<'_, Guest>, at: u64) -> Result<(Resource<Alarm>,)> {
+    store.data_mut().memory.hold(size_of::<u64>() as u64)?;
     let alarms = &mut store.data_mut().alarms;
     wasmtime::ensure!(alarms.len() < MAX_ALARMS, "too many alarms");
     alarms.push(at);

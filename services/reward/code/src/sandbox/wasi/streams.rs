@@ -1,6 +1,6 @@
 //! Standard input and the two outputs: bytes in the host's memory, with a limit on what is written.
 
-use wasmtime::component::{ComponentType, Lift, Lower, Resource};
+use wasmtime::component::{ComponentType, Lift, Lower, Resource, WasmList};
 use wasmtime::{Result, StoreContextMut};
 
 use super::clocks::Alarm;
@@ -74,8 +74,11 @@ fn read(mut store: StoreContextMut<'_, Guest>, (_, most): (Resource<Input>, u64)
     Ok((Ok(bytes),))
 }
 
-fn write(mut store: StoreContextMut<'_, Guest>, (stream, bytes): (Resource<Output>, Vec<u8>)) -> Answer<()> {
-    store.data_mut().write(stream.rep() == STDERR, &bytes)?;
+fn write(mut store: StoreContextMut<'_, Guest>, (stream, bytes): (Resource<Output>, WasmList<u8>)) -> Answer<()> {
+    // Before anything is copied: it may be all that the guest has.
+    store.data_mut().may_write(bytes.len())?;
+    let bytes = bytes.as_le_slice(&store).to_vec();
+    store.data_mut().write(stream.rep() == STDERR, &bytes);
     Ok((Ok(()),))
 }
 

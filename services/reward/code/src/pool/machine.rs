@@ -1,0 +1,107 @@
+//! What memory this machine has left, or the control group that this process is in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bytes that can still be taken; none where the system does not say, which is anywhere but on Linux.
+pub(super) fn memory_left() -> Option<u64> {
+    let machine = available(&fs::read_to_string("/proc/meminfo").ok()?)?;
+    let group = groups(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default());
+    Some(group.iter().filter_map(|group| group.left()).fold(machine, u64::min))
+}
+
+/// `MemAvailable` of `/proc/meminfo`.
+fn available(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// A control group's files: its limit, what it uses, and what of that can be given back at once.
+#[derive(Debug, PartialEq, Eq)]
+struct Group {
+    folder: PathBuf,
+    limit: &'static str,
+    used: &'static str,
+    inactive: &'static str,
+}
+
+impl Group {
+    fn left(&self) -> Option<u64> {
+        let read = |name: &str| fs::read_to_string(self.folder.join(name)).ok();
+        // "max" where there is no limit.
+        let limit: u64 = read(self.limit)?.trim().parse().ok()?;
+        let used: u64 = read(self.used)?.trim().parse().ok()?;
+        let inactive = read("memory.stat").and_then(|stat| value(&stat, self.inactive)).unwrap_or(0);
+        Some(limit.saturating_sub(used.saturating_sub(inactive)))
+    }
+}
+
+fn value(stat: &str, name: &str) -> Option<u64> {
+    stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// The groups that limit the memory of a process, by its `/proc/self/cgroup`: its own and those around it, of either version.
+fn groups(cgroup: &str) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for line in cgroup.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let (root, limit, used, inactive) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+            other if other.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            }
+            _ => continue,
+        };
+        // Inside a container the path may be that of the host, and the root the container's own.
+        for path in Path::new(path.trim_start_matches('/')).ancestors() {
+            groups.push(Group { folder: Path::new(root).join(path), limit, used, inactive });
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_available_is_read_in_kibibytes() {
+        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        assert_eq!(available("MemTotal: 9 kB\n"), None);
+    }
+
+    #[test]
+    fn every_group_around_a_process_counts() {
+        let folders = |text: &str| -> Vec<_> {
+            groups(text).iter().map(|group| group.folder.join(group.limit).to_string_lossy().into_owned()).collect()
+        };
+        assert_eq!(
+            folders("0::/a/b\n"),
+            ["/sys/fs/cgroup/a/b/memory.max", "/sys/fs/cgroup/a/memory.max", "/sys/fs/cgroup/memory.max"]
+        );
+        assert_eq!(
+            folders("5:cpu,cpuacct:/x\n4:memory:/x\n"),
+            ["/sys/fs/cgroup/memory/x/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        );
+    }
+
+    #[test]
+    fn what_a_group_can_give_back_at_once_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        let group = Group {
+            folder: folder.path().to_owned(),
+            limit: "memory.max",
+            used: "memory.current",
+            inactive: "inactive_file",
+        };
+        assert_eq!(group.left(), None);
+        write("memory.max", "1000\n");
+        write("memory.current", "700\n");
+        write("memory.stat", "anon 1\ninactive_file 50\n");
+        assert_eq!(group.left(), Some(350));
+        write("memory.max", "max\n");
+        assert_eq!(group.left(), None);
+    }
+}
