@@ -9,6 +9,9 @@ use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
+use crate::admission::Unit;
+use crate::items::READ_TIMEOUT;
+
 /// The domain of every reason.
 pub const ERROR_DOMAIN: &str = "evenkeel.v1";
 
@@ -39,15 +42,32 @@ pub enum ServiceError {
         what: String,
     },
     /// A bounded queue is full.
-    #[error("queue `{queue}` is full, it takes {capacity} items")]
+    #[error("queue `{queue}` is full, it takes {capacity} {}", unit.name())]
     QueueFull {
         /// Name of the queue.
         queue: &'static str,
+        /// What it counts.
+        unit: Unit,
         /// What it takes.
-        capacity: usize,
+        capacity: u64,
         /// When to try again.
         retry_after: Option<Duration>,
     },
+    /// A bounded queue has room, but not for this client.
+    #[error("this client holds {held} of the {capacity} {} of queue `{queue}`, the rest is kept for others", unit.name())]
+    ShareTaken {
+        /// Name of the queue.
+        queue: &'static str,
+        /// What it counts.
+        unit: Unit,
+        /// What it takes.
+        capacity: u64,
+        /// What the client has of it.
+        held: u64,
+    },
+    /// The client does not read its answers.
+    #[error("no answer was read for {} s", READ_TIMEOUT.as_secs())]
+    Unread,
     /// The server is about to end.
     #[error("the server drains and takes no new work")]
     Draining,
@@ -109,7 +129,7 @@ impl ServiceError {
             Self::Precondition { .. } => Code::FailedPrecondition,
             Self::NotFound { .. } => Code::NotFound,
             Self::AlreadyExists { .. } => Code::AlreadyExists,
-            Self::QueueFull { .. } => Code::ResourceExhausted,
+            Self::QueueFull { .. } | Self::ShareTaken { .. } | Self::Unread => Code::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
             Self::Deadline(_) => Code::DeadlineExceeded,
             Self::Cancelled => Code::Cancelled,
@@ -127,7 +147,10 @@ impl ServiceError {
             Self::Precondition { reason, .. } | Self::Unavailable { reason, .. } => reason,
             Self::NotFound { .. } => "NOT_FOUND",
             Self::AlreadyExists { .. } => "ALREADY_EXISTS",
-            Self::QueueFull { .. } => "QUEUE_FULL",
+            Self::QueueFull { unit: Unit::Items, .. } => "QUEUE_FULL",
+            Self::QueueFull { unit: Unit::Bytes, .. } => "BYTES_FULL",
+            Self::ShareTaken { .. } => "SHARE_TAKEN",
+            Self::Unread => "ANSWERS_UNREAD",
             Self::Draining => "DRAINING",
             Self::Deadline(_) => "DEADLINE_EXCEEDED",
             Self::Cancelled => "CANCELLED",
@@ -156,7 +179,7 @@ impl ServiceError {
                 FailureCode::FailedPrecondition
             }
             Self::NotFound { .. } => FailureCode::NotFound,
-            Self::QueueFull { .. } => FailureCode::ResourceExhausted,
+            Self::QueueFull { .. } | Self::ShareTaken { .. } | Self::Unread => FailureCode::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => FailureCode::Unavailable,
             Self::Deadline(_) => FailureCode::DeadlineExceeded,
             Self::Cancelled => FailureCode::Cancelled,
@@ -213,8 +236,12 @@ mod tests {
 
     #[test]
     fn a_full_queue_says_when_to_come_back() {
-        let error =
-            ServiceError::QueueFull { queue: "verify", capacity: 8, retry_after: Some(Duration::from_millis(50)) };
+        let error = ServiceError::QueueFull {
+            queue: "verify",
+            unit: Unit::Items,
+            capacity: 8,
+            retry_after: Some(Duration::from_millis(50)),
+        };
         assert_eq!(error.failure().retry_after_ms, Some(50));
         let status = Status::from(error);
         assert_eq!(status.code(), Code::ResourceExhausted);

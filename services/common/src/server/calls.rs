@@ -14,6 +14,8 @@ use tonic::{Code, Status};
 use tower::{Layer, Service};
 use tracing::Instrument;
 
+use super::incoming::Peer;
+use crate::peer::ClientId;
 use crate::telemetry::{TRACEPARENT, TraceContext};
 
 /// Services of the transport's own whose streams never end by themselves: who watches health would hold up every drain.
@@ -64,7 +66,8 @@ where
             request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse::<TraceContext>().ok());
         let context = given.map_or_else(TraceContext::root, TraceContext::child);
         let span = tracing::info_span!("call", method = %record.method, trace_id = %context.trace_id());
-        let response = context.scope(self.inner.call(request)).instrument(span);
+        let client = peer(request.extensions()).map_or_else(ClientId::unseen, |peer| peer.client);
+        let response = client.scope(context.scope(self.inner.call(request))).instrument(span);
         Box::pin(async move {
             let response = response.await?;
             Ok(response.map_with_headers(|headers, body| {
@@ -75,6 +78,15 @@ where
             }))
         })
     }
+}
+
+/// The connection that a call came on.
+fn peer(extensions: &http::Extensions) -> Option<&Peer> {
+    #[cfg(feature = "tls")]
+    if let Some(info) = extensions.get::<tonic::transport::server::TlsConnectInfo<Peer>>() {
+        return Some(info.get_ref());
+    }
+    extensions.get()
 }
 
 trait MapWithHeaders {

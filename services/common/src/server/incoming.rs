@@ -13,7 +13,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
+
+use crate::peer::ClientId;
 
 /// Accepted connections that wait to be served.
 const BACKLOG: usize = 64;
@@ -54,16 +56,23 @@ pub(super) fn accept(
     ReceiverStream::new(incoming)
 }
 
+/// What calls know of their connection.
+#[derive(Debug, Clone)]
+pub(super) struct Peer {
+    pub(super) client: ClientId,
+}
+
 /// A TCP connection that breaks when the server must end.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
+    peer: Peer,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl Connection {
     fn new(stream: TcpStream, cut: CancellationToken) -> Self {
-        Self { stream, cut: Box::pin(cut.cancelled_owned()) }
+        Self { stream, peer: Peer { client: ClientId::unseen() }, cut: Box::pin(cut.cancelled_owned()) }
     }
 
     /// Registers for the cut, too: who waits for this connection then waits for either.
@@ -111,9 +120,9 @@ impl AsyncWrite for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.peer.clone()
     }
 }
