@@ -65,6 +65,15 @@ pub enum ServiceError {
         /// What the client has of it.
         held: u64,
     },
+    /// Every connection that the server takes is in use.
+    #[error("the server has no connection left but for health checks (setting `max_connections`)")]
+    ConnectionsFull,
+    /// A message came too slowly.
+    #[error("a message was not whole after {} ms (setting `message_timeout_ms`)", timeout.as_millis())]
+    Late {
+        /// How long it may take.
+        timeout: Duration,
+    },
     /// The client does not read its answers.
     #[error("no answer was read for {} s", READ_TIMEOUT.as_secs())]
     Unread,
@@ -129,9 +138,11 @@ impl ServiceError {
             Self::Precondition { .. } => Code::FailedPrecondition,
             Self::NotFound { .. } => Code::NotFound,
             Self::AlreadyExists { .. } => Code::AlreadyExists,
-            Self::QueueFull { .. } | Self::ShareTaken { .. } | Self::Unread => Code::ResourceExhausted,
+            Self::QueueFull { .. } | Self::ShareTaken { .. } | Self::ConnectionsFull | Self::Unread => {
+                Code::ResourceExhausted
+            }
             Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
-            Self::Deadline(_) => Code::DeadlineExceeded,
+            Self::Deadline(_) | Self::Late { .. } => Code::DeadlineExceeded,
             Self::Cancelled => Code::Cancelled,
             Self::Unimplemented { .. } => Code::Unimplemented,
             Self::Conflict { .. } => Code::Aborted,
@@ -150,6 +161,8 @@ impl ServiceError {
             Self::QueueFull { unit: Unit::Items, .. } => "QUEUE_FULL",
             Self::QueueFull { unit: Unit::Bytes, .. } => "BYTES_FULL",
             Self::ShareTaken { .. } => "SHARE_TAKEN",
+            Self::ConnectionsFull => "CONNECTIONS_FULL",
+            Self::Late { .. } => "MESSAGE_TIMEOUT",
             Self::Unread => "ANSWERS_UNREAD",
             Self::Draining => "DRAINING",
             Self::Deadline(_) => "DEADLINE_EXCEEDED",
@@ -179,9 +192,11 @@ impl ServiceError {
                 FailureCode::FailedPrecondition
             }
             Self::NotFound { .. } => FailureCode::NotFound,
-            Self::QueueFull { .. } | Self::ShareTaken { .. } | Self::Unread => FailureCode::ResourceExhausted,
+            Self::QueueFull { .. } | Self::ShareTaken { .. } | Self::ConnectionsFull | Self::Unread => {
+                FailureCode::ResourceExhausted
+            }
             Self::Draining | Self::Unavailable { .. } => FailureCode::Unavailable,
-            Self::Deadline(_) => FailureCode::DeadlineExceeded,
+            Self::Deadline(_) | Self::Late { .. } => FailureCode::DeadlineExceeded,
             Self::Cancelled => FailureCode::Cancelled,
             Self::Unimplemented { .. } => FailureCode::Unimplemented,
             Self::DataLoss { .. } | Self::Internal { .. } => FailureCode::Internal,
