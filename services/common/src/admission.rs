@@ -10,7 +10,7 @@ use evenkeel_proto::v1::QueueStatus;
 use metrics::Gauge;
 
 use crate::error::ServiceError;
-use crate::peer::ClientId;
+pub use crate::peer::ClientId;
 
 /// A client may hold so many times what is free.
 const SHARE: u64 = 7;

@@ -2,9 +2,11 @@
 //! fields (`google.rpc.BadRequest`) and when to come back (`google.rpc.RetryInfo`).
 
 use std::collections::HashMap;
+use std::io;
 use std::time::Duration;
 
 use evenkeel_proto::FieldError;
+use evenkeel_proto::shown::{MAX_MESSAGE_CHARS, shown};
 use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
@@ -80,6 +82,12 @@ pub enum ServiceError {
     /// The server is about to end.
     #[error("the server drains and takes no new work")]
     Draining,
+    /// Nothing more can be written: the disk, or what this user may have of it, is full.
+    #[error("{message}")]
+    DiskFull {
+        /// For people.
+        message: String,
+    },
     /// Something that the server stands on is gone.
     #[error("{message}")]
     Unavailable {
@@ -131,6 +139,15 @@ impl From<FieldError> for ServiceError {
 }
 
 impl ServiceError {
+    /// An error of the file system, `what` being what was done to which file.
+    pub fn file(what: impl std::fmt::Display, error: &io::Error) -> Self {
+        let message = format!("{what}: {error}");
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { message },
+            _ => Self::Internal { message },
+        }
+    }
+
     /// The gRPC code.
     pub fn code(&self) -> Code {
         match self {
@@ -138,9 +155,11 @@ impl ServiceError {
             Self::Precondition { .. } => Code::FailedPrecondition,
             Self::NotFound { .. } => Code::NotFound,
             Self::AlreadyExists { .. } => Code::AlreadyExists,
-            Self::QueueFull { .. } | Self::ShareTaken { .. } | Self::ConnectionsFull | Self::Unread => {
-                Code::ResourceExhausted
-            }
+            Self::QueueFull { .. }
+            | Self::ShareTaken { .. }
+            | Self::ConnectionsFull
+            | Self::DiskFull { .. }
+            | Self::Unread => Code::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
             Self::Deadline(_) | Self::Late { .. } => Code::DeadlineExceeded,
             Self::Cancelled => Code::Cancelled,
@@ -161,6 +180,7 @@ impl ServiceError {
             Self::QueueFull { unit: Unit::Items, .. } => "QUEUE_FULL",
             Self::QueueFull { unit: Unit::Bytes, .. } => "BYTES_FULL",
             Self::ShareTaken { .. } => "SHARE_TAKEN",
+            Self::DiskFull { .. } => "DISK_FULL",
             Self::ConnectionsFull => "CONNECTIONS_FULL",
             Self::Late { .. } => "MESSAGE_TIMEOUT",
             Self::Unread => "ANSWERS_UNREAD",
@@ -192,9 +212,11 @@ impl ServiceError {
                 FailureCode::FailedPrecondition
             }
             Self::NotFound { .. } => FailureCode::NotFound,
-            Self::QueueFull { .. } | Self::ShareTaken { .. } | Self::ConnectionsFull | Self::Unread => {
-                FailureCode::ResourceExhausted
-            }
+            Self::QueueFull { .. }
+            | Self::ShareTaken { .. }
+            | Self::ConnectionsFull
+            | Self::DiskFull { .. }
+            | Self::Unread => FailureCode::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => FailureCode::Unavailable,
             Self::Deadline(_) | Self::Late { .. } => FailureCode::DeadlineExceeded,
             Self::Cancelled => FailureCode::Cancelled,
@@ -219,7 +241,7 @@ impl From<ServiceError> for Status {
             }
             _ => {}
         }
-        Self::with_error_details(error.code(), error.to_string(), details)
+        Self::with_error_details(error.code(), shown(&error.to_string(), MAX_MESSAGE_CHARS), details)
     }
 }
 
@@ -262,6 +284,26 @@ mod tests {
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert_eq!(status.message(), "queue `verify` is full, it takes 8 items");
         assert_eq!(status.get_details_retry_info().unwrap().retry_delay, Some(Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn a_full_disk_is_no_defect() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let status = Status::from(ServiceError::file("writing model.safetensors", &io::Error::from(kind)));
+            assert_eq!(status.code(), Code::ResourceExhausted);
+            assert_eq!(reason_of(&status).as_deref(), Some("DISK_FULL"));
+        }
+        let other = ServiceError::file("writing x", &io::Error::from(io::ErrorKind::PermissionDenied));
+        assert_eq!(other.code(), Code::Internal);
+    }
+
+    #[test]
+    fn messages_stay_on_one_line_and_are_cut() {
+        let what = format!("run `a\n\x1b[31m{}`", "x".repeat(1 << 20));
+        let status = Status::from(ServiceError::NotFound { what: what.clone() });
+        assert!(status.message().starts_with(r"run `a\n\u{1b}[31mxxx"), "{}", status.message());
+        assert!(status.message().chars().count() <= 2001);
+        assert_eq!(ServiceError::NotFound { what }.failure().message, status.message());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use evenkeel_proto::FieldError;
+use evenkeel_proto::shown::shown;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_stream::{Stream, StreamExt};
@@ -20,6 +21,9 @@ use crate::deadline::Deadline;
 use crate::error::ServiceError;
 use crate::peer::ClientId;
 use crate::telemetry::TraceContext;
+
+/// Longest id that is logged, in characters.
+const MAX_ID_CHARS: usize = 200;
 
 /// The server's end of one stream.
 pub(super) struct Connection<P: Items, S, H> {
@@ -165,7 +169,7 @@ where
         self.live.remove(&id);
         if panicked {
             count::<P>("panicked");
-            tracing::error!(items = P::NAME, id, "a handler panicked");
+            tracing::error!(items = P::NAME, id = %shown(&id, MAX_ID_CHARS), "a handler panicked");
             let message = "the handler failed in a way that it did not expect".to_owned();
             let failure = ServiceError::Internal { message }.failure();
             self.answers.send(Ok(P::failed(id, failure)));
@@ -234,7 +238,8 @@ where
     metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(queued);
     let begun = Instant::now();
     let _in_work = InWork::enter(&server.in_work);
-    let span = tracing::debug_span!("item", items = P::NAME, id = %id, trace_id = %trace.trace_id());
+    let span =
+        tracing::debug_span!("item", items = P::NAME, id = %shown(&id, MAX_ID_CHARS), trace_id = %trace.trace_id());
     let mut answering = pin!(trace.scope(handler(item, context)).instrument(span));
     let answer = tokio::select! {
         biased;
