@@ -37,7 +37,7 @@ async fn start(config: RewardConfig, cells: Option<Cells>) -> Result<Server, Rew
     let RewardConfig { max_items, max_bytes, .. } = config;
     let limits = ItemLimits { max_items, max_bytes, max_running: config.thread_count(), grace: Duration::ZERO };
     let items = ItemServer::new(limits, server.drain());
-    let service = RewardService::new(config, judge, items, server.drain());
+    let service = RewardService::new(config, judge, items, server.drain()).map_err(RewardError::Threads)?;
     let limit = server.max_message_bytes();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))

@@ -28,8 +28,10 @@ pub struct CodeConfig {
     pub max_limits: LimitsConfig,
     /// Count instructions instead of time where the task does not say.
     pub deterministic: bool,
-    /// Most bytes that the private tests of one LiveCodeBench row may inflate to.
+    /// Most bytes that the private tests of one LiveCodeBench row may inflate to, and most that tests may hold once they are read.
     pub max_private_bytes: usize,
+    /// Bytes that all tests together may hold, whether kept, in work or being unpacked. A row that finds no room is answered OVERLOADED.
+    pub max_tests_bytes: usize,
     /// Bytes of tests that are kept for tasks that name them by their digest.
     pub tests_cache_bytes: u64,
 }
@@ -108,6 +110,7 @@ impl Default for CodeConfig {
             max_limits: LimitsConfig::MOST,
             deterministic: false,
             max_private_bytes: MAX_PRIVATE_BYTES,
+            max_tests_bytes: 3 << 30,
             tests_cache_bytes: 1 << 30,
         }
     }
@@ -150,6 +153,12 @@ impl CodeConfig {
         }
         if self.max_private_bytes == 0 {
             return Err(FieldError::new("max_private_bytes", 0, "at least 1"));
+        }
+        // A row counts twice while it is unpacked, beside what is kept.
+        let least = self.max_private_bytes.saturating_mul(2).saturating_add(self.tests_cache_bytes as usize);
+        if self.max_tests_bytes < least {
+            let allowed = format!("at least tests_cache_bytes and twice max_private_bytes, which is {least}");
+            return Err(FieldError::new("max_tests_bytes", self.max_tests_bytes, allowed));
         }
         Ok(())
     }
