@@ -242,7 +242,7 @@ async fn a_client_that_reads_nothing_for_long_loses_its_stream() {
     let items = ItemServer::<VerifyItems>::new(setup.limits, Drain::new());
     let requests = tokio_stream::iter([Ok(item("a", "").into())]).chain(tokio_stream::pending());
     let handler = async |item: VerifyItem, _| Verdict::judged(item.id, Outcome::Correct, "as_told", 1.0);
-    let mut answers = items.serve(requests, Deadline::NEVER, move |item, context| handler(item, context));
+    let mut answers = items.serve(requests, Deadline::NEVER, handler);
     tokio::time::sleep(Duration::from_secs(121)).await;
     let status = answers.next().await.unwrap().unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
@@ -267,6 +267,28 @@ async fn no_client_takes_all_places() {
         let mut other = Stream::open(&worker).await;
         other.send(item("other", "")).await;
         assert!(other.verdict().await.is_valid());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn clients_take_turns_at_work() {
+    bounded(async {
+        let worker = tiny(1000, 1).await;
+        let mut many = Stream::open(&worker).await;
+        many.send(item("first", "hang")).await;
+        for id in 0..100 {
+            many.send(item(id.to_string(), "sleep 50")).await;
+        }
+        until(|| worker.reward.items.status().queued_items == 100).await;
+        let mut one = Stream::open(&worker).await;
+        one.send(item("one", "")).await;
+        until(|| worker.reward.items.status().queued_items == 101).await;
+        many.send(CancelItem::new("first")).await;
+        assert_eq!(many.verdict().await.id, "first");
+        assert!(one.verdict().await.is_valid());
+        // One, were it not for what goes on while its verdict is on its way.
+        assert!(worker.begun() < 50, "{} items were begun before it", worker.begun() - 1);
     })
     .await;
 }

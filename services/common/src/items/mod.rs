@@ -9,6 +9,7 @@ mod generate;
 mod score;
 mod server;
 mod stream;
+mod turns;
 mod verify;
 
 use std::future::Future;

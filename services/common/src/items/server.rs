@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel_proto::v1::QueueStatus;
-use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::Status;
 
 use super::stream::Connection;
+use super::turns::Turns;
 use super::{AnswerStream, ItemContext, Items};
 use crate::admission::{Admission, Taken, Unit};
 use crate::deadline::Deadline;
@@ -25,7 +25,7 @@ pub struct ItemLimits {
     pub max_items: usize,
     /// Bytes of those items, and of answers that are not read yet. Not below the largest message, which could never be taken.
     pub max_bytes: usize,
-    /// Items that may be in work.
+    /// Items that may be in work. Their turns go round the clients that have some waiting.
     pub max_running: usize,
     /// How long a stopped handler may take to answer with what it has.
     pub grace: Duration,
@@ -40,7 +40,7 @@ impl ItemLimits {
 pub struct ItemServer<P> {
     places: Admission,
     pub(super) bytes: Admission,
-    pub(super) running: Arc<Semaphore>,
+    pub(super) running: Turns,
     pub(super) in_work: Arc<AtomicUsize>,
     pub(super) grace: Duration,
     pub(super) drain: Drain,
@@ -52,7 +52,7 @@ impl<P> Clone for ItemServer<P> {
         Self {
             places: self.places.clone(),
             bytes: self.bytes.clone(),
-            running: Arc::clone(&self.running),
+            running: self.running.clone(),
             in_work: Arc::clone(&self.in_work),
             grace: self.grace,
             drain: self.drain.clone(),
@@ -64,11 +64,10 @@ impl<P> Clone for ItemServer<P> {
 impl<P: Items> ItemServer<P> {
     /// With these limits; `drain` is the server's.
     pub fn new(limits: ItemLimits, drain: Drain) -> Self {
-        let max_running = limits.max_running.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             places: Admission::new(P::NAME, Unit::Items, limits.max_items),
             bytes: Admission::new(P::NAME, Unit::Bytes, limits.max_bytes),
-            running: Arc::new(Semaphore::new(max_running)),
+            running: Turns::new(limits.max_running),
             in_work: Arc::new(AtomicUsize::new(0)),
             grace: limits.grace,
             drain,
@@ -97,12 +96,13 @@ impl<P: Items> ItemServer<P> {
         if self.drain.is_draining() {
             return P::failed(id, ServiceError::Draining.failure());
         }
-        let _held = match self.admit(ClientId::current(), &item) {
+        let client = ClientId::current();
+        let _held = match self.admit(client, &item) {
             Ok(held) => held,
             Err(full) => return P::failed(id, full.failure()),
         };
         let deadline = call.and_item(P::deadline_ms(&item));
-        super::stream::work(self, id, item, deadline, super::context::Stop::default(), handler).await
+        super::stream::work(self, client, id, item, deadline, super::context::Stop::default(), handler).await
     }
 
     /// A place for an item, and room for its bytes.

@@ -149,9 +149,10 @@ where
         let stop = Stop::default();
         self.live.insert(id.clone(), stop.clone());
         let (server, handler, answers) = (self.server.clone(), Arc::clone(&self.handler), self.answers.clone());
-        let task_id = id.clone();
+        let (client, task_id) = (self.client, id.clone());
         let task = self.tasks.spawn(async move {
-            let answer = work(&server, task_id, item, deadline, stop, |item, context| handler(item, context)).await;
+            let answer =
+                work(&server, client, task_id, item, deadline, stop, |item, context| handler(item, context)).await;
             drop(held);
             answers.send(Ok(answer));
         });
@@ -195,6 +196,7 @@ impl<A> Drop for EndOnDrop<A> {
 /// One item from its place to its answer.
 pub(super) async fn work<P, H, F>(
     server: &ItemServer<P>,
+    client: ClientId,
     id: String,
     item: P::Item,
     deadline: Deadline,
@@ -227,12 +229,12 @@ where
         P::failed(id.clone(), reason.error(taken.elapsed()).failure())
     };
 
-    let permit = tokio::select! {
+    let turn = tokio::select! {
         biased;
         reason = &mut stopping => return stopped(reason),
-        permit = Arc::clone(&server.running).acquire_owned() => permit.expect("nobody closes the semaphore"),
+        turn = server.running.take(client) => turn,
     };
-    let place = Arc::new(Mutex::new(Some(permit)));
+    let place = Arc::new(Mutex::new(Some(turn)));
     let queued = taken.elapsed();
     let context = ItemContext { deadline, queued, trace, stop: stop.clone(), place: Arc::downgrade(&place) };
     metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(queued);
