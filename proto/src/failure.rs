@@ -1,12 +1,14 @@
 //! Failures of single items.
 
 use crate::FieldError;
+use crate::shown::{MAX_MESSAGE_CHARS, shown};
 use crate::v1::{Failure, FailureCode};
 
 impl Failure {
     /// A failure with its machine-readable reason (UPPER_SNAKE_CASE) and a sentence for people.
     pub fn new(code: FailureCode, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), reason: reason.into(), message: message.into(), ..Self::default() }
+        let message = shown(&message.into(), MAX_MESSAGE_CHARS).into_owned();
+        Self { code: code.into(), reason: reason.into(), message, ..Self::default() }
     }
 
     /// Whether the same item may succeed elsewhere or later.

@@ -2,10 +2,13 @@
 
 use std::fmt::Display;
 
+use crate::shown::shown;
 use crate::v1;
 
 /// Longest value that is repeated in an error, in characters; a refused completion may be megabytes.
 const MAX_VALUE_CHARS: usize = 80;
+/// Longest path, which may have names from outside in it.
+const MAX_PATH_CHARS: usize = 200;
 
 /// A field that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,12 +25,9 @@ pub struct FieldError {
 impl FieldError {
     /// `field` held `value` and may be `allowed`.
     pub fn new(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
-        let mut value = value.to_string();
-        if let Some((end, _)) = value.char_indices().nth(MAX_VALUE_CHARS) {
-            value.truncate(end);
-            value.push('…');
-        }
-        Self { field: field.into(), value, allowed: allowed.into() }
+        let value = shown(&value.to_string(), MAX_VALUE_CHARS).into_owned();
+        let field = shown(&field.into(), MAX_PATH_CHARS).into_owned();
+        Self { field, value, allowed: allowed.into() }
     }
 
     /// `field` is required and was not there.
@@ -63,6 +63,12 @@ mod tests {
     fn says_field_value_and_allowed() {
         let error = FieldError::new("temperature", -1.0, "a finite number, at least 0").within("sampling");
         assert_eq!(error.to_string(), "sampling.temperature is -1, allowed: a finite number, at least 0");
+    }
+
+    #[test]
+    fn values_and_paths_stay_on_one_line() {
+        let error = FieldError::new("labels[\"a\\nb\"]".replace("\\n", "\n"), "x\x1b[2J\ny", "a name");
+        assert_eq!(error.to_string(), r#"labels["a\nb"] is x\u{1b}[2J\ny, allowed: a name"#);
     }
 
     #[test]

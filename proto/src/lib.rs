@@ -13,6 +13,7 @@ mod messages;
 mod names;
 mod sampling;
 mod segments;
+pub mod shown;
 mod train;
 mod verdict;
 mod weights;

@@ -1,96 +1,166 @@
-//! Bounded queues that say so: a place is either there at once or the caller is told RESOURCE_EXHAUSTED.
+//! Bounded queues that say so: what is asked for is there at once, or the caller gets RESOURCE_EXHAUSTED.
+//!
+//! A queue counts items or bytes. No client gets all of it: who holds seven times what is free gets no more, so that one client leaves
+//! an eighth to others, two leave a fifteenth, and whoever comes new finds something. Queues of up to seven items have too few for that.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_proto::v1::QueueStatus;
 use metrics::Gauge;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::ServiceError;
+pub use crate::peer::ClientId;
 
-/// The places of one queue. Clones share them.
-#[derive(Debug, Clone)]
-pub struct Admission {
-    name: &'static str,
-    capacity: usize,
-    places: Arc<Semaphore>,
-    retry_after: Option<Duration>,
-    taken: Gauge,
+/// A client may hold so many times what is free.
+const SHARE: u64 = 7;
+
+/// What a queue counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Items.
+    Items,
+    /// Bytes.
+    Bytes,
 }
 
-/// A place that is taken; dropping it frees it.
+impl Unit {
+    /// Its plural.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Items => "items",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+/// One queue, as far as it is full. Clones are the same.
+#[derive(Debug, Clone)]
+pub struct Admission(Arc<Queue>);
+
 #[derive(Debug)]
-pub struct Place {
-    _permit: OwnedSemaphorePermit,
-    taken: Gauge,
+struct Queue {
+    name: &'static str,
+    unit: Unit,
+    capacity: u64,
+    state: Mutex<State>,
+    gauge: Gauge,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: u64,
+    by_client: HashMap<ClientId, u64>,
+}
+
+/// A part of a queue that is taken; dropping it frees it.
+#[derive(Debug)]
+pub struct Taken {
+    queue: Arc<Queue>,
+    client: ClientId,
+    amount: u64,
 }
 
 impl Admission {
-    /// A queue of `capacity` places, at least one.
-    pub fn new(name: &'static str, capacity: usize) -> Self {
-        let capacity = capacity.clamp(1, Semaphore::MAX_PERMITS);
-        let taken = metrics::gauge!("evenkeel_queue_items", "queue" => name);
-        Self { name, capacity, places: Arc::new(Semaphore::new(capacity)), retry_after: None, taken }
+    /// A queue of that many items or bytes, at least one.
+    pub fn new(name: &'static str, unit: Unit, capacity: usize) -> Self {
+        let gauge = match unit {
+            Unit::Items => metrics::gauge!("evenkeel_queue_items", "queue" => name),
+            Unit::Bytes => metrics::gauge!("evenkeel_queue_bytes", "queue" => name),
+        };
+        let capacity = (capacity as u64).max(1);
+        Self(Arc::new(Queue { name, unit, capacity, state: Mutex::default(), gauge }))
     }
 
-    /// Tells refused callers when to come back.
-    #[must_use]
-    pub fn retry_after(mut self, after: Duration) -> Self {
-        self.retry_after = Some(after);
-        self
+    /// Takes that much for a client.
+    ///
+    /// # Errors
+    /// [`ServiceError::QueueFull`], or [`ServiceError::ShareTaken`] where only this client gets no more.
+    pub fn try_take(&self, client: ClientId, amount: usize) -> Result<Taken, ServiceError> {
+        let mut taken = Taken { queue: Arc::clone(&self.0), client, amount: 0 };
+        taken.try_grow(amount as u64)?;
+        Ok(taken)
     }
 
-    /// A place, or [`ServiceError::QueueFull`].
-    pub fn try_enter(&self) -> Result<Place, ServiceError> {
-        match Arc::clone(&self.places).try_acquire_owned() {
-            Ok(permit) => Ok(self.place(permit)),
-            Err(_) => {
-                metrics::counter!("evenkeel_queue_refused_total", "queue" => self.name).increment(1);
-                Err(ServiceError::QueueFull {
-                    queue: self.name,
-                    capacity: self.capacity,
-                    retry_after: self.retry_after,
-                })
-            }
-        }
+    /// Nothing yet, to be resized.
+    pub fn nothing(&self, client: ClientId) -> Taken {
+        Taken { queue: Arc::clone(&self.0), client, amount: 0 }
     }
 
-    /// A place, as soon as there is one: for callers who are to be slowed down rather than refused.
-    pub async fn enter(&self) -> Place {
-        let permit = Arc::clone(&self.places).acquire_owned().await.expect("nobody closes the semaphore");
-        self.place(permit)
+    /// How much is taken.
+    pub fn taken(&self) -> u64 {
+        self.0.state().taken
     }
 
-    fn place(&self, permit: OwnedSemaphorePermit) -> Place {
-        self.taken.increment(1);
-        Place { _permit: permit, taken: self.taken.clone() }
-    }
-
-    /// Places that are taken.
-    pub fn taken(&self) -> usize {
-        self.capacity - self.places.available_permits()
-    }
-
-    /// Places that there are.
-    pub fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    /// The queue's state, `running` of the places being in work.
+    /// The queue's state, `running` of the items being in work.
     pub fn status(&self, running: usize) -> QueueStatus {
-        let taken = self.taken();
         QueueStatus {
-            queued_items: taken.saturating_sub(running) as u64,
+            queued_items: self.taken().saturating_sub(running as u64),
             running_items: running as u64,
-            capacity_items: self.capacity as u64,
+            capacity_items: self.0.capacity,
         }
     }
 }
 
-impl Drop for Place {
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, state: &mut State, client: ClientId, before: u64, after: u64) {
+        state.taken = state.taken - before + after;
+        let held = state.by_client.entry(client).or_default();
+        *held = *held - before + after;
+        if *held == 0 {
+            state.by_client.remove(&client);
+        }
+        self.gauge.set(state.taken as f64);
+    }
+}
+
+impl Taken {
+    /// Takes more of the queue.
+    ///
+    /// # Errors
+    /// Those of [`Admission::try_take`]; what was taken stays as it was.
+    pub fn try_grow(&mut self, by: u64) -> Result<(), ServiceError> {
+        let queue = &*self.queue;
+        let mut state = queue.state();
+        let free = queue.capacity.saturating_sub(state.taken);
+        let held = state.by_client.get(&self.client).copied().unwrap_or(0);
+        let (name, unit, capacity) = (queue.name, queue.unit, queue.capacity);
+        let refused = if by > free {
+            Some(ServiceError::QueueFull { queue: name, unit, capacity, retry_after: None })
+        } else if held >= SHARE.saturating_mul(free) && by > 0 {
+            Some(ServiceError::ShareTaken { queue: name, unit, capacity, held })
+        } else {
+            None
+        };
+        if let Some(refused) = refused {
+            metrics::counter!("evenkeel_queue_refused_total", "queue" => name, "unit" => unit.name()).increment(1);
+            return Err(refused);
+        }
+        queue.change(&mut state, self.client, self.amount, self.amount + by);
+        self.amount += by;
+        Ok(())
+    }
+
+    /// Makes it as large as what it stands for has become, also beyond what there is: for results, which cannot be refused. Others
+    /// wait the longer.
+    pub fn resize(&mut self, amount: u64) {
+        self.queue.change(&mut self.queue.state(), self.client, self.amount, amount);
+        self.amount = amount;
+    }
+
+    /// How much it is.
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+}
+
+impl Drop for Taken {
     fn drop(&mut self) {
-        self.taken.decrement(1);
+        self.resize(0);
     }
 }
 
@@ -100,32 +170,68 @@ mod tests {
 
     #[test]
     fn one_more_than_fits_is_refused_by_name() {
-        let queue = Admission::new("verify", 2);
-        let places = (queue.try_enter().unwrap(), queue.try_enter().unwrap());
-        assert_eq!(queue.try_enter().unwrap_err().to_string(), "queue `verify` is full, it takes 2 items");
-        drop(places);
-        assert!(queue.try_enter().is_ok());
+        let queue = Admission::new("verify", Unit::Items, 2);
+        let client = ClientId::unseen();
+        let taken = (queue.try_take(client, 1).unwrap(), queue.try_take(client, 1).unwrap());
+        let refused = |queue: &Admission| queue.try_take(client, 1).unwrap_err().to_string();
+        assert_eq!(refused(&queue), "queue `verify` is full, it takes 2 items");
+        drop(taken);
+        assert!(queue.try_take(client, 1).is_ok());
+        let bytes = Admission::new("verify", Unit::Bytes, 100);
+        let error = bytes.try_take(client, 101).unwrap_err().to_string();
+        assert_eq!(error, "queue `verify` is full, it takes 100 bytes");
     }
 
-    #[tokio::test]
-    async fn a_patient_caller_gets_the_next_place() {
-        let queue = Admission::new("submit", 1);
-        let place = queue.enter().await;
-        let waiting = tokio::spawn({
-            let queue = queue.clone();
-            async move { queue.enter().await }
-        });
-        tokio::task::yield_now().await;
-        assert!(!waiting.is_finished());
-        drop(place);
-        waiting.await.unwrap();
+    #[test]
+    fn no_client_takes_all_and_whoever_comes_new_finds_something() {
+        let queue = Admission::new("verify", Unit::Items, 800);
+        let greedy = |client| {
+            let mut held = Vec::new();
+            loop {
+                match queue.try_take(client, 1) {
+                    Ok(one) => held.push(one),
+                    Err(refused) => return (held, refused),
+                }
+            }
+        };
+        let (first, refused) = greedy(ClientId::unseen());
+        assert_eq!(first.len(), 700);
+        let message = "this client holds 700 of the 800 items of queue `verify`, the rest is kept for others";
+        assert_eq!(refused.to_string(), message);
+        let mut others = Vec::new();
+        for _ in 0..4 {
+            let (held, _) = greedy(ClientId::unseen());
+            assert!(!held.is_empty());
+            others.push(held);
+        }
+        drop((first, others));
+        assert_eq!(queue.taken(), 0);
+        assert!(queue.0.state().by_client.is_empty(), "clients that hold nothing are forgotten");
+    }
+
+    #[test]
+    fn a_single_large_amount_fits_where_it_fits_at_all() {
+        let queue = Admission::new("verify", Unit::Bytes, 1000);
+        let large = queue.try_take(ClientId::unseen(), 1000).unwrap();
+        assert!(queue.try_take(ClientId::unseen(), 1).is_err());
+        drop(large);
         assert_eq!(queue.taken(), 0);
     }
 
     #[test]
+    fn results_are_counted_beyond_what_there_is() {
+        let queue = Admission::new("verify", Unit::Bytes, 100);
+        let mut result = queue.nothing(ClientId::unseen());
+        result.resize(150);
+        assert!(queue.try_take(ClientId::unseen(), 1).is_err());
+        result.resize(10);
+        assert!(queue.try_take(ClientId::unseen(), 1).is_ok());
+    }
+
+    #[test]
     fn status_splits_taken_places() {
-        let queue = Admission::new("verify", 5);
-        let _places = [queue.try_enter().unwrap(), queue.try_enter().unwrap(), queue.try_enter().unwrap()];
+        let queue = Admission::new("verify", Unit::Items, 5);
+        let _places = [0; 3].map(|_| queue.try_take(ClientId::unseen(), 1).unwrap());
         assert_eq!(queue.status(1), QueueStatus { queued_items: 2, running_items: 1, capacity_items: 5 });
     }
 }

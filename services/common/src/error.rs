@@ -2,12 +2,17 @@
 //! fields (`google.rpc.BadRequest`) and when to come back (`google.rpc.RetryInfo`).
 
 use std::collections::HashMap;
+use std::io;
 use std::time::Duration;
 
 use evenkeel_proto::FieldError;
+use evenkeel_proto::shown::{MAX_MESSAGE_CHARS, shown};
 use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
+
+use crate::admission::Unit;
+use crate::items::READ_TIMEOUT;
 
 /// The domain of every reason.
 pub const ERROR_DOMAIN: &str = "evenkeel.v1";
@@ -39,18 +44,50 @@ pub enum ServiceError {
         what: String,
     },
     /// A bounded queue is full.
-    #[error("queue `{queue}` is full, it takes {capacity} items")]
+    #[error("queue `{queue}` is full, it takes {capacity} {}", unit.name())]
     QueueFull {
         /// Name of the queue.
         queue: &'static str,
+        /// What it counts.
+        unit: Unit,
         /// What it takes.
-        capacity: usize,
+        capacity: u64,
         /// When to try again.
         retry_after: Option<Duration>,
     },
+    /// A bounded queue has room, but not for this client.
+    #[error("this client holds {held} of the {capacity} {} of queue `{queue}`, the rest is kept for others", unit.name())]
+    ShareTaken {
+        /// Name of the queue.
+        queue: &'static str,
+        /// What it counts.
+        unit: Unit,
+        /// What it takes.
+        capacity: u64,
+        /// What the client has of it.
+        held: u64,
+    },
+    /// Every connection that the server takes is in use.
+    #[error("the server has no connection left but for health checks (setting `max_connections`)")]
+    ConnectionsFull,
+    /// A message came too slowly.
+    #[error("a message was not whole after {} ms (setting `message_timeout_ms`)", timeout.as_millis())]
+    Late {
+        /// How long it may take.
+        timeout: Duration,
+    },
+    /// The client does not read its answers.
+    #[error("no answer was read for {} s", READ_TIMEOUT.as_secs())]
+    Unread,
     /// The server is about to end.
     #[error("the server drains and takes no new work")]
     Draining,
+    /// Nothing more can be written: the disk, or what this user may have of it, is full.
+    #[error("{message}")]
+    DiskFull {
+        /// For people.
+        message: String,
+    },
     /// Something that the server stands on is gone.
     #[error("{message}")]
     Unavailable {
@@ -102,6 +139,15 @@ impl From<FieldError> for ServiceError {
 }
 
 impl ServiceError {
+    /// An error of the file system, `what` being what was done to which file.
+    pub fn file(what: impl std::fmt::Display, error: &io::Error) -> Self {
+        let message = format!("{what}: {error}");
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { message },
+            _ => Self::Internal { message },
+        }
+    }
+
     /// The gRPC code.
     pub fn code(&self) -> Code {
         match self {
@@ -109,9 +155,13 @@ impl ServiceError {
             Self::Precondition { .. } => Code::FailedPrecondition,
             Self::NotFound { .. } => Code::NotFound,
             Self::AlreadyExists { .. } => Code::AlreadyExists,
-            Self::QueueFull { .. } => Code::ResourceExhausted,
+            Self::QueueFull { .. }
+            | Self::ShareTaken { .. }
+            | Self::ConnectionsFull
+            | Self::DiskFull { .. }
+            | Self::Unread => Code::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
-            Self::Deadline(_) => Code::DeadlineExceeded,
+            Self::Deadline(_) | Self::Late { .. } => Code::DeadlineExceeded,
             Self::Cancelled => Code::Cancelled,
             Self::Unimplemented { .. } => Code::Unimplemented,
             Self::Conflict { .. } => Code::Aborted,
@@ -127,7 +177,13 @@ impl ServiceError {
             Self::Precondition { reason, .. } | Self::Unavailable { reason, .. } => reason,
             Self::NotFound { .. } => "NOT_FOUND",
             Self::AlreadyExists { .. } => "ALREADY_EXISTS",
-            Self::QueueFull { .. } => "QUEUE_FULL",
+            Self::QueueFull { unit: Unit::Items, .. } => "QUEUE_FULL",
+            Self::QueueFull { unit: Unit::Bytes, .. } => "BYTES_FULL",
+            Self::ShareTaken { .. } => "SHARE_TAKEN",
+            Self::DiskFull { .. } => "DISK_FULL",
+            Self::ConnectionsFull => "CONNECTIONS_FULL",
+            Self::Late { .. } => "MESSAGE_TIMEOUT",
+            Self::Unread => "ANSWERS_UNREAD",
             Self::Draining => "DRAINING",
             Self::Deadline(_) => "DEADLINE_EXCEEDED",
             Self::Cancelled => "CANCELLED",
@@ -156,9 +212,13 @@ impl ServiceError {
                 FailureCode::FailedPrecondition
             }
             Self::NotFound { .. } => FailureCode::NotFound,
-            Self::QueueFull { .. } => FailureCode::ResourceExhausted,
+            Self::QueueFull { .. }
+            | Self::ShareTaken { .. }
+            | Self::ConnectionsFull
+            | Self::DiskFull { .. }
+            | Self::Unread => FailureCode::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => FailureCode::Unavailable,
-            Self::Deadline(_) => FailureCode::DeadlineExceeded,
+            Self::Deadline(_) | Self::Late { .. } => FailureCode::DeadlineExceeded,
             Self::Cancelled => FailureCode::Cancelled,
             Self::Unimplemented { .. } => FailureCode::Unimplemented,
             Self::DataLoss { .. } | Self::Internal { .. } => FailureCode::Internal,
@@ -181,7 +241,7 @@ impl From<ServiceError> for Status {
             }
             _ => {}
         }
-        Self::with_error_details(error.code(), error.to_string(), details)
+        Self::with_error_details(error.code(), shown(&error.to_string(), MAX_MESSAGE_CHARS), details)
     }
 }
 
@@ -213,13 +273,37 @@ mod tests {
 
     #[test]
     fn a_full_queue_says_when_to_come_back() {
-        let error =
-            ServiceError::QueueFull { queue: "verify", capacity: 8, retry_after: Some(Duration::from_millis(50)) };
+        let error = ServiceError::QueueFull {
+            queue: "verify",
+            unit: Unit::Items,
+            capacity: 8,
+            retry_after: Some(Duration::from_millis(50)),
+        };
         assert_eq!(error.failure().retry_after_ms, Some(50));
         let status = Status::from(error);
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert_eq!(status.message(), "queue `verify` is full, it takes 8 items");
         assert_eq!(status.get_details_retry_info().unwrap().retry_delay, Some(Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn a_full_disk_is_no_defect() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let status = Status::from(ServiceError::file("writing model.safetensors", &io::Error::from(kind)));
+            assert_eq!(status.code(), Code::ResourceExhausted);
+            assert_eq!(reason_of(&status).as_deref(), Some("DISK_FULL"));
+        }
+        let other = ServiceError::file("writing x", &io::Error::from(io::ErrorKind::PermissionDenied));
+        assert_eq!(other.code(), Code::Internal);
+    }
+
+    #[test]
+    fn messages_stay_on_one_line_and_are_cut() {
+        let what = format!("run `a\n\x1b[31m{}`", "x".repeat(1 << 20));
+        let status = Status::from(ServiceError::NotFound { what: what.clone() });
+        assert!(status.message().starts_with(r"run `a\n\u{1b}[31mxxx"), "{}", status.message());
+        assert!(status.message().chars().count() <= 2001);
+        assert_eq!(ServiceError::NotFound { what }.failure().message, status.message());
     }
 
     #[test]

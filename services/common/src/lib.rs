@@ -20,3 +20,4 @@ pub mod server;
 pub mod telemetry;
 
 mod files;
+mod peer;

@@ -92,7 +92,8 @@ async fn all_workers_share_the_work() {
 async fn a_slow_worker_gets_less() {
     bounded(async {
         let fast = Setup::default().start("fast").await;
-        let limits = ItemLimits { max_items: 1024, max_running: 1, grace: Duration::ZERO };
+        let limits =
+            ItemLimits { max_items: 1024, max_bytes: ItemLimits::MAX_BYTES, max_running: 1, grace: Duration::ZERO };
         let slow = Setup { limits, ..Setup::default() }.start("slow").await;
         let dispatcher = dispatcher(config(), &[&fast, &slow]);
         assert!(dispatcher.ready(2, Duration::from_secs(60)).await);
@@ -288,7 +289,8 @@ async fn who_submits_more_than_fits_waits() {
 #[tokio::test]
 async fn a_worker_that_takes_less_than_it_is_given_still_does_everything() {
     bounded(async {
-        let limits = ItemLimits { max_items: 2, max_running: 2, grace: Duration::ZERO };
+        let limits =
+            ItemLimits { max_items: 2, max_bytes: ItemLimits::MAX_BYTES, max_running: 2, grace: Duration::ZERO };
         let worker = Setup { limits, ..Setup::default() }.start("small").await;
         let dispatcher = dispatcher(config(), &[&worker]);
         exactly_once(submit_all(&dispatcher, 60, "sleep 1"), 60).await;

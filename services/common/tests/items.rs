@@ -5,13 +5,16 @@ mod support;
 
 use std::time::Duration;
 
+use evenkeel_common::deadline::Deadline;
 use evenkeel_common::error::reason_of;
-use evenkeel_common::items::ItemLimits;
+use evenkeel_common::items::{ItemLimits, ItemServer, VerifyItems};
+use evenkeel_common::server::Drain;
 use evenkeel_proto::v1::{
-    CancelItem, InvalidReason, Outcome, RewardGetStatusRequest, Verdict, VerifyOneRequest, VerifyRequest,
+    CancelItem, InvalidReason, Outcome, RewardGetStatusRequest, Verdict, VerifyItem, VerifyOneRequest, VerifyRequest,
 };
 use support::{Setup, Worker, bounded, item, until};
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Status, Streaming};
 
@@ -43,7 +46,7 @@ impl Stream {
 }
 
 async fn tiny(max_items: usize, max_running: usize) -> Worker {
-    let limits = ItemLimits { max_items, max_running, grace: Duration::ZERO };
+    let limits = ItemLimits { max_items, max_bytes: ItemLimits::MAX_BYTES, max_running, grace: Duration::ZERO };
     Setup { limits, ..Setup::default() }.start("worker").await
 }
 
@@ -208,7 +211,111 @@ async fn a_client_that_goes_away_frees_what_it_held() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_are_bounded_by_the_places() {
+async fn a_stream_that_never_reads_holds_no_places() {
+    bounded(async {
+        let worker = tiny(64, 64).await;
+        let (requests, receiver) = mpsc::channel(1);
+        let unread = worker.client().await.verify(ReceiverStream::new(receiver)).await.unwrap().into_inner();
+        let long = format!("echo {}", "x".repeat(200_000));
+        for id in 0..200_usize {
+            let sent = requests.send_timeout(item(id.to_string(), &long).into(), Duration::from_millis(500)).await;
+            if sent.is_err() {
+                break;
+            }
+        }
+        until(|| worker.reward.items.status().queued_items + worker.reward.items.status().running_items == 0).await;
+        let mut honest = Stream::open(&worker).await;
+        for id in 0..40 {
+            honest.send(item(id.to_string(), "")).await;
+        }
+        for _ in 0..40 {
+            assert!(honest.verdict().await.is_valid());
+        }
+        drop(unread);
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_for_long_loses_its_stream() {
+    let setup = Setup::default();
+    let items = ItemServer::<VerifyItems>::new(setup.limits, Drain::new());
+    let requests = tokio_stream::iter([Ok(item("a", "").into())]).chain(tokio_stream::pending());
+    let handler = async |item: VerifyItem, _| Verdict::judged(item.id, Outcome::Correct, "as_told", 1.0);
+    let mut answers = items.serve(requests, Deadline::NEVER, handler);
+    tokio::time::sleep(Duration::from_secs(121)).await;
+    let status = answers.next().await.unwrap().unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted);
+    assert_eq!(reason_of(&status).as_deref(), Some("ANSWERS_UNREAD"));
+    assert!(answers.next().await.is_none());
+}
+
+#[tokio::test]
+async fn no_client_takes_all_places() {
+    bounded(async {
+        let worker = tiny(80, 80).await;
+        let mut greedy = Stream::open(&worker).await;
+        for id in 0..80 {
+            greedy.send(item(id.to_string(), "hang")).await;
+        }
+        for _ in 0..10 {
+            let refused = greedy.verdict().await;
+            assert_eq!(refused.invalid_reason(), InvalidReason::Overloaded);
+            let detail = "this client holds 70 of the 80 items of queue `verify`, the rest is kept for others";
+            assert_eq!(refused.detail, detail);
+        }
+        let mut other = Stream::open(&worker).await;
+        other.send(item("other", "")).await;
+        assert!(other.verdict().await.is_valid());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn clients_take_turns_at_work() {
+    bounded(async {
+        let worker = tiny(1000, 1).await;
+        let mut many = Stream::open(&worker).await;
+        many.send(item("first", "hang")).await;
+        for id in 0..100 {
+            many.send(item(id.to_string(), "sleep 50")).await;
+        }
+        until(|| worker.reward.items.status().queued_items == 100).await;
+        let mut one = Stream::open(&worker).await;
+        one.send(item("one", "")).await;
+        until(|| worker.reward.items.status().queued_items == 101).await;
+        many.send(CancelItem::new("first")).await;
+        assert_eq!(many.verdict().await.id, "first");
+        assert!(one.verdict().await.is_valid());
+        // One, were it not for what goes on while its verdict is on its way.
+        assert!(worker.begun() < 50, "{} items were begun before it", worker.begun() - 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn items_are_admitted_by_their_bytes_too() {
+    bounded(async {
+        let limits = ItemLimits { max_items: 100, max_bytes: 1 << 20, max_running: 100, grace: Duration::ZERO };
+        let worker = Setup { limits, ..Setup::default() }.start("worker").await;
+        let mut stream = Stream::open(&worker).await;
+        let long = format!("hang {}", "x".repeat(300_000));
+        for id in ["a", "b", "c", "d"] {
+            stream.send(item(id, &long)).await;
+        }
+        let refused = stream.verdict().await;
+        assert_eq!((refused.id.as_str(), refused.invalid_reason()), ("d", InvalidReason::Overloaded));
+        assert_eq!(refused.detail, "queue `verify` is full, it takes 1048576 bytes");
+        stream.send(CancelItem::new("a")).await;
+        assert_eq!(stream.verdict().await.id, "a");
+        stream.send(item("d", &long)).await;
+        until(|| worker.begun() == 4).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_bounded() {
     bounded(async {
         let worker = tiny(100, 64).await;
         let (requests, receiver) = mpsc::channel(1);
@@ -234,7 +341,12 @@ async fn answers_that_nobody_reads_are_bounded_by_the_places() {
 #[tokio::test]
 async fn a_stopped_handler_may_answer_within_its_grace() {
     bounded(async {
-        let limits = ItemLimits { max_items: 8, max_running: 8, grace: Duration::from_secs(5) };
+        let limits = ItemLimits {
+            max_items: 8,
+            max_bytes: ItemLimits::MAX_BYTES,
+            max_running: 8,
+            grace: Duration::from_secs(5),
+        };
         let worker = Setup { limits, ..Setup::default() }.start("worker").await;
         let mut stream = Stream::open(&worker).await;
         stream.send(item("a", "partial")).await;

@@ -53,7 +53,12 @@ pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> 
     let mut addresses = endpoints.watch(Duration::from_millis(config.engine.resolve_interval_ms));
     first_addresses(&config, &mut addresses).await?;
 
-    let limits = ItemLimits { max_items: config.max_items, max_running: config.max_items, grace: ANSWER_GRACE };
+    let limits = ItemLimits {
+        max_items: config.max_items,
+        max_bytes: ItemLimits::MAX_BYTES,
+        max_running: config.max_items,
+        grace: ANSWER_GRACE,
+    };
     let fleet = Arc::new(Fleet::new(config.clone()));
     let make: MakeEngine =
         Box::new(move |address| Ok(Box::new(VllmEngine::new(address, &config, &files)?) as Box<dyn Engine>));

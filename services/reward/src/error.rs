@@ -12,6 +12,9 @@ pub enum RewardError {
     /// The sandbox for programs could not be made ready.
     #[error("reward.code: {0}")]
     Sandbox(String),
+    /// There are no threads.
+    #[error("no thread for programs: {0}")]
+    Threads(std::io::Error),
     /// The port is taken, a file is missing, or the transport failed.
     #[error(transparent)]
     Server(#[from] ServerError),

@@ -23,12 +23,13 @@
 
 mod error;
 mod judge;
+mod line;
 mod service;
 mod settings;
 mod start;
 mod tally;
 
 pub use error::RewardError;
-pub use judge::{Cancel, Cells, CodeWork, Judge, MathWork, Work};
+pub use judge::{Cancel, Cells, CodeWork, Judge, MathWork, ReadProgram, Work};
 pub use settings::{CodeConfig, LimitsConfig, MathConfig, ModeConfig, RewardConfig, SandboxStart, UnsupportedConfig};
 pub use start::{bind, bind_with_cells, serve};

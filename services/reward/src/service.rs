@@ -9,6 +9,7 @@ use evenkeel_common::items::{AnswerStream, ItemContext, ItemServer, Items, Verif
 use evenkeel_common::server::Drain;
 use evenkeel_math::Profile;
 use evenkeel_proto::FieldError;
+use evenkeel_proto::shown::shown;
 use evenkeel_proto::v1::reward_server::Reward;
 use evenkeel_proto::v1::{
     RewardGetStatusRequest, RewardGetStatusResponse, ServerStatus, Verdict, VerifyItem, VerifyOneRequest,
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::judge::{Cancel, CodeWork, Judge, Work};
+use crate::line::Line;
 use crate::settings::RewardConfig;
 use crate::tally::Tally;
 
@@ -36,12 +38,39 @@ pub(crate) struct RewardService {
 struct Worker {
     judge: Judge,
     tally: Tally,
+    /// Unpacks tests, one row after the other: no more than one is in memory twice.
+    reads: Line,
+    /// Gives programs to the sandbox, which may have to be made ready first.
+    begins: Line,
+}
+
+/// Why a verdict will not come.
+#[derive(Debug, thiserror::Error)]
+enum Lost {
+    #[error("the server ended")]
+    Ended,
+    #[error("the thread that judged it failed")]
+    Failed,
+}
+
+impl From<JoinError> for Lost {
+    fn from(error: JoinError) -> Self {
+        if error.is_cancelled() { Self::Ended } else { Self::Failed }
+    }
 }
 
 impl RewardService {
-    pub(crate) fn new(config: RewardConfig, judge: Judge, items: ItemServer<VerifyItems>, drain: Drain) -> Self {
-        let worker = Worker { judge, tally: Tally::default() };
-        Self { worker: Arc::new(worker), items, drain, started: Instant::now(), config }
+    /// # Errors
+    /// The system has no threads to give.
+    pub(crate) fn new(
+        config: RewardConfig,
+        judge: Judge,
+        items: ItemServer<VerifyItems>,
+        drain: Drain,
+    ) -> std::io::Result<Self> {
+        let (reads, begins) = (Line::start("reward-tests")?, Line::start("reward-programs")?);
+        let worker = Worker { judge, tally: Tally::default(), reads, begins };
+        Ok(Self { worker: Arc::new(worker), items, drain, started: Instant::now(), config })
     }
 
     fn handler(&self) -> impl Fn(VerifyItem, ItemContext) -> HandlerFuture + Send + Sync + use<> {
@@ -66,9 +95,9 @@ impl Worker {
         let (verdict, work) = match judged {
             Ok(Some(verdict)) => (verdict, begun.elapsed()),
             Ok(None) => return VerifyItems::failed(id, ServiceError::Cancelled.failure()),
-            Err(error) if error.is_cancelled() => return VerifyItems::failed(id, ServiceError::Draining.failure()),
+            Err(Lost::Ended) => return VerifyItems::failed(id, ServiceError::Draining.failure()),
             Err(error) => {
-                tracing::error!(id, %error, "judging an item failed");
+                tracing::error!(id = %shown(&id, 200), %error, "judging an item failed");
                 let message = "the verifier failed in a way that it did not expect".to_owned();
                 (VerifyItems::failed(id, ServiceError::Internal { message }.failure()), begun.elapsed())
             }
@@ -82,26 +111,64 @@ impl Worker {
         self: &Arc<Self>,
         context: &ItemContext,
         work: impl FnOnce(&Judge) -> T + Send + 'static,
-    ) -> Result<Option<T>, JoinError> {
+    ) -> Result<Option<T>, Lost> {
         let (worker, context) = (Arc::clone(self), context.clone());
-        tokio::task::spawn_blocking(move || (!context.is_stopped()).then(|| work(&worker.judge))).await
+        Ok(tokio::task::spawn_blocking(move || (!context.is_stopped()).then(|| work(&worker.judge))).await?)
     }
 
     /// Gives a program to the sandbox and waits. Whoever drops this takes the program back.
-    async fn in_sandbox(self: &Arc<Self>, context: &ItemContext, work: CodeWork) -> Result<Option<Verdict>, JoinError> {
+    async fn in_sandbox(self: &Arc<Self>, context: &ItemContext, work: CodeWork) -> Result<Option<Verdict>, Lost> {
+        // From here on there are threads and queues of its own, so that no program holds up mathematics.
+        context.leave_place();
         let cancel = CancelOnDrop(Cancel::new());
         let (sender, receiver) = oneshot::channel();
-        let taken_back = cancel.0.clone();
-        let given = self.on_thread(context, move |judge| {
-            judge.code(work, taken_back, move |verdict| {
-                // Nobody waits for a program that was taken back.
-                let _ = sender.send(verdict);
-            });
+        let (worker, program) = (Arc::clone(self), Program { work, cancel: cancel.0.clone(), answer: sender });
+        self.begins.put(move || worker.begin(program));
+        receiver.await.map(Some).map_err(|_| Lost::Failed)
+    }
+
+    /// Gives a program to the sandbox at once where its tests are here, and otherwise when they have been read.
+    fn begin(self: Arc<Self>, program: Program) {
+        if self.judge.is_quick(&program.work) {
+            if let Some(run) = program.read(&self.judge) {
+                run(&self.judge);
+            }
+            return;
+        }
+        let worker = Arc::clone(&self);
+        self.reads.put(move || {
+            if let Some(run) = program.read(&worker.judge) {
+                let begins = Arc::clone(&worker);
+                worker.begins.put(move || run(&begins.judge));
+            }
         });
-        given.await?;
-        // The sandbox has a queue of its own, which puts short programs before long ones.
-        context.leave_place();
-        Ok(receiver.await.ok())
+    }
+}
+
+/// A program on its way to the sandbox.
+struct Program {
+    work: CodeWork,
+    cancel: Cancel,
+    answer: oneshot::Sender<Verdict>,
+}
+
+impl Program {
+    /// What gives it to the sandbox, unless it is answered already or nobody waits for it.
+    fn read(self, judge: &Judge) -> Option<impl FnOnce(&Judge) + Send + 'static> {
+        let Self { work, cancel, answer } = self;
+        if cancel.is_cancelled() {
+            return None;
+        }
+        match judge.read_code(work, &cancel) {
+            // A receiver that is gone has taken its program back.
+            Ok(program) => {
+                Some(move |judge: &Judge| judge.run_code(program, cancel, move |verdict| drop(answer.send(verdict))))
+            }
+            Err(verdict) => {
+                let _ = answer.send(*verdict);
+                None
+            }
+        }
     }
 }
 

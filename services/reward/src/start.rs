@@ -34,9 +34,10 @@ async fn start(config: RewardConfig, cells: Option<Cells>) -> Result<Server, Rew
     let judge = judge(&config, cells).await?;
     let server = Server::bind(&config.name, "reward.server", config.server.clone()).await?;
     // A check has no half of a verdict to give, so that a stopped one gets no grace.
-    let limits = ItemLimits { max_items: config.max_items, max_running: config.thread_count(), grace: Duration::ZERO };
+    let RewardConfig { max_items, max_bytes, .. } = config;
+    let limits = ItemLimits { max_items, max_bytes, max_running: config.thread_count(), grace: Duration::ZERO };
     let items = ItemServer::new(limits, server.drain());
-    let service = RewardService::new(config, judge, items, server.drain());
+    let service = RewardService::new(config, judge, items, server.drain()).map_err(RewardError::Threads)?;
     let limit = server.max_message_bytes();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))

@@ -20,6 +20,7 @@ use std::time::Duration;
 use evenkeel_proto::v1::Failure;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
+use crate::admission::Unit;
 use crate::client::Connector;
 use crate::error::{ServiceError, millis};
 use crate::items::Items;
@@ -79,7 +80,8 @@ impl DispatchError {
             Self::WorkerLost { .. } => ServiceError::Unavailable { reason: "WORKER_LOST", message },
             Self::Deadline { waited_ms, .. } => ServiceError::Deadline(Duration::from_millis(*waited_ms)),
             Self::Full { capacity } => {
-                ServiceError::QueueFull { queue: "dispatch", capacity: *capacity, retry_after: None }
+                let capacity = *capacity as u64;
+                ServiceError::QueueFull { queue: "dispatch", unit: Unit::Items, capacity, retry_after: None }
             }
             Self::InWork { .. } | Self::NoId => ServiceError::Precondition { reason: "DUPLICATE_ID", message },
             Self::Closed => ServiceError::Cancelled,

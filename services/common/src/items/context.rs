@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
+use super::turns::Turn;
 use crate::deadline::Deadline;
 use crate::error::ServiceError;
 use crate::telemetry::TraceContext;
@@ -45,7 +45,7 @@ pub struct ItemContext {
 }
 
 /// An item's place in work.
-pub(super) type Place = Mutex<Option<OwnedSemaphorePermit>>;
+pub(super) type Place = Mutex<Option<Turn>>;
 
 impl ItemContext {
     /// Ends when the item is stopped. A handler that listens may answer itself within the server's grace (with what it has so

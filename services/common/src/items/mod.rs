@@ -3,27 +3,31 @@
 //! [`Items`] says how the messages of one such stream are read; [`ItemServer`] is the server's end of all of them, and
 //! [`crate::dispatch::Dispatcher`] the client's.
 
+mod answers;
 mod context;
 mod generate;
 mod score;
 mod server;
 mod stream;
+mod turns;
 mod verify;
 
 use std::future::Future;
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::Failure;
+use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::client::ClientChannel;
 
+pub use answers::AnswerStream;
+pub(crate) use answers::READ_TIMEOUT;
 pub use context::{ItemContext, Stopped};
 pub use generate::GenerateItems;
 pub use score::ScoreItems;
 pub use server::{ItemLimits, ItemServer};
-pub use stream::AnswerStream;
 pub use verify::VerifyItems;
 
 /// What a message of the request stream is.
@@ -58,11 +62,11 @@ pub trait Items: Sized + Send + Sync + 'static {
     /// Name for metrics and messages.
     const NAME: &'static str;
     /// One thing to be done.
-    type Item: Clone + Send + Sync + 'static;
+    type Item: Message + Clone + 'static;
     /// A message of the request stream.
     type Request: Send + 'static;
     /// A message of the response stream, the answer to one item.
-    type Answer: Send + 'static;
+    type Answer: Message + 'static;
 
     /// The item's id.
     fn id(item: &Self::Item) -> &str;
@@ -70,6 +74,10 @@ pub trait Items: Sized + Send + Sync + 'static {
     fn deadline_ms(item: &Self::Item) -> Option<u64>;
     /// The item with another deadline, since some of its time has passed.
     fn set_deadline_ms(item: &mut Self::Item, deadline_ms: u64);
+    /// Bytes of memory that the item holds.
+    fn held_bytes(item: &Self::Item) -> usize {
+        size_of::<Self::Item>() + item.encoded_len()
+    }
     /// The item's place in its trace; empty where it has none.
     fn traceparent(item: &Self::Item) -> &str;
 

@@ -6,14 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel_proto::v1::QueueStatus;
-use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::Status;
 
 use super::stream::Connection;
+use super::turns::Turns;
 use super::{AnswerStream, ItemContext, Items};
-use crate::admission::Admission;
+use crate::admission::{Admission, Taken, Unit};
 use crate::deadline::Deadline;
+use crate::error::ServiceError;
+use crate::peer::ClientId;
 use crate::server::Drain;
 
 /// How much a server takes at once, over all streams.
@@ -21,16 +23,24 @@ use crate::server::Drain;
 pub struct ItemLimits {
     /// Items that may wait or be in work; one more is answered RESOURCE_EXHAUSTED.
     pub max_items: usize,
-    /// Items that may be in work.
+    /// Bytes of those items, and of answers that are not read yet. Not below the largest message, which could never be taken.
+    pub max_bytes: usize,
+    /// Items that may be in work. Their turns go round the clients that have some waiting.
     pub max_running: usize,
     /// How long a stopped handler may take to answer with what it has.
     pub grace: Duration,
 }
 
+impl ItemLimits {
+    /// [`Self::max_bytes`] where nobody sets it.
+    pub const MAX_BYTES: usize = 512 << 20;
+}
+
 /// The places of one server for one kind of items. Clones share them.
 pub struct ItemServer<P> {
-    pub(super) places: Admission,
-    pub(super) running: Arc<Semaphore>,
+    places: Admission,
+    pub(super) bytes: Admission,
+    pub(super) running: Turns,
     pub(super) in_work: Arc<AtomicUsize>,
     pub(super) grace: Duration,
     pub(super) drain: Drain,
@@ -41,7 +51,8 @@ impl<P> Clone for ItemServer<P> {
     fn clone(&self) -> Self {
         Self {
             places: self.places.clone(),
-            running: Arc::clone(&self.running),
+            bytes: self.bytes.clone(),
+            running: self.running.clone(),
             in_work: Arc::clone(&self.in_work),
             grace: self.grace,
             drain: self.drain.clone(),
@@ -53,10 +64,10 @@ impl<P> Clone for ItemServer<P> {
 impl<P: Items> ItemServer<P> {
     /// With these limits; `drain` is the server's.
     pub fn new(limits: ItemLimits, drain: Drain) -> Self {
-        let max_running = limits.max_running.clamp(1, Semaphore::MAX_PERMITS);
         Self {
-            places: Admission::new(P::NAME, limits.max_items),
-            running: Arc::new(Semaphore::new(max_running)),
+            places: Admission::new(P::NAME, Unit::Items, limits.max_items),
+            bytes: Admission::new(P::NAME, Unit::Bytes, limits.max_bytes),
+            running: Turns::new(limits.max_running),
             in_work: Arc::new(AtomicUsize::new(0)),
             grace: limits.grace,
             drain,
@@ -83,14 +94,20 @@ impl<P: Items> ItemServer<P> {
     {
         let id = P::id(&item).to_owned();
         if self.drain.is_draining() {
-            return P::failed(id, crate::error::ServiceError::Draining.failure());
+            return P::failed(id, ServiceError::Draining.failure());
         }
-        let _place = match self.places.try_enter() {
-            Ok(place) => place,
+        let client = ClientId::current();
+        let _held = match self.admit(client, &item) {
+            Ok(held) => held,
             Err(full) => return P::failed(id, full.failure()),
         };
         let deadline = call.and_item(P::deadline_ms(&item));
-        super::stream::work(self, id, item, deadline, super::context::Stop::default(), handler).await
+        super::stream::work(self, client, id, item, deadline, super::context::Stop::default(), handler).await
+    }
+
+    /// A place for an item, and room for its bytes.
+    pub(super) fn admit(&self, client: ClientId, item: &P::Item) -> Result<[Taken; 2], ServiceError> {
+        Ok([self.places.try_take(client, 1)?, self.bytes.try_take(client, P::held_bytes(item))?])
     }
 
     /// The state of its places.

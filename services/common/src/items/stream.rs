@@ -7,25 +7,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use evenkeel_proto::FieldError;
-use tokio::sync::mpsc;
+use evenkeel_proto::shown::shown;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
-use tokio_stream::wrappers::ReceiverStream;
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use tracing::Instrument;
 
+use super::answers::{AnswerStream, Answers};
 use super::context::{Stop, StopOnDrop};
 use super::{Incoming, ItemContext, ItemServer, Items, Stopped, check_id};
 use crate::deadline::Deadline;
 use crate::error::ServiceError;
+use crate::peer::ClientId;
 use crate::telemetry::TraceContext;
 
-/// Answers that wait for the client to read them. Beyond, handlers wait with their places, and with them the client.
-const UNREAD_ANSWERS: usize = 64;
-
-/// The response stream of an item call.
-pub type AnswerStream<A> = ReceiverStream<Result<A, Status>>;
+/// Longest id that is logged, in characters.
+const MAX_ID_CHARS: usize = 200;
 
 /// The server's end of one stream.
 pub(super) struct Connection<P: Items, S, H> {
@@ -33,7 +31,8 @@ pub(super) struct Connection<P: Items, S, H> {
     requests: S,
     call: Deadline,
     handler: Arc<H>,
-    answers: mpsc::Sender<Result<P::Answer, Status>>,
+    client: ClientId,
+    answers: Answers<P::Answer>,
     tasks: JoinSet<()>,
     live: HashMap<String, Stop>,
     ids: HashMap<Id, String>,
@@ -53,18 +52,31 @@ where
         call: Deadline,
         handler: Arc<H>,
     ) -> AnswerStream<P::Answer> {
-        let (answers, stream) = mpsc::channel(UNREAD_ANSWERS);
+        let client = ClientId::current();
+        let (answers, stream) = Answers::channel(server.bytes.nothing(client));
         let (tasks, live, ids) = (JoinSet::new(), HashMap::new(), HashMap::new());
-        let connection = Self { server, requests, call, handler, answers, tasks, live, ids, begun: Instant::now() };
-        let closed = connection.answers.clone();
+        let begun = Instant::now();
+        let connection =
+            Self { server, requests, call, handler, client, answers: answers.clone(), tasks, live, ids, begun };
         tokio::spawn(async move {
+            // However this ends, dropping the rest frees what the stream held.
+            let _end = EndOnDrop(answers.clone());
+            let served = async {
+                connection.run().await;
+                answers.end();
+                answers.read().await;
+            };
             tokio::select! {
-                // The client went away: nobody reads answers any more, and dropping the rest frees what it held.
-                () = closed.closed() => {}
-                () = connection.run() => {}
+                // The client went away: nobody reads answers any more.
+                () = answers.gone() => {}
+                () = answers.stalled() => {
+                    count::<P>("unread");
+                    answers.cut(ServiceError::Unread.into());
+                }
+                () = served => {}
             }
         });
-        ReceiverStream::new(stream)
+        stream
     }
 
     async fn run(mut self) {
@@ -76,20 +88,23 @@ where
             }
             tokio::select! {
                 biased;
-                Some(ended) = self.tasks.join_next_with_id() => self.end(ended).await,
+                Some(ended) = self.tasks.join_next_with_id() => self.end(ended),
                 () = drain.aborting() => break,
                 () = drain.draining(), if !draining => draining = true,
                 // Every item's own deadline ends by now, too: the loop goes on until they have said so.
                 () = self.call.passed(), if !expired => (expired, reading) = (true, false),
-                request = self.requests.next(), if reading => match request {
+                request = next(&self.answers, &mut self.requests), if reading => match request {
                     Some(Ok(request)) => {
-                        if let Err(broken) = self.take(request, draining).await {
-                            let _ = self.answers.send(Err(ServiceError::from(broken).into())).await;
+                        if let Err(broken) = self.take(request, draining) {
+                            self.answers.send(Err(ServiceError::from(broken).into()));
                             return;
                         }
                     }
-                    // A broken request stream is a client that went away in the middle.
-                    Some(Err(_)) => return,
+                    // A message that the server does not take, or a client that went away in the middle and hears nothing.
+                    Some(Err(broken)) => {
+                        self.answers.send(Err(broken));
+                        return;
+                    }
                     None => reading = false,
                 },
             }
@@ -100,11 +115,11 @@ where
             (_, true) => ServiceError::Deadline(self.begun.elapsed()),
             _ => return,
         };
-        let _ = self.answers.send(Err(status.into())).await;
+        self.answers.send(Err(status.into()));
     }
 
     /// Takes a message. An error breaks the protocol in a way that no answer could say.
-    async fn take(&mut self, request: P::Request, draining: bool) -> Result<(), FieldError> {
+    fn take(&mut self, request: P::Request, draining: bool) -> Result<(), FieldError> {
         let item = match P::incoming(request) {
             Incoming::Item(item) => item,
             Incoming::Cancel(id) => {
@@ -122,12 +137,11 @@ where
             return Err(FieldError::new("item.id", format_args!("`{id}`, which is in work"), allowed));
         }
         let refusal = if draining { Some(ServiceError::Draining) } else { None };
-        let place = match refusal.map_or_else(|| self.server.places.try_enter(), Err) {
-            Ok(place) => place,
+        let held = match refusal.map_or_else(|| self.server.admit(self.client, &item), Err) {
+            Ok(held) => held,
             Err(refused) => {
                 count::<P>("refused");
-                // Waiting here stops reading, which slows the client down.
-                let _ = self.answers.send(Ok(P::failed(id, refused.failure()))).await;
+                self.answers.send(Ok(P::failed(id, refused.failure())));
                 return Ok(());
             }
         };
@@ -135,19 +149,19 @@ where
         let stop = Stop::default();
         self.live.insert(id.clone(), stop.clone());
         let (server, handler, answers) = (self.server.clone(), Arc::clone(&self.handler), self.answers.clone());
-        let task_id = id.clone();
+        let (client, task_id) = (self.client, id.clone());
         let task = self.tasks.spawn(async move {
-            let answer = work(&server, task_id, item, deadline, stop, |item, context| handler(item, context)).await;
-            let _ = answers.send(Ok(answer)).await;
-            // Not before: answers that nobody reads are bounded by the places, too.
-            drop(place);
+            let answer =
+                work(&server, client, task_id, item, deadline, stop, |item, context| handler(item, context)).await;
+            drop(held);
+            answers.send(Ok(answer));
         });
         self.ids.insert(task.id(), id);
         Ok(())
     }
 
     /// Forgets an item that was answered, or answers for a handler that panicked.
-    async fn end(&mut self, ended: Result<(Id, ()), JoinError>) {
+    fn end(&mut self, ended: Result<(Id, ()), JoinError>) {
         let (task, panicked) = match &ended {
             Ok((task, ())) => (*task, false),
             Err(error) => (error.id(), true),
@@ -156,17 +170,33 @@ where
         self.live.remove(&id);
         if panicked {
             count::<P>("panicked");
-            tracing::error!(items = P::NAME, id, "a handler panicked");
+            tracing::error!(items = P::NAME, id = %shown(&id, MAX_ID_CHARS), "a handler panicked");
             let message = "the handler failed in a way that it did not expect".to_owned();
             let failure = ServiceError::Internal { message }.failure();
-            let _ = self.answers.send(Ok(P::failed(id, failure))).await;
+            self.answers.send(Ok(P::failed(id, failure)));
         }
+    }
+}
+
+/// The next message, as soon as the answers to it would have room. Waiting slows the client down.
+async fn next<A, S: Stream + Unpin>(answers: &Answers<A>, requests: &mut S) -> Option<S::Item> {
+    answers.room().await;
+    requests.next().await
+}
+
+/// Ends the stream of answers when its connection is dropped.
+struct EndOnDrop<A>(Answers<A>);
+
+impl<A> Drop for EndOnDrop<A> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
 /// One item from its place to its answer.
 pub(super) async fn work<P, H, F>(
     server: &ItemServer<P>,
+    client: ClientId,
     id: String,
     item: P::Item,
     deadline: Deadline,
@@ -199,18 +229,19 @@ where
         P::failed(id.clone(), reason.error(taken.elapsed()).failure())
     };
 
-    let permit = tokio::select! {
+    let turn = tokio::select! {
         biased;
         reason = &mut stopping => return stopped(reason),
-        permit = Arc::clone(&server.running).acquire_owned() => permit.expect("nobody closes the semaphore"),
+        turn = server.running.take(client) => turn,
     };
-    let place = Arc::new(Mutex::new(Some(permit)));
+    let place = Arc::new(Mutex::new(Some(turn)));
     let queued = taken.elapsed();
     let context = ItemContext { deadline, queued, trace, stop: stop.clone(), place: Arc::downgrade(&place) };
     metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(queued);
     let begun = Instant::now();
     let _in_work = InWork::enter(&server.in_work);
-    let span = tracing::debug_span!("item", items = P::NAME, id = %id, trace_id = %trace.trace_id());
+    let span =
+        tracing::debug_span!("item", items = P::NAME, id = %shown(&id, MAX_ID_CHARS), trace_id = %trace.trace_id());
     let mut answering = pin!(trace.scope(handler(item, context)).instrument(span));
     let answer = tokio::select! {
         biased;

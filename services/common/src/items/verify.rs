@@ -2,8 +2,10 @@
 
 use evenkeel_proto::v1::reward_client::RewardClient;
 use evenkeel_proto::v1::{
-    CancelItem, Failure, FailureCode, InvalidReason, Verdict, VerifyItem, VerifyRequest, verify_request,
+    CancelItem, CodeTask, CodeTest, Failure, FailureCode, InvalidReason, Verdict, VerifyItem, VerifyRequest,
+    code_task::TestsSource, verify_item, verify_request,
 };
+use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
@@ -30,6 +32,17 @@ impl Items for VerifyItems {
 
     fn set_deadline_ms(item: &mut VerifyItem, deadline_ms: u64) {
         item.deadline_ms = Some(deadline_ms);
+    }
+
+    /// A test without text is two bytes of a message and a structure in memory.
+    fn held_bytes(item: &VerifyItem) -> usize {
+        let tests = match &item.task {
+            Some(verify_item::Task::Code(CodeTask { tests_source: Some(TestsSource::Tests(tests)), .. })) => {
+                tests.tests.len()
+            }
+            _ => 0,
+        };
+        size_of::<VerifyItem>() + item.encoded_len() + tests * size_of::<CodeTest>()
     }
 
     fn traceparent(item: &VerifyItem) -> &str {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{HeaderMap, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -14,23 +15,35 @@ use tonic::{Code, Status};
 use tower::{Layer, Service};
 use tracing::Instrument;
 
+use super::connections::{Call, Peer};
+use super::receive::Receiving;
+use crate::admission::Admission;
+use crate::error::ServiceError;
+use crate::peer::ClientId;
 use crate::telemetry::{TRACEPARENT, TraceContext};
 
 /// Services of the transport's own whose streams never end by themselves: who watches health would hold up every drain.
 const ENDLESS_PREFIXES: [&str; 2] = ["/grpc.health.v1.", "/grpc.reflection.v1"];
+
+/// Answered by a server that is full, too.
+const HEALTH_PREFIX: &str = "/grpc.health.v1.";
 
 /// Observes calls.
 #[derive(Debug, Clone)]
 pub(super) struct CallLayer {
     /// When endless streams end.
     pub(super) draining: CancellationToken,
+    /// Bytes of messages on their way in.
+    pub(super) receiving: Admission,
+    /// How long a message may take from its first byte to its last.
+    pub(super) message_timeout: Duration,
 }
 
 impl<S> Layer<S> for CallLayer {
     type Service = CallService<S>;
 
     fn layer(&self, inner: S) -> CallService<S> {
-        CallService { inner, draining: self.draining.clone() }
+        CallService { inner, layer: self.clone() }
     }
 }
 
@@ -38,12 +51,12 @@ impl<S> Layer<S> for CallLayer {
 #[derive(Debug, Clone)]
 pub(super) struct CallService<S> {
     inner: S,
-    draining: CancellationToken,
+    layer: CallLayer,
 }
 
-impl<S, B> Service<Request<B>> for CallService<S>
+impl<S> Service<Request<Body>> for CallService<S>
 where
-    S: Service<Request<B>, Response = Response<Body>>,
+    S: Service<Request<Body>, Response = Response<Body>>,
     S::Future: Send + 'static,
     S::Error: Send + 'static,
 {
@@ -55,16 +68,27 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
         let path = request.uri().path();
         let endless = ENDLESS_PREFIXES.iter().any(|prefix| path.starts_with(prefix));
-        let cut = endless.then(|| Box::pin(self.draining.clone().cancelled_owned()));
-        let record = Record::begin(path.trim_start_matches('/'));
+        let cut = endless.then(|| Box::pin(self.layer.draining.clone().cancelled_owned()));
+        let mut record = Record::begin(path.trim_start_matches('/'));
+        let peer = peer(request.extensions());
+        record.call = peer.map(Peer::call);
+        if peer.is_some_and(Peer::is_health_only) && !path.starts_with(HEALTH_PREFIX) {
+            let status = Status::from(ServiceError::ConnectionsFull);
+            record.code = Some(status.code());
+            return Box::pin(std::future::ready(Ok(status.into_http())));
+        }
+        let client = peer.map_or_else(ClientId::unseen, Peer::client);
         let given =
             request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse::<TraceContext>().ok());
         let context = given.map_or_else(TraceContext::root, TraceContext::child);
         let span = tracing::info_span!("call", method = %record.method, trace_id = %context.trace_id());
-        let response = context.scope(self.inner.call(request)).instrument(span);
+        let held = self.layer.receiving.nothing(client);
+        let timeout = self.layer.message_timeout;
+        let request = request.map(|body| Body::new(Receiving::new(body, held, timeout)));
+        let response = client.scope(context.scope(self.inner.call(request))).instrument(span);
         Box::pin(async move {
             let response = response.await?;
             Ok(response.map_with_headers(|headers, body| {
@@ -75,6 +99,15 @@ where
             }))
         })
     }
+}
+
+/// The connection that a call came on.
+fn peer(extensions: &http::Extensions) -> Option<&Peer> {
+    #[cfg(feature = "tls")]
+    if let Some(info) = extensions.get::<tonic::transport::server::TlsConnectInfo<Peer>>() {
+        return Some(info.get_ref());
+    }
+    extensions.get()
 }
 
 trait MapWithHeaders {
@@ -96,6 +129,8 @@ struct Record {
     in_flight: Gauge,
     /// The status, once it was seen. A call that is dropped before was cancelled by its client.
     code: Option<Code>,
+    /// Keeps the connection in use.
+    call: Option<Call>,
 }
 
 impl Record {
@@ -106,7 +141,7 @@ impl Record {
         let method = if known { method.to_owned() } else { "unknown".to_owned() };
         let in_flight = metrics::gauge!("evenkeel_grpc_calls_in_flight", "method" => method.clone());
         in_flight.increment(1);
-        Self { method, begun: Instant::now(), in_flight, code: None }
+        Self { method, begun: Instant::now(), in_flight, code: None, call: None }
     }
 
     fn see(&mut self, headers: &HeaderMap) {

@@ -19,6 +19,18 @@ pub struct ServerConfig {
     pub max_message_bytes: usize,
     /// Calls at once on one connection.
     pub max_concurrent_streams: u32,
+    /// Connections at once. One more takes the place of the one that has been without a call the longest; where all have calls, health
+    /// checks alone are answered on it. Keep it well below the descriptors that the process may have.
+    pub max_connections: usize,
+    /// How long a new connection may take to its first call, with TLS, HTTP/2 and headers.
+    pub handshake_timeout_ms: u64,
+    /// How long a connection may be without a call; 0 for ever.
+    pub idle_timeout_ms: u64,
+    /// How long a message may take from its first byte to its last.
+    pub message_timeout_ms: u64,
+    /// Bytes of messages that are on their way in, over all connections. A call counts as much as its largest message so far, since
+    /// its buffer is kept. Not below `max_message_bytes`.
+    pub max_receive_bytes: usize,
     /// How often an idle connection is probed; 0 never probes.
     pub keepalive_interval_ms: u64,
     /// How long a probe may go unanswered before the connection is dead.
@@ -53,6 +65,11 @@ impl Default for ServerConfig {
             listen: "127.0.0.1:0".to_owned(),
             max_message_bytes: 32 << 20,
             max_concurrent_streams: 1024,
+            max_connections: 512,
+            handshake_timeout_ms: 10_000,
+            idle_timeout_ms: 600_000,
+            message_timeout_ms: 60_000,
+            max_receive_bytes: 512 << 20,
             keepalive_interval_ms: 30_000,
             keepalive_timeout_ms: 10_000,
             settle_ms: 0,
@@ -84,8 +101,18 @@ impl Settings for ServerConfig {
         if self.max_message_bytes < 1024 {
             return Err(FieldError::new("max_message_bytes", self.max_message_bytes, "at least 1024"));
         }
-        if self.max_concurrent_streams == 0 {
-            return Err(FieldError::new("max_concurrent_streams", 0, "at least 1"));
+        let least = [
+            ("max_concurrent_streams", u64::from(self.max_concurrent_streams)),
+            ("max_connections", self.max_connections as u64),
+            ("handshake_timeout_ms", self.handshake_timeout_ms),
+            ("message_timeout_ms", self.message_timeout_ms),
+        ];
+        if let Some((field, _)) = least.into_iter().find(|(_, value)| *value == 0) {
+            return Err(FieldError::new(field, 0, "at least 1"));
+        }
+        if self.max_receive_bytes < self.max_message_bytes {
+            let allowed = format!("at least max_message_bytes, which is {}", self.max_message_bytes);
+            return Err(FieldError::new("max_receive_bytes", self.max_receive_bytes, allowed));
         }
         if self.keepalive_interval_ms > 0 && self.keepalive_timeout_ms == 0 {
             return Err(FieldError::new("keepalive_timeout_ms", 0, "at least 1"));
@@ -107,6 +134,15 @@ impl Settings for ServerConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_that_let_nothing_through_are_refused() {
+        let refused = |config: ServerConfig| config.check().unwrap_err().to_string();
+        let config = ServerConfig { max_connections: 0, ..ServerConfig::default() };
+        assert_eq!(refused(config), "max_connections is 0, allowed: at least 1");
+        let config = ServerConfig { max_receive_bytes: 1, ..ServerConfig::default() };
+        assert_eq!(refused(config), "max_receive_bytes is 1, allowed: at least max_message_bytes, which is 33554432");
+    }
 
     #[test]
     fn an_address_has_host_and_port() {

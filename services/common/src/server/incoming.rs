@@ -1,4 +1,4 @@
-//! Connections that can be cut. The transport serves each in a task of its own that nobody can reach: a deadline around the server
+//! Connections that can be cut, all at once or one. The transport serves each in a task of its own that nobody can reach: a deadline around the server
 //! would leave them running. So the end is put where they all pass, into their reads and writes.
 
 use std::future::Future;
@@ -13,19 +13,22 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tonic::transport::server::Connected;
+
+use super::connections::{Connections, Entry, Peer};
 
 /// Accepted connections that wait to be served.
 const BACKLOG: usize = 64;
 /// Pause after a failed accept: usually file descriptors ran out, and asking at once again would only burn the CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until `stop`; every connection breaks at `cut`.
+/// Accepts until `stop`; every connection breaks at `cut`, or when its time is over.
 pub(super) fn accept(
     helpers: &mut JoinSet<()>,
     listener: TcpListener,
     stop: CancellationToken,
     cut: CancellationToken,
+    peers: Connections,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (connections, incoming) = mpsc::channel(BACKLOG);
     let accepting = async move {
@@ -37,7 +40,7 @@ pub(super) fn accept(
                         tracing::debug!(%peer, %error, "connection gone before it was served");
                         continue;
                     }
-                    if connections.send(Ok(Connection::new(stream, cut.clone()))).await.is_err() {
+                    if connections.send(Ok(Connection::new(stream, peers.take(&cut)))).await.is_err() {
                         return;
                     }
                 }
@@ -58,18 +61,20 @@ pub(super) fn accept(
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
+    entry: Entry,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, cut: CancellationToken) -> Self {
-        Self { stream, cut: Box::pin(cut.cancelled_owned()) }
+    fn new(stream: TcpStream, entry: Entry) -> Self {
+        let cut = Box::pin(entry.peer.closing().cancelled_owned());
+        Self { stream, entry, cut }
     }
 
     /// Registers for the cut, too: who waits for this connection then waits for either.
     fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         match self.cut.as_mut().poll(context) {
-            Poll::Ready(()) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the server has ended")),
+            Poll::Ready(()) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "closed by the server")),
             Poll::Pending => Ok(()),
         }
     }
@@ -111,9 +116,9 @@ impl AsyncWrite for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
+    type ConnectInfo = Peer;
 
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
+    fn connect_info(&self) -> Peer {
+        self.entry.peer.clone()
     }
 }

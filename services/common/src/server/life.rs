@@ -20,8 +20,10 @@ use tower::Service;
 use super::auth::AuthLayer;
 use super::bind::bind;
 use super::calls::CallLayer;
+use super::connections::Connections;
 use super::incoming::accept;
 use super::{Drain, RunningServer, ServerConfig, ServerError};
+use crate::admission::{Admission, Unit};
 use crate::telemetry::{MetricsHandle, install_metrics, metrics_router};
 
 /// How often histograms are folded where nobody scrapes.
@@ -165,9 +167,16 @@ impl Server {
         tell(&health, &services, ServingStatus::Serving).await;
 
         let stop = CancellationToken::new();
-        let incoming = accept(helpers, listener, stop.clone(), drain.aborting_token());
+        let connections = Connections::new(&config);
+        helpers.spawn(connections.clone().look_after());
+        let incoming = accept(helpers, listener, stop.clone(), drain.aborting_token(), connections);
+        let calls = CallLayer {
+            draining: drain.draining_token(),
+            receiving: Admission::new("receive", Unit::Bytes, config.max_receive_bytes),
+            message_timeout: Duration::from_millis(config.message_timeout_ms),
+        };
         let serving = transport
-            .layer(CallLayer { draining: drain.draining_token() })
+            .layer(calls)
             .layer(auth)
             .add_routes(routes.routes())
             .serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned());

@@ -10,9 +10,11 @@ mod auth;
 mod bind;
 mod calls;
 mod config;
+mod connections;
 mod drain;
 mod incoming;
 mod life;
+mod receive;
 mod running;
 mod signal;
 #[cfg(feature = "tls")]

@@ -3,12 +3,18 @@
 use std::io::IsTerminal;
 
 use evenkeel_proto::FieldError;
+use evenkeel_proto::shown::shown;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::format::debug_fn;
+use tracing_subscriber::fmt::{self, FormatFields};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 use crate::config::Settings;
+
+/// Longest value that is logged, in characters.
+const MAX_VALUE_CHARS: usize = 4000;
 
 /// Settings `telemetry`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,12 +65,25 @@ pub enum TelemetryError {
 /// Begins logging for the whole process; once.
 pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     let ansi = std::io::stderr().is_terminal();
-    let builder = fmt().with_env_filter(filter(&config.log)?).with_writer(std::io::stderr).with_ansi(ansi);
+    let builder = fmt::fmt().with_env_filter(filter(&config.log)?).with_writer(std::io::stderr).with_ansi(ansi);
     match config.log_format {
-        LogFormat::Human => builder.finish().try_init()?,
+        LogFormat::Human => builder.fmt_fields(one_line()).finish().try_init()?,
         LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
     }
     Ok(())
+}
+
+/// Fields as `name=value`, whatever they hold: values from outside neither end a line nor reach the terminal. JSON escapes by itself.
+fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
+    debug_fn(|writer, field, value| {
+        let value = format!("{value:?}");
+        let value = shown(&value, MAX_VALUE_CHARS);
+        match field.name() {
+            "message" => write!(writer, "{value}"),
+            name => write!(writer, "{}={value}", name.trim_start_matches("r#")),
+        }
+    })
+    .delimited(" ")
 }
 
 fn filter(text: &str) -> Result<EnvFilter, FieldError> {
@@ -77,7 +96,26 @@ fn filter(text: &str) -> Result<EnvFilter, FieldError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    #[test]
+    fn values_from_outside_neither_end_a_line_nor_reach_the_terminal() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let file = Arc::new(log.reopen().unwrap());
+        let subscriber = fmt::fmt().with_writer(file).with_ansi(false).fmt_fields(one_line()).finish();
+        let hostile = format!("a\n INFO forged \x1b[31m{}", "x".repeat(1 << 20));
+        tracing::subscriber::with_default(subscriber, || {
+            let span = tracing::info_span!("call", run_id = %hostile);
+            let _entered = span.enter();
+            tracing::warn!(id = %hostile, quoted = hostile, "refused {hostile}");
+        });
+        let log = std::fs::read_to_string(log.path()).unwrap();
+        assert_eq!(log.lines().count(), 1);
+        assert!(!log.contains('\x1b') && log.len() < 20_000, "{} bytes", log.len());
+        assert!(log.contains(r"id=a\n INFO forged \u{1b}[31mxxx") && log.contains("refused a"), "{}", &log[..300]);
+    }
 
     #[test]
     fn a_malformed_filter_is_refused_before_it_is_used() {

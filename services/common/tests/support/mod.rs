@@ -128,7 +128,15 @@ pub(crate) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         let server = ServerConfig { drain_ms: 5_000, ..ServerConfig::default() };
-        Self { server, limits: ItemLimits { max_items: 1024, max_running: 64, grace: Duration::ZERO } }
+        Self {
+            server,
+            limits: ItemLimits {
+                max_items: 1024,
+                max_bytes: ItemLimits::MAX_BYTES,
+                max_running: 64,
+                grace: Duration::ZERO,
+            },
+        }
     }
 }
 

@@ -42,13 +42,12 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
         LearnerError::Checkpoint { path, reason } => {
             ServiceError::DataLoss { message: format!("checkpoint {}: {reason}", path.display()) }
         }
-        LearnerError::File { path, source } => match source.kind() {
-            std::io::ErrorKind::NotFound => ServiceError::NotFound { what: path.display().to_string() },
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-                ServiceError::Unavailable { reason: "DISK_FULL", message: format!("{}: {source}", path.display()) }
+        LearnerError::File { path, source } | LearnerError::Model(ModelError::File { path, source }) => {
+            match source.kind() {
+                std::io::ErrorKind::NotFound => ServiceError::NotFound { what: path.display().to_string() },
+                _ => ServiceError::file(path.display(), &source),
             }
-            _ => ServiceError::Internal { message: format!("{}: {source}", path.display()) },
-        },
+        }
         other => ServiceError::Internal { message: other.to_string() },
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use evenkeel_common::admission::Unit;
 use evenkeel_common::deadline::Deadline;
 use evenkeel_common::error::ServiceError;
 use evenkeel_common::items::{AnswerStream, ItemLimits, ItemServer, Items, ScoreItems};
@@ -76,7 +77,12 @@ pub async fn serve(settings: ServiceSettings) -> Result<Server, DoorError> {
     });
     spawned.map_err(LearnerError::file("the learner's thread"))?;
     let model = opened.await.map_err(|_| LearnerError::input("the learner's thread", "gone", "running"))??;
-    let limits = ItemLimits { max_items: settings.queue, max_running: settings.queue, grace: GRACE };
+    let limits = ItemLimits {
+        max_items: settings.queue,
+        max_bytes: ItemLimits::MAX_BYTES,
+        max_running: settings.queue,
+        grace: GRACE,
+    };
     let max_message_bytes = server.max_message_bytes();
     let door = Door {
         commands,
@@ -120,7 +126,8 @@ impl Door {
         use mpsc::error::TrySendError;
         self.commands.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => {
-                ServiceError::QueueFull { queue: "learner", capacity: self.settings.queue, retry_after: None }
+                let capacity = self.settings.queue as u64;
+                ServiceError::QueueFull { queue: "learner", unit: Unit::Items, capacity, retry_after: None }
             }
             TrySendError::Closed(_) => worker_gone(),
         })

@@ -144,6 +144,7 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
         RunError::Data { .. } | RunError::PromptTooLong { .. } | RunError::Model { .. } => {
             ServiceError::from(FieldError::new("configuration", "refused", error.to_string()))
         }
+        RunError::File { path, source } => ServiceError::file(path.display(), &source),
         other => ServiceError::Internal { message: other.to_string() },
     }
 }

@@ -14,7 +14,7 @@ use crate::settings::RewardConfig;
 use code::CodeJudge;
 use math::MathJudge;
 
-pub use code::Cells;
+pub use code::{Cells, ReadProgram};
 pub use evenkeel_code::Cancel;
 
 /// Gives verdicts. Useful without a server, too.
@@ -111,11 +111,32 @@ impl Judge {
         self.signed(contained(&id, || self.math.verdict(work)))
     }
 
+    /// Whether [`Self::read_code`] has nothing to unpack.
+    pub fn is_quick(&self, work: &CodeWork) -> bool {
+        self.code.is_quick(work)
+    }
+
+    /// Reads a program and its tests, which may take seconds and much memory: one at a time. Cancelling ends it.
+    ///
+    /// # Errors
+    /// The verdict where there is nothing to run.
+    pub fn read_code(&self, work: CodeWork, cancel: &Cancel) -> Result<ReadProgram, Box<Verdict>> {
+        self.code.read(work, cancel).map_err(|verdict| Box::new(self.signed(*verdict)))
+    }
+
     /// Gives a program to the sandbox, which is made ready first where it is not; that blocks. `done` is called once with the
     /// verdict, here or on a thread of the sandbox; it must not block. Cancelling ends the program at once.
-    pub fn code(&self, work: CodeWork, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
+    pub fn run_code(&self, program: ReadProgram, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
         let worker = self.worker.clone();
-        self.code.submit(work, cancel, move |verdict| done(Verdict { worker, ..verdict }));
+        self.code.submit(program, cancel, move |verdict| done(Verdict { worker, ..verdict }));
+    }
+
+    /// [`Self::read_code`] and [`Self::run_code`] one after the other.
+    pub fn code(&self, work: CodeWork, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
+        match self.read_code(work, &cancel) {
+            Ok(program) => self.run_code(program, cancel, done),
+            Err(verdict) => done(*verdict),
+        }
     }
 
     /// The verdict on one item; waits for it.

@@ -33,8 +33,10 @@ pub struct CodeConfig {
     pub deterministic: bool,
     /// What a program is worth that needs what the sandbox lacks (numpy, a length of 64 bits).
     pub unsupported: UnsupportedConfig,
-    /// Most bytes that the private tests of one LiveCodeBench row may inflate to.
+    /// Most bytes that the private tests of one LiveCodeBench row may inflate to, and most that tests may hold once they are read.
     pub max_private_bytes: usize,
+    /// Bytes that all tests together may hold, whether kept, in work or being unpacked. A row that finds no room is answered OVERLOADED.
+    pub max_tests_bytes: usize,
     /// Bytes of tests that are kept for tasks that name them by their digest.
     pub tests_cache_bytes: u64,
 }
@@ -135,6 +137,7 @@ impl Default for CodeConfig {
             deterministic: false,
             unsupported: UnsupportedConfig::default(),
             max_private_bytes: MAX_PRIVATE_BYTES,
+            max_tests_bytes: 3 << 30,
             tests_cache_bytes: 1 << 30,
         }
     }
@@ -143,8 +146,8 @@ impl Default for CodeConfig {
 impl CodeConfig {
     /// The settings that decide verdicts; all others as by default.
     pub(super) fn rules(&self) -> Self {
-        let Self { mode, limits, max_limits, deterministic, max_private_bytes, .. } = *self;
-        Self { mode, limits, max_limits, deterministic, max_private_bytes, ..Self::default() }
+        let Self { mode, limits, max_limits, deterministic, unsupported, max_private_bytes, .. } = *self;
+        Self { mode, limits, max_limits, deterministic, unsupported, max_private_bytes, ..Self::default() }
     }
 
     /// Threads, with the machine's own number in place of 0.
@@ -184,6 +187,12 @@ impl CodeConfig {
         }
         if self.max_private_bytes == 0 {
             return Err(FieldError::new("max_private_bytes", 0, "at least 1"));
+        }
+        // A row counts twice while it is unpacked, beside what is kept.
+        let least = self.max_private_bytes.saturating_mul(2).saturating_add(self.tests_cache_bytes as usize);
+        if self.max_tests_bytes < least {
+            let allowed = format!("at least tests_cache_bytes and twice max_private_bytes, which is {least}");
+            return Err(FieldError::new("max_tests_bytes", self.max_tests_bytes, allowed));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod code;
 
 use evenkeel_common::config::Settings;
+use evenkeel_common::items::ItemLimits;
 use evenkeel_common::server::ServerConfig;
 use evenkeel_math::{Limits, Profile};
 use evenkeel_proto::FieldError;
@@ -27,6 +28,8 @@ pub struct RewardConfig {
     pub name: String,
     /// Items of all streams that may wait or be in work; one more is answered OVERLOADED.
     pub max_items: usize,
+    /// Bytes of those items, and of verdicts that are not read yet. Not below `server.max_message_bytes`.
+    pub max_bytes: usize,
     /// Items that are judged at once, each on a thread; 0 takes as many as the machine has. Programs have threads of their own.
     pub threads: usize,
     /// Longest completion that is taken. Not above `server.max_message_bytes`, which a longer one could never pass.
@@ -61,6 +64,7 @@ impl Default for RewardConfig {
             server: ServerConfig::default(),
             name: "reward".to_owned(),
             max_items: 4096,
+            max_bytes: ItemLimits::MAX_BYTES,
             threads: 0,
             max_completion_bytes: 16 << 20,
             max_field_bytes: 1 << 20,
@@ -135,6 +139,10 @@ impl Settings for RewardConfig {
             let allowed = format!("at most server.max_message_bytes, which is {}", self.server.max_message_bytes);
             return Err(FieldError::new("max_completion_bytes", self.max_completion_bytes, allowed));
         }
+        if self.max_bytes < self.server.max_message_bytes {
+            let allowed = format!("at least server.max_message_bytes, which is {}", self.server.max_message_bytes);
+            return Err(FieldError::new("max_bytes", self.max_bytes, allowed));
+        }
         if self.math.fuel == 0 {
             return Err(FieldError::new("math.fuel", 0, "at least 1"));
         }
@@ -191,6 +199,10 @@ mod tests {
         assert_eq!(
             refused(|config| config.max_completion_bytes = 64 << 20),
             "max_completion_bytes is 67108864, allowed: at most server.max_message_bytes, which is 33554432"
+        );
+        assert_eq!(
+            refused(|config| config.max_bytes = 1),
+            "max_bytes is 1, allowed: at least server.max_message_bytes, which is 33554432"
         );
         assert_eq!(
             refused(|config| config.math.max_fuel = 1),

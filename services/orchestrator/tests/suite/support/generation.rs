@@ -57,7 +57,12 @@ pub(crate) struct FakeGeneration {
 
 impl FakeGeneration {
     pub(crate) fn fresh(&self, drain: Drain) -> Self {
-        let limits = ItemLimits { max_items: 10_000, max_running: 10_000, grace: Duration::ZERO };
+        let limits = ItemLimits {
+            max_items: 10_000,
+            max_bytes: ItemLimits::MAX_BYTES,
+            max_running: 10_000,
+            grace: Duration::ZERO,
+        };
         Self { world: Arc::clone(&self.world), weights: Arc::default(), items: Some(ItemServer::new(limits, drain)) }
     }
 }

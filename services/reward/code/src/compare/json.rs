@@ -6,6 +6,8 @@ use super::value::Value;
 /// How deep a document may be nested.
 const MAX_DEPTH: usize = 1000;
 
+const TOO_LARGE: &str = "more memory than there is for it";
+
 /// Why a text is no JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not JSON at byte {at}: {problem}")]
@@ -22,17 +24,36 @@ pub struct NotJson {
 ///
 /// Says where the text stops being JSON.
 pub fn read(text: &str) -> Result<Value, NotJson> {
-    let mut reader = Reader { bytes: text.as_bytes(), text, at: 0 };
+    let mut room = usize::MAX;
+    read_within(text, &mut room)
+}
+
+/// Reads one document that may hold `room` bytes of memory, which becomes what is left of it.
+///
+/// # Errors
+///
+/// Says where the text stops being JSON, or holds too much.
+pub fn read_within(text: &str, room: &mut usize) -> Result<Value, NotJson> {
+    let mut reader = Reader { bytes: text.as_bytes(), text, at: 0, room: *room };
     reader.space();
     let value = reader.value(0)?;
     reader.space();
+    *room = reader.room;
     if reader.at < text.len() { Err(reader.wrong("more than one document")) } else { Ok(value) }
+}
+
+impl NotJson {
+    /// Whether it is JSON, but holds too much.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.problem == TOO_LARGE
+    }
 }
 
 struct Reader<'a> {
     bytes: &'a [u8],
     text: &'a str,
     at: usize,
+    room: usize,
 }
 
 impl Reader<'_> {
@@ -62,6 +83,21 @@ impl Reader<'_> {
         if depth > MAX_DEPTH {
             return Err(self.wrong("nested too deeply"));
         }
+        let start = self.at;
+        let value = self.any_value(depth)?;
+        // Lists grow by doubling.
+        let held = 2 * size_of::<Value>()
+            + match &value {
+                Value::Text(_) | Value::Int(_) => self.at - start,
+                // Names stand twice while an object is read.
+                Value::Dict(entries) => entries.len() * 4 * size_of::<Value>(),
+                _ => 0,
+            };
+        self.room = self.room.checked_sub(held).ok_or_else(|| self.wrong(TOO_LARGE))?;
+        Ok(value)
+    }
+
+    fn any_value(&mut self, depth: usize) -> Result<Value, NotJson> {
         match self.peek() {
             Some(b'"') => Ok(Value::Text(self.string()?)),
             Some(b'[') => self.array(depth),

@@ -1,15 +1,21 @@
 //! LiveCodeBench's rows as they are published: three columns of text.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use std::io::BufReader;
 
-use super::pickle::pickled_string;
+use super::inflate::Inflated;
+use super::list::list;
+use super::pickle::PickledString;
 use super::tests::{BadTests, Kind, Test, Tests};
 use crate::compare::json;
 use crate::compare::value::Value;
 
 /// Most bytes that the private tests of one row may inflate to.
 pub const MAX_PRIVATE_BYTES: usize = 512 << 20;
+
+const PUBLIC: &str = "public_test_cases";
+const PRIVATE: &str = "private_test_cases";
+/// Unpacked bytes that are held while they are read.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Why a row is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,47 +27,88 @@ pub struct BadRow {
     pub problem: String,
 }
 
+/// A row, not read yet.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    /// Its column `public_test_cases`.
+    pub public: &'a str,
+    /// Its column `private_test_cases`.
+    pub private: &'a str,
+    /// Its column `metadata`.
+    pub metadata: &'a str,
+    /// Most bytes that the private tests may inflate to, and most that the tests of each column may hold.
+    pub max_private_bytes: usize,
+    /// Whether nobody waits for the row any more; asked now and then.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
 /// Reads the tests of a row, public ones before private ones.
 ///
 /// # Errors
 ///
 /// Names the column that cannot be read.
 pub fn tests_of_row(public: &str, private: &str, metadata: &str, max_private_bytes: usize) -> Result<Tests, BadRow> {
-    let mut tests = list("public_test_cases", public)?;
-    tests.extend(private_tests(private, max_private_bytes)?);
-    let function = function(metadata)?;
-    // The grader looks at the function's name alone, and so do we.
-    let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
-    for test in &mut tests {
-        test.kind = kind;
-    }
-    Tests::new(tests, function).map_err(|problem| {
-        let field = if problem == BadTests::None { "public_test_cases" } else { "metadata" };
-        BadRow { field, problem: problem.to_string() }
-    })
+    Row { public, private, metadata, max_private_bytes, stop: &|| false }.read()
 }
 
-fn private_tests(text: &str, max_bytes: usize) -> Result<Vec<Test>, BadRow> {
-    const FIELD: &str = "private_test_cases";
-    let wrong = |problem: String| BadRow { field: FIELD, problem };
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
+impl Row<'_> {
+    /// Bytes of all tests as JSON, without holding those that are packed.
+    ///
+    /// # Errors
+    ///
+    /// Private tests that cannot be unpacked, or only to more than they may.
+    pub fn unpacked_bytes(&self) -> Result<usize, BadRow> {
+        let private = match self.packed() {
+            None => self.private.len(),
+            Some(packed) => packed.count().map_err(|error| wrong(PRIVATE, error.to_string()))?,
+        };
+        Ok(self.public.len() + private)
     }
-    if text.trim_start().starts_with('[') {
-        return list(FIELD, text);
-    }
-    let encoded: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    let packed =
-        STANDARD.decode(encoded).map_err(|error| wrong(format!("neither a JSON array nor base64: {error}")))?;
-    let pickle = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&packed, max_bytes).map_err(|error| {
-        match error.status {
-            miniz_oxide::inflate::TINFLStatus::HasMoreOutput => {
-                wrong(format!("inflates to more than {max_bytes} bytes"))
-            }
-            status => wrong(format!("not a zlib stream: {status:?}")),
+
+    /// Reads the tests, public ones before private ones.
+    ///
+    /// # Errors
+    ///
+    /// Names the column that cannot be read.
+    pub fn read(&self) -> Result<Tests, BadRow> {
+        let most = self.max_private_bytes;
+        let mut tests = list(self.public.as_bytes(), most).map_err(|problem| wrong(PUBLIC, problem))?;
+        tests.extend(self.private_tests().map_err(|problem| wrong(PRIVATE, problem))?);
+        let function = function(self.metadata)?;
+        // The grader looks at the function's name alone, and so do we.
+        let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
+        for test in &mut tests {
+            test.kind = kind;
         }
-    })?;
-    list(FIELD, pickled_string(&pickle).map_err(|error| wrong(error.to_string()))?)
+        Tests::within(tests, function, most).map_err(|problem| {
+            let field = if problem == BadTests::None { PUBLIC } else { "metadata" };
+            wrong(field, problem.to_string())
+        })
+    }
+
+    fn private_tests(&self) -> Result<Vec<Test>, String> {
+        let most = self.max_private_bytes;
+        match self.packed() {
+            None if self.private.trim().is_empty() => Ok(Vec::new()),
+            None => list(self.private.as_bytes(), most),
+            Some(packed) => {
+                let pickle = BufReader::with_capacity(BUFFER_BYTES, packed);
+                let json = PickledString::open(pickle).map_err(|error| error.to_string())?;
+                list(BufReader::with_capacity(BUFFER_BYTES, json), most)
+            }
+        }
+    }
+
+    /// The private tests where they are neither absent nor plain JSON.
+    fn packed(&self) -> Option<Inflated<'_>> {
+        let text = self.private.trim_start();
+        let plain = text.is_empty() || text.starts_with('[');
+        (!plain).then(|| Inflated::new(text, self.max_private_bytes, self.stop))
+    }
+}
+
+fn wrong(field: &'static str, problem: String) -> BadRow {
+    BadRow { field, problem }
 }
 
 fn function(metadata: &str) -> Result<Option<String>, BadRow> {
@@ -81,31 +128,15 @@ fn function(metadata: &str) -> Result<Option<String>, BadRow> {
     }
 }
 
-fn list(column: &'static str, text: &str) -> Result<Vec<Test>, BadRow> {
-    let wrong = |problem: String| BadRow { field: column, problem };
-    let Value::List(rows) = json::read(text).map_err(|error| wrong(error.to_string()))? else {
-        return Err(wrong("not a JSON array".to_owned()));
-    };
-    let test = |(index, row): (usize, Value)| {
-        let Value::Dict(entries) = row else { return Err(wrong(format!("test {index} is not an object"))) };
-        let text = |name: &str| match field(&entries, name) {
-            Some(Value::Text(text)) => {
-                String::from_utf8(text.clone()).map_err(|_| wrong(format!("test {index}: {name} is not text")))
-            }
-            Some(_) => Err(wrong(format!("test {index}: {name} is not text"))),
-            None => Err(wrong(format!("test {index} has no {name}"))),
-        };
-        Ok(Test { kind: Kind::Stdin, input: text("input")?, output: text("output")? })
-    };
-    rows.into_iter().enumerate().map(test).collect()
-}
-
 fn field<'a>(entries: &'a [(Value, Value)], name: &str) -> Option<&'a Value> {
     entries.iter().find(|(key, _)| matches!(key, Value::Text(text) if text == name.as_bytes())).map(|(_, value)| value)
 }
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     const PUBLIC: &str = r#"[{"input": "1\n", "output": "2", "testtype": "stdin"}]"#;
@@ -146,15 +177,32 @@ mod tests {
     fn a_bomb_is_refused_before_it_is_unpacked() {
         let bomb = packed(&vec![b'.'; 50 << 20]);
         assert!(bomb.len() < 100_000);
-        assert_eq!(refused(PUBLIC, &bomb, "{}").problem, "inflates to more than 1048576 bytes");
+        let row = Row { public: PUBLIC, private: &bomb, metadata: "{}", max_private_bytes: 1 << 20, stop: &|| false };
+        assert_eq!(row.unpacked_bytes().unwrap_err().problem, "inflates to more than 1048576 bytes");
+        let json = format!("[{}]", vec![r#"{"input":"","output":""}"#; 2_000_000].join(","));
+        let pickle = [b"\x80\x03X", &(json.len() as u32).to_le_bytes()[..], json.as_bytes(), b"q\0."].concat();
+        let bomb = packed(&pickle);
+        let problem = refused(PUBLIC, &bomb, "{}").problem;
+        assert!(problem.contains("the tests hold more than 1048576 bytes"), "{problem}");
+        let row = Row { private: &bomb, max_private_bytes: 1 << 30, ..row };
+        assert_eq!(row.unpacked_bytes().unwrap(), PUBLIC.len() + pickle.len());
+    }
+
+    #[test]
+    fn expected_values_are_counted_by_what_they_hold() {
+        let zeros = format!("[{}]", vec!["0"; 100_000].join(","));
+        let public = format!(r#"[{{"input": "1", "output": "{zeros}"}}]"#);
+        let metadata = r#"{"func_name": "f"}"#;
+        let problem = refused(&public, "[]", metadata).problem;
+        assert_eq!(problem, "the tests hold more than 1048576 bytes");
+        let tests = tests_of_row(&public, "[]", metadata, 64 << 20).unwrap();
+        assert!(tests.held_bytes() > 100_000 * size_of::<Value>(), "{}", tests.held_bytes());
     }
 
     #[test]
     fn the_column_that_cannot_be_read_is_named() {
         assert_eq!(refused("{", "[]", "{}").field, "public_test_cases");
-        assert_eq!(refused("[1]", "[]", "{}").problem, "test 0 is not an object");
-        assert_eq!(refused(r#"[{"input": "1"}]"#, "[]", "{}").problem, "test 0 has no output");
-        assert_eq!(refused(r#"[{"input": 1, "output": ""}]"#, "[]", "{}").problem, "test 0: input is not text");
+        assert!(refused("[1]", "[]", "{}").problem.starts_with("test 0: "));
         assert_eq!(refused(PUBLIC, "!!", "{}").field, "private_test_cases");
         assert_eq!(refused(PUBLIC, "AAAA", "{}").field, "private_test_cases");
         assert_eq!(refused(PUBLIC, &packed(b"cos\nsystem\n."), "{}").field, "private_test_cases");

@@ -1,11 +1,13 @@
 //! Tests, and the forms in which they come.
 
 mod errata;
+mod inflate;
+mod list;
 mod livecodebench;
 mod pickle;
 mod tests;
 
 pub use errata::{Erratum, erratum};
-pub use livecodebench::{BadRow, MAX_PRIVATE_BYTES, tests_of_row};
-pub use pickle::{NotAPickledString, pickled_string};
+pub use livecodebench::{BadRow, MAX_PRIVATE_BYTES, Row, tests_of_row};
+pub use pickle::{NotAPickledString, PickledString};
 pub use tests::{BadTests, Kind, Test, Tests};

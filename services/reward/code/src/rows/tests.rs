@@ -1,5 +1,7 @@
 //! The tests of one problem, read once.
 
+use std::any::Any;
+
 use sha2::{Digest, Sha256};
 
 use crate::compare::json;
@@ -34,6 +36,9 @@ pub enum BadTests {
     /// A test calls a function, but none is named; or reads standard input, but one is.
     #[error("test {0} is of another kind than the function's name says")]
     Kind(usize),
+    /// They hold more than they may once they are read.
+    #[error("the tests hold more than {0} bytes")]
+    TooLarge(usize),
     /// Part of a functional test is not JSON.
     #[error("test {test}: the {part} is {problem}")]
     Json {
@@ -54,6 +59,15 @@ pub struct Tests {
     /// The expected values of functional tests; the first defect instead where there is one.
     expected: Result<Vec<Value>, BadTests>,
     digest: String,
+    held_bytes: usize,
+    /// Whatever is to end with the tests: what counts their memory.
+    _until_dropped: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Test {
+    pub(super) fn held_bytes(&self) -> usize {
+        size_of::<Self>() + self.input.capacity() + self.output.capacity()
+    }
 }
 
 impl Tests {
@@ -64,6 +78,15 @@ impl Tests {
     /// [`BadTests::None`] and [`BadTests::Kind`]. What is not JSON is found later, by [`Self::defect`], since the reference grader has
     /// an answer to it.
     pub fn new(tests: Vec<Test>, function: Option<String>) -> Result<Self, BadTests> {
+        Self::within(tests, function, usize::MAX)
+    }
+
+    /// [`Self::new`], with a bound on what the tests hold once they are read.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::new`], and [`BadTests::TooLarge`].
+    pub fn within(tests: Vec<Test>, function: Option<String>, max_bytes: usize) -> Result<Self, BadTests> {
         let function = function.filter(|name| !name.is_empty());
         let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
         if tests.is_empty() {
@@ -72,9 +95,22 @@ impl Tests {
         if let Some(index) = tests.iter().position(|test| test.kind != kind) {
             return Err(BadTests::Kind(index));
         }
-        let expected = if kind == Kind::Functional { expected(&tests) } else { Ok(Vec::new()) };
+        let texts = tests.iter().map(Test::held_bytes).sum();
+        let mut room = max_bytes.checked_sub(texts).ok_or(BadTests::TooLarge(max_bytes))?;
+        let before = room;
+        let expected = if kind == Kind::Functional { expected(&tests, &mut room) } else { Ok(Vec::new()) };
+        if matches!(&expected, Err(BadTests::Json { problem, .. }) if problem.is_too_large()) {
+            return Err(BadTests::TooLarge(max_bytes));
+        }
         let digest = digest(&tests, function.as_deref());
-        Ok(Self { tests, function, expected, digest })
+        let held_bytes = texts + (before - room);
+        Ok(Self { tests, function, expected, digest, held_bytes, _until_dropped: None })
+    }
+
+    /// Keeps something for as long as the tests are held.
+    #[must_use]
+    pub fn with(self, until_dropped: impl Any + Send + Sync) -> Self {
+        Self { _until_dropped: Some(Box::new(until_dropped)), ..self }
     }
 
     /// The tests, in their order.
@@ -114,18 +150,27 @@ impl Tests {
         &self.digest
     }
 
-    /// Bytes that the tests hold.
+    /// Bytes of inputs and expected outputs.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.tests.iter().map(|test| test.input.len() + test.output.len()).sum()
     }
+
+    /// Bytes of memory that the tests hold, their expected values included.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
 }
 
-fn expected(tests: &[Test]) -> Result<Vec<Value>, BadTests> {
-    let read = |test, part, text: &str| json::read(text).map_err(|problem| BadTests::Json { test, part, problem });
+fn expected(tests: &[Test], room: &mut usize) -> Result<Vec<Value>, BadTests> {
+    let read = |test, part, text: &str, room: &mut usize| {
+        json::read_within(text, room).map_err(|problem| BadTests::Json { test, part, problem })
+    };
     let one = |(index, test): (usize, &Test)| {
-        test.input.split('\n').try_for_each(|line| read(index, "input", line).map(drop))?;
-        read(index, "output", &test.output)
+        // Arguments are looked at and not kept.
+        test.input.split('\n').try_for_each(|line| read(index, "input", line, &mut room.clone()).map(drop))?;
+        read(index, "output", &test.output, room)
     };
     tests.iter().enumerate().map(one).collect()
 }

@@ -2,15 +2,25 @@
 
 use std::sync::Arc;
 
-use evenkeel_code::rows::{BadTests, Kind, Test, Tests, tests_of_row};
+use evenkeel_code::rows::{BadRow, BadTests, Kind, Row, Test, Tests};
+use evenkeel_common::admission::{Admission, ClientId, Taken, Unit};
+use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::{CodeTask, CodeTestKind, CodeTests, InvalidReason, LiveCodeBenchCases, Verdict};
+use prost::Message;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use sha2::{Digest, Sha256};
 
 use crate::settings::CodeConfig;
+
+/// Tests that come as such and are no longer than this are read at once.
+const SMALL_BYTES: usize = 256 << 10;
+/// What tables hold beside a problem.
+const OVERHEAD_BYTES: u64 = 1024;
+/// What unpacking may hold for each byte that it comes to: the text of a test twice while it grows.
+const UNPACKING: usize = 2;
 
 /// Problems that are expected to be held at once; more may be.
 const PROBLEMS: usize = 1000;
@@ -19,15 +29,17 @@ pub(super) struct KnownTests {
     /// By their digest, and once more by the hash of the columns that they came in.
     known: Cache<String, Arc<Tests>, Bytes>,
     max_private_bytes: usize,
+    /// Bytes of all tests that are held: known, in work, or being unpacked.
+    held: Admission,
 }
 
-/// What tests weigh: their texts, and as much again for expected values and tables.
+/// What tests weigh: the memory that they hold.
 #[derive(Clone)]
 struct Bytes;
 
 impl Weighter<String, Arc<Tests>> for Bytes {
     fn weight(&self, _: &String, tests: &Arc<Tests>) -> u64 {
-        2 * tests.bytes() as u64 + 1024
+        tests.held_bytes() as u64 + OVERHEAD_BYTES
     }
 }
 
@@ -41,11 +53,27 @@ impl KnownTests {
             .build()
             .expect("both capacities are given");
         let known = Cache::with_options(options, Bytes, DefaultHashBuilder::default(), DefaultLifecycle::default());
-        Self { known, max_private_bytes: config.max_private_bytes }
+        let held = Admission::new("tests", Unit::Bytes, config.max_tests_bytes);
+        Self { known, max_private_bytes: config.max_private_bytes, held }
     }
 
-    /// The tests of a task.
-    pub(super) fn of(&self, id: &str, task: CodeTask, max_field_bytes: usize) -> Result<Arc<Tests>, Box<Verdict>> {
+    /// Whether the tests of a task are here, so that nothing has to be read.
+    pub(super) fn are_here(&self, task: &CodeTask) -> bool {
+        match &task.tests_source {
+            None | Some(TestsSource::TestsDigest(_)) => true,
+            Some(TestsSource::Tests(tests)) => tests.encoded_len() <= SMALL_BYTES,
+            Some(TestsSource::LiveCodeBench(row)) => self.known.peek(&columns(row)).is_some(),
+        }
+    }
+
+    /// The tests of a task. `stop` says whether nobody waits for them any more.
+    pub(super) fn of(
+        &self,
+        id: &str,
+        task: CodeTask,
+        max_field_bytes: usize,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Arc<Tests>, Box<Verdict>> {
         super::super::fits(id, "code.question_id", task.question_id.len(), max_field_bytes)?;
         match task.tests_source {
             None => {
@@ -56,26 +84,66 @@ impl KnownTests {
                 let detail = format!("the tests {} are not known here: send them", super::super::cut(digest, 128));
                 Box::new(Verdict::invalid(id, InvalidReason::UnknownTests, detail))
             }),
-            Some(TestsSource::Tests(tests)) => {
-                let tests = Arc::new(read(tests).map_err(|error| bad(id, "code.tests", &error))?);
-                self.known.insert(tests.digest().to_owned(), Arc::clone(&tests));
-                Ok(tests)
-            }
+            Some(TestsSource::Tests(tests)) => self.sent(tests).map_err(|failed| failed.verdict(id, "code.tests")),
             Some(TestsSource::LiveCodeBench(row)) => {
-                self.row(&row).map_err(|error| bad(id, "code.live_code_bench", &error))
+                self.row(&row, stop).map_err(|failed| failed.verdict(id, "code.live_code_bench"))
             }
         }
     }
 
-    /// The tests of a row, decoded once however many programs come with it.
-    fn row(&self, row: &LiveCodeBenchCases) -> Result<Arc<Tests>, String> {
-        self.known.get_or_insert_with(&columns(row), || {
-            let LiveCodeBenchCases { public_test_cases, private_test_cases, metadata } = row;
-            let tests = tests_of_row(public_test_cases, private_test_cases, metadata, self.max_private_bytes)
-                .map_err(|error| error.to_string())?;
-            let tests = Arc::new(tests);
-            self.known.insert(tests.digest().to_owned(), Arc::clone(&tests));
-            Ok(tests)
+    /// Tests that came as such. Their message is counted until they are read, so that only what they add is.
+    fn sent(&self, tests: CodeTests) -> Result<Arc<Tests>, Failed> {
+        let held = self.held.nothing(ClientId::unseen());
+        let tests = read(tests, self.max_private_bytes).map_err(Failed::Bad)?;
+        self.keep(tests, held)
+    }
+
+    /// The tests of a row, unpacked once however many programs come with it.
+    fn row(&self, row: &LiveCodeBenchCases, stop: &(dyn Fn() -> bool + Sync)) -> Result<Arc<Tests>, Failed> {
+        let key = columns(row);
+        if let Some(tests) = self.known.get(&key) {
+            return Ok(tests);
+        }
+        let LiveCodeBenchCases { public_test_cases, private_test_cases, metadata } = row;
+        let row = Row {
+            public: public_test_cases,
+            private: private_test_cases,
+            metadata,
+            max_private_bytes: self.max_private_bytes,
+            stop,
+        };
+        let bad = |error: BadRow| Failed::Bad(error.to_string());
+        let bytes = row.unpacked_bytes().map_err(bad)?.saturating_mul(UNPACKING);
+        let held = self.held.try_take(ClientId::unseen(), bytes).map_err(Failed::Full)?;
+        let tests = self.keep(row.read().map_err(bad)?, held)?;
+        self.known.insert(key, Arc::clone(&tests));
+        Ok(tests)
+    }
+
+    /// Keeps tests under their digest; they are counted as long as anybody has them.
+    fn keep(&self, tests: Tests, mut held: Taken) -> Result<Arc<Tests>, Failed> {
+        let bytes = tests.held_bytes() as u64;
+        held.try_grow(bytes.saturating_sub(held.amount())).map_err(Failed::Full)?;
+        held.resize(bytes);
+        let tests = Arc::new(tests.with(held));
+        self.known.insert(tests.digest().to_owned(), Arc::clone(&tests));
+        Ok(tests)
+    }
+}
+
+/// Why there are no tests.
+enum Failed {
+    /// They cannot be read.
+    Bad(String),
+    /// There is no room for them.
+    Full(ServiceError),
+}
+
+impl Failed {
+    fn verdict(self, id: &str, field: &str) -> Box<Verdict> {
+        Box::new(match self {
+            Self::Bad(problem) => Verdict::invalid(id, InvalidReason::BadTests, format!("{field}: {problem}")),
+            Self::Full(full) => Verdict::invalid(id, InvalidReason::Overloaded, format!("{field}: {full}")),
         })
     }
 }
@@ -91,7 +159,7 @@ fn columns(row: &LiveCodeBenchCases) -> String {
 }
 
 /// Tests as the protocol has them.
-fn read(tests: CodeTests) -> Result<Tests, String> {
+fn read(tests: CodeTests, max_bytes: usize) -> Result<Tests, String> {
     let CodeTests { tests, function_name } = tests;
     let mut read = Vec::with_capacity(tests.len());
     for (index, test) in tests.into_iter().enumerate() {
@@ -105,11 +173,7 @@ fn read(tests: CodeTests) -> Result<Tests, String> {
         };
         read.push(Test { kind, input: test.input, output: test.output });
     }
-    Tests::new(read, Some(function_name)).map_err(|error: BadTests| error.to_string())
-}
-
-fn bad(id: &str, field: &str, problem: &str) -> Box<Verdict> {
-    Box::new(Verdict::invalid(id, InvalidReason::BadTests, format!("{field}: {problem}")))
+    Tests::within(read, Some(function_name), max_bytes).map_err(|error: BadTests| error.to_string())
 }
 
 #[cfg(test)]
@@ -135,17 +199,17 @@ mod tests {
     fn the_digest_is_the_one_that_the_protocol_describes() {
         let mut hash = Sha256::new();
         stdin("2").write_digest_input(|piece| hash.update(piece));
-        assert_eq!(read(stdin("2")).unwrap().digest(), format!("sha256:{:x}", hash.finalize()));
+        assert_eq!(read(stdin("2"), 1 << 20).unwrap().digest(), format!("sha256:{:x}", hash.finalize()));
     }
 
     #[test]
     fn tests_that_came_once_are_found_by_their_digest() {
         let known = known(1 << 20);
-        let first = known.of("a", source(TestsSource::Tests(stdin("2"))), 100).unwrap();
+        let first = known.of("a", source(TestsSource::Tests(stdin("2"))), 100, &|| false).unwrap();
         let digest = TestsSource::TestsDigest(first.digest().to_owned());
-        assert!(Arc::ptr_eq(&first, &known.of("b", source(digest), 100).unwrap()));
+        assert!(Arc::ptr_eq(&first, &known.of("b", source(digest), 100, &|| false).unwrap()));
         let other = TestsSource::TestsDigest("sha256:00".into());
-        let verdict = known.of("c", source(other), 100).unwrap_err();
+        let verdict = known.of("c", source(other), 100, &|| false).unwrap_err();
         assert_eq!(verdict.invalid_reason(), InvalidReason::UnknownTests);
     }
 
@@ -154,11 +218,26 @@ mod tests {
         let known = known(20_000);
         let digest = |number: usize| {
             let tests = source(TestsSource::Tests(stdin(&format!("{number:01000}"))));
-            known.of("a", tests, 100).unwrap().digest().to_owned()
+            known.of("a", tests, 100, &|| false).unwrap().digest().to_owned()
         };
         let digests: Vec<_> = (0..100).map(digest).collect();
         let held = digests.iter().filter(|digest| known.known.get(*digest).is_some()).count();
         assert!((1..=7).contains(&held), "{held}");
+    }
+
+    #[test]
+    fn tests_count_as_long_as_anybody_has_them() {
+        let config = CodeConfig { tests_cache_bytes: 0, max_tests_bytes: 5_000, ..CodeConfig::default() };
+        let known = KnownTests::new(&config);
+        let of = |number: usize| {
+            known.of("a", source(TestsSource::Tests(stdin(&format!("{number:01000}")))), 100, &|| false)
+        };
+        let in_work: Vec<_> = (0..4).map(|number| of(number).unwrap()).collect();
+        let refused = of(4).unwrap_err();
+        assert_eq!(refused.invalid_reason(), InvalidReason::Overloaded);
+        assert_eq!(refused.detail, "code.tests: queue `tests` is full, it takes 5000 bytes");
+        drop(in_work);
+        assert!(of(4).is_ok());
     }
 
     #[test]
@@ -169,9 +248,9 @@ mod tests {
             private_test_cases: "[]".into(),
             metadata: "{}".into(),
         };
-        let first = known.of("a", source(TestsSource::LiveCodeBench(row.clone())), 100).unwrap();
-        assert!(Arc::ptr_eq(&first, &known.of("b", source(TestsSource::LiveCodeBench(row)), 100).unwrap()));
-        assert_eq!(first.digest(), read(stdin("2")).unwrap().digest());
+        let first = known.of("a", source(TestsSource::LiveCodeBench(row.clone())), 100, &|| false).unwrap();
+        assert!(Arc::ptr_eq(&first, &known.of("b", source(TestsSource::LiveCodeBench(row)), 100, &|| false).unwrap()));
+        assert_eq!(first.digest(), read(stdin("2"), 1 << 20).unwrap().digest());
     }
 
     #[test]
@@ -184,11 +263,11 @@ mod tests {
             (kind, "code.tests: tests[0].kind is 0, allowed: STDIN or FUNCTIONAL"),
             (CodeTests { function_name: "f".into(), ..stdin("2") }, "code.tests: test 0 is of another kind"),
         ] {
-            let verdict = known.of("a", source(TestsSource::Tests(tests)), 100).unwrap_err();
+            let verdict = known.of("a", source(TestsSource::Tests(tests)), 100, &|| false).unwrap_err();
             assert_eq!(verdict.invalid_reason(), InvalidReason::BadTests);
             assert!(verdict.detail.starts_with(problem), "{}", verdict.detail);
         }
-        let verdict = known.of("a", CodeTask::default(), 100).unwrap_err();
+        let verdict = known.of("a", CodeTask::default(), 100, &|| false).unwrap_err();
         assert_eq!(verdict.invalid_reason(), InvalidReason::BadRequest);
     }
 }

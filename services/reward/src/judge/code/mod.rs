@@ -5,7 +5,7 @@ mod report;
 mod request;
 mod sandbox;
 
-use evenkeel_code::rows::erratum;
+use evenkeel_code::rows::{Erratum, erratum};
 use evenkeel_code::{Cancel, Task};
 use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
 
@@ -44,14 +44,22 @@ impl CodeJudge {
         if self.is_on() { self.sandbox.pool(progress).map(drop) } else { Ok(()) }
     }
 
-    pub(super) fn submit(&self, work: CodeWork, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
+    /// Whether the tests of a program are here, so that reading it takes no time.
+    pub(super) fn is_quick(&self, work: &CodeWork) -> bool {
+        self.tests.are_here(&work.task)
+    }
+
+    /// Reads what a program is to be judged by.
+    pub(super) fn read(&self, work: CodeWork, cancel: &Cancel) -> Result<ReadProgram, Box<Verdict>> {
         let CodeWork { id, answer, task } = work;
-        let (question, unsupported) = (erratum(&task.question_id), self.config.unsupported);
-        let max_text = self.max_text_bytes;
-        let asked = match self.task(&id, answer, task) {
-            Ok(asked) => asked,
-            Err(verdict) => return done(*verdict),
-        };
+        let question = erratum(&task.question_id);
+        let task = self.task(&id, answer, task, cancel)?;
+        Ok(ReadProgram { id, question, task })
+    }
+
+    pub(super) fn submit(&self, work: ReadProgram, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
+        let ReadProgram { id, question, task: asked } = work;
+        let (unsupported, max_text) = (self.config.unsupported, self.max_text_bytes);
         let pool = match self.sandbox.pool(&|line| tracing::info!("{line}")) {
             Ok(pool) => pool,
             // Nothing that another try at this worker would change: what is missing is missing on the machine.
@@ -65,20 +73,27 @@ impl CodeJudge {
     }
 
     /// What the pool is asked for.
-    fn task(&self, id: &str, answer: Answer, task: CodeTask) -> Result<Task, Box<Verdict>> {
+    fn task(&self, id: &str, answer: Answer, task: CodeTask, cancel: &Cancel) -> Result<Task, Box<Verdict>> {
         if !self.is_on() {
             let off = "this worker runs no programs: reward.code.sandbox is off";
             return Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, off)));
         }
         let rules = request::rules(&task, &self.config)
             .map_err(|error| Box::new(Verdict::refused(id, error.within("code"))))?;
-        let tests = self.tests.of(id, task, self.max_field_bytes)?;
+        let tests = self.tests.of(id, task, self.max_field_bytes, &|| cancel.is_cancelled())?;
         let answer = match answer {
             Answer::Completion(text) => evenkeel_code::Answer::Completion(text),
             Answer::Extracted(text) => evenkeel_code::Answer::Program(text),
         };
         Ok(rules.over(answer, tests))
     }
+}
+
+/// A program with its tests.
+pub struct ReadProgram {
+    id: String,
+    question: Option<Erratum>,
+    task: Task,
 }
 
 /// Answers once, whatever becomes of the program: one that the pool does not take or loses is no wrong answer.

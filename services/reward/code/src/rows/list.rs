@@ -1,0 +1,175 @@
+//! A JSON array of tests, read object by object: what is not part of a test is passed over, and what the tests hold is counted.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io::Read;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::tests::{Kind, Test};
+
+/// Reads the tests of a column, which may hold so many bytes.
+pub(super) fn list(json: impl Read, most: usize) -> Result<Vec<Test>, String> {
+    let test = Cell::new(None);
+    let mut reader = serde_json::Deserializer::from_reader(json);
+    let tests = Tests { most, test: &test }.deserialize(&mut reader).and_then(|tests| reader.end().map(|()| tests));
+    tests.map_err(|error| match test.get() {
+        Some(index) => format!("test {index}: {error}"),
+        None if error.is_data() => format!("not a JSON array: {error}"),
+        None => error.to_string(),
+    })
+}
+
+/// All of them. `test` is the one that is being read.
+struct Tests<'a> {
+    most: usize,
+    test: &'a Cell<Option<usize>>,
+}
+
+impl<'de> DeserializeSeed<'de> for Tests<'_> {
+    type Value = Vec<Test>;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Vec<Test>, D::Error> {
+        reader.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tests<'_> {
+    type Value = Vec<Test>;
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("an array of tests")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<Test>, A::Error> {
+        let (mut tests, mut held) = (Vec::new(), 0);
+        loop {
+            self.test.set(Some(tests.len()));
+            let Some(test) = array.next_element_seed(One)? else { break };
+            held += test.held_bytes();
+            if held > self.most {
+                return Err(A::Error::custom(format_args!("the tests hold more than {} bytes", self.most)));
+            }
+            tests.push(test);
+        }
+        self.test.set(None);
+        Ok(tests)
+    }
+}
+
+/// One test.
+struct One;
+
+impl<'de> DeserializeSeed<'de> for One {
+    type Value = Test;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Test, D::Error> {
+        reader.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for One {
+    type Value = Test;
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("an object with input and output")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Test, A::Error> {
+        let (mut input, mut output) = (None, None);
+        while let Some(name) = entries.next_key_seed(Name)? {
+            match name {
+                Some("input") => input = Some(entries.next_value_seed(Text("a text as input"))?),
+                Some(_) => output = Some(entries.next_value_seed(Text("a text as output"))?),
+                None => drop(entries.next_value::<IgnoredAny>()?),
+            }
+        }
+        let input = input.ok_or_else(|| A::Error::custom("there is no input"))?;
+        let output = output.ok_or_else(|| A::Error::custom("there is no output"))?;
+        Ok(Test { kind: Kind::Stdin, input, output })
+    }
+}
+
+/// The name of an entry, where it is one of a test's.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Option<&'static str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
+        reader.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = Option<&'static str>;
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(["input", "output"].into_iter().find(|known| *known == name))
+    }
+}
+
+/// A text, and what it is expected as.
+struct Text(&'static str);
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<String, D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Text {
+    type Value = String;
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str(self.0)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_else_an_entry_holds_is_passed_over() {
+        let json =
+            r#"[{"testtype": "stdin", "more": [{"input": 1}, null, 1e400000], "input": "a\n\u00e9", "output": ""}]"#;
+        let tests = list(json.as_bytes(), 1 << 20).unwrap();
+        assert_eq!((tests[0].input.as_str(), tests[0].output.as_str()), ("a\né", ""));
+        assert_eq!(list(" [] ".as_bytes(), 0), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_the_test() {
+        for (json, problem) in [
+            ("{}", "not a JSON array: invalid type: map"),
+            ("[1]", "test 0: invalid type: integer `1`, expected an object with input and output"),
+            (r#"[{"input": "1"}]"#, "test 0: there is no output"),
+            (r#"[{"input": 1}]"#, "test 0: invalid type: integer `1`, expected a text as input"),
+            ("[] []", "trailing characters"),
+            ("", "EOF while parsing a value"),
+        ] {
+            let found = list(json.as_bytes(), 1 << 20).unwrap_err();
+            assert!(found.starts_with(problem), "{json}: {found}");
+        }
+        assert!(list("[".repeat(100_000).as_bytes(), 1 << 20).is_err());
+    }
+
+    #[test]
+    fn small_tests_are_counted_by_what_they_hold() {
+        let json = format!("[{}]", vec![r#"{"input":"","output":""}"#; 10_000].join(","));
+        let problem = list(json.as_bytes(), json.len()).unwrap_err();
+        assert!(problem.contains("the tests hold more than"), "{problem}");
+        assert_eq!(list(json.as_bytes(), 10_000 * size_of::<Test>()).unwrap().len(), 10_000);
+    }
+}
