@@ -4,8 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use wasmtime::{
-    Config, Enabled, Engine, Inlining, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig,
-    Result, VariableOperatorCost, WasmBacktraceDetails,
+    Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Result,
+    VariableOperatorCost, WasmBacktraceDetails,
 };
 
 /// The clock of all running guests moves this often.
@@ -48,8 +48,6 @@ fn config(guests: usize, fuel: bool) -> Config {
     let mut config = Config::new();
     config
         .cranelift_opt_level(OptLevel::Speed)
-        // Programs are a twentieth faster for it, the compiled form is larger by two thirds.
-        .compiler_inlining(Inlining::Yes)
         .wasm_component_model(true)
         .epoch_interruption(true)
         .consume_fuel(fuel)

@@ -8,7 +8,7 @@ use super::stop::Stop;
 
 /// Operators of the compiled guest, those that cost nothing left out, that count as one microsecond where time is counted in
 /// instructions: as many as it executes on a server of 2026, over the programs of `tests/deterministic.rs`.
-const INSTRUCTIONS_PER_US: u64 = 5_200;
+const INSTRUCTIONS_PER_US: u64 = 5_700;
 
 /// Where instructions count, the CPU time that ends a program all the same, as a multiple of its limit. One instruction may copy all of
 /// its memory, so that its account alone would let it stay for days; what computes is far from here on any machine.
