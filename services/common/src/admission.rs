@@ -1,7 +1,8 @@
 //! Bounded queues that say so: what is asked for is there at once, or the caller gets RESOURCE_EXHAUSTED.
 //!
 //! A queue counts items or bytes. No client gets all of it: who holds seven times what is free gets no more, so that one client leaves
-//! an eighth to others, two leave a fifteenth, and whoever comes new finds something. Queues of up to seven items have too few for that.
+//! an eighth to others, the next an eighth of that, and two who go on asking end with seven fifteenths each. Queues of up to seven items
+//! have too few for that.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -199,7 +200,7 @@ mod tests {
         let message = "this client holds 700 of the 800 items of queue `verify`, the rest is kept for others";
         assert_eq!(refused.to_string(), message);
         let mut others = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..3 {
             let (held, _) = greedy(ClientId::unseen());
             assert!(!held.is_empty());
             others.push(held);
