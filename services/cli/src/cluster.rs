@@ -42,6 +42,7 @@ impl Cluster {
         let mut generation = recipe.generation.clone();
         generation.server = ServerConfig::on(LOOPBACK);
         MARKER.clone_into(&mut generation.weights.marker);
+        generation.weights.roots = vec![directory.weights()];
         let engine = match generation.endpoints.is_empty() {
             false => None,
             true => {

@@ -57,7 +57,7 @@ async fn start(recipe: &Recipe, directory: &RunDirectory) -> Result<(Cluster, Ru
     let model = prepare_model(recipe, directory.path())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
     let Inspection { learner_settings_hash, notes, .. } = recipe::inspect(recipe)?;
-    let options = RunOptions { learner_settings_hash, notes, model: Some(model) };
+    let options = RunOptions { learner_settings_hash, notes, model: Some(model), ..RunOptions::default() };
     let run = Run::start(recipe.to_open()?, directory.clone(), cluster.endpoints.clone(), options)?;
     Ok((cluster, run))
 }
@@ -68,7 +68,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, RunDirectory)> {
     match &options.resume {
         Some(path) => {
             let recipe = recipe::finish(RunDirectory::settings_of(path)?, &set)?.settings;
-            let directory = RunDirectory::resume(path, &recipe.to_open()?, &recipe::inspect(&recipe)?.identity)?;
+            let directory = RunDirectory::resume(path, &recipe::inspect(&recipe)?.identity)?;
             Ok((recipe, directory))
         }
         None => {

@@ -1,20 +1,19 @@
 //! The life of an engine: the port, the model, the scheduler, the server, and back.
 
-use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::serve::ListenerExt;
 use evenkeel_common::config::Settings;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::connections::{self, Limits};
 use crate::error::EngineError;
 use crate::folder::Model;
-use crate::http::{App, router};
+use crate::http::{ApiKey, App, probes, router};
 use crate::metrics::Metrics;
 use crate::scheduler::{Admission, Order, Scheduler};
 use crate::settings::EngineConfig;
@@ -38,6 +37,11 @@ impl Engine {
         let listener = TcpListener::bind(&settings.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
 
+        let key = settings.api_key_file.as_deref().map(ApiKey::read).transpose()?;
+        if key.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(%address, "anybody who reaches this port may use and change the engine: see api_key_file");
+        }
+
         let from = settings.clone();
         let loading = tokio::task::spawn_blocking(move || {
             let model = Model::load(&from)?;
@@ -52,13 +56,16 @@ impl Engine {
         let model_name = model.name.clone();
         let drain = Duration::from_millis(settings.drain_ms);
         let threads = settings.thread_count();
+        let limits = Limits {
+            connections: settings.max_connections,
+            header: Duration::from_millis(settings.header_deadline_ms),
+        };
         let app = Arc::new(App::new(settings, model, scheduler.clone(), admission, metrics));
 
         let stop = CancellationToken::new();
-        // Small frames of a stream must not wait for each other. Where the system has no such switch they do.
-        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-        let serving = axum::serve(listener, router(app)).with_graceful_shutdown(stop.clone().cancelled_owned());
-        let server = tokio::spawn(serving.into_future());
+        let (routes, probes) = (router(Arc::clone(&app), key), probes(app));
+        let serving = connections::serve(listener, routes, probes, limits.within_descriptors(), stop.clone());
+        let server = tokio::spawn(serving);
         tracing::info!(model = model_name, %address, threads, "engine serves");
         Ok(RunningEngine { address, model_name, drain, scheduler, thread, stop: stop.drop_guard(), server })
     }
@@ -72,7 +79,7 @@ pub struct RunningEngine {
     scheduler: Scheduler,
     thread: JoinHandle<()>,
     stop: DropGuard,
-    server: tokio::task::JoinHandle<std::io::Result<()>>,
+    server: tokio::task::JoinHandle<()>,
 }
 
 /// How an engine ended.

@@ -9,6 +9,7 @@
 //! - A field that is not honoured is refused by name.
 #![forbid(unsafe_code)]
 
+mod connections;
 mod engine;
 mod error;
 mod folder;

@@ -42,6 +42,17 @@ pub struct EngineConfig {
     pub seed: u64,
     /// Largest body of a request, in bytes.
     pub max_body_bytes: usize,
+    /// File with the key that requests must carry (`Authorization: Bearer KEY`), as vLLM's `--api-key`. Absent: none.
+    pub api_key_file: Option<PathBuf>,
+    /// Whether there are the routes of a trainer, which change weights and pause: vLLM's `VLLM_SERVER_DEV_MODE`.
+    pub development_routes: bool,
+    /// Connections at once. Those beyond it are answered probes and metrics alone.
+    pub max_connections: usize,
+    /// How long a connection may take to send the header of a request, from its opening or the end of the answer before, in
+    /// milliseconds; it is closed then.
+    pub header_deadline_ms: u64,
+    /// How long the body of a request may take, in milliseconds.
+    pub body_deadline_ms: u64,
     /// How long answers in progress may take to end once the engine stops, in milliseconds.
     pub drain_ms: u64,
 }
@@ -85,6 +96,11 @@ impl Default for EngineConfig {
             stream_interval: 1,
             seed: 0,
             max_body_bytes: 64 << 20,
+            api_key_file: None,
+            development_routes: true,
+            max_connections: 4096,
+            header_deadline_ms: 10_000,
+            body_deadline_ms: 60_000,
             drain_ms: 30_000,
         }
     }
@@ -129,6 +145,9 @@ impl Settings for EngineConfig {
             ("prefill_chunk_tokens", self.prefill_chunk_tokens),
             ("stream_interval", self.stream_interval),
             ("max_body_bytes", self.max_body_bytes),
+            ("max_connections", self.max_connections),
+            ("header_deadline_ms", usize::try_from(self.header_deadline_ms).unwrap_or(usize::MAX)),
+            ("body_deadline_ms", usize::try_from(self.body_deadline_ms).unwrap_or(usize::MAX)),
             ("max_model_len", self.max_model_len.unwrap_or(1)),
         ];
         for (field, value) in positive {

@@ -4,6 +4,7 @@
 mod support;
 
 use std::path::Path;
+use std::time::Duration;
 
 use evenkeel_common::server::{RunningServer, ServerConfig};
 use evenkeel_learner::{LearnerSettings, PublishOptions, ServiceSettings, serve};
@@ -11,7 +12,7 @@ use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::{
     LearnerGetStatusRequest, LoadCheckpointRequest, PublishRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest,
     Segment, SupervisedBatch, SupervisedExample, TrainEvent, TrainGroup, TrainHeader, TrainKind, TrainReport,
-    TrainRequest, TrainSample, score_request, train_event, train_request,
+    TrainRequest, TrainSample, load_checkpoint_request, score_request, train_event, train_request,
 };
 use support::{bits, group, learner, settings};
 use tonic::transport::Channel;
@@ -38,9 +39,24 @@ async fn served_with(training: LearnerSettings) -> Served {
     started(folder, &model, training).await
 }
 
+async fn served_as(change: impl FnOnce(&mut ServiceSettings)) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let model = learner(training()).publish(folder.path(), PublishOptions::default()).unwrap().path;
+    started_as(folder, &model, training(), change).await
+}
+
 async fn started(folder: tempfile::TempDir, model: &Path, training: LearnerSettings) -> Served {
+    started_as(folder, model, training, |_| {}).await
+}
+
+async fn started_as(
+    folder: tempfile::TempDir,
+    model: &Path,
+    training: LearnerSettings,
+    change: impl FnOnce(&mut ServiceSettings),
+) -> Served {
     let hash = training.hash();
-    let settings = ServiceSettings {
+    let mut settings = ServiceSettings {
         server: ServerConfig::on("127.0.0.1:0"),
         model: model.to_owned(),
         checkpoints: folder.path().join("checkpoints"),
@@ -50,6 +66,7 @@ async fn started(folder: tempfile::TempDir, model: &Path, training: LearnerSetti
         training,
         ..ServiceSettings::default()
     };
+    change(&mut settings);
     let server = serve(settings).await.unwrap().spawn();
     let channel = Channel::from_shared(server.endpoint().to_owned()).unwrap().connect().await.unwrap();
     let client = LearnerClient::new(channel);
@@ -225,7 +242,7 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
     let loaded = served.client.load_checkpoint(load("run")).await.unwrap().into_inner();
     assert_eq!((loaded.client_state, loaded.checkpoint.unwrap().version), (b"after 3".to_vec(), 4));
     let error = served.client.load_checkpoint(load("other")).await.unwrap_err();
-    assert_eq!(error.code(), Code::FailedPrecondition, "{error}");
+    assert_eq!(error.code(), Code::Unavailable, "{error}");
     // The newest is broken: the one before it is loaded.
     std::fs::write(served.folder.path().join("checkpoints/step-000004/model.safetensors"), b"broken").unwrap();
     let loaded = served.client.load_checkpoint(load("run")).await.unwrap().into_inner();
@@ -347,4 +364,135 @@ async fn a_folder_that_is_no_model_is_refused_before_anything_is_served() {
     assert!(error.contains("config.json"), "{error}");
     let error = serve(ServiceSettings::default()).await.err().unwrap().to_string();
     assert!(error.contains("model is empty"), "{error}");
+}
+
+fn save(run_id: &str, step: u64) -> SaveCheckpointRequest {
+    SaveCheckpointRequest { run_id: run_id.into(), step, ..SaveCheckpointRequest::default() }
+}
+
+fn load_path(run_id: &str, path: &Path) -> LoadCheckpointRequest {
+    let which = Some(load_checkpoint_request::Which::Path(path.to_str().unwrap().into()));
+    LoadCheckpointRequest { run_id: run_id.into(), which }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_of_which_nothing_comes_is_dropped_and_gives_the_learner_back() {
+    let mut served = served_as(|settings| settings.step_idle_ms = 300).await;
+    // One that sends its header alone, one that stops after its first group.
+    for parts in [0, 1] {
+        let header = served.header(TrainKind::Grpo, 0, 0, 2);
+        let mut requests = vec![TrainRequest { kind: Some(train_request::Kind::Header(header)) }];
+        requests.extend((0..parts).map(|_| TrainRequest { kind: Some(message(0, 0)) }));
+        let endless = tokio_stream::StreamExt::chain(tokio_stream::iter(requests), tokio_stream::pending());
+        let mut events = served.client.train(endless).await.unwrap().into_inner();
+        let end = async {
+            loop {
+                match events.message().await {
+                    Ok(Some(_)) => {}
+                    other => return other.map(drop),
+                }
+            }
+        };
+        let status = tokio::time::timeout(Duration::from_secs(120), end).await.expect("it is dropped").unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable);
+        assert!(status.message().contains("nothing of it came for step_idle_ms"), "{status}");
+    }
+    assert_eq!(served.version().await, 0);
+    assert_eq!(served.step(0, 0).await.unwrap().version, 1);
+}
+
+#[tokio::test]
+async fn numbers_beyond_what_was_done_are_refused_and_evict_nothing() {
+    let mut served = served().await;
+    for step in 0..2 {
+        served.step(step, step).await.unwrap();
+        served.client.save_checkpoint(save("run", step + 1)).await.unwrap();
+    }
+    for step in [u64::MAX, u64::MAX - 1, 3, 1, 0] {
+        let status = served.client.save_checkpoint(save("run", step)).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().contains("allowed: 2, the GRPO steps that the learner has done"), "{status}");
+    }
+    let mut kept: Vec<_> = std::fs::read_dir(served.folder.path().join("checkpoints"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    kept.sort();
+    assert_eq!(kept, ["step-000001", "step-000002"]);
+    let far = served.step(u64::MAX, 2).await.unwrap_err();
+    assert!(far.message().contains("allowed: at most base_version, which is 2"), "{far}");
+    let many = served.header(TrainKind::Supervised, 0, 2, u32::MAX);
+    let many = served.train(many, Vec::new()).await.unwrap_err();
+    assert!(many.message().contains("expected_examples is 4294967295"), "{many}");
+    let large = SaveCheckpointRequest { client_state: vec![0; (1 << 20) + 1], ..save("run", 2) };
+    let large = served.client.save_checkpoint(large).await.unwrap_err();
+    assert!(large.message().contains("client_state is 1048577 bytes"), "{large}");
+}
+
+#[tokio::test]
+async fn changing_calls_are_those_of_the_run_that_has_the_learner() {
+    let mut served = served_as(|settings| settings.lease_ms = 600_000).await;
+    served.step(0, 0).await.unwrap();
+    served.client.save_checkpoint(save("run", 1)).await.unwrap();
+    let publish = PublishRequest { run_id: "other".into(), ..PublishRequest::default() };
+    let status = served.client.publish(publish).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    let status = served.client.save_checkpoint(save("other", 1)).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    let load = LoadCheckpointRequest { run_id: "other".into(), which: None };
+    let status = served.client.load_checkpoint(load).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.message().contains("the learner serves run `run`"), "{status}");
+    for run_id in ["", "a b", "../run", &"x".repeat(1 << 20)] {
+        let status = served.client.save_checkpoint(save(run_id, 1)).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().len() < 300, "{} bytes", status.message().len());
+    }
+}
+
+#[tokio::test]
+async fn a_silent_run_s_learner_goes_to_the_next_with_its_own_checkpoint_only() {
+    let mut served = served_as(|settings| settings.lease_ms = 0).await;
+    served.step(0, 0).await.unwrap();
+    let saved = served.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
+    for request in
+        [load_path("other", Path::new(&saved.path)), LoadCheckpointRequest { run_id: "other".into(), which: None }]
+    {
+        let status = served.client.load_checkpoint(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::FailedPrecondition);
+        assert!(status.message().contains("is of run `run`"), "{status}");
+    }
+    let status = served.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner();
+    assert_eq!((status.run_id.as_str(), status.version), ("run", 1));
+}
+
+#[tokio::test]
+async fn a_checkpoint_is_loaded_from_below_the_folder_of_checkpoints_only() {
+    let mut served = served().await;
+    served.step(0, 0).await.unwrap();
+    let saved = served.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
+    let (root, inside) = (served.folder.path().to_owned(), served.folder.path().join("checkpoints"));
+    let outside = root.join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    for file in std::fs::read_dir(&saved.path).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), outside.join(file.file_name())).unwrap();
+    }
+    std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+    std::os::unix::fs::symlink(&outside, inside.join("step-000009")).unwrap();
+    let linked = inside.join("step-000008");
+    std::fs::create_dir(&linked).unwrap();
+    for file in std::fs::read_dir(&outside).unwrap() {
+        let file = file.unwrap();
+        std::os::unix::fs::symlink(file.path(), linked.join(file.file_name())).unwrap();
+    }
+    let paths = [outside, inside.join("../outside"), inside.join("link"), linked, inside.clone()];
+    for path in paths {
+        let status = served.client.load_checkpoint(load_path("run", &path)).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{}: {status}", path.display());
+        assert!(status.message().contains("allowed: a checkpoint below"), "{status}");
+    }
+    let by_step = LoadCheckpointRequest { run_id: "run".into(), which: Some(load_checkpoint_request::Which::Step(9)) };
+    assert_eq!(served.client.load_checkpoint(by_step).await.unwrap_err().code(), Code::InvalidArgument);
+    served.client.load_checkpoint(load_path("run", Path::new(&saved.path))).await.unwrap();
 }

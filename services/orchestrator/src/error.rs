@@ -133,6 +133,9 @@ pub enum RunError {
         /// What it said last.
         message: String,
     },
+    /// Its start was taken back while it was being loaded. Nothing of it is left.
+    #[error("the start of the run was taken back before it began")]
+    Cancelled,
     /// The task of the run ended in a way that it did not expect.
     #[error("the run ended unexpectedly: {0}")]
     Defect(String),

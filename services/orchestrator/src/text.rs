@@ -6,6 +6,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::error::RunError;
+use crate::load::{Loading, small_file};
 
 /// A tokenizer with the token that ends an answer.
 #[derive(Debug, Clone)]
@@ -22,8 +23,13 @@ impl Tokenizer {
     /// # Errors
     /// A file that is missing or broken; an `eos_token` that the tokenizer does not have.
     pub fn load(folder: &Path) -> Result<Self, RunError> {
+        Self::load_within(folder, &Loading::default())
+    }
+
+    /// The same within limits.
+    pub(crate) fn load_within(folder: &Path, loading: &Loading) -> Result<Self, RunError> {
         let path = folder.join("tokenizer.json");
-        let bytes = std::fs::read(&path).map_err(RunError::file(&path))?;
+        let bytes = loading.tokenizer(&path)?;
         let inner = tokenizers::Tokenizer::from_bytes(&bytes)
             .map_err(|error| RunError::model(&path, format!("is no tokenizer: {error}")))?;
         let end = end_id(folder, &inner)?;
@@ -87,11 +93,6 @@ fn end_id(folder: &Path, tokenizer: &tokenizers::Tokenizer) -> Result<Option<u32
 }
 
 pub(crate) fn optional_json(path: &Path) -> Result<Option<Value>, RunError> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => serde_json::from_str(&text)
-            .map(Some)
-            .map_err(|error| RunError::model(path, format!("is not JSON: {error}"))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(RunError::file(path)(error)),
-    }
+    let Some(bytes) = small_file(path)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| RunError::model(path, format!("is not JSON: {error}")))
 }

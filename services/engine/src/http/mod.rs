@@ -1,6 +1,7 @@
 //! vLLM's HTTP.
 
 mod answer;
+mod auth;
 mod body;
 mod checks;
 mod completions;
@@ -13,22 +14,25 @@ mod request;
 mod stream;
 mod tokenize;
 mod unsupported;
+mod upload;
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+pub(crate) use self::auth::ApiKey;
 use self::error::{ApiError, json_response};
 use crate::folder::Model;
 use crate::metrics::Metrics;
@@ -87,21 +91,48 @@ impl App {
 }
 
 /// All routes.
-pub(crate) fn router(app: Arc<App>) -> Router {
+pub(crate) fn router(app: Arc<App>, key: Option<ApiKey>) -> Router {
     let limit = app.settings.max_body_bytes;
-    Router::new()
+    let upload = Duration::from_millis(app.settings.body_deadline_ms);
+    let mut routes = open_routes()
         .route("/v1/completions", post(completions::create))
         .route("/v1/models", get(info::models))
+        .route("/tokenize", post(tokenize::tokenize))
+        .route("/detokenize", post(tokenize::detokenize));
+    if app.settings.development_routes {
+        routes = routes.merge(development_routes());
+    }
+    routes
+        .fallback(|| async { detail(StatusCode::NOT_FOUND, "Not Found") })
+        .method_not_allowed_fallback(|| async { detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") })
+        .layer(DefaultBodyLimit::max(limit))
+        .layer(from_fn_with_state(upload, upload::in_time))
+        .layer(from_fn_with_state(key, auth::authorize))
+        .with_state(app)
+}
+
+/// What is answered where there is no place for more connections.
+pub(crate) fn probes(app: Arc<App>) -> Router {
+    let busy = || async { detail(StatusCode::SERVICE_UNAVAILABLE, "Too many connections") };
+    open_routes().fallback(busy).with_state(app)
+}
+
+/// Routes that need no key.
+fn open_routes() -> Router<Arc<App>> {
+    Router::new()
         .route("/health", get(info::health))
         .route("/ping", get(info::health).post(info::health))
         .route("/version", get(info::version))
         .route("/load", get(info::load))
         .route("/metrics", get(info::metrics))
+}
+
+/// The routes of a trainer, which vLLM has in its development mode.
+fn development_routes() -> Router<Arc<App>> {
+    Router::new()
         .route("/server_info", get(info::server_info))
         .route("/get_world_size", get(info::world_size))
         .route("/is_sleeping", get(info::is_sleeping))
-        .route("/tokenize", post(tokenize::tokenize))
-        .route("/detokenize", post(tokenize::detokenize))
         .route("/pause", post(control::pause))
         .route("/resume", post(control::resume))
         .route("/is_paused", get(control::is_paused))
@@ -114,10 +145,6 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/start_weight_update", post(control::no_transfer))
         .route("/update_weights", post(control::no_transfer))
         .route("/finish_weight_update", post(control::no_transfer))
-        .fallback(|| async { detail(StatusCode::NOT_FOUND, "Not Found") })
-        .method_not_allowed_fallback(|| async { detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") })
-        .layer(DefaultBodyLimit::max(limit))
-        .with_state(app)
 }
 
 /// What the framework below vLLM says of itself.

@@ -3,6 +3,7 @@
 
 mod answers;
 mod control;
+mod hostile;
 mod limits;
 mod refusals;
 mod seeds;

@@ -13,6 +13,8 @@ use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::weights::is_loopback;
+
 pub use engine::EngineConfig;
 pub use weights::{PauseSetting, WeightsConfig};
 
@@ -124,6 +126,10 @@ impl Settings for GenerationConfig {
         self.server.check().map_err(|error| error.within("server"))?;
         self.engine.check().map_err(|error| error.within("engine"))?;
         self.weights.check().map_err(|error| error.within("weights"))?;
+        if self.weights.roots.is_empty() && !is_loopback(&self.server.listen) {
+            let allowed = "folders that weights lie below, since others reach server.listen ([\"/\"] for any)";
+            return Err(FieldError::new("weights.roots", "empty", allowed));
+        }
         check_endpoints(&self.endpoints)?;
         at_least_one(&[
             ("max_items", self.max_items as u64),
@@ -185,6 +191,16 @@ mod tests {
     #[test]
     fn the_defaults_are_settings() {
         assert_eq!(GenerationConfig::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn who_can_be_reached_says_where_weights_come_from() {
+        let error = refused(|c| c.server.listen = "0.0.0.0:50051".into());
+        assert!(error.starts_with("weights.roots is empty, allowed: folders that weights lie below"), "{error}");
+        let mut config = GenerationConfig::default();
+        config.server.listen = "0.0.0.0:50051".into();
+        config.weights.roots = vec!["/data/weights".into()];
+        assert_eq!(config.check(), Ok(()));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Settings `generation.weights`: what happens around a change of weights.
 
+use std::path::PathBuf;
+
 use evenkeel_common::config::Settings;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::PauseMode;
@@ -50,6 +52,9 @@ pub struct WeightsConfig {
     pub marker: String,
     /// Whether folders are looked into before an engine is paused. Off where only the engines see them.
     pub check_folder: bool,
+    /// Folders that weights may lie below, as the service sees them, with links resolved. Empty: anywhere, which only a server that
+    /// listens on a loopback address may be set to; `["/"]` says so for others.
+    pub roots: Vec<PathBuf>,
 }
 
 impl Default for WeightsConfig {
@@ -61,6 +66,7 @@ impl Default for WeightsConfig {
             settle_ms: 2_000,
             marker: "evenkeel-version.json".to_owned(),
             check_folder: true,
+            roots: Vec::new(),
         }
     }
 }

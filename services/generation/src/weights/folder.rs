@@ -12,7 +12,7 @@ use super::tensors::{read_shapes, weight_files};
 use crate::model::{Model, read_config};
 
 /// The field of a request that names the folder.
-const FIELD: &str = "weights.path.path";
+pub(super) const FIELD: &str = "weights.path.path";
 /// Tied models may leave it out.
 const HEAD: &str = "lm_head.weight";
 

@@ -14,6 +14,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::folder::check_folder;
+use super::roots::check_roots;
 use super::switch::{Report, Switch, switch};
 use super::target::Target;
 use crate::fleet::{Fleet, Standing};
@@ -63,14 +64,13 @@ impl Updater {
     ) -> Result<UpdateWeightsResponse, ServiceError> {
         let _turn = deadline.run(self.turn.lock()).await?;
         let fleet = &self.fleet;
-        if fleet.settings.weights.check_folder {
-            let (asked, marker) = (target.clone(), fleet.settings.weights.marker.clone());
-            let model = fleet.model.get().cloned();
-            let looking = tokio::task::spawn_blocking(move || check_folder(&asked, &marker, model.as_ref()));
-            let looked = deadline.run(looking).await?;
-            looked
-                .map_err(|error| ServiceError::Internal { message: format!("looking into the folder: {error}") })??;
-        }
+        let (asked, settings, model) = (target.clone(), fleet.settings.weights.clone(), fleet.model.get().cloned());
+        let looking = tokio::task::spawn_blocking(move || {
+            check_roots(&asked.path, &settings.roots, settings.check_folder)?;
+            if settings.check_folder { check_folder(&asked, &settings.marker, model.as_ref()) } else { Ok(()) }
+        });
+        let looked = deadline.run(looking).await?;
+        looked.map_err(|error| ServiceError::Internal { message: format!("looking into the folder: {error}") })??;
         fleet.rest(false);
         // From here on nobody samples from the old weights any more, and whoever has the new ones may begin.
         let target = fleet.aim(target);

@@ -339,3 +339,35 @@ async fn a_folder_that_is_missing_or_unfinished_is_refused_before_an_engine_is_p
     })
     .await;
 }
+
+#[tokio::test]
+async fn weights_come_from_below_the_roots_only() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let dir = tempfile::tempdir().unwrap();
+        let (root, other) = (dir.path().join("weights"), dir.path().join("other"));
+        for folder in [&root.join("step-1"), &other] {
+            std::fs::create_dir_all(folder).unwrap();
+            std::fs::write(folder.join("model.safetensors"), b"").unwrap();
+            std::fs::write(folder.join("evenkeel-version.json"), b"{}").unwrap();
+        }
+        std::os::unix::fs::symlink(&other, root.join("step-2")).unwrap();
+        let mut config = settings(&[&engine]);
+        config.weights = WeightsConfig { check_folder: true, roots: vec![root.clone()], ..config.weights };
+        let service = Service::with(config).await;
+        let request = |path: &std::path::Path| {
+            let path = path.to_str().unwrap().to_owned();
+            let reference = WeightsRef::at_path(1, format!("sha256:{:064x}", 1), path, 0);
+            UpdateWeightsRequest { weights: Some(reference), ..UpdateWeightsRequest::default() }
+        };
+        for path in [other, root.join("../other"), root.join("step-2"), "/nowhere".into()] {
+            let status = service.update(request(&path)).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{}", path.display());
+            assert!(status.message().contains("below weights.roots"), "{}", status.message());
+        }
+        assert!(engine.take_log().is_empty(), "no engine was paused");
+        let response = service.update(request(&root.join("step-1"))).await.unwrap();
+        assert_eq!(response.engines[0].outcome(), EngineUpdateOutcome::Updated);
+    })
+    .await;
+}

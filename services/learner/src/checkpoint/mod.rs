@@ -20,7 +20,7 @@ use crate::learner::Phase;
 
 const STATE: &str = "state.json";
 const MOMENTS: &str = "moments.safetensors";
-const CLIENT_STATE: &str = "client_state.bin";
+pub(crate) const CLIENT_STATE: &str = "client_state.bin";
 
 /// What a checkpoint holds besides its state.
 const FILES: [&str; 4] = ["model.safetensors", "config.json", MOMENTS, CLIENT_STATE];

@@ -15,19 +15,22 @@ use evenkeel_proto::v1::{
     PublishRequest, PublishResponse, QueueStatus, SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem,
     ScoreRequest, ScoreResponse, ServerStatus, TrainEvent, TrainRequest, train_request,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::settings::ServiceSettings;
-use super::train::{Part, Session};
+use super::train::{self, Part, Session, Waiting};
 use super::worker::{Command, Reply, Snapshot, Worker};
 use crate::error::LearnerError;
 use crate::learner::Learner;
 
 /// Groups of a step that may wait for the worker: the caller is held back behind them.
 const WAITING_PARTS: usize = 8;
+
+/// Training steps that are in work or wait for it. A run has one at a time; a second is its repetition.
+const WAITING_STEPS: usize = 4;
 
 /// How long an item that was stopped may take to answer.
 const GRACE: Duration = Duration::from_millis(100);
@@ -69,6 +72,8 @@ pub async fn serve(settings: ServiceSettings) -> Result<Server, DoorError> {
                     settings_hash,
                     reports: Vec::new(),
                     published: None,
+                    grpo_steps: 0,
+                    seen: Instant::now(),
                     shared: thread_shared,
                 };
                 worker.run(receiver);
@@ -90,6 +95,7 @@ pub async fn serve(settings: ServiceSettings) -> Result<Server, DoorError> {
         model,
         settings_hash: settings.training.hash(),
         settings,
+        steps: Arc::new(Semaphore::new(WAITING_STEPS)),
         scoring: ItemServer::new(limits, server.drain()),
         drain: server.drain(),
         started: Instant::now(),
@@ -116,6 +122,8 @@ struct Door {
     model: ModelInfo,
     settings: ServiceSettings,
     settings_hash: String,
+    /// Places for training steps.
+    steps: Arc<Semaphore>,
     scoring: ItemServer<ScoreItems>,
     drain: Drain,
     started: Instant,
@@ -154,13 +162,22 @@ impl LearnerService for Door {
             return Err(ServiceError::Draining.into());
         }
         let mut requests = request.into_inner();
-        let header = match requests.message().await?.and_then(|message| message.kind) {
+        let idle = Duration::from_millis(self.settings.step_idle_ms);
+        let first = tokio::time::timeout(idle, requests.message()).await.map_err(|_| train::idle())??;
+        let header = match first.and_then(|message| message.kind) {
             Some(train_request::Kind::Header(header)) => header,
             _ => return Err(ServiceError::from(FieldError::missing("header", "as the first message")).into()),
         };
         let (parts, session_parts) = mpsc::channel(WAITING_PARTS);
         let (session_events, mut worker_events) = mpsc::channel(WAITING_PARTS);
-        let session = Session { parts: session_parts, events: session_events };
+        let place = Arc::clone(&self.steps).try_acquire_owned().map_err(|_| ServiceError::QueueFull {
+            queue: "training steps",
+            capacity: WAITING_STEPS as u64,
+            unit: Unit::Items,
+            retry_after: None,
+        })?;
+        let waiting = Waiting::default();
+        let session = Session { parts: session_parts, events: session_events, waiting: waiting.clone(), _place: place };
         self.send(Command::Train { header: Box::new(header), session })?;
         let (events, out) = mpsc::channel(WAITING_PARTS);
         tokio::spawn(async move {
@@ -172,7 +189,14 @@ impl LearnerService for Door {
         });
         tokio::spawn(async move {
             loop {
-                let part = match requests.next().await {
+                let message = tokio::select! {
+                    message = requests.next() => message,
+                    () = waiting.lasted(idle) => {
+                        let _ = parts.send(Part::Idle).await;
+                        break;
+                    }
+                };
+                let part = match message {
                     Some(Ok(message)) => match message.kind {
                         Some(train_request::Kind::Group(group)) => Part::Group(Box::new(group)),
                         Some(train_request::Kind::Examples(batch)) => Part::Examples(batch.examples),

@@ -49,6 +49,12 @@ pub struct ServiceSettings {
     pub publish_dtype: PublishType,
     /// Calls and items that may wait for the model; one more is answered RESOURCE_EXHAUSTED.
     pub queue: usize,
+    /// How long a training step may wait for its next part while it holds the learner; it is then dropped, and nothing has changed.
+    pub step_idle_ms: u64,
+    /// How long after its last sign of life a run still has the learner for itself: no other run's checkpoint is loaded before.
+    pub lease_ms: u64,
+    /// Most groups, or examples, of one step.
+    pub max_step_items: u32,
     /// What is trained, and how.
     pub training: LearnerSettings,
 }
@@ -64,6 +70,9 @@ impl Default for ServiceSettings {
             keep_weights: 3,
             publish_dtype: PublishType::default(),
             queue: 4096,
+            step_idle_ms: 300_000,
+            lease_ms: 600_000,
+            max_step_items: 1 << 20,
             training: LearnerSettings::default(),
         }
     }
@@ -81,6 +90,11 @@ impl ServiceSettings {
         }
         if self.queue == 0 {
             return Err(LearnerError::setting("queue", 0, "1 or more"));
+        }
+        for (field, value) in [("step_idle_ms", self.step_idle_ms), ("max_step_items", self.max_step_items.into())] {
+            if value == 0 {
+                return Err(LearnerError::setting(field, 0, "1 or more"));
+            }
         }
         Ok(())
     }

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_common::error::ServiceError;
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::CheckpointRef;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::digest;
+use crate::checkpoint::{CLIENT_STATE, digest};
 use crate::error::{LearnerError, Result};
 
 /// What the door puts into a checkpoint beside the learner's state: whose it is, and the caller's own state.
@@ -28,10 +30,35 @@ pub(super) fn checkpoints(folder: &Path) -> Result<Vec<u64>> {
     numbered(folder)
 }
 
+/// The run of a checkpoint, as far as it can be read.
+pub(super) fn run_of(path: &Path) -> Option<String> {
+    let bytes = std::fs::read(path.join(CLIENT_STATE)).ok()?;
+    serde_json::from_slice::<Envelope>(&bytes).ok().map(|envelope| envelope.run_id)
+}
+
+/// A checkpoint below `folder`, with every link and `..` resolved. Its files are its own: a link in it could lead anywhere.
+pub(super) fn within(folder: &Path, path: &Path) -> std::result::Result<PathBuf, ServiceError> {
+    let missing = |_| ServiceError::NotFound { what: format!("checkpoint {}", path.display()) };
+    let (root, found) = (folder.canonicalize().map_err(missing)?, path.canonicalize().map_err(missing)?);
+    let refused = |what: String| {
+        let allowed = format!("a checkpoint below {}, without links", folder.display());
+        ServiceError::from(FieldError::new("path", format_args!("`{}`{what}", path.display()), allowed))
+    };
+    if found == root || !found.starts_with(&root) {
+        return Err(refused(String::new()));
+    }
+    for entry in found.read_dir().map_err(|error| refused(format!(" ({error})")))?.flatten() {
+        if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            return Err(refused(format!(", which holds {:?}", entry.file_name())));
+        }
+    }
+    Ok(found)
+}
+
 /// Removes all but the `keep` folders named `step-NUMBER` that were written last; 0 keeps all. By time, not by number: after a
 /// return to an older checkpoint the folders of the steps that are done again are still there, and must not displace
-/// the one that was just written.
-pub(super) fn retain(folder: &Path, keep: u32) -> Result<()> {
+/// the one that was just written. Those that are not `own` are left alone.
+pub(super) fn retain(folder: &Path, keep: u32, own: impl Fn(&Path) -> bool) -> Result<()> {
     if keep == 0 {
         return Ok(());
     }
@@ -39,7 +66,9 @@ pub(super) fn retain(folder: &Path, keep: u32) -> Result<()> {
     for number in numbered(folder)? {
         for name in [format!("step-{number}"), format!("step-{number:06}")] {
             let path = folder.join(name);
-            if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) {
+            if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified())
+                && own(&path)
+            {
                 folders.push((written, number, path));
             }
         }

@@ -1,5 +1,6 @@
 //! A training step, from its header to its report.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_common::error::ServiceError;
@@ -8,7 +9,7 @@ use evenkeel_proto::v1::{
     SupervisedExample, TrainAccepted, TrainEvent, TrainGroup, TrainHeader, TrainKind, TrainPhase, TrainProgress,
     TrainReport, TrainTimings, train_event,
 };
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::report::Counts;
 use super::worker::{Worker, micros};
@@ -20,12 +21,58 @@ pub(super) enum Part {
     Examples(Vec<SupervisedExample>),
     /// The caller has sent everything.
     End,
+    /// The caller has sent nothing for too long.
+    Idle,
+}
+
+/// Since when a step has been waiting for its next part. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Waiting(Arc<Mutex<Option<Instant>>>);
+
+impl Waiting {
+    fn set(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// Ends once the step has waited for so long. While it computes, or waits for its turn, its caller owes it nothing.
+    pub(super) async fn lasted(&self, limit: Duration) {
+        loop {
+            let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let left = since.map_or(limit, |since| limit.saturating_sub(since.elapsed()));
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
 }
 
 /// The two ends of a call: its parts, and its events.
 pub(super) struct Session {
     pub(super) parts: mpsc::Receiver<Part>,
     pub(super) events: mpsc::Sender<Result<TrainEvent, ServiceError>>,
+    pub(super) waiting: Waiting,
+    /// The step's place among those that wait.
+    pub(super) _place: OwnedSemaphorePermit,
+}
+
+impl Session {
+    fn next(&mut self) -> Result<Part, Stop> {
+        self.waiting.set(Some(Instant::now()));
+        let part = self.parts.blocking_recv();
+        self.waiting.set(None);
+        match part {
+            Some(Part::Idle) => Err(idle().into()),
+            Some(part) => Ok(part),
+            None => Err(Stop::Gone),
+        }
+    }
+}
+
+/// What a caller is told who sent nothing for too long. The step may be sent again.
+pub(super) fn idle() -> ServiceError {
+    let message = "the step was dropped, since nothing of it came for step_idle_ms; nothing has changed".to_owned();
+    ServiceError::Unavailable { reason: "STEP_IDLE", message }
 }
 
 /// A call that ended before its step did; the step is dropped and nothing has changed.
@@ -92,6 +139,16 @@ impl Worker {
                 return Err(ServiceError::Precondition { reason: "OTHER_VERSION", message }.into());
             }
         }
+        if header.step > header.base_version {
+            let allowed = format!("at most base_version, which is {}", header.base_version);
+            return Err(FieldError::new("step", header.step, allowed).into_stop());
+        }
+        let most = self.settings.max_step_items;
+        let expected = [("expected_groups", header.expected_groups), ("expected_examples", header.expected_examples)];
+        if let Some((field, count)) = expected.into_iter().find(|(_, count)| *count > most) {
+            return Err(FieldError::new(field, count, format!("at most {most} (max_step_items)")).into_stop());
+        }
+        self.seen = Instant::now();
         let accepted =
             TrainAccepted { run_id: header.run_id.clone(), step: header.step, already_done: stored.is_some() };
         send(session, train_event::Kind::Accepted(accepted))?;
@@ -105,12 +162,14 @@ impl Worker {
         let mut working = Duration::ZERO;
         let mut step = self.learner.step();
         loop {
-            let message = match session.parts.blocking_recv().ok_or(Gone)? {
+            let part = session.next()?;
+            self.seen = Instant::now();
+            let message = match part {
                 Part::Group(group) => group,
                 Part::Examples(_) => {
                     return Err(FieldError::new("examples", "present", "groups in a GRPO step").into_stop());
                 }
-                Part::End => break,
+                Part::End | Part::Idle => break,
             };
             if received == header.expected_groups {
                 let allowed = format!("expected_groups = {}", header.expected_groups);
@@ -152,12 +211,12 @@ impl Worker {
     fn supervised(&mut self, header: &TrainHeader, session: &mut Session, began: Instant) -> Result<TrainReport, Stop> {
         let mut examples = Vec::new();
         loop {
-            match session.parts.blocking_recv().ok_or(Gone)? {
+            match session.next()? {
                 Part::Examples(batch) => examples.extend(batch.into_iter().map(convert::example)),
                 Part::Group(_) => {
                     return Err(FieldError::new("group", "present", "examples in a supervised step").into_stop());
                 }
-                Part::End => break,
+                Part::End | Part::Idle => break,
             }
             if examples.len() > header.expected_examples as usize {
                 break;
@@ -198,6 +257,9 @@ impl Worker {
                 _ => snapshot.last_grpo_step = Some(header.step),
             }
         });
+        if header.kind() != TrainKind::Supervised {
+            self.grpo_steps = header.step.saturating_add(1);
+        }
     }
 }
 
@@ -221,6 +283,14 @@ fn progress(phase: TrainPhase, received: u32, expected: u32, counts: Counts) -> 
     })
 }
 
+/// Says where the step is, unless the caller has not read what it was told before: a step waits for nobody to read. The last event
+/// always has a place.
 fn send(session: &Session, kind: train_event::Kind) -> Result<(), Gone> {
-    session.events.blocking_send(Ok(TrainEvent { kind: Some(kind) })).map_err(|_| Gone)
+    if session.events.is_closed() {
+        return Err(Gone);
+    }
+    if session.events.capacity() > 1 {
+        let _ = session.events.try_send(Ok(TrainEvent { kind: Some(kind) }));
+    }
+    Ok(())
 }

@@ -20,6 +20,9 @@ use crate::learner::Learner;
 /// Reports of done steps that are kept for callers that ask again.
 const KEPT_REPORTS: usize = 16;
 
+/// Largest state that a caller may put into a checkpoint, in bytes.
+const MAX_CLIENT_STATE: usize = 1 << 20;
+
 pub(super) type Reply<T> = oneshot::Sender<Result<T, ServiceError>>;
 
 /// Something to be done by the thread that owns the learner.
@@ -54,6 +57,10 @@ pub(super) struct Worker {
     /// The newest last.
     pub(super) reports: Vec<TrainReport>,
     pub(super) published: Option<WeightsRef>,
+    /// GRPO steps that the weights have behind them, as the run counts them.
+    pub(super) grpo_steps: u64,
+    /// The last sign of life of the run that the weights belong to.
+    pub(super) seen: Instant,
     pub(super) shared: Arc<Mutex<Snapshot>>,
 }
 
@@ -109,7 +116,9 @@ impl Worker {
     }
 
     fn publish(&mut self, request: &PublishRequest) -> Result<PublishResponse, ServiceError> {
+        self.check_run(&request.run_id)?;
         self.check_version(request.version)?;
+        self.seen = Instant::now();
         let keep = request.keep.unwrap_or(self.settings.keep_weights);
         if keep == 1 {
             return Err(FieldError::new("keep", keep, KEEP_WEIGHTS).into());
@@ -121,7 +130,7 @@ impl Worker {
         let began = Instant::now();
         let published =
             self.learner.publish(&self.settings.weights, self.settings.publish_options()).map_err(convert::error)?;
-        storage::retain(&self.settings.weights, keep).map_err(convert::error)?;
+        storage::retain(&self.settings.weights, keep, |_| true).map_err(convert::error)?;
         let size = storage::size(&published.path).map_err(convert::error)?;
         let path = std::path::absolute(&published.path).unwrap_or(published.path);
         let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
@@ -132,6 +141,15 @@ impl Worker {
     fn save(&mut self, request: SaveCheckpointRequest) -> Result<SaveCheckpointResponse, ServiceError> {
         self.check_run(&request.run_id)?;
         self.check_version(request.version)?;
+        if request.step != self.grpo_steps {
+            let allowed = format!("{}, the GRPO steps that the learner has done", self.grpo_steps);
+            return Err(FieldError::new("step", request.step, allowed).into());
+        }
+        let size = request.client_state.len();
+        if size > MAX_CLIENT_STATE {
+            let allowed = format!("at most {MAX_CLIENT_STATE} bytes");
+            return Err(FieldError::new("client_state", format_args!("{size} bytes"), allowed).into());
+        }
         let began = Instant::now();
         let path = storage::checkpoint_path(&self.settings.checkpoints, request.step);
         let envelope = Envelope {
@@ -143,7 +161,8 @@ impl Worker {
         let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");
         self.learner.save_checkpoint(&path, &bytes).map_err(convert::error)?;
         let keep = request.keep.unwrap_or(self.settings.keep_checkpoints);
-        storage::retain(&self.settings.checkpoints, keep).map_err(convert::error)?;
+        let own = |path: &std::path::Path| storage::run_of(path).is_none_or(|run_id| run_id == request.run_id);
+        storage::retain(&self.settings.checkpoints, keep, own).map_err(convert::error)?;
         self.adopt(&request.run_id);
         let checkpoint = storage::reference(&path, &envelope).map_err(convert::error)?;
         Ok(SaveCheckpointResponse { checkpoint: Some(checkpoint), write_us: micros(began.elapsed()) })
@@ -151,21 +170,24 @@ impl Worker {
 
     fn load(&mut self, request: &LoadCheckpointRequest) -> Result<LoadCheckpointResponse, ServiceError> {
         use load_checkpoint_request::Which;
+        self.check_lease(&request.run_id)?;
         let folder = self.settings.checkpoints.clone();
-        let (candidates, any_run) = match &request.which {
-            Some(Which::Step(step)) => (vec![storage::checkpoint_path(&folder, *step)], false),
-            Some(Which::Path(path)) => (vec![path.into()], true),
+        let candidates = match &request.which {
+            Some(Which::Step(step)) => vec![storage::checkpoint_path(&folder, *step)],
+            Some(Which::Path(path)) => vec![path.into()],
             None => {
                 let steps = storage::checkpoints(&folder).map_err(convert::error)?;
-                (steps.into_iter().map(|step| storage::checkpoint_path(&folder, step)).collect(), false)
+                steps.into_iter().map(|step| storage::checkpoint_path(&folder, step)).collect()
             }
         };
         let mut failure = ServiceError::NotFound { what: format!("checkpoint of run `{}`", request.run_id) };
         // Only the newest whole one is wanted where none was named, so a broken one is passed over with a warning.
         for path in candidates {
-            match self.try_load(&path, (!any_run).then_some(request.run_id.as_str())) {
+            let loaded = storage::within(&folder, &path).and_then(|path| self.try_load(&path, &request.run_id));
+            match loaded {
                 Ok((checkpoint, client_state)) => {
                     self.adopt(&request.run_id);
+                    self.grpo_steps = checkpoint.step;
                     // Before the answer: who has it may ask for the status at once.
                     let version = self.learner.version();
                     self.update(|snapshot| {
@@ -185,15 +207,11 @@ impl Worker {
         Err(failure)
     }
 
-    fn try_load(
-        &mut self,
-        path: &std::path::Path,
-        run: Option<&str>,
-    ) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
+    fn try_load(&mut self, path: &std::path::Path, run_id: &str) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
         let bytes = self.learner.read_client_state(path).map_err(convert::error)?;
         let envelope: Envelope = serde_json::from_slice(&bytes)
             .map_err(|e| ServiceError::DataLoss { message: format!("checkpoint {}: {e}", path.display()) })?;
-        if run.is_some_and(|run| run != envelope.run_id) {
+        if run_id != envelope.run_id {
             let message = format!("checkpoint {} is of run `{}`", path.display(), envelope.run_id);
             return Err(ServiceError::Precondition { reason: "OTHER_RUN", message });
         }
@@ -213,13 +231,13 @@ impl Worker {
         }
     }
 
-    /// Whether the weights belong to this run, or to none yet.
+    /// Whether the weights belong to this run, or to none: nobody has trained them yet, and whoever meant to is gone.
     pub(super) fn check_run(&self, run_id: &str) -> Result<(), ServiceError> {
-        let snapshot = self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match snapshot.run_id.as_str() {
-            _ if run_id.is_empty() => Err(FieldError::missing("run_id", "the name of the run").into()),
+        check_name(run_id)?;
+        match self.owner().as_str() {
             "" => Ok(()),
             found if found == run_id => Ok(()),
+            _ if self.learner.version() == 0 && self.lease_left().is_zero() => Ok(()),
             found => {
                 let message = format!("run_id is `{run_id}`, the learner's weights are of run `{found}`");
                 Err(ServiceError::Precondition { reason: "OTHER_RUN", message })
@@ -227,8 +245,44 @@ impl Worker {
         }
     }
 
-    pub(super) fn adopt(&self, run_id: &str) {
+    /// Whether this run may take the learner from the one that has it: with a checkpoint of its own, once the other is silent.
+    fn check_lease(&self, run_id: &str) -> Result<(), ServiceError> {
+        check_name(run_id)?;
+        let (owner, left) = (self.owner(), self.lease_left());
+        if owner.is_empty() || owner == run_id || left.is_zero() {
+            return Ok(());
+        }
+        let message = format!(
+            "run_id is `{run_id}`, the learner serves run `{owner}`, which has it for {} ms more unless it goes on",
+            left.as_millis()
+        );
+        Err(ServiceError::Unavailable { reason: "LEASED", message })
+    }
+
+    /// The run that the weights belong to; empty where there is none.
+    fn owner(&self) -> String {
+        self.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).run_id.clone()
+    }
+
+    fn lease_left(&self) -> Duration {
+        Duration::from_millis(self.settings.lease_ms).saturating_sub(self.seen.elapsed())
+    }
+
+    pub(super) fn adopt(&mut self, run_id: &str) {
+        self.seen = Instant::now();
         self.update(|snapshot| run_id.clone_into(&mut snapshot.run_id));
+    }
+}
+
+/// Whether this can name a run.
+fn check_name(run_id: &str) -> Result<(), FieldError> {
+    let allowed = "letters, digits, `-`, `_` and `.`, at most 128";
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    match run_id.len() {
+        0 => Err(FieldError::missing("run_id", "the name of the run")),
+        bytes @ 129.. => Err(FieldError::new("run_id", format_args!("{bytes} bytes"), allowed)),
+        _ if run_id.bytes().all(good) => Ok(()),
+        _ => Err(FieldError::new("run_id", format_args!("{run_id:?}"), allowed)),
     }
 }
 

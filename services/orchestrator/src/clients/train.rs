@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_common::error::reason_of;
 use evenkeel_proto::v1::{TrainEvent, TrainReport, train_event};
 use tokio_stream::StreamExt;
 use tonic::{Status, Streaming};
@@ -14,12 +15,27 @@ impl Services {
     /// a learner that had done the step answers with its stored report, so that it is never done twice.
     pub(crate) async fn train(&self, feed: &Feed, what: &str) -> Result<TrainReport, Halt> {
         let attempt = || async {
-            let mut client = self.learner.clone();
-            let opening = client.train(feed.stream());
-            let mut events = self.while_alive(feed, opening).await??.into_inner();
-            self.follow(feed, &mut events).await
+            loop {
+                let mut filled = feed.watch();
+                let was_whole = filled.borrow().1;
+                let result = self.once(feed).await;
+                match result {
+                    // Samples took longer than the learner waits for a group. It gets the step again once it is whole.
+                    Err(status) if !was_whole && reason_of(&status).as_deref() == Some("STEP_IDLE") => {
+                        let _ = filled.wait_for(|(_, closed)| *closed).await;
+                    }
+                    result => return result,
+                }
+            }
         };
         self.patience.call_unbounded("learner", &self.endpoints.learner, what, attempt).await
+    }
+
+    async fn once(&self, feed: &Feed) -> Result<TrainReport, Status> {
+        let mut client = self.learner.clone();
+        let opening = client.train(feed.stream());
+        let mut events = self.while_alive(feed, opening).await??.into_inner();
+        self.follow(feed, &mut events).await
     }
 
     async fn follow(&self, feed: &Feed, events: &mut Streaming<TrainEvent>) -> Result<TrainReport, Status> {

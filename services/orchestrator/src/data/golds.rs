@@ -5,17 +5,20 @@ use std::fmt::Write;
 use evenkeel_math::{Policy, Profile, lint};
 
 use super::Dataset;
+use crate::error::RunError;
+use crate::load::Cancel;
 
 /// How many problems are named.
 const NAMED: usize = 3;
 
 /// What is wrong with gold answers of a data set under a profile of the verifier (empty: the default one), as one message with
 /// counts and the first names; nothing where all are sound. A name that no profile has is the reward service's to refuse.
-pub(crate) fn unsound(dataset: &Dataset, profile: &str) -> Option<String> {
+pub(crate) fn unsound(dataset: &Dataset, profile: &str, cancel: &Cancel) -> Result<Option<String>, RunError> {
     let policy = profile.parse::<Profile>().map_or_else(|_| Policy::default(), |profile| profile.policy());
     let (mut counts, mut named) = (Vec::<(&str, usize)>::new(), Vec::new());
     let mut total = 0;
     for problem in dataset.train.iter().chain(&dataset.held_out) {
+        cancel.check()?;
         let Some(finding) = lint(&problem.gold, Some(&problem.prompt), &policy) else { continue };
         total += 1;
         match counts.iter_mut().find(|(code, _)| *code == finding.code()) {
@@ -27,7 +30,7 @@ pub(crate) fn unsound(dataset: &Dataset, profile: &str) -> Option<String> {
         }
     }
     if total == 0 {
-        return None;
+        return Ok(None);
     }
     let problems = dataset.train.len() + dataset.held_out.len();
     let mut message = format!("{total} of {problems} gold answers are unsound (");
@@ -38,7 +41,7 @@ pub(crate) fn unsound(dataset: &Dataset, profile: &str) -> Option<String> {
     if total > NAMED {
         message.push_str("; see `evenkeel verify math --lint-golds`");
     }
-    Some(message)
+    Ok(Some(message))
 }
 
 #[cfg(test)]
@@ -58,14 +61,18 @@ mod tests {
         Dataset { source: "test".into(), task: Task::Jsonl, train, held_out: Vec::new() }
     }
 
+    fn found(golds: &[(&str, &str)]) -> Option<String> {
+        unsound(&dataset(golds), "", &Cancel::default()).unwrap()
+    }
+
     #[test]
     fn sound_answers_are_not_mentioned() {
-        assert_eq!(unsound(&dataset(&[("1+1?", "2"), ("half?", "\\frac12")]), ""), None);
+        assert_eq!(found(&[("1+1?", "2"), ("half?", "\\frac12")]), None);
     }
 
     #[test]
     fn unsound_answers_are_counted_and_the_first_are_named() {
-        let found = unsound(&dataset(&[("1+1?", ""), ("1+2?", "3"), ("Factor completely: $x^2-1$", "(x-1)(x+1)")]), "");
+        let found = found(&[("1+1?", ""), ("1+2?", "3"), ("Factor completely: $x^2-1$", "(x-1)(x+1)")]);
         let found = found.expect("two are unsound");
         assert!(
             found.starts_with("2 of 3 gold answers are unsound (1 gold_empty, 1 form_sensitive); `p0`: "),

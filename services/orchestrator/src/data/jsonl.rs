@@ -1,22 +1,29 @@
 //! Files with a JSON object on each line: a prompt and a gold answer, by the names of their fields.
 
 use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::data::{Dataset, Problem, hold_out};
 use crate::error::RunError;
+use crate::load::{Loading, open};
 use crate::settings::{DataSettings, Task};
 
 /// The problems of the files that the settings name.
-pub(super) fn dataset(settings: &DataSettings, seed: u64, held_out: u32) -> Result<Dataset, RunError> {
+pub(super) fn dataset(
+    settings: &DataSettings,
+    seed: u64,
+    held_out: u32,
+    loading: &Loading,
+) -> Result<Dataset, RunError> {
     let path = settings.path.as_deref().unwrap_or(Path::new(""));
-    let all = read(path, settings)?;
+    let all = read(path, settings, loading)?;
     let (train, held_out) = match &settings.held_out_path {
         None => hold_out(all, held_out, seed, |problem| problem.prompt.clone()),
         Some(held_path) => {
-            let mut held = read(held_path, settings)?;
+            let mut held = read(held_path, settings, loading)?;
             let asked: HashSet<&str> = held.iter().map(|problem| problem.prompt.as_str()).collect();
             let before = all.len();
             let train: Vec<Problem> =
@@ -33,15 +40,41 @@ pub(super) fn dataset(settings: &DataSettings, seed: u64, held_out: u32) -> Resu
     Ok(Dataset { source, task: Task::Jsonl, train, held_out })
 }
 
-fn read(path: &Path, settings: &DataSettings) -> Result<Vec<Problem>, RunError> {
-    let text = std::fs::read_to_string(path).map_err(RunError::file(path))?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines
-        .map(|(index, line)| {
-            let number = index + 1;
-            problem(line, number, settings).map_err(|message| RunError::data(path, format!("line {number}: {message}")))
-        })
-        .collect()
+/// Line by line, so that what is not kept is never in memory as a whole.
+fn read(path: &Path, settings: &DataSettings, loading: &Loading) -> Result<Vec<Problem>, RunError> {
+    let limits = &loading.limits;
+    let file = open(path, limits.max_data_bytes).map_err(|message| RunError::data(path, message))?;
+    // One more than may be: a file that grows while it is read is found out.
+    let mut file = BufReader::new(file.take(limits.max_data_bytes.saturating_add(1)));
+    let (mut problems, mut line, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for number in 1.. {
+        loading.cancel.check()?;
+        let refused = |message: String| RunError::data(path, format!("line {number}: {message}"));
+        line.clear();
+        let most = limits.max_row_bytes;
+        let read = file.by_ref().take(most.saturating_add(1)).read_until(b'\n', &mut line);
+        let read = read.map_err(|error| refused(format!("cannot be read: {error}")))? as u64;
+        bytes += read;
+        if read == 0 {
+            break;
+        }
+        if read > most {
+            return Err(refused(format!("has more than {most} bytes, allowed: at most {most} (limits.max_row_bytes)")));
+        }
+        if bytes > limits.max_data_bytes {
+            let most = limits.max_data_bytes;
+            return Err(RunError::data(path, format!("has more than {most} bytes (limits.max_data_bytes)")));
+        }
+        let text = std::str::from_utf8(&line).map_err(|error| refused(format!("is not UTF-8: {error}")))?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        if problems.len() >= limits.max_problems {
+            return Err(refused(format!("is one more than {} problems (limits.max_problems)", limits.max_problems)));
+        }
+        problems.push(problem(text, number, settings).map_err(refused)?);
+    }
+    Ok(problems)
 }
 
 fn problem(line: &str, number: usize, settings: &DataSettings) -> Result<Problem, String> {
@@ -91,15 +124,20 @@ fn kind(value: &Value) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::{Cancel, LoadLimits};
 
     fn load(text: &str, change: impl FnOnce(&mut DataSettings)) -> Result<Dataset, String> {
+        load_within(text, change, &Loading::default())
+    }
+
+    fn load_within(text: &str, change: impl FnOnce(&mut DataSettings), loading: &Loading) -> Result<Dataset, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
         std::fs::write(&path, text).unwrap();
         let mut settings = DataSettings { task: Task::Jsonl, path: Some(path), ..DataSettings::default() };
         change(&mut settings);
         let strip = |error: RunError| error.to_string().replace(&dir.path().display().to_string(), "");
-        dataset(&settings, 0, 1).map_err(strip)
+        dataset(&settings, 0, 1, loading).map_err(strip)
     }
 
     #[test]
@@ -109,6 +147,26 @@ mod tests {
         assert_eq!((data.source.as_str(), data.train.len(), data.held_out.len()), ("rows", 4, 1));
         assert!(!data.train.contains(&data.held_out[0]));
         assert!(data.train.iter().all(|problem| problem.prompt.contains(&problem.gold)));
+    }
+
+    #[test]
+    fn files_beyond_the_limits_are_refused_by_the_limit() {
+        let row = "{\"prompt\": \"a\", \"answer\": \"1\"}\n";
+        let refused = |change: &dyn Fn(&mut LoadLimits)| {
+            let mut limits = LoadLimits::default();
+            change(&mut limits);
+            load_within(&row.repeat(3), |_| {}, &Loading { limits, cancel: Cancel::default() }).unwrap_err()
+        };
+        let size = row.len() as u64;
+        let error = refused(&|limits| limits.max_data_bytes = 3 * size - 1);
+        assert!(
+            error.ends_with(&format!("has {} bytes or more, allowed: at most {}", 3 * size, 3 * size - 1)),
+            "{error}"
+        );
+        let error = refused(&|limits| limits.max_row_bytes = size - 1);
+        assert!(error.contains("line 1: has more than"), "{error}");
+        let error = refused(&|limits| limits.max_problems = 2);
+        assert!(error.contains("line 3: is one more than 2 problems"), "{error}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod prompts;
 use std::collections::HashSet;
 
 use crate::error::RunError;
+use crate::load::Loading;
 use crate::random::{Random, stream};
 use crate::recipe::Recipe;
 use crate::settings::Task;
@@ -49,9 +50,14 @@ impl Dataset {
     /// # Errors
     /// A file that cannot be read, a row that is no problem (by file and line), nothing left to train on.
     pub fn load<L, E, G, R>(recipe: &Recipe<L, E, G, R>) -> Result<Self, RunError> {
+        Self::load_within(recipe, &Loading::default())
+    }
+
+    /// The same within limits.
+    pub(crate) fn load_within<L, E, G, R>(recipe: &Recipe<L, E, G, R>, loading: &Loading) -> Result<Self, RunError> {
         let dataset = match recipe.data.task {
             Task::Arithmetic => arithmetic::dataset(recipe.run.seed, recipe.evaluation.problems),
-            Task::Jsonl => jsonl::dataset(&recipe.data, recipe.run.seed, recipe.evaluation.problems)?,
+            Task::Jsonl => jsonl::dataset(&recipe.data, recipe.run.seed, recipe.evaluation.problems, loading)?,
         };
         if dataset.train.is_empty() {
             let allowed = "at least one problem to train on besides those that are held out";

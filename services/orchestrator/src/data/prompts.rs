@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::data::{Dataset, Problem, arithmetic};
 use crate::error::RunError;
+use crate::load::Cancel;
 use crate::random::{Random, stream};
 use crate::settings::{Overlong, Task};
 use crate::text::Tokenizer;
@@ -34,11 +35,13 @@ impl Prompts {
         context: usize,
         max_tokens: usize,
         overlong: Overlong,
+        cancel: &Cancel,
     ) -> Result<Self, RunError> {
         let allowed = context.saturating_sub(max_tokens);
         let encode = |problems: &[Problem]| {
             let mut prompts = Vec::with_capacity(problems.len());
             for problem in problems {
+                cancel.check()?;
                 let token_ids = tokenizer.encode(&problem.prompt)?;
                 let (id, tokens) = (problem.id.clone(), token_ids.len());
                 if tokens == 0 {
@@ -106,11 +109,12 @@ impl Demonstrations {
     ///
     /// # Errors
     /// The first that does not fit, by its row.
-    pub(crate) fn check(&self, tokenizer: &Tokenizer, context: usize) -> Result<(), RunError> {
+    pub(crate) fn check(&self, tokenizer: &Tokenizer, context: usize, cancel: &Cancel) -> Result<(), RunError> {
         let longest = arithmetic::longest_demonstration();
         // Of the built-in task one problem stands for all: each prompt is as long as the others.
         let distinct = if self.task == Task::Arithmetic { 1 } else { self.problems.len() };
         for problem in &self.problems[..distinct] {
+            cancel.check()?;
             let text = match &problem.demonstration {
                 Some(text) => text,
                 None => &longest,

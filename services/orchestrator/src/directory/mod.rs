@@ -17,6 +17,7 @@ mod marker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_common::config::Loader;
 
@@ -33,6 +34,8 @@ pub const METRICS_FILE: &str = "metrics.jsonl";
 pub(crate) const WARM_START_FILE: &str = "warm_start.jsonl";
 pub(crate) const EVALUATION_FILE: &str = "evaluation.jsonl";
 const CONFIG_FILE: &str = "config.toml";
+/// Stands in a directory as long as its run has not begun: whatever lies beside it may be thrown away.
+const UNBEGUN_FILE: &str = ".unbegun";
 
 /// The directory of one run, held by one process at a time. Clones are the same hold.
 #[derive(Debug, Clone)]
@@ -41,11 +44,40 @@ pub struct RunDirectory {
     run_id: String,
     identity: String,
     resumed: bool,
-    _lock: Arc<Lock>,
+    hold: Arc<Hold>,
+}
+
+/// The hold of this process on a directory. One that ends before the run has begun takes the directory with it.
+#[derive(Debug)]
+struct Hold {
+    path: PathBuf,
+    /// Whether the directory is that of a run: from then on it stays.
+    begun: AtomicBool,
+    /// Whether the run has got beyond the checks of its services.
+    entered: AtomicBool,
+    _lock: Lock,
+}
+
+impl Hold {
+    fn new(path: &Path, lock: Lock, begun: bool) -> Arc<Self> {
+        let (begun, entered) = (AtomicBool::new(begun), AtomicBool::new(begun));
+        Arc::new(Self { path: path.to_owned(), begun, entered, _lock: lock })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if !*self.begun.get_mut() {
+            // What cannot be removed is taken over by the next run that is made here.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
 }
 
 impl RunDirectory {
-    /// Makes the directory of a new run of that [identity](crate::Inspection::identity) and writes `config.toml`.
+    /// Makes the directory of a new run of that [identity](crate::Inspection::identity) and writes `config.toml`. It holds a run from
+    /// [`Run::start`](crate::Run::start) on; before that it is removed with its last clone, and what a process that died left of it
+    /// is taken over.
     ///
     /// # Errors
     /// A directory that holds a run already or anything else; one that cannot be written.
@@ -60,26 +92,44 @@ impl RunDirectory {
             return Err(RunError::directory(&path, message));
         }
         let lock = Lock::take(&path)?;
-        let mut entries = std::fs::read_dir(&path).map_err(RunError::file(&path))?;
-        let other =
-            entries.find_map(|entry| entry.ok().map(|entry| entry.file_name()).filter(|name| name != lock::FILE));
-        if let Some(other) = other {
-            let message = format!("holds `{}`, allowed: an empty or a new directory", other.to_string_lossy());
-            return Err(RunError::directory(&path, message));
-        }
+        clear_unbegun(&path)?;
+        let hold = Hold::new(&path, lock, false);
         let run_id = run_id(&path, recipe)?;
+        let unbegun = path.join(UNBEGUN_FILE);
+        std::fs::write(&unbegun, "").map_err(RunError::file(&unbegun))?;
         let identity = identity.to_owned();
-        let directory = Self { path, run_id, identity, resumed: false, _lock: Arc::new(lock) };
+        let directory = Self { path, run_id, identity, resumed: false, hold };
         directory.write_config(recipe)?;
-        Marker::of(&directory.run_id, &directory.identity).write(&directory.path)?;
         Ok(directory)
+    }
+
+    /// From now on this is the directory of a run, which everything was checked for. A run that goes on may have other settings.
+    pub(crate) fn begin(&self, recipe: &Recipe) -> Result<(), RunError> {
+        if self.resumed {
+            self.write_config(recipe)?;
+        } else {
+            Marker::of(&self.run_id, &self.identity).write(&self.path)?;
+            let _ = std::fs::remove_file(self.path.join(UNBEGUN_FILE));
+        }
+        self.hold.begun.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// The run is about to do its first step.
+    pub(crate) fn mark_entered(&self) {
+        self.hold.entered.store(true, Ordering::Release);
+    }
+
+    /// Whether the run has got as far as its first step, now or ever.
+    pub(crate) fn has_entered(&self) -> bool {
+        self.hold.entered.load(Ordering::Acquire)
     }
 
     /// Opens the directory of a run that is to go on.
     ///
     /// # Errors
     /// A directory without a run; one whose run has another identity; one that another process holds.
-    pub fn resume(path: &Path, recipe: &Recipe, identity: &str) -> Result<Self, RunError> {
+    pub fn resume(path: &Path, identity: &str) -> Result<Self, RunError> {
         let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
         let Some(marker) = Marker::read(&path)? else {
             return Err(RunError::directory(&path, "holds no run that could be resumed (there is no run.json)"));
@@ -93,10 +143,8 @@ impl RunDirectory {
             return Err(RunError::directory(&path, message));
         }
         let lock = Lock::take(&path)?;
-        let directory =
-            Self { path, run_id: marker.run_id, identity: marker.identity, resumed: true, _lock: Arc::new(lock) };
-        directory.write_config(recipe)?;
-        Ok(directory)
+        let hold = Hold::new(&path, lock, true);
+        Ok(Self { path, run_id: marker.run_id, identity: marker.identity, resumed: true, hold })
     }
 
     /// Takes back what [`create`](Self::create) made, for a run that was refused before its first step: the next try finds the place
@@ -168,6 +216,31 @@ impl RunDirectory {
     }
 }
 
+/// Refuses a directory with anything in it but what a start that never came to its end left there, which is removed.
+fn clear_unbegun(path: &Path) -> Result<(), RunError> {
+    let entries = std::fs::read_dir(path).map_err(RunError::file(path))?;
+    let mut others: Vec<std::ffi::OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
+    others.retain(|name| name != lock::FILE);
+    if !others.iter().any(|name| name == UNBEGUN_FILE) {
+        return match others.first() {
+            None => Ok(()),
+            Some(other) => {
+                let message = format!("holds `{}`, allowed: an empty or a new directory", other.to_string_lossy());
+                Err(RunError::directory(path, message))
+            }
+        };
+    }
+    // The file that says so goes last: what is interrupted here is still known for what it is.
+    others.sort_by_key(|name| name == UNBEGUN_FILE);
+    for name in others {
+        let other = path.join(name);
+        let is_folder = std::fs::symlink_metadata(&other).is_ok_and(|found| found.is_dir());
+        let removed = if is_folder { std::fs::remove_dir_all(&other) } else { std::fs::remove_file(&other) };
+        removed.map_err(RunError::file(&other))?;
+    }
+    Ok(())
+}
+
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), RunError> {
     use std::io::Write;
     let aside = path.with_extension("writing");
@@ -205,24 +278,48 @@ mod tests {
         let path = dir.path().join("first");
         let directory = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap();
         assert_eq!((directory.run_id(), directory.is_resumed()), ("first", false));
+        directory.begin(&recipe()).unwrap();
         let error = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap_err().to_string();
         assert!(error.contains("holds run `first` already"), "{error}");
-        let error = RunDirectory::resume(&path, &recipe(), &recipe().identity()).unwrap_err().to_string();
+        let error = RunDirectory::resume(&path, &recipe().identity()).unwrap_err().to_string();
         assert!(error.contains("another process"), "{error}");
         drop(directory);
 
         let mut longer = recipe();
         longer.run.steps = 500;
-        let directory = RunDirectory::resume(&path, &longer, &longer.identity()).unwrap();
+        let directory = RunDirectory::resume(&path, &longer.identity()).unwrap();
         assert!(directory.is_resumed());
+        directory.begin(&longer).unwrap();
         let again: Recipe = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
         assert_eq!(again.run.steps, 500);
         drop(directory);
 
         let mut other = recipe();
         other.run.seed = 5;
-        let error = RunDirectory::resume(&path, &other, &other.identity()).unwrap_err().to_string();
+        let error = RunDirectory::resume(&path, &other.identity()).unwrap_err().to_string();
         assert!(error.contains("with other settings, allowed to change"), "{error}");
+    }
+
+    #[test]
+    fn a_run_that_never_began_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("first");
+        drop(RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap());
+        assert!(!path.exists());
+
+        // The same after the death of its process, which cannot clean up.
+        let directory = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap();
+        let copy = dir.path().join("second");
+        std::fs::create_dir_all(copy.join("model")).unwrap();
+        for name in [UNBEGUN_FILE, CONFIG_FILE] {
+            std::fs::copy(directory.path().join(name), copy.join(name)).unwrap();
+        }
+        assert_eq!(Marker::read(&copy).unwrap(), None);
+        let second = RunDirectory::create(&copy, &recipe(), &recipe().identity()).unwrap();
+        assert!(!copy.join("model").exists());
+        second.begin(&recipe()).unwrap();
+        drop(second);
+        assert!(Marker::read(&copy).unwrap().is_some() && !copy.join(UNBEGUN_FILE).exists());
     }
 
     #[test]
@@ -231,7 +328,7 @@ mod tests {
         std::fs::write(dir.path().join("thesis.tex"), "").unwrap();
         let error = RunDirectory::create(dir.path(), &recipe(), &recipe().identity()).unwrap_err().to_string();
         assert!(error.contains("holds `thesis.tex`"), "{error}");
-        let error = RunDirectory::resume(dir.path(), &recipe(), &recipe().identity()).unwrap_err().to_string();
+        let error = RunDirectory::resume(dir.path(), &recipe().identity()).unwrap_err().to_string();
         assert!(error.contains("holds no run"), "{error}");
         assert!(RunDirectory::settings_of(dir.path()).is_err());
         let named = dir.path().join("a b");

@@ -11,6 +11,7 @@ use crate::data::{Dataset, Demonstrations, Order, Prompts, unsound};
 use crate::directory::{EVALUATION_FILE, Lines, METRICS_FILE, RunDirectory, WARM_START_FILE};
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
+use crate::load::Loading;
 use crate::model::prepare_model;
 use crate::recipe::Recipe;
 use crate::text::{Tokenizer, optional_json};
@@ -28,12 +29,15 @@ pub(super) fn begin(
     stop: Stop,
 ) -> Result<Driver, RunError> {
     evenkeel_common::config::Settings::check(&recipe)?;
-    let dataset = Dataset::load(&recipe)?;
+    let loading = Loading { limits: options.limits, cancel: options.cancel };
+    loading.check(&recipe)?;
+    let dataset = Dataset::load_within(&recipe, &loading)?;
+    loading.cancel.check()?;
     let folder = match &options.model {
         Some(folder) => folder.clone(),
         None => prepare_model(&recipe, directory.path())?,
     };
-    let tokenizer = Tokenizer::load(&folder)?;
+    let tokenizer = Tokenizer::load_within(&folder, &loading)?;
     let config = optional_json(&folder.join("config.json"))?.unwrap_or_default();
     let number = |key: &str| config.get(key).and_then(serde_json::Value::as_u64);
     let (context, vocabulary) = (number("max_position_embeddings"), number("vocab_size"));
@@ -51,16 +55,17 @@ pub(super) fn begin(
         let allowed = format!("ids below vocab_size of config.json, which is {vocabulary}");
         return Err(evenkeel_proto::FieldError::new("sampling.stop_token_ids", id, allowed).into());
     }
-    let prompts =
-        Prompts::encode(&dataset, &tokenizer, context, recipe.sampling.max_tokens as usize, recipe.data.overlong)?;
+    let (answer, cancel) = (recipe.sampling.max_tokens as usize, &loading.cancel);
+    let prompts = Prompts::encode(&dataset, &tokenizer, context, answer, recipe.data.overlong, cancel)?;
     let demonstrations = match recipe.warm_start.steps {
         0 => None,
         _ => {
             let demonstrations = Demonstrations::of(&dataset, recipe.run.seed, &recipe.data.demonstration_field)?;
-            demonstrations.check(&tokenizer, context)?;
+            demonstrations.check(&tokenizer, context, cancel)?;
             Some(demonstrations)
         }
     };
+    let unsound_golds = unsound(&dataset, &recipe.data.math_profile, cancel)?;
     let lines = |name, kind| Lines::open(directory.path(), name, kind);
     Ok(Driver {
         order: Order::new(prompts.train.len(), recipe.run.seed, recipe.data.shuffle),
@@ -72,7 +77,7 @@ pub(super) fn begin(
         notes: options.notes,
         vocabulary_size: vocabulary.try_into().unwrap_or(u32::MAX),
         versions: Default::default(),
-        unsound_golds: unsound(&dataset, &recipe.data.math_profile),
+        unsound_golds,
         recipe,
         directory,
         events,
@@ -162,6 +167,7 @@ impl Driver {
     }
 
     pub(super) fn tell_started(&self, step: u64) {
+        self.directory.mark_entered();
         self.events.tell(Event::Started {
             run_id: self.directory.run_id().to_owned(),
             directory: self.directory.path().to_owned(),

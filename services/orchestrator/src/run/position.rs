@@ -48,7 +48,8 @@ impl Driver {
     pub(super) async fn locate_beginning(&mut self) -> Result<Position, Halt> {
         let status = self.services.learner_status().await?;
         let run_id = self.directory.run_id();
-        if !status.run_id.is_empty() && status.run_id != run_id {
+        // Untouched weights are anybody's, once the learner gives them.
+        if !status.run_id.is_empty() && status.run_id != run_id && status.version != 0 {
             let message = format!(
                 "the learner holds version {} of run `{}`, it must be started anew for `{run_id}`",
                 status.version, status.run_id

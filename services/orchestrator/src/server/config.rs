@@ -9,6 +9,7 @@ use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
 use crate::clients::Endpoints;
+use crate::load::LoadLimits;
 
 /// Settings of `evenkeel serve orchestrator`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub struct OrchestratorConfig {
     pub endpoints: Endpoints,
     /// The run to begin with.
     pub start: StartConfig,
+    /// What the runs of its clients may cost to load.
+    pub limits: LoadLimits,
 }
 
 /// A run that a server begins by itself, or goes on with where it is there already: for clusters that are started for one run.
@@ -47,6 +50,7 @@ impl Default for OrchestratorConfig {
                 learner: "http://127.0.0.1:50053".to_owned(),
             },
             start: StartConfig::default(),
+            limits: LoadLimits::default(),
         }
     }
 }
@@ -54,6 +58,7 @@ impl Default for OrchestratorConfig {
 impl Settings for OrchestratorConfig {
     fn check(&self) -> Result<(), FieldError> {
         self.server.check().map_err(|error| error.within("server"))?;
+        self.limits.check().map_err(|error| error.within("limits"))?;
         if self.runs.as_os_str().is_empty() {
             return Err(FieldError::missing("runs", "a folder"));
         }

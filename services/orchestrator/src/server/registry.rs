@@ -10,9 +10,10 @@ use evenkeel_proto::{FieldError, Label};
 use tokio::sync::watch;
 
 use super::journal;
-use crate::directory::{METRICS_FILE, Marker, read_lines};
+use crate::directory::{METRICS_FILE, Marker, RunDirectory, read_lines};
 use crate::error::RunError;
 use crate::events::{Events, Progress};
+use crate::load::Cancel;
 use crate::recipe::{Inspection, Recipe};
 use crate::run::{RunHandle, StopOnDrop};
 use crate::summary::Summary;
@@ -28,28 +29,48 @@ pub(super) struct Entry {
     pub(super) events: Events,
     pub(super) stop: StopOnDrop,
     pub(super) began: std::time::Instant,
-    /// True once its task has ended.
-    pub(super) ended: watch::Receiver<bool>,
+    pub(super) ended: watch::Receiver<End>,
+}
+
+/// How far a run is from its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// In work.
+    No,
+    /// Its task has ended.
+    Ended,
+    /// Its task has ended before the first step, with an error: nothing of it is left, and its name is free.
+    NeverBegan,
 }
 
 impl Entry {
     /// Takes a run over: its task is followed to its end.
-    pub(super) fn of(handle: RunHandle, settings_hash: String) -> Self {
-        let (run_id, directory) = (handle.run_id().to_owned(), handle.directory().to_owned());
+    pub(super) fn of(handle: RunHandle, directory: RunDirectory) -> Self {
+        let (run_id, settings_hash) = (handle.run_id().to_owned(), directory.identity().to_owned());
+        let path = handle.directory().to_owned();
         let events = handle.events.clone();
         let stop = StopOnDrop(handle.stop.0.clone());
         tokio::spawn(journal::keep(run_id.clone(), handle.subscribe()));
-        let (sender, ended) = watch::channel(false);
+        let (sender, ended) = watch::channel(End::No);
         tokio::spawn(async move {
             // An error is told as an event as well, which the journal writes.
-            let _ = handle.join().await;
-            let _ = sender.send(true);
+            let failed = handle.join().await.is_err();
+            let end = if failed && !directory.has_entered() { End::NeverBegan } else { End::Ended };
+            if end == End::NeverBegan {
+                directory.discard();
+            }
+            let _ = sender.send(end);
         });
-        Self { run_id, directory, settings_hash, events, stop, began: std::time::Instant::now(), ended }
+        Self { run_id, directory: path, settings_hash, events, stop, began: std::time::Instant::now(), ended }
     }
 
     pub(super) fn is_active(&self) -> bool {
-        !*self.ended.borrow()
+        *self.ended.borrow() == End::No
+    }
+
+    /// Whether there is a run of this name, in work or to be gone on with.
+    pub(super) fn is_there(&self) -> bool {
+        *self.ended.borrow() != End::NeverBegan
     }
 
     pub(super) fn message(&self) -> RunMessage {
@@ -72,10 +93,42 @@ impl Entry {
     }
 }
 
+/// A run that is being loaded.
+#[derive(Clone)]
+pub(super) struct Starting {
+    pub(super) run_id: String,
+    pub(super) directory: PathBuf,
+    pub(super) settings_hash: String,
+    pub(super) total_steps: u64,
+    pub(super) cancel: Cancel,
+    /// Closed once it has begun, or was refused.
+    pub(super) done: watch::Receiver<()>,
+}
+
+impl Starting {
+    pub(super) fn message(&self) -> RunMessage {
+        RunMessage {
+            run_id: self.run_id.clone(),
+            state: RunState::Starting.into(),
+            total_steps: self.total_steps,
+            directory: self.directory.display().to_string(),
+            settings_hash: self.settings_hash.clone(),
+            ..RunMessage::default()
+        }
+    }
+
+    /// Waits until it has begun or was refused.
+    pub(super) async fn wait(mut self) {
+        while self.done.changed().await.is_ok() {}
+    }
+}
+
 /// All runs.
 #[derive(Default)]
 pub(super) struct Registry {
     entries: HashMap<String, Arc<Entry>>,
+    /// At most one: a learner trains one run.
+    pub(super) starting: Option<Starting>,
 }
 
 impl Registry {
@@ -140,6 +193,12 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
         }
         RunError::Directory { .. } | RunError::Mismatch(_) => {
             ServiceError::Precondition { reason: "RUN_DIRECTORY", message: error.to_string() }
+        }
+        RunError::Cancelled => ServiceError::Cancelled,
+        RunError::File { ref source, .. }
+            if matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) =>
+        {
+            ServiceError::Unavailable { reason: "DISK_FULL", message: error.to_string() }
         }
         RunError::Data { .. } | RunError::PromptTooLong { .. } | RunError::Model { .. } => {
             ServiceError::from(FieldError::new("configuration", "refused", error.to_string()))

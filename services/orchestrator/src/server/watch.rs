@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::registry::Entry;
+use super::registry::{End, Entry};
 use crate::directory::{EVALUATION_FILE, METRICS_FILE, WARM_START_FILE, read_lines};
 use crate::events::Event;
 use crate::metrics::Line;
@@ -77,7 +77,7 @@ async fn tell(
             biased;
             event = live.recv() => event,
             // The last event may have been told before this reader was there.
-            _ = over.wait_for(|over| *over) => None,
+            _ = over.wait_for(|end| *end != End::No) => None,
         };
         let Some(event) = event else { return };
         match &*event {

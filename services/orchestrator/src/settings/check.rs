@@ -6,6 +6,10 @@ use evenkeel_proto::FieldError;
 use super::Task;
 use crate::recipe::Recipe;
 
+/// Of a fresh model; more is no tiny model, and not written by a process that has other things to do.
+const MAX_PARAMETERS: u64 = 1_000_000_000;
+const MAX_LAYERS: usize = 1024;
+
 fn require(
     field: &str,
     value: impl std::fmt::Display,
@@ -124,6 +128,15 @@ fn sources<L, E, G, R>(recipe: &Recipe<L, E, G, R>) -> Result<(), FieldError> {
     let tokens = crate::model::CHARACTER_TOKENS;
     let allowed = format!("at least {tokens}, the tokens of the character tokenizer");
     require("model.fresh.vocabulary_size", fresh.vocabulary_size, fresh.vocabulary_size >= tokens, allowed)?;
+    // Neither is a matter of taste: layers have a price of their own beside their parameters.
+    let parameters = crate::load::parameters_of(fresh);
+    require(
+        "model.fresh",
+        format_args!("{parameters} parameters"),
+        parameters <= MAX_PARAMETERS,
+        "at most 1000000000",
+    )?;
+    require("model.fresh.layers", fresh.layers, fresh.layers <= MAX_LAYERS, "at most 1024")?;
     let deviation = fresh.deviation;
     require("model.fresh.deviation", deviation, deviation.is_finite() && deviation > 0.0, "a finite number above 0")?;
     if recipe.model.path.is_none() {

@@ -8,4 +8,5 @@ mod sampling;
 mod server;
 mod services;
 mod sleep;
+mod starts;
 mod support;

@@ -14,13 +14,13 @@ use evenkeel_proto::v1::{
 };
 use tonic::Code;
 
-struct Door {
+pub(crate) struct Door {
     _server: evenkeel_common::server::RunningServer,
-    client: OrchestratorClient<ClientChannel>,
-    _dir: tempfile::TempDir,
+    pub(crate) client: OrchestratorClient<ClientChannel>,
+    pub(crate) dir: tempfile::TempDir,
 }
 
-async fn door(cluster: &Cluster) -> Door {
+pub(crate) async fn door(cluster: &Cluster) -> Door {
     let dir = tempfile::tempdir().unwrap();
     let config = OrchestratorConfig {
         runs: dir.path().to_owned(),
@@ -35,10 +35,10 @@ async fn door(cluster: &Cluster) -> Door {
     let server = server.spawn();
     let connector = Connector::new("client", ClientConfig::default()).unwrap();
     let client = OrchestratorClient::new(connector.connect(&Target::url(server.endpoint())).await.unwrap());
-    Door { _server: server, client, _dir: dir }
+    Door { _server: server, client, dir }
 }
 
-fn start(run_id: &str) -> StartRunRequest {
+pub(crate) fn start(run_id: &str) -> StartRunRequest {
     let toml = toml::to_string(&recipe()).unwrap();
     StartRunRequest {
         run_id: run_id.into(),

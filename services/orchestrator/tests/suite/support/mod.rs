@@ -139,7 +139,7 @@ impl Cluster {
 
     /// Goes on with a run.
     pub(crate) fn resume(&self, path: &Path, recipe: &Recipe) -> RunHandle {
-        let directory = RunDirectory::resume(path, recipe, &recipe.identity()).unwrap();
+        let directory = RunDirectory::resume(path, &recipe.identity()).unwrap();
         Run::start(recipe.clone(), directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 

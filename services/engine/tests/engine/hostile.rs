@@ -1,0 +1,106 @@
+//! Strangers and clients that send nothing: the key, the routes of a trainer, deadlines and places of connections.
+
+use std::time::Duration;
+
+use evenkeel_engine::EngineConfig;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::support::{PATIENCE, serve_with};
+
+/// Whether the other side closes, saying whatever it says, before the tests' bound.
+async fn closes(stream: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+    let _ = end.expect("it is closed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_key_only_probes_are_open_and_everything_else_answers_401_as_vllm_does() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "secret\n").unwrap();
+    let path = file.path().to_owned();
+    let served = serve_with(|settings| EngineConfig { api_key_file: Some(path), ..settings }).await;
+    let client = served.client;
+    let guarded = [
+        ("GET", "/v1/models"),
+        ("POST", "/v1/completions"),
+        ("GET", "/v1/nothing"),
+        ("POST", "/pause"),
+        ("POST", "/collective_rpc"),
+        ("POST", "/update_weights"),
+        ("POST", "/tokenize"),
+    ];
+    for (method, path) in guarded {
+        for header in ["", "Bearer wrong", "Bearer secre", "Basic secret", "secret"] {
+            let headers = [("authorization", header)];
+            let answer = client.raw(method, path, &headers[usize::from(header.is_empty())..], String::new()).await;
+            assert_eq!((answer.status, answer.json()), (401, json!({"error": "Unauthorized"})), "{path} {header}");
+        }
+    }
+    for path in ["/health", "/ping", "/version", "/metrics", "/load"] {
+        assert_eq!(client.get(path).await.status, 200, "{path}");
+    }
+    let models = client.raw("GET", "/v1/models", &[("authorization", "bearer secret")], String::new()).await;
+    assert_eq!(models.good()["data"][0]["id"], "tiny");
+    assert_eq!(client.raw("POST", "/pause", &[("authorization", "Bearer secret")], String::new()).await.status, 200);
+    served.engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_development_routes_nobody_changes_the_engine() {
+    let served = serve_with(|settings| EngineConfig { development_routes: false, ..settings }).await;
+    for path in ["/pause", "/resume", "/collective_rpc", "/update_weight_version", "/abort_requests", "/update_weights"]
+    {
+        assert_eq!(served.client.post(path, Value::Null).await.status, 404, "{path}");
+    }
+    served.client.complete(json!({})).await.good();
+    served.engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn headers_and_bodies_that_do_not_come_and_idle_connections_are_given_up() {
+    let deadlines = |settings| EngineConfig { header_deadline_ms: 400, body_deadline_ms: 400, ..settings };
+    let served = serve_with(deadlines).await;
+    let address = served.client.0;
+    let body = "POST /tokenize HTTP/1.1\r\nhost: engine\r\ncontent-length: 100\r\n\r\n{";
+    for sent in ["", "GET /health HTT", "GET /health HTTP/1.1\r\nhost: engine\r\nx: ", body] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        closes(&mut stream).await;
+    }
+    // One that was used and is idle afterwards.
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: engine\r\n\r\n").await.unwrap();
+    closes(&mut stream).await;
+    // An answer may take longer than that.
+    served.client.freeze().await;
+    let client = served.client;
+    let slow = tokio::spawn(async move { client.complete(json!({})).await });
+    served.client.until("num_requests_waiting", 1.0).await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    served.client.thaw().await;
+    slow.await.unwrap().good();
+    served.engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_every_place_is_taken_probes_are_still_answered() {
+    let places = |settings| EngineConfig { max_connections: 3, header_deadline_ms: 3_000, ..settings };
+    let served = serve_with(places).await;
+    let mut idle = Vec::new();
+    for _ in 0..3 {
+        let mut stream = TcpStream::connect(served.client.0).await.unwrap();
+        stream.write_all(b"GET /health HTTP/1.1\r\n").await.unwrap();
+        idle.push(stream);
+    }
+    assert_eq!(served.client.get("/health").await.status, 200);
+    assert_eq!(served.client.complete(json!({})).await.status, 503);
+    for stream in &mut idle {
+        closes(stream).await;
+    }
+    // The places are free again.
+    served.client.complete(json!({})).await.good();
+    served.engine.stop().await;
+}
