@@ -16,7 +16,7 @@ use support::{stdin, task};
 
 const CELL: &str = "cell";
 
-const TESTS: [(&str, fn()); 4] = [
+const TESTS: [(&str, fn()); 7] = [
     ("a_program_passes_in_a_cell", a_program_passes_in_a_cell),
     ("a_program_whose_process_is_killed_is_run_again", a_program_whose_process_is_killed_is_run_again),
     ("a_program_whose_processes_are_killed_has_no_verdict", a_program_whose_processes_are_killed_has_no_verdict),
@@ -24,6 +24,9 @@ const TESTS: [(&str, fn()); 4] = [
         "a_program_whose_processes_break_down_is_a_runtime_error",
         a_program_whose_processes_break_down_is_a_runtime_error,
     ),
+    ("a_process_that_was_stopped_is_replaced", a_process_that_was_stopped_is_replaced),
+    ("a_program_is_taken_back_from_a_stopped_process", a_program_is_taken_back_from_a_stopped_process),
+    ("a_pool_ends_whose_process_was_stopped", a_pool_ends_whose_process_was_stopped),
 ];
 
 fn main() -> ExitCode {
@@ -121,4 +124,59 @@ fn a_program_whose_processes_are_killed_has_no_verdict() {
 fn a_program_whose_processes_break_down_is_a_runtime_error() {
     let verdict = judged_under("-ABRT", 2);
     assert_eq!((verdict.outcome, verdict.reward), (Outcome::RuntimeError, Some(0.0)), "{}", verdict.detail);
+}
+
+fn signal(process: u32, signal: &str) {
+    let status = Command::new("kill").args([signal, &process.to_string()]).status().expect("kill can be run");
+    assert!(status.success());
+}
+
+/// Waits for a process that works, and stops it in the middle.
+fn stop_a_busy_one() {
+    let began = Instant::now();
+    loop {
+        if let Some(child) = children().into_iter().find(|child| worked(*child) > Duration::from_millis(1500)) {
+            return signal(child, "-STOP");
+        }
+        assert!(began.elapsed() < Duration::from_secs(300), "nothing works");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn a_process_that_was_stopped_is_replaced() {
+    let pool = pool();
+    let long = "x".repeat(1 << 20);
+    for _ in 0..3 {
+        assert!(pool.judge(working(0)).expect("there is room").passed());
+        children().into_iter().for_each(|child| signal(child, "-STOP"));
+        // More than a pipe holds, so that a process that does not read would hold up whoever writes.
+        let mut task = task("print(len(input()))", &stdin(&[(&long, "1048576")]));
+        task.limits = Limits { wall: Duration::from_secs(5), ..Limits::default() };
+        let verdict = pool.judge(task).expect("there is room");
+        assert!(verdict.passed(), "{:?} {}", verdict.outcome, verdict.detail);
+    }
+}
+
+fn a_program_is_taken_back_from_a_stopped_process() {
+    let pool = pool();
+    let (sender, receiver) = mpsc::channel();
+    let cancel = Cancel::new();
+    let done = move |verdict| sender.send(verdict).expect("the test waits");
+    pool.submit(working(60), cancel.clone(), done).expect("there is room");
+    stop_a_busy_one();
+    cancel.cancel();
+    let verdict: Verdict = receiver.recv_timeout(Duration::from_secs(100)).expect("well before its wall clock");
+    assert!(matches!(verdict.outcome, Outcome::Invalid(_)), "{:?}", verdict.outcome);
+}
+
+fn a_pool_ends_whose_process_was_stopped() {
+    let pool = pool();
+    pool.submit(working(60), Cancel::new(), |_| {}).expect("there is room");
+    stop_a_busy_one();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        drop(pool);
+        let _ = sender.send(());
+    });
+    receiver.recv_timeout(Duration::from_secs(100)).expect("well before the program's wall clock");
 }

@@ -6,6 +6,7 @@
 
 mod frame;
 mod loss;
+mod pipe;
 mod serve;
 mod wire;
 
@@ -16,12 +17,13 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 
 use crate::place::Place;
 use crate::sandbox::{Budget, Cancel, Ending, Run, Source};
 use frame::Frame;
 pub(crate) use loss::Loss;
+use pipe::Pipe;
 
 pub use serve::serve_cell;
 
@@ -31,6 +33,8 @@ const LOOK: Duration = Duration::from_millis(5);
 const START: Duration = Duration::from_secs(120);
 /// How long after the wall clock's limit a cell may be silent.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a cell may take to give a program up that was taken back. Behind it the process is ended: whoever shuts down waits for it.
+const GIVES_UP: Duration = Duration::from_secs(2);
 
 /// How a cell is started: a program that calls [`serve_cell`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +57,8 @@ pub(crate) enum NotStarted {
 /// A running cell.
 pub(crate) struct Cell {
     child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    input: Pipe<ChildStdin>,
+    output: BufReader<Pipe<ChildStdout>>,
     /// How long it may be silent: a little more than the program's wall clock.
     patience: Duration,
     /// Why nothing can be asked of it any more.
@@ -62,12 +66,12 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Starts a cell and waits until it can be asked.
+    /// Starts a cell and waits until it can be asked, or until the program that it is for is taken back.
     ///
     /// # Errors
     ///
     /// What is missing on this machine, or how the process ended before it could be asked.
-    pub(crate) fn start(command: &CellCommand) -> Result<Self, NotStarted> {
+    pub(crate) fn start(command: &CellCommand, cancel: &Cancel) -> Result<Self, NotStarted> {
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .stdin(Stdio::piped())
@@ -79,8 +83,12 @@ impl Cell {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(NotStarted::Missing("a process without pipes".to_owned()));
         };
+        let (Ok(input), Ok(output)) = (Pipe::new(input), Pipe::new(output)) else {
+            return Err(NotStarted::Missing("a process whose pipes cannot be used".to_owned()));
+        };
         let mut cell = Self { child, input, output: BufReader::new(output), patience: START, lost: None };
-        match cell.answer(START, &Cancel::new()) {
+        cell.must_end_within(START);
+        match cell.answer(cancel) {
             Ok(frame) if frame.kind == wire::READY => Ok(cell),
             Ok(mut frame) if frame.kind == wire::MISSING => {
                 Err(NotStarted::Missing(String::from_utf8_lossy(&frame.part(0)).into_owned()))
@@ -98,7 +106,10 @@ impl Cell {
     fn ask(&mut self, kind: u32, parts: &[&[u8]], cancel: &Cancel) -> Run {
         let answer = match &self.lost {
             Some(lost) => Err(io::Error::other(lost.to_string())),
-            None => Frame::write(&mut self.input, kind, parts).and_then(|()| self.answer(self.patience, cancel)),
+            None => {
+                self.must_end_within(self.patience);
+                Frame::write(&mut self.input, kind, parts).and_then(|()| self.answer(cancel))
+            }
         };
         let run = answer.and_then(|frame| {
             let run = (frame.kind == wire::RUN).then(|| wire::read_run(frame)).flatten();
@@ -112,26 +123,23 @@ impl Cell {
     }
 
     /// Waits for an answer; tells the cell where the program is taken back meanwhile.
-    fn answer(&mut self, patience: Duration, cancel: &Cancel) -> io::Result<Frame> {
-        let began = Instant::now();
+    fn answer(&mut self, cancel: &Cancel) -> io::Result<Frame> {
         let mut told = false;
-        while self.output.buffer().is_empty() {
-            let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
-            let mut ready = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
-            match poll(&mut ready, Some(&look)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => break,
-                Err(error) => return Err(error.into()),
-            }
+        while self.output.buffer().is_empty() && !self.output.get_ref().wait(PollFlags::IN, LOOK)? {
             if cancel.is_cancelled() && !told {
+                self.must_end_within(GIVES_UP);
                 Frame::write(&mut self.input, wire::CANCEL, &[])?;
                 told = true;
             }
-            if began.elapsed() > patience {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it says nothing"));
-            }
         }
         Frame::read(&mut self.output)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Bounds everything that is exchanged from now on.
+    fn must_end_within(&mut self, time: Duration) {
+        let deadline = Instant::now() + time;
+        self.input.must_end_by(deadline);
+        self.output.get_mut().must_end_by(deadline);
     }
 }
 
@@ -178,6 +186,7 @@ impl Place for Cell {
     fn unload(&mut self) {
         // Not answered. One that is gone is found by whoever asks next.
         if self.lost.is_none() {
+            self.must_end_within(GIVES_UP);
             let _ = Frame::write(&mut self.input, wire::UNLOAD, &[]);
         }
     }

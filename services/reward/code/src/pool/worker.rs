@@ -108,9 +108,12 @@ fn admitted(memory: &Memory, unit: &Unit, mut run: impl FnMut(u64) -> Outturn) -
 fn in_cell(cell: &mut Option<Cell>, command: &CellCommand, unit: &Unit, granted: u64) -> Outturn {
     let mut first = None;
     loop {
+        if unit.cancel.is_cancelled() {
+            return without(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
+        }
         let place = match cell {
             Some(cell) => Ok(cell),
-            None => Cell::start(command).map(|started| cell.insert(started)),
+            None => Cell::start(command, &unit.cancel).map(|started| cell.insert(started)),
         };
         let loss = match place {
             Ok(place) => {
