@@ -217,7 +217,7 @@ fn sleeping_takes_no_time_and_counts_as_time() {
     prints("import time\na = time.time()\ntime.sleep(2)\nprint(1.9 < time.time() - a < 2.5)", "True");
     let began = Instant::now();
     assert_eq!(outcome("import time\ntime.sleep(3600)"), Outcome::TimeLimit);
-    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(began.elapsed() < Duration::from_secs(60), "far less than it slept");
 }
 
 #[test]
