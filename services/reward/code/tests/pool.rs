@@ -36,16 +36,17 @@ fn endless(seconds: u64) -> Task {
 fn programs_without_an_end_do_not_keep_others_waiting() {
     for mode in [Mode::Strict, Mode::LiveCodeBench] {
         let honest = task("print('done')", &stdin(&[("", "done")]));
-        let tasks = vec![endless(2), endless(2), endless(2), honest];
+        // The first goes on elsewhere after a second, the second is stopped a second later: long before the time of either is up.
+        let tasks = vec![endless(8), endless(8), honest];
         let tasks = tasks.into_iter().map(|task| Task { mode, ..task }).collect();
         let verdicts = in_order(&pool(1, None), tasks);
         let (first, verdict) = &verdicts[0];
-        assert!(*first == 3 && verdict.passed(), "the verdict {first} came first: {:?}", verdict.outcome);
-        // They had all their time, though some were stopped and begun again.
-        assert_eq!(verdicts.len(), 4);
+        assert!(*first == 2 && verdict.passed(), "the verdict {first} came first: {:?}", verdict.outcome);
+        // They had all their time, though one was stopped and begun again.
+        assert_eq!(verdicts.len(), 3);
         for (_, verdict) in &verdicts[1..] {
             assert_eq!((verdict.outcome, verdict.reward), (Outcome::TimeLimit, Some(0.0)), "{}", verdict.detail);
-            assert!(verdict.cpu >= Duration::from_secs(2), "{:?}", verdict.cpu);
+            assert!(verdict.cpu >= Duration::from_secs(8), "{:?}", verdict.cpu);
         }
     }
 }
