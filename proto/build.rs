@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out_dir = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out_dir.join("evenkeel_v1.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
-        // The stubs take any transport; connecting is evenkeel-common's.
+        // The stubs take any transport; connecting is evenkeel-rpc's.
         .build_transport(false)
         // Maps in one order, so that equal messages are equal bytes.
         .btree_map(".")

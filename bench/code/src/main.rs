@@ -8,8 +8,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use evenkeel_code::rows::{Kind, Test, Tests};
-use evenkeel_code::{Answer, Cancel, CellCommand, Interpreter, Limits, Pool, PoolSettings, Task, guest, serve_cell};
+use evenkeel_sandbox::rows::{Kind, Test, Tests};
+use evenkeel_sandbox::{Answer, Cancel, CellCommand, Interpreter, Limits, Pool, PoolSettings, Task, guest, serve_cell};
 use serde_json::{Map, Value, json};
 
 /// Runs of a trivial program for the overhead.

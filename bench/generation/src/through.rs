@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-use evenkeel_common::client::{ClientConfig, Connector, Target};
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{GenerateItem, GenerateRequest};
+use evenkeel_rpc::client::{ClientConfig, Connector, Target};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;

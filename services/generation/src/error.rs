@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use evenkeel_common::server::ServerError;
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::server::ServerError;
 
 /// Refusals and failures before anything is served.
 #[derive(Debug, thiserror::Error)]

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use evenkeel_common::deadline::Deadline;
-use evenkeel_common::items::{AnswerStream, GenerateItems, ItemServer};
-use evenkeel_common::server::Drain;
 use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
     GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, Rollout, SleepRequest, SleepResponse,
     UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, generate_request,
 };
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::items::{AnswerStream, GenerateItems, ItemServer};
+use evenkeel_rpc::server::Drain;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_util::sync::DropGuard;

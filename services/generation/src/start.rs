@@ -5,13 +5,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_common::client::Target as Address;
-use evenkeel_common::config::Settings;
-use evenkeel_common::dispatch::{Endpoints, Resolve, SystemResolver};
-use evenkeel_common::items::{ItemLimits, ItemServer};
-use evenkeel_common::server::{Ended, Server};
+use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::generation_server::GenerationServer;
+use evenkeel_rpc::client::Target as Address;
+use evenkeel_rpc::dispatch::{Endpoints, Resolve, SystemResolver};
+use evenkeel_rpc::items::{ItemLimits, ItemServer};
+use evenkeel_rpc::server::{Ended, Server};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

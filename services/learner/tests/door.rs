@@ -6,7 +6,6 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_common::server::{RunningServer, ServerConfig};
 use evenkeel_learner::{LearnerSettings, PublishOptions, ServiceSettings, serve};
 use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::{
@@ -14,6 +13,7 @@ use evenkeel_proto::v1::{
     Segment, SupervisedBatch, SupervisedExample, TrainEvent, TrainGroup, TrainHeader, TrainKind, TrainReport,
     TrainRequest, TrainSample, load_checkpoint_request, score_request, train_event, train_request,
 };
+use evenkeel_rpc::server::{RunningServer, ServerConfig};
 use support::{bits, group, learner, settings};
 use tonic::transport::Channel;
 use tonic::{Code, Status};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_common::config::ConfigError;
+use evenkeel_config::ConfigError;
 use evenkeel_proto::FieldError;
 
 /// Why a run was refused or ended. What it had finished is in its directory and can be resumed.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use evenkeel_common::config::{ConfigError, Loaded, Loader, Settings};
+use evenkeel_config::{ConfigError, Loaded, Loader, Settings};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;

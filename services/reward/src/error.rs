@@ -1,7 +1,7 @@
 //! Why the service could not start or go on.
 
-use evenkeel_common::server::ServerError;
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::server::ServerError;
 
 /// Why the service could not start or go on.
 #[derive(Debug, thiserror::Error)]

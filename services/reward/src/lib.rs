@@ -18,7 +18,7 @@
 //! ```
 //!
 //! From the outside in: `service` is the gRPC door; [`Judge`] gives the verdict on one item, on an answer by `evenkeel-math` and on a
-//! program by `evenkeel-code`, whose sandbox it makes ready when the first program comes.
+//! program by `evenkeel-sandbox`, whose sandbox it makes ready when the first program comes.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -3,10 +3,6 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use evenkeel_common::deadline::Deadline;
-use evenkeel_common::error::ServiceError;
-use evenkeel_common::items::{AnswerStream, ItemContext, ItemServer, Items, VerifyItems};
-use evenkeel_common::server::Drain;
 use evenkeel_math::Profile;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::shown::shown;
@@ -15,6 +11,10 @@ use evenkeel_proto::v1::{
     RewardGetStatusRequest, RewardGetStatusResponse, ServerStatus, Verdict, VerifyItem, VerifyOneRequest,
     VerifyOneResponse, VerifyRequest, VerifyTimings,
 };
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::items::{AnswerStream, ItemContext, ItemServer, Items, VerifyItems};
+use evenkeel_rpc::server::Drain;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio::time::Instant;

@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
-use evenkeel_common::config::Settings;
-use evenkeel_common::items::{ItemLimits, ItemServer};
-use evenkeel_common::server::{Ended, Server};
+use evenkeel_config::Settings;
 use evenkeel_proto::v1::reward_server::RewardServer;
+use evenkeel_rpc::items::{ItemLimits, ItemServer};
+use evenkeel_rpc::server::{Ended, Server};
 
 use crate::error::RewardError;
 use crate::judge::{Cells, Judge};

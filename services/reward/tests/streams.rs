@@ -6,9 +6,9 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use evenkeel_common::server::{Ended, ServerConfig};
 use evenkeel_proto::v1::{CancelItem, InvalidReason, Outcome, VerifyItem};
 use evenkeel_reward::{RewardConfig, RewardError, bind};
+use evenkeel_rpc::server::{Ended, ServerConfig};
 use support::{Occupied, Stream, Worker, bounded, item};
 
 #[test]

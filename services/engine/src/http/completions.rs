@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use evenkeel_common::telemetry::{TRACEPARENT, TraceContext};
+use evenkeel_telemetry::{TRACEPARENT, TraceContext};
 use tokio::sync::mpsc;
 
 use super::answer::{Choice, StopReason, Timings, Usage, Whole, Writer, finish_reason};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use evenkeel_common::client::Target as Address;
+use evenkeel_rpc::client::Target as Address;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use evenkeel_common::error::ServiceError;
+use evenkeel_rpc::error::ServiceError;
 use tokio::time::Instant;
 
 use crate::engine::{Demand, EngineError};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_common::deadline::Deadline;
+use evenkeel_rpc::deadline::Deadline;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

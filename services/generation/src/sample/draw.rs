@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evenkeel_common::error::ServiceError;
-use evenkeel_common::items::ItemContext;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::append_sampled;
 use evenkeel_proto::v1::{Failure, FailureCode, GenerateItem, Segment};
+use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::items::ItemContext;
 use tokio::time::Instant;
 
 use super::plan::Plan;

@@ -7,9 +7,9 @@ mod spans;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_common::error::ServiceError;
-use evenkeel_common::items::{ItemContext, Stopped};
 use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, GenerateItem, GenerationTimings, Rollout};
+use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::items::{ItemContext, Stopped};
 use tokio::time::Instant;
 
 use crate::engine::Finish;

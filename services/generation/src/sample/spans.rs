@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use evenkeel_common::telemetry::{Span, TraceContext, record_span, spans_are_wanted};
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::Rollout;
+use evenkeel_telemetry::{Span, TraceContext, record_span, spans_are_wanted};
 
 /// Hands over the spans of a sample that ends now. `place` is its own; `parent` is where its item said that it belongs.
 pub(super) fn record_spans(rollout: &Rollout, place: TraceContext, parent: TraceContext) {

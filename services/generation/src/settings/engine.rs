@@ -1,6 +1,6 @@
 //! Settings `generation.engine`: how engines are reached, watched and given up.
 
-use evenkeel_common::config::Settings;
+use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -6,10 +6,10 @@ mod weights;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use evenkeel_common::config::Settings;
-use evenkeel_common::dispatch::Endpoints;
-use evenkeel_common::server::ServerConfig;
+use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::dispatch::Endpoints;
+use evenkeel_rpc::server::ServerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use evenkeel_common::config::Settings;
+use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::PauseMode;
 use schemars::JsonSchema;

@@ -4,10 +4,10 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use evenkeel_common::deadline::Deadline;
-use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EngineSleep, SleepLevel, SleepRequest, SleepResponse, WakeUpRequest, WakeUpResponse};
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
 use tokio::time::Instant;
 
 use super::switch::{Switch, dies, switch};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_common::deadline::Deadline;
-use evenkeel_common::error::ServiceError;
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
 use tokio::time::Instant;
 
 use super::target::{Target, parse};

@@ -4,12 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_common::deadline::Deadline;
-use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     EngineUpdate, EngineUpdateOutcome, UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef, weights_ref,
 };
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 

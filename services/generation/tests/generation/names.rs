@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_common::dispatch::Resolve;
 use evenkeel_generation::{GenerationConfig, bind_with};
 use evenkeel_proto::v1::{EngineHealth, EngineUpdateOutcome, FinishReason};
+use evenkeel_rpc::dispatch::Resolve;
 
 use crate::support::{
     Act, FakeEngine, Service, bounded, content, item, items, label, settings_of, until, weights, with_tokens,

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::support::{FakeEngine, Service, bounded, item, items, settings, weights};
-use evenkeel_common::config::Loader;
-use evenkeel_common::server::ServerConfig;
+use evenkeel_config::Loader;
 use evenkeel_generation::{GenerationConfig, LogProbabilitySetting, bind};
 use evenkeel_proto::v1::{EngineHealth, LogProbabilityMode};
+use evenkeel_rpc::server::ServerConfig;
 
 async fn refused(config: GenerationConfig) -> String {
     bind(config).await.expect_err("it should be refused").to_string()

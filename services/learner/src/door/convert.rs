@@ -1,9 +1,9 @@
 //! Messages as groups and examples, errors as those of the doors.
 
-use evenkeel_common::error::ServiceError;
 use evenkeel_model::ModelError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{SupervisedExample, TrainGroup};
+use evenkeel_rpc::error::ServiceError;
 
 use crate::{Example, Group, LearnerError, Response};
 

@@ -1,8 +1,8 @@
 //! Scoring: waiting items of one temperature go through the model together.
 
-use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{ScoreItem, ScoreResponse};
+use evenkeel_rpc::error::ServiceError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::convert;

@@ -3,11 +3,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use evenkeel_common::admission::Unit;
-use evenkeel_common::deadline::Deadline;
-use evenkeel_common::error::ServiceError;
-use evenkeel_common::items::{AnswerStream, ItemLimits, ItemServer, Items, ScoreItems};
-use evenkeel_common::server::{Drain, Server, ServerError};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::learner_server::{Learner as LearnerService, LearnerServer};
 use evenkeel_proto::v1::{
@@ -15,6 +10,11 @@ use evenkeel_proto::v1::{
     PublishRequest, PublishResponse, QueueStatus, SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem,
     ScoreRequest, ScoreResponse, ServerStatus, TrainEvent, TrainRequest, train_request,
 };
+use evenkeel_rpc::admission::Unit;
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::items::{AnswerStream, ItemLimits, ItemServer, Items, ScoreItems};
+use evenkeel_rpc::server::{Drain, Server, ServerError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;

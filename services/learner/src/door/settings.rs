@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use candle_core::DType;
-use evenkeel_common::config;
-use evenkeel_common::server::ServerConfig;
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::server::ServerConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
@@ -109,13 +108,13 @@ impl ServiceSettings {
     }
 }
 
-impl config::Settings for LearnerSettings {
+impl evenkeel_config::Settings for LearnerSettings {
     fn check(&self) -> Result<(), FieldError> {
         self.validate().map_err(field_error)
     }
 }
 
-impl config::Settings for ServiceSettings {
+impl evenkeel_config::Settings for ServiceSettings {
     fn check(&self) -> Result<(), FieldError> {
         self.server.check().map_err(|error| error.within("server"))?;
         self.training.check().map_err(|error| error.within("training"))?;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::CheckpointRef;
+use evenkeel_rpc::error::ServiceError;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{CLIENT_STATE, digest};

@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     SupervisedExample, TrainAccepted, TrainEvent, TrainGroup, TrainHeader, TrainKind, TrainPhase, TrainProgress,
     TrainReport, TrainTimings, train_event,
 };
+use evenkeel_rpc::error::ServiceError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::report::Counts;

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CheckpointRef, LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse,
     SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreResponse, TrainHeader, TrainReport, WeightsRef,
     load_checkpoint_request,
 };
+use evenkeel_rpc::error::ServiceError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::settings::{KEEP_WEIGHTS, ServiceSettings};

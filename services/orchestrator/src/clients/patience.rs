@@ -4,8 +4,8 @@ use std::future::Future;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use evenkeel_common::error::reason_of;
 use evenkeel_proto::v1::RunState;
+use evenkeel_rpc::error::reason_of;
 use tonic::{Code, Status};
 
 use super::Stop;

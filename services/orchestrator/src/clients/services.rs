@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use evenkeel_common::client::{ClientChannel, Connector, Target};
-use evenkeel_common::dispatch::{DeadlineStart, DispatchConfig, Dispatcher, Endpoints as Workers};
-use evenkeel_common::items::{GenerateItems, VerifyItems};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::reward_client::RewardClient;
+use evenkeel_rpc::client::{ClientChannel, Connector, Target};
+use evenkeel_rpc::dispatch::{DeadlineStart, DispatchConfig, Dispatcher, Endpoints as Workers};
+use evenkeel_rpc::items::{GenerateItems, VerifyItems};
 
 use super::{Endpoints, Outage, Patience, Stop};
 use crate::error::RunError;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use evenkeel_common::error::reason_of;
 use evenkeel_proto::v1::{TrainEvent, TrainReport, train_event};
+use evenkeel_rpc::error::reason_of;
 use tokio_stream::StreamExt;
 use tonic::{Status, Streaming};
 

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use evenkeel_common::config::Loader;
+use evenkeel_config::Loader;
 
 use crate::error::RunError;
 use crate::recipe::Recipe;
@@ -205,8 +205,8 @@ impl RunDirectory {
     }
 
     fn write_config(&self, recipe: &Recipe) -> Result<(), RunError> {
-        let text = toml::to_string_pretty(recipe)
-            .map_err(|error| evenkeel_common::config::ConfigError::Write(error.to_string()))?;
+        let text =
+            toml::to_string_pretty(recipe).map_err(|error| evenkeel_config::ConfigError::Write(error.to_string()))?;
         self.replace(CONFIG_FILE, &text)
     }
 

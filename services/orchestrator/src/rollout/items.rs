@@ -1,8 +1,8 @@
 //! Samples and answers as messages.
 
-use evenkeel_common::telemetry::TraceContext;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{GenerateItem, MathTask, Rollout, VerifyItem, WeightsRef, verify_item};
+use evenkeel_telemetry::TraceContext;
 
 use super::group::{Plan, Shaping};
 use crate::clients::Services;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use evenkeel_common::dispatch::DispatchError;
 use evenkeel_proto::v1::{FailureCode, FinishReason, Rollout};
+use evenkeel_rpc::dispatch::DispatchError;
 use tokio::task::JoinSet;
 
 use super::check::Expected;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use evenkeel_common::dispatch::{DispatchError, Dispatcher};
-use evenkeel_common::items::VerifyItems;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, VerifyItem};
+use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
+use evenkeel_rpc::items::VerifyItems;
 
 /// Longest pause between two verifications of a sample.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

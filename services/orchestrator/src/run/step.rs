@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use evenkeel_common::telemetry::TraceContext;
 use evenkeel_proto::v1::{StepKind, TrainHeader, TrainKind, WeightsRef};
 use evenkeel_proto::{Purpose, SamplingSettings};
+use evenkeel_telemetry::TraceContext;
 
 use super::drive::Driver;
 use super::position::Position;

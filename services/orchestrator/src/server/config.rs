@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use evenkeel_common::config::Settings;
-use evenkeel_common::dispatch::Endpoints as Workers;
-use evenkeel_common::server::ServerConfig;
+use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::dispatch::Endpoints as Workers;
+use evenkeel_rpc::server::ServerConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::clients::Endpoints;

@@ -7,8 +7,8 @@ mod request;
 mod service;
 mod watch;
 
-use evenkeel_common::server::{Server, ServerError};
 use evenkeel_proto::v1::orchestrator_server::OrchestratorServer;
+use evenkeel_rpc::server::{Server, ServerError};
 
 pub use config::{OrchestratorConfig, StartConfig};
 pub use registry::Inspect;

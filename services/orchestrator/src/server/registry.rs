@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evenkeel_common::error::ServiceError;
 use evenkeel_proto::v1::{Run as RunMessage, RunState, StepKind};
 use evenkeel_proto::{FieldError, Label};
+use evenkeel_rpc::error::ServiceError;
 use tokio::sync::watch;
 
 use super::journal;
@@ -183,7 +183,7 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
     match error {
         RunError::Setting(field) => ServiceError::from(field),
         RunError::Config(error) => {
-            use evenkeel_common::config::ConfigError;
+            use evenkeel_config::ConfigError;
             let text = error.to_string();
             ServiceError::from(match error {
                 ConfigError::Invalid { key, value, allowed, .. } => FieldError { field: key, value, allowed },

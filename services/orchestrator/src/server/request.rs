@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{StartRunRequest, start_run_request};
+use evenkeel_rpc::error::ServiceError;
 
 use super::OrchestratorConfig;
 use super::registry::{service_error, stored};

@@ -3,9 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use evenkeel_common::deadline::Deadline;
-use evenkeel_common::error::ServiceError;
-use evenkeel_common::server::Drain;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::orchestrator_server::Orchestrator;
 use evenkeel_proto::v1::{
@@ -13,6 +10,9 @@ use evenkeel_proto::v1::{
     OrchestratorGetStatusResponse, Run as RunMessage, RunState, ServerStatus, StartRunRequest, StartRunResponse,
     StepMetrics, StopMode as StopModeMessage, StopRunRequest, StopRunResponse, WatchRunRequest,
 };
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::server::Drain;
 use tokio::sync::{Semaphore, oneshot, watch as signal};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};

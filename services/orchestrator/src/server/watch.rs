@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evenkeel_common::server::Drain;
 use evenkeel_proto::v1::{RunState, StepKind, StepMetrics, WatchRunRequest};
+use evenkeel_rpc::server::Drain;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;

@@ -1,6 +1,6 @@
 //! What has the right type and still cannot be: ranges, and what does not go together.
 
-use evenkeel_common::config::Settings;
+use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 
 use super::Task;

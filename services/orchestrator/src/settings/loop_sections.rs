@@ -1,6 +1,6 @@
 //! Sections about the loop: run, sampling, shaping, warm start, evaluation, checkpoints, services.
 
-use evenkeel_common::client::ClientConfig;
+use evenkeel_rpc::client::ClientConfig;
 
 use super::section::section;
 use super::source_sections::Engines;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::support::{Cluster, bounded, recipe};
-use evenkeel_common::client::{ClientChannel, ClientConfig, Connector, Target};
 use evenkeel_orchestrator::{Inspect, Inspection, OrchestratorConfig, Recipe, serve};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::orchestrator_client::OrchestratorClient;
@@ -12,10 +11,11 @@ use evenkeel_proto::v1::{
     GetRunRequest, ListRunsRequest, OrchestratorGetStatusRequest, RunState, StartRunRequest, StepKind, StopRunRequest,
     WatchRunRequest, start_run_request::Configuration,
 };
+use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
 use tonic::Code;
 
 pub(crate) struct Door {
-    _server: evenkeel_common::server::RunningServer,
+    _server: evenkeel_rpc::server::RunningServer,
     pub(crate) client: OrchestratorClient<ClientChannel>,
     pub(crate) dir: tempfile::TempDir,
 }

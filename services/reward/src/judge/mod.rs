@@ -15,7 +15,7 @@ use code::CodeJudge;
 use math::MathJudge;
 
 pub use code::{Cells, ReadProgram};
-pub use evenkeel_code::Cancel;
+pub use evenkeel_sandbox::Cancel;
 
 /// Gives verdicts. Useful without a server, too.
 pub struct Judge {

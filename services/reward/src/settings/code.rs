@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use evenkeel_code::rows::MAX_PRIVATE_BYTES;
-use evenkeel_code::{Limits, Mode};
 use evenkeel_proto::FieldError;
+use evenkeel_sandbox::rows::MAX_PRIVATE_BYTES;
+use evenkeel_sandbox::{Limits, Mode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,11 +2,11 @@
 
 mod code;
 
-use evenkeel_common::config::Settings;
-use evenkeel_common::items::ItemLimits;
-use evenkeel_common::server::ServerConfig;
+use evenkeel_config::Settings;
 use evenkeel_math::{Limits, Profile};
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::items::ItemLimits;
+use evenkeel_rpc::server::ServerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -156,7 +156,7 @@ impl Settings for RewardConfig {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_common::config::Loader;
+    use evenkeel_config::Loader;
 
     use super::*;
 

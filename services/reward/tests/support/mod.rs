@@ -6,14 +6,14 @@ use std::future::Future;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use evenkeel_common::client::{ClientChannel, ClientConfig, Connector, Target};
-use evenkeel_common::server::RunningServer;
 use evenkeel_proto::v1::reward_client::RewardClient;
 use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{
     MathTask, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyRequest,
 };
 use evenkeel_reward::{RewardConfig, bind};
+use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
+use evenkeel_rpc::server::RunningServer;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use evenkeel_common::client::Target as Address;
+use evenkeel_rpc::client::Target as Address;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use tower_layer::Layer;
 use tower_service::Service;

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use evenkeel_common::client::Target as Address;
 use evenkeel_proto::v1::SleepLevel;
+use evenkeel_rpc::client::Target as Address;
 use tokio::sync::RwLock;
 
 use super::{Boxed, Demand, Draw, Ending, Engine, EngineError, EngineInfo, EnginePause, Tokens, Wake, believe};

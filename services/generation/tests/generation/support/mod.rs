@@ -8,8 +8,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use evenkeel_common::client::{ClientChannel, ClientConfig, Connector, Target};
-use evenkeel_common::server::{RunningServer, Server, ServerConfig};
 use evenkeel_generation::{EngineConfig, GenerationConfig, WeightsConfig, bind};
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::generation_client::GenerationClient;
@@ -17,6 +15,8 @@ use evenkeel_proto::v1::{
     EngineHealth, GenerateItem, GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, Rollout,
     UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef,
 };
+use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
+use evenkeel_rpc::server::{RunningServer, Server, ServerConfig};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};

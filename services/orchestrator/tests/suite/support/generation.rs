@@ -5,9 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_common::deadline::Deadline;
-use evenkeel_common::items::{AnswerStream, GenerateItems, ItemContext, ItemLimits, ItemServer};
-use evenkeel_common::server::Drain;
 use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
     EngineSleep, EngineUpdate, EngineUpdateOutcome, Failure, FailureCode, FinishReason, GenerateItem, GenerateRequest,
@@ -15,6 +12,9 @@ use evenkeel_proto::v1::{
     SleepLevel, SleepRequest, SleepResponse, UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest,
     WakeUpResponse, WeightsRef,
 };
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::items::{AnswerStream, GenerateItems, ItemContext, ItemLimits, ItemServer};
+use evenkeel_rpc::server::Drain;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{hash, mix};

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_common::server::{RunningServer, Server, ServerConfig};
 use evenkeel_orchestrator::{
     Endpoints, Event, FreshShape, Line, Outcome, Recipe, Run, RunDirectory, RunError, RunHandle, RunOptions, Summary,
     may_differ,
@@ -17,6 +16,7 @@ use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::v1::generation_server::GenerationServer;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_proto::v1::reward_server::RewardServer;
+use evenkeel_rpc::server::{RunningServer, Server, ServerConfig};
 
 use generation::FakeGeneration;
 use learner::FakeLearner;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_common::deadline::Deadline;
-use evenkeel_common::items::{AnswerStream, ItemLimits, ItemServer, VerifyItems};
-use evenkeel_common::server::Drain;
 use evenkeel_proto::v1::reward_server::Reward;
 use evenkeel_proto::v1::{
     InvalidReason, Outcome, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest,
     VerifyOneResponse, VerifyRequest, verify_item,
 };
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::items::{AnswerStream, ItemLimits, ItemServer, VerifyItems};
+use evenkeel_rpc::server::Drain;
 use tonic::{Request, Response, Status, Streaming};
 
 /// Why an item has no verdict, by its id and how often it was verified.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use evenkeel_code::rows::{BadRow, BadTests, Kind, Row, Test, Tests};
-use evenkeel_common::admission::{Admission, ClientId, Taken, Unit};
-use evenkeel_common::error::ServiceError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::{CodeTask, CodeTestKind, CodeTests, InvalidReason, LiveCodeBenchCases, Verdict};
+use evenkeel_rpc::admission::{Admission, ClientId, Taken, Unit};
+use evenkeel_rpc::error::ServiceError;
+use evenkeel_sandbox::rows::{BadRow, BadTests, Kind, Row, Test, Tests};
 use prost::Message;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};

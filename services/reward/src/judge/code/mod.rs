@@ -5,9 +5,9 @@ mod report;
 mod request;
 mod sandbox;
 
-use evenkeel_code::rows::{Erratum, erratum};
-use evenkeel_code::{Cancel, Task};
 use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
+use evenkeel_sandbox::rows::{Erratum, erratum};
+use evenkeel_sandbox::{Cancel, Task};
 
 use super::CodeWork;
 use crate::settings::{CodeConfig, RewardConfig, SandboxStart};
@@ -16,7 +16,7 @@ use sandbox::Sandbox;
 
 pub use sandbox::Cells;
 
-/// Judges by `evenkeel-code`.
+/// Judges by `evenkeel-sandbox`.
 pub(super) struct CodeJudge {
     config: CodeConfig,
     max_field_bytes: usize,
@@ -82,8 +82,8 @@ impl CodeJudge {
             .map_err(|error| Box::new(Verdict::refused(id, error.within("code"))))?;
         let tests = self.tests.of(id, task, self.max_field_bytes, &|| cancel.is_cancelled())?;
         let answer = match answer {
-            Answer::Completion(text) => evenkeel_code::Answer::Completion(text),
-            Answer::Extracted(text) => evenkeel_code::Answer::Program(text),
+            Answer::Completion(text) => evenkeel_sandbox::Answer::Completion(text),
+            Answer::Extracted(text) => evenkeel_sandbox::Answer::Program(text),
         };
         Ok(rules.over(answer, tests))
     }

@@ -1,8 +1,8 @@
 //! From what the pool found to a verdict of the protocol.
 
-use evenkeel_code::rows::Erratum;
-use evenkeel_code::{Invalid, Outcome as CodeOutcome, Verdict as Found};
 use evenkeel_proto::v1::{CodeReport, InvalidReason, Outcome, Verdict};
+use evenkeel_sandbox::rows::Erratum;
+use evenkeel_sandbox::{Invalid, Outcome as CodeOutcome, Verdict as Found};
 
 use crate::settings::UnsupportedConfig;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_code::extract::Extraction;
-use evenkeel_code::rows::Tests;
-use evenkeel_code::{Answer, Limits, Mode, RewardRule, Task};
 use evenkeel_proto::v1::{CodeExtraction, CodeLimits, CodeMode, CodeReward, CodeTask};
 use evenkeel_proto::{FieldError, v1};
+use evenkeel_sandbox::extract::Extraction;
+use evenkeel_sandbox::rows::Tests;
+use evenkeel_sandbox::{Answer, Limits, Mode, RewardRule, Task};
 
 use crate::settings::{CodeConfig, LimitsConfig};
 

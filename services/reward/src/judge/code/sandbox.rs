@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_code::{CellCommand, Interpreter, Pool, PoolSettings, guest};
+use evenkeel_sandbox::{CellCommand, Interpreter, Pool, PoolSettings, guest};
 
 use crate::settings::RewardConfig;
 
 /// How long what was missing is not looked for again: programs that come by the thousand must not each start a build.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How a process is started that runs programs with the interpreter of a folder, by calling [`evenkeel_code::serve_cell`].
+/// How a process is started that runs programs with the interpreter of a folder, by calling [`evenkeel_sandbox::serve_cell`].
 pub type Cells = fn(&Path) -> CellCommand;
 
 pub(super) struct Sandbox {

@@ -1,0 +1,232 @@
+//! Layers of settings and how they become one checked value.
+
+use std::path::Path;
+
+use figment::error::Kind;
+use figment::providers::Serialized;
+use figment::value::{Dict, Map, Value};
+use figment::{Error, Figment, Metadata, Profile, Provider};
+use serde::{Deserialize, Deserializer};
+
+use super::overrides::{Override, Reading};
+use crate::{ConfigError, Settings, say};
+
+/// Collects layers. The order of the calls does not matter between kinds: files, then environment, then arguments.
+#[derive(Debug, Default)]
+pub struct Loader {
+    files: Vec<TomlLayer>,
+    variables: Vec<Override>,
+    arguments: Vec<Override>,
+}
+
+/// Settings, and where each came from.
+#[derive(Debug, Clone)]
+pub struct Loaded<T> {
+    /// The settings, checked.
+    pub settings: T,
+    figment: Figment,
+}
+
+impl Loader {
+    /// Only defaults so far.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a TOML file, over the files before it.
+    pub fn file(self, path: impl AsRef<Path>) -> Result<Self, ConfigError> {
+        let path = path.as_ref();
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        self.text(&path.display().to_string(), &text)
+    }
+
+    /// Adds TOML that comes from elsewhere; `origin` names it in messages.
+    pub fn text(mut self, origin: &str, text: &str) -> Result<Self, ConfigError> {
+        let syntax = |message: String| ConfigError::Syntax { origin: origin.to_owned(), message };
+        let table: toml::Table =
+            text.parse().map_err(|error: toml::de::Error| syntax(error.to_string().trim_end().to_owned()))?;
+        let dict = Value::serialize(table).map_err(|error| syntax(error.to_string()))?.into_dict().unwrap_or_default();
+        self.files.push(TomlLayer { origin: origin.to_owned(), dict });
+        Ok(self)
+    }
+
+    /// Adds the process's environment.
+    pub fn environment(self) -> Result<Self, ConfigError> {
+        // A variable that is not Unicode cannot be one of ours.
+        let variables =
+            std::env::vars_os().filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)));
+        self.variables(variables)
+    }
+
+    /// Adds environment variables; those without the prefix are left alone.
+    pub fn variables(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        for (name, text) in variables {
+            if let Some(variable) = Override::from_variable(&name, &text) {
+                self.variables.push(variable?);
+            }
+        }
+        // The environment has no order; messages should.
+        self.variables.sort_by(|a, b| a.origin.cmp(&b.origin));
+        Ok(self)
+    }
+
+    /// Adds `section.key=value` arguments; of two for one key the later wins.
+    pub fn set<A: AsRef<str>>(mut self, arguments: impl IntoIterator<Item = A>) -> Result<Self, ConfigError> {
+        for argument in arguments {
+            self.arguments.push(Override::from_argument(argument.as_ref())?);
+        }
+        Ok(self)
+    }
+
+    /// The settings of all layers.
+    pub fn load<T: Settings>(mut self) -> Result<Loaded<T>, ConfigError> {
+        loop {
+            let figment = self.figment::<T>();
+            let error = match figment.extract::<Strict<T>>() {
+                Ok(strict) => return finish(strict, figment),
+                Err(error) => error,
+            };
+            // `--set run.name=5` may mean the text 5, which only the setting's type tells.
+            let reading = match () {
+                () if say::wants_text(&error) => Reading::Text,
+                () if say::wants_list(&error) => Reading::List,
+                () => return Err(explain(error, &figment)),
+            };
+            // The last one that wrote there is the one whose value was refused.
+            let mut overrides = self.arguments.iter_mut().rev().chain(self.variables.iter_mut().rev());
+            match overrides.find(|set| set.wrote(&error.path)) {
+                // Each is read anew at most once, so that this ends.
+                Some(set) if set.reading == Reading::Toml => set.reading = reading,
+                _ => return Err(explain(error, &figment)),
+            }
+        }
+    }
+
+    fn figment<T: Settings>(&self) -> Figment {
+        let mut figment = Figment::from(Serialized::defaults(T::default()));
+        for file in &self.files {
+            figment = figment.merge(file.clone());
+        }
+        for set in self.variables.iter().chain(&self.arguments) {
+            figment = figment.merge(set.clone());
+        }
+        figment
+    }
+}
+
+impl<T: Settings> Loaded<T> {
+    /// Where the value of `key` was written; `defaults` where nowhere.
+    pub fn origin(&self, key: &str) -> String {
+        origin(&self.figment, key)
+    }
+
+    /// The settings as TOML that loads to the same settings.
+    pub fn to_toml(&self) -> Result<String, ConfigError> {
+        toml::to_string_pretty(&self.settings).map_err(|error| ConfigError::Write(error.to_string()))
+    }
+}
+
+/// A TOML file as a figment provider.
+#[derive(Debug, Clone)]
+struct TomlLayer {
+    origin: String,
+    dict: Dict,
+}
+
+impl Provider for TomlLayer {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, Error> {
+        Ok(Map::from([(Profile::Default, self.dict.clone())]))
+    }
+}
+
+/// Settings with the keys that nothing read: the net below structs without `deny_unknown_fields`.
+struct Strict<T> {
+    settings: T,
+    unread: Vec<String>,
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Strict<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut unread = Vec::new();
+        let settings = serde_ignored::deserialize(deserializer, |path| unread.push(path.to_string()))?;
+        Ok(Self { settings, unread })
+    }
+}
+
+fn finish<T: Settings>(strict: Strict<T>, figment: Figment) -> Result<Loaded<T>, ConfigError> {
+    if let Some(key) = strict.unread.first() {
+        let (parent, name) = key.rsplit_once('.').map_or((None, key.as_str()), |(parent, name)| (Some(parent), name));
+        let defaults = Figment::from(Serialized::defaults(T::default()));
+        let siblings = match parent {
+            Some(parent) => defaults.find_value(parent).ok(),
+            None => defaults.data().ok().and_then(|mut data| data.remove(&Profile::Default)).map(Value::from),
+        };
+        let allowed: Vec<String> = siblings.and_then(Value::into_dict).unwrap_or_default().into_keys().collect();
+        return Err(unknown_key(parent, name, allowed, origin(&figment, key)));
+    }
+    if let Err(error) = strict.settings.check() {
+        let origin = origin(&figment, &error.field);
+        return Err(ConfigError::Invalid { key: error.field, value: error.value, origin, allowed: error.allowed });
+    }
+    Ok(Loaded { settings: strict.settings, figment })
+}
+
+/// The metadata of a key, or of the nearest table around it that something wrote.
+fn origin(figment: &Figment, key: &str) -> String {
+    figment.find_metadata(key).map_or_else(|| "defaults".to_owned(), name_of)
+}
+
+fn name_of(metadata: &Metadata) -> String {
+    // figment names the layer of defaults after the Rust type.
+    if metadata.name.starts_with('`') || metadata.name.contains("::") {
+        "defaults".to_owned()
+    } else {
+        metadata.name.to_string()
+    }
+}
+
+fn unknown_key(parent: Option<&str>, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
+    let full = |name: &str| parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}.{name}"));
+    let nearest = say::nearest(name, allowed.iter().map(String::as_str)).map(full);
+    ConfigError::UnknownKey { key: full(name), origin, nearest, allowed }
+}
+
+fn explain(error: Error, figment: &Figment) -> ConfigError {
+    let path = error.path.join(".");
+    let origin = match &error.metadata {
+        Some(metadata) => name_of(metadata),
+        None => origin(figment, &path),
+    };
+    if let Kind::UnknownField(name, allowed) = &error.kind {
+        // figment counts the refused key itself to the path where it has got that far.
+        let parent = match error.path.split_last() {
+            Some((last, rest)) if last == name => rest.join("."),
+            _ => path,
+        };
+        let allowed = allowed.iter().map(|&key| key.to_owned()).collect();
+        return unknown_key(Some(parent.as_str()).filter(|parent| !parent.is_empty()), name, allowed, origin);
+    }
+    if let Kind::MissingField(name) = &error.kind {
+        let key = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+        return ConfigError::Invalid { key, value: "absent".to_owned(), origin, allowed: "a value".to_owned() };
+    }
+    let value = figment.find_value(&path).map_or_else(|_| "absent".to_owned(), |value| written(&value));
+    let allowed = say::allowed(&error.kind).unwrap_or_else(|| error.kind.to_string());
+    ConfigError::Invalid { key: path, value, origin, allowed }
+}
+
+/// A value as its writer wrote it, more or less.
+fn written(value: &Value) -> String {
+    toml::Value::try_from(value).map_or_else(
+        |_| "a value that TOML cannot write".to_owned(),
+        |value| match value {
+            toml::Value::Table(_) => "a table".to_owned(),
+            other => other.to_string(),
+        },
+    )
+}

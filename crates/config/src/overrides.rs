@@ -1,0 +1,123 @@
+//! Single settings from the environment and from `--set`: a path and a text whose type only the setting knows.
+
+use figment::value::{Dict, Map, Value};
+use figment::{Error, Metadata, Profile, Provider};
+
+use crate::{ConfigError, ENVIRONMENT_PREFIX};
+
+/// How the text of an override is read. It begins as TOML and is read anew where the setting wants a text or a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// As a TOML value where it is one (`5`, `true`, `["a", "b"]`), otherwise as text.
+    Toml,
+    /// As text, whatever it looks like.
+    Text,
+    /// As texts between commas.
+    List,
+}
+
+/// One setting from outside the files.
+#[derive(Debug, Clone)]
+pub(super) struct Override {
+    pub(super) origin: String,
+    pub(super) path: Vec<String>,
+    pub(super) text: String,
+    pub(super) reading: Reading,
+}
+
+impl Override {
+    /// `section.key=value`.
+    pub(super) fn from_argument(argument: &str) -> Result<Self, ConfigError> {
+        let origin = format!("--set {argument}");
+        let (key, text) = match argument.split_once('=') {
+            Some((key, text)) if key.split('.').all(|part| !part.trim().is_empty()) => (key, text),
+            _ => return Err(ConfigError::Malformed { origin, allowed: "section.key=value" }),
+        };
+        let path = key.split('.').map(|part| part.trim().to_owned()).collect();
+        Ok(Self { origin, path, text: text.trim().to_owned(), reading: Reading::Toml })
+    }
+
+    /// `EVENKEEL__SECTION__KEY`. `None` for variables that are not ours.
+    pub(super) fn from_variable(name: &str, text: &str) -> Option<Result<Self, ConfigError>> {
+        let key = name.strip_prefix(ENVIRONMENT_PREFIX)?;
+        let origin = format!("environment variable {name}");
+        let path: Vec<String> = key.split("__").map(str::to_ascii_lowercase).collect();
+        if path.iter().any(String::is_empty) {
+            return Some(Err(ConfigError::Malformed { origin, allowed: "EVENKEEL__SECTION__KEY" }));
+        }
+        Some(Ok(Self { origin, path, text: text.to_owned(), reading: Reading::Toml }))
+    }
+
+    /// Whether this override wrote what an error at `path` is about.
+    pub(super) fn wrote(&self, path: &[String]) -> bool {
+        path.starts_with(&self.path)
+    }
+
+    fn value(&self) -> Value {
+        let text = || Value::from(self.text.as_str());
+        match self.reading {
+            Reading::Text => text(),
+            Reading::List => {
+                self.text.split(',').map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().into()
+            }
+            Reading::Toml => toml_value(&self.text).and_then(|value| Value::serialize(value).ok()).unwrap_or_else(text),
+        }
+    }
+}
+
+/// The text as one TOML value.
+fn toml_value(text: &str) -> Option<toml::Value> {
+    // A line break would let one setting smuggle in others.
+    let mut table = if text.contains('\n') { None } else { format!("value = {text}").parse::<toml::Table>().ok() }?;
+    table.remove("value").filter(|_| table.is_empty())
+}
+
+impl Provider for Override {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin.clone())
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, Error> {
+        let mut value = self.value();
+        for part in self.path.iter().rev() {
+            value = Value::from(Dict::from([(part.clone(), value)]));
+        }
+        // The path has at least one part, so that the value is a dictionary by now.
+        Ok(Map::from([(Profile::Default, value.into_dict().unwrap_or_default())]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_a_path_and_a_text() {
+        let set = Override::from_argument("server.listen = 0.0.0.0:1=2").unwrap();
+        assert_eq!(set.path, ["server", "listen"]);
+        assert_eq!(set.text, "0.0.0.0:1=2");
+    }
+
+    #[test]
+    fn an_argument_without_key_or_value_is_refused() {
+        for argument in ["server.listen", "=5", "server.=5", ".x=5"] {
+            let error = Override::from_argument(argument).unwrap_err();
+            assert_eq!(error.to_string(), format!("--set {argument} is not a setting, allowed: section.key=value"));
+        }
+    }
+
+    #[test]
+    fn variables_of_others_are_left_alone() {
+        assert!(Override::from_variable("PATH", "/bin").is_none());
+        assert!(Override::from_variable("EVENKEEL_LOG", "info").is_none());
+        assert!(Override::from_variable("EVENKEEL__SERVER____X", "1").unwrap().is_err());
+    }
+
+    #[test]
+    fn texts_are_toml_where_they_are_toml() {
+        assert_eq!(toml_value("5"), Some(toml::Value::Integer(5)));
+        assert_eq!(toml_value("\"5\""), Some(toml::Value::String("5".into())));
+        assert_eq!(toml_value("0.0.0.0:50051"), None);
+        assert_eq!(toml_value("1\nother = 2"), None);
+    }
+}

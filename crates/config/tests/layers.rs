@@ -1,0 +1,205 @@
+//! What a user sees of settings: which layer wins, and what is said about mistakes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+use std::collections::BTreeMap;
+
+use evenkeel_config::{ConfigError, Loader, Settings};
+use evenkeel_proto::FieldError;
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Run {
+    name: String,
+    seed: u64,
+    endpoints: Vec<String>,
+    notes: Option<String>,
+    rule: Rule,
+    server: Server,
+    lenient: Lenient,
+    labels: BTreeMap<String, String>,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            name: "run".into(),
+            seed: 1,
+            endpoints: vec!["http://127.0.0.1:1".into()],
+            notes: None,
+            rule: Rule::Balanced,
+            server: Server { port: 50051, rate: 0.5 },
+            lenient: Lenient::default(),
+            labels: BTreeMap::new(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Rule {
+    Balanced,
+    Token,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Server {
+    port: u16,
+    rate: f64,
+}
+
+/// Somebody forgot `deny_unknown_fields`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Lenient {
+    depth: u32,
+}
+
+impl Settings for Run {
+    fn check(&self) -> Result<(), FieldError> {
+        if self.server.rate <= 0.0 {
+            return Err(FieldError::new("server.rate", self.server.rate, "above 0"));
+        }
+        Ok(())
+    }
+}
+
+fn variable(name: &str, text: &str) -> Vec<(String, String)> {
+    vec![(name.into(), text.into())]
+}
+
+fn from_text(text: &str) -> Result<Run, ConfigError> {
+    Ok(Loader::new().text("recipe.toml", text)?.load()?.settings)
+}
+
+fn from_set(argument: &str) -> Result<Run, ConfigError> {
+    Ok(Loader::new().set([argument])?.load()?.settings)
+}
+
+fn message<T: std::fmt::Debug>(result: Result<T, ConfigError>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn without_layers_the_defaults_hold() {
+    assert_eq!(from_text("").unwrap(), Run::default());
+}
+
+#[test]
+fn arguments_beat_environment_beats_files_beat_defaults() {
+    let loaded = Loader::new()
+        .set(["seed=5"])
+        .unwrap()
+        .variables([("EVENKEEL__SEED".into(), "4".into()), ("EVENKEEL__SERVER__PORT".into(), "4".into())])
+        .unwrap()
+        .text("one.toml", "seed = 2\nname = \"two\"\n[server]\nport = 2\nrate = 2.0")
+        .unwrap()
+        .text("two.toml", "name = \"three\"")
+        .unwrap()
+        .load::<Run>()
+        .unwrap();
+    let run = &loaded.settings;
+    assert_eq!((run.seed, run.server.port, run.server.rate, run.name.as_str()), (5, 4, 2.0, "three"));
+    assert_eq!(loaded.origin("seed"), "--set seed=5");
+    assert_eq!(loaded.origin("server.port"), "environment variable EVENKEEL__SERVER__PORT");
+    assert_eq!(loaded.origin("server.rate"), "one.toml");
+    assert_eq!(loaded.origin("name"), "two.toml");
+    assert_eq!(loaded.origin("rule"), "defaults");
+}
+
+#[test]
+fn settings_written_out_load_to_the_same_settings() {
+    let loaded = Loader::new().set(["notes=hello", "rule=token", "labels.team=blue"]).unwrap().load::<Run>().unwrap();
+    assert_eq!(from_text(&loaded.to_toml().unwrap()).unwrap(), loaded.settings);
+}
+
+#[test]
+fn a_misspelt_key_is_refused_with_its_neighbour() {
+    assert_eq!(
+        message(from_text("sed = 3")),
+        "unknown key `sed` in recipe.toml, nearest allowed: `seed`, allowed here: name, seed, endpoints, notes, rule, server, \
+         lenient, labels"
+    );
+    assert_eq!(
+        message(from_text("[server]\nprot = 3")),
+        "unknown key `server.prot` in recipe.toml, nearest allowed: `server.port`, allowed here: port, rate"
+    );
+    assert_eq!(
+        message(from_set("server.prot=3")),
+        "unknown key `server.prot` in --set server.prot=3, nearest allowed: `server.port`, allowed here: port, rate"
+    );
+}
+
+#[test]
+fn a_misspelt_environment_variable_is_refused() {
+    let result = Loader::new().variables(variable("EVENKEEL__SEVER__PORT", "3")).unwrap().load::<Run>();
+    let text = message(result);
+    assert!(
+        text.starts_with(
+            "unknown key `sever` in environment variable EVENKEEL__SEVER__PORT, nearest allowed: `server`"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn keys_of_lenient_structs_are_refused_too() {
+    assert_eq!(
+        message(from_text("[lenient]\ndeth = 3")),
+        "unknown key `lenient.deth` in recipe.toml, nearest allowed: `lenient.depth`, allowed here: depth"
+    );
+}
+
+#[test]
+fn a_wrong_type_names_key_value_and_what_is_allowed() {
+    assert_eq!(
+        message(from_text("seed = \"many\"")),
+        "`seed` is \"many\" in recipe.toml, allowed: an integer, at least 0"
+    );
+    assert_eq!(message(from_text("seed = -1")), "`seed` is -1 in recipe.toml, allowed: an integer, at least 0");
+    assert_eq!(message(from_text("server = 3")), "`server` is 3 in recipe.toml, allowed: a table");
+    assert_eq!(
+        message(from_set("server.port=70000")),
+        "`server.port` is 70000 in --set server.port=70000, allowed: an integer from 0 to 65535"
+    );
+}
+
+#[test]
+fn an_unknown_choice_lists_the_choices() {
+    assert_eq!(
+        message(from_text("rule = \"ballanced\"")),
+        "`rule` is \"ballanced\" in recipe.toml, allowed: one of balanced, token (nearest: balanced)"
+    );
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_where_it_was_written() {
+    assert_eq!(message(from_set("server.rate=0.0")), "`server.rate` is 0 in --set server.rate=0.0, allowed: above 0");
+}
+
+#[test]
+fn a_text_that_looks_like_a_number_stays_a_text() {
+    assert_eq!(from_set("name=007").unwrap().name, "007");
+    assert_eq!(from_set("name=5").unwrap().name, "5");
+    assert_eq!(from_set("name=true").unwrap().name, "true");
+    assert_eq!(from_set("notes=5").unwrap().notes.as_deref(), Some("5"));
+}
+
+#[test]
+fn lists_are_toml_or_comma_separated() {
+    assert_eq!(from_set(r#"endpoints=["a", "b"]"#).unwrap().endpoints, ["a", "b"]);
+    assert_eq!(from_set("endpoints=http://a:1, http://b:2").unwrap().endpoints, ["http://a:1", "http://b:2"]);
+}
+
+#[test]
+fn broken_toml_names_file_and_line() {
+    let text = message(from_text("seed = 1\nname = \n"));
+    assert!(text.starts_with("recipe.toml is not TOML: TOML parse error at line 2"), "{text}");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let text = message(Loader::new().file("/nonexistent/recipe.toml"));
+    assert!(text.starts_with("cannot read settings from /nonexistent/recipe.toml: "), "{text}");
+}

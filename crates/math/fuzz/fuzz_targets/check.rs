@@ -1,0 +1,24 @@
+//! Any two texts have a verdict, the same one each time, and every gold answer that can be read equals itself:
+//! `cargo +nightly fuzz run check` in `crates/math`.
+#![no_main]
+
+use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|pair: (&str, &str)| {
+    let (gold, answer) = pair;
+    for profile in Profile::ALL {
+        let policy = profile.policy();
+        let Ok(read) = Gold::read(gold, &policy) else { continue };
+        for submission in [Submission::Completion(answer), Submission::Extracted(answer)] {
+            let verdict = read.check(submission, &policy);
+            assert_eq!(verdict, read.check(submission, &policy));
+            let _ = verdict.canonical();
+        }
+    }
+    let policy = Policy::default();
+    if let Ok(read) = Gold::read(gold, &policy) {
+        let itself = read.check(Submission::Extracted(gold), &policy).outcome();
+        assert!(matches!(itself, Outcome::Equal | Outcome::Undecided), "{gold:?} is {itself:?}");
+    }
+});

@@ -1,0 +1,139 @@
+//! What the black-box tests share: small configurations, random batches, the golden folder.
+#![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "each test binary uses its own part")]
+
+use std::path::PathBuf;
+
+use candle_core::{DType, Device, Tensor};
+use evenkeel_model::kernels::cpu::Cpu;
+use evenkeel_model::kernels::portable::Portable;
+use evenkeel_model::{
+    Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss, Train,
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+pub mod reference;
+
+/// The folder of goldens, or nothing (and a message) where it is missing.
+pub fn golden(part: &str) -> Option<PathBuf> {
+    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden"));
+    let folder = std::env::var_os("GOLDEN_DIR").map_or_else(default, PathBuf::from).join(part);
+    if !folder.exists() {
+        println!("skipped: {} is not there (GOLDEN_DIR names the goldens)", folder.display());
+        return None;
+    }
+    Some(folder)
+}
+
+pub fn config(family: Family) -> Config {
+    Config {
+        family,
+        vocab_size: 37,
+        hidden_size: 24,
+        intermediate_size: 40,
+        num_layers: 2,
+        num_heads: 4,
+        num_kv_heads: 2,
+        head_dim: 8,
+        max_position_embeddings: 160,
+        rms_norm_eps: 1e-6,
+        rope_theta: 1e4,
+        qkv_bias: family == Family::Qwen2,
+        output_bias: false,
+        tie_word_embeddings: family == Family::Qwen3,
+        eos_token_ids: vec![1],
+    }
+}
+
+/// Every shape of layer that a config can ask for.
+pub fn variants() -> Vec<Config> {
+    let (qwen2, qwen3) = (config(Family::Qwen2), config(Family::Qwen3));
+    vec![
+        Config { num_kv_heads: 4, ..qwen2.clone() },
+        Config { qkv_bias: true, output_bias: true, ..qwen3.clone() },
+        // A head wider than a block of registers, and no multiple of one.
+        Config { num_kv_heads: 1, head_dim: 40, tie_word_embeddings: false, ..qwen3.clone() },
+        qwen2,
+        qwen3,
+    ]
+}
+
+/// Parameters away from their trivial initial values: norms and biases are random as well.
+pub fn parameters(config: &Config, seed: u64) -> Parameters {
+    let drawn = Parameters::random(config, seed, 0.15, &Device::Cpu).unwrap();
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let values = drawn.values().iter().map(|value| match value.rank() {
+        1 => {
+            let noise: Vec<f32> = (0..value.elem_count()).map(|_| random.random_range(-0.2..0.2)).collect();
+            (value + Tensor::from_vec(noise, value.shape(), &Device::Cpu).unwrap()).unwrap()
+        }
+        _ => value.clone(),
+    });
+    Parameters::new(config, values.collect(), &Device::Cpu).unwrap()
+}
+
+pub fn cpu(config: &Config, parameters: &Parameters, options: NetworkOptions) -> Network<Cpu> {
+    Network::new(config.clone(), parameters.deep_copy().unwrap(), Cpu::new().unwrap(), options).unwrap()
+}
+
+pub fn portable(config: &Config, parameters: &Parameters, options: NetworkOptions) -> Network<Portable> {
+    let kernels = Portable::new(Device::Cpu, DType::F32).unwrap();
+    Network::new(config.clone(), parameters.deep_copy().unwrap(), kernels, options).unwrap()
+}
+
+pub fn ids(config: &Config, random: &mut ChaCha8Rng, length: usize) -> Vec<u32> {
+    (0..length).map(|_| random.random_range(0..config.vocab_size as u32)).collect()
+}
+
+/// Sequences of the given lengths, of which about three in four tokens behind the first are scored.
+pub fn packed(config: &Config, seed: u64, lengths: &[usize]) -> Packed {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let mut batch = Packed::default();
+    for &length in lengths {
+        let ids = ids(config, &mut random, length);
+        let scored: Vec<usize> = (1..length).filter(|&i| i == length - 1 || random.random_bool(0.75)).collect();
+        batch.push(config, &ids, scored).unwrap();
+    }
+    batch
+}
+
+/// A loss whose coefficients depend on the token's place in the batch and on its scores.
+pub struct Wavy {
+    pub entropy: f32,
+}
+
+impl TokenLoss for Wavy {
+    fn coefficients(&self, _index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, String> {
+        let wave = |i: usize| ((batch.targets()[i] as f32 + i as f32 * 0.7).sin() + 0.2 * scores.logp[i]) / 10.0;
+        let count = scores.logp.len();
+        let logp = (0..count).map(wave).collect();
+        Ok(Coefficients { logp, entropy: (0..count).map(|i| self.entropy * (0.5 - wave(i))).collect() })
+    }
+}
+
+pub fn gradients(network: &mut dyn Train, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Vec<Tensor> {
+    network.accumulate(batches, temperature, loss).unwrap();
+    network.take_gradients().unwrap()
+}
+
+pub fn host(tensor: &Tensor) -> Vec<f32> {
+    tensor.to_dtype(DType::F32).unwrap().flatten_all().unwrap().to_vec1().unwrap()
+}
+
+pub fn bits(tensors: &[Tensor]) -> Vec<u32> {
+    tensors.iter().flat_map(host).map(f32::to_bits).collect()
+}
+
+/// |a - b| / |b|, Euclidean.
+pub fn relative(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
+    let difference = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(*a) - f64::from(*b)));
+    let size = norm(&mut b.iter().map(|b| f64::from(*b)));
+    if difference == 0.0 { 0.0 } else { difference / size }
+}
+
+pub fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}

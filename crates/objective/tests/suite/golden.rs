@@ -1,0 +1,136 @@
+//! Every entry of the golden vectors: advantages, weights, loss and gradient for each aggregation, policy and
+//! correction, as automatic differentiation in float64 computed them straight from the formulas.
+//!
+//! They lie in the folder that `GOLDEN_DIR` names, by default `../shared/golden` beside the workspace. Where it is
+//! missing the tests say so and pass.
+
+use std::path::PathBuf;
+
+use evenkeel_objective::{Settings, batch_loss};
+use serde_json::Value;
+
+use crate::support::{Owned, Step, close, compute, views};
+
+fn golden() -> Option<Value> {
+    let beside_workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden");
+    let folder = std::env::var_os("GOLDEN_DIR").map_or_else(|| PathBuf::from(beside_workspace), PathBuf::from);
+    let path = folder.join("objective.json");
+    match std::fs::read(&path) {
+        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap()),
+        Err(error) => {
+            println!("skipped: {}: {error}; GOLDEN_DIR names the folder of the golden vectors", path.display());
+            None
+        }
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<f64> {
+    list(value).iter().map(|x| x.as_f64().unwrap()).collect()
+}
+
+fn step(case: &Value) -> Step {
+    let response = |r: &Value| Owned {
+        reward: r["reward"].as_f64().unwrap(),
+        valid: r["valid"].as_bool().unwrap(),
+        mask: list(&r["mask"]).iter().map(|m| m.as_i64().unwrap() != 0).collect(),
+        logp: numbers(&r["logp"]),
+        old_logp: numbers(&r["old_logp"]),
+        behaviour_logp: numbers(&r["behaviour_logp"]),
+        reference_logp: numbers(&r["old_logp"]),
+    };
+    list(&case["groups"]).iter().map(|group| list(group).iter().map(response).collect()).collect()
+}
+
+/// The settings of an entry, read through their names as a user would write them.
+fn settings(case: &Value, entry: &Value) -> Settings {
+    let mut written = case["params"].as_object().unwrap().clone();
+    for field in ["advantage", "aggregation", "policy", "correction"] {
+        written.insert(field.to_owned(), entry[field].clone());
+    }
+    serde_json::from_value(Value::Object(written)).unwrap()
+}
+
+/// Calls `check` with every entry of every case: what it is, its settings, the step, what is expected.
+fn for_each_entry(mut check: impl FnMut(&str, &Settings, &Step, &Value)) {
+    let Some(golden) = golden() else { return };
+    for (index, case) in list(&golden["cases"]).iter().enumerate() {
+        let step = step(case);
+        for entry in list(&case["expected"]) {
+            let what = format!("case {index} ({}), {}", case["kind"], settings(case, entry));
+            check(&what, &settings(case, entry), &step, entry);
+        }
+    }
+}
+
+fn assert_nested(what: &str, ours: &[Vec<f64>], expected: &Value) {
+    assert_eq!(ours.len(), list(expected).len(), "{what}");
+    for (g, (ours, expected)) in ours.iter().zip(list(expected)).enumerate() {
+        let expected = numbers(expected);
+        assert_eq!(ours.len(), expected.len(), "{what}, group {g}");
+        for (i, (&ours, &expected)) in ours.iter().zip(&expected).enumerate() {
+            assert!(close(ours, expected), "{what}, group {g}, {i}: {ours:e} and not {expected:e}");
+        }
+    }
+}
+
+#[test]
+fn golden_advantages() {
+    for_each_entry(|what, settings, step, entry| {
+        assert_nested(what, &compute(settings, step).advantages, &entry["advantages"]);
+    });
+}
+
+#[test]
+fn golden_weights() {
+    for_each_entry(|what, settings, step, entry| {
+        assert_nested(what, &compute(settings, step).weights, &entry["weights"]);
+    });
+}
+
+#[test]
+fn golden_losses() {
+    for_each_entry(|what, settings, step, entry| {
+        let (ours, expected) = (compute(settings, step).loss, entry["loss"].as_f64().unwrap());
+        assert!(close(ours, expected), "{what}: {ours:e} and not {expected:e}");
+    });
+}
+
+#[test]
+fn golden_gradients() {
+    for_each_entry(|what, settings, step, entry| {
+        let batch = compute(settings, step);
+        assert_eq!(batch.gradients.len(), list(&entry["grad_logp"]).len(), "{what}");
+        for (gradients, expected) in batch.gradients.iter().zip(list(&entry["grad_logp"])) {
+            assert_nested(what, gradients, expected);
+        }
+    });
+}
+
+#[test]
+fn golden_losses_and_gradients_in_f32_differ_by_no_more_than_their_rounding() {
+    for_each_entry(|what, settings, step, entry| {
+        let narrow = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
+        let narrowed = |r: &Owned| Owned {
+            reward: r.reward,
+            valid: r.valid,
+            mask: r.mask.clone(),
+            logp: narrow(&r.logp),
+            old_logp: narrow(&r.old_logp),
+            behaviour_logp: narrow(&r.behaviour_logp),
+            reference_logp: narrow(&r.reference_logp),
+        };
+        let step: Step<f32> = step.iter().map(|group| group.iter().map(narrowed).collect()).collect();
+        let batch = batch_loss(settings, &views(&step)).unwrap();
+        let expected = entry["loss"].as_f64().unwrap();
+        assert!((batch.loss - expected).abs() < 1e-5, "{what}: {} and not {expected}", batch.loss);
+        let gradients = batch.gradients.iter().flatten().flatten();
+        let expected = list(&entry["grad_logp"]).iter().flat_map(list).flat_map(numbers);
+        for (&ours, expected) in gradients.zip(expected) {
+            assert!((f64::from(ours) - expected).abs() < 1e-5, "{what}: {ours} and not {expected}");
+        }
+    });
+}

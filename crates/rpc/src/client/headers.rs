@@ -1,0 +1,41 @@
+//! What every call of ours carries: the token, and the place in the trace.
+
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::{Request, Status};
+
+use evenkeel_telemetry::{TRACEPARENT, TraceContext};
+
+/// Adds the headers to each call.
+#[derive(Debug, Clone, Default)]
+pub struct Headers {
+    authorization: Option<MetadataValue<Ascii>>,
+}
+
+impl Headers {
+    /// With this bearer token, or none.
+    pub(super) fn new(token: Option<&str>) -> Self {
+        let authorization = token.map(|token| {
+            let mut value: MetadataValue<Ascii> = format!("Bearer {token}")
+                .parse()
+                .expect("a token is visible ASCII, which was checked when it was read");
+            value.set_sensitive(true);
+            value
+        });
+        Self { authorization }
+    }
+}
+
+impl Interceptor for Headers {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        let metadata = request.metadata_mut();
+        if let Some(authorization) = &self.authorization {
+            metadata.insert("authorization", authorization.clone());
+        }
+        if let Some(context) = TraceContext::current() {
+            let value = context.child().to_string().parse().expect("a traceparent is hex digits and dashes");
+            metadata.insert(TRACEPARENT, value);
+        }
+        Ok(request)
+    }
+}

@@ -1,0 +1,172 @@
+//! Agreement with the reference grader and with a native process, over the data of `shared/data/code`.
+#![allow(clippy::print_stderr)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_sandbox::rows::{Kind, Test, Tests};
+use evenkeel_sandbox::{Answer, Limits, Mode, Outcome, Task};
+use serde_json::Value;
+use support::{graded, judge, judge_all, results, rows, strict, tests_of};
+
+/// Programs of the cases: label, task, the grader's list and whether it passed.
+fn cases(mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
+    let mut found = Vec::new();
+    for row in rows("cases.jsonl") {
+        let tests = tests_of(&row["question"]);
+        for program in row["programs"].as_array().expect("programs") {
+            let completion = program["completion"].as_str().expect("a completion").to_owned();
+            // What the grader stopped runs for ever, all but one program, whose third test takes longer than this. What passes there
+            // has all the time of a slow machine. The long form has the default limit for all.
+            let passes = program["passed"].as_bool().expect("a verdict");
+            let stopped = results(&program["lcb_results"]).last() == Some(&-3);
+            let cpu = match std::env::var_os("EVENKEEL_LONG") {
+                None if passes => Duration::from_secs(60),
+                None if stopped => Duration::from_secs(1),
+                _ => Limits::default().cpu,
+            };
+            let limits = Limits { cpu, ..Limits::default() };
+            let task = Task { mode, limits, ..Task::new(Answer::Completion(completion), Arc::clone(&tests)) };
+            let label = format!("{} {}", row["question"]["question_id"], program["label"]);
+            found.push((label, task, results(&program["lcb_results"]), passes));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_graders_mode_agrees_with_the_grader_program_by_program() {
+    let cases = cases(Mode::LiveCodeBench);
+    let verdicts = judge_all(cases.iter().map(|case| case.1.clone()).collect());
+    let mut different = 0;
+    for ((label, _, expected, passed), verdict) in cases.iter().zip(&verdicts) {
+        let found = verdict.grader.as_ref().map(|grader| grader.results.clone()).unwrap_or_default();
+        if &found != expected {
+            different += 1;
+            eprintln!("{label}: {found:?}, the grader has {expected:?} ({:?}, {})", verdict.outcome, verdict.detail);
+        }
+        assert_eq!(verdict.passed(), *passed, "{label}: {:?} {}", verdict.outcome, verdict.detail);
+    }
+    eprintln!("{} of {} programs agree", cases.len() - different, cases.len());
+    assert!(different * 1000 <= cases.len() * 5, "{different} of {} differ", cases.len());
+}
+
+#[test]
+fn the_strict_mode_passes_what_passes_and_fails_what_fails() {
+    let cases = cases(Mode::Strict);
+    let verdicts = judge_all(cases.iter().map(|case| case.1.clone()).collect());
+    let mut different = Vec::new();
+    for ((label, _, expected, passed), verdict) in cases.iter().zip(&verdicts) {
+        assert!(!matches!(verdict.outcome, Outcome::Invalid(_)), "{label}: {}", verdict.detail);
+        if verdict.passed() != *passed {
+            different.push(format!("{label}: {:?} {}, the grader has {expected:?}", verdict.outcome, verdict.detail));
+        }
+    }
+    eprintln!("{} of {} programs as the grader has them", cases.len() - different.len(), cases.len());
+    assert!(different.is_empty(), "{different:#?}");
+}
+
+#[test]
+fn published_rows_are_judged_right_in_both_modes() {
+    for row in rows("livecodebench-rows.jsonl") {
+        let tests = tests_of(&row["question"]);
+        for program in row["programs"].as_array().expect("programs") {
+            let completion = program["completion"].as_str().expect("a completion").to_owned();
+            for mode in [Mode::Strict, Mode::LiveCodeBench] {
+                let task = Task { mode, ..Task::new(Answer::Completion(completion.clone()), Arc::clone(&tests)) };
+                let verdict = judge(task);
+                assert_eq!(
+                    Some(verdict.passed()),
+                    program["passed"].as_bool(),
+                    "{} {mode:?}: {}",
+                    program["label"],
+                    verdict.detail
+                );
+            }
+        }
+    }
+}
+
+/// Quirks that pass in the grader by a hole that is closed here, or that need what the guest does not have.
+const CLOSED: [&str; 4] =
+    ["F eq override", "F eq override list subclass", "F frames read expected", "S frames read expected"];
+const WITHOUT_NUMPY: [&str; 3] = ["numpy import", "F ndarray", "F np.int64"];
+/// `signal.alarm` is not there in the guest, so the program that would disarm the grader's limit raises.
+const WITHOUT_SIGNALS: [&str; 1] = ["signal.alarm(0) disarm"];
+/// The grader's limit is an exception that a program can catch; here it is not.
+const UNCATCHABLE: [&str; 2] = ["catch timeout", "catch base exc and spin"];
+
+fn quirk_tests(row: &Value) -> Arc<Tests> {
+    let function = row["fn_name"].as_str().map(str::to_owned);
+    let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
+    let texts = |name: &str| {
+        row[name]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|text| text.as_str().expect("text").to_owned())
+            .collect::<Vec<_>>()
+    };
+    let tests = texts("inputs").into_iter().zip(texts("outputs")).map(|(input, output)| Test { kind, input, output });
+    Arc::new(Tests::new(tests.collect(), function).expect("well formed"))
+}
+
+#[test]
+fn quirks_are_the_graders_in_its_mode_except_its_holes() {
+    let mut wrong = Vec::new();
+    for row in rows("quirks.jsonl") {
+        let name = row["name"].as_str().expect("a name");
+        let verdict = graded(row["code"].as_str().expect("code"), &quirk_tests(&row));
+        let grader = verdict.grader.clone().unwrap_or_default();
+        let expected = (results(&row["lcb_results"]), row["lcb_error"].as_i64());
+        let found = (grader.results, grader.error.map(i64::from));
+        if CLOSED.contains(&name) {
+            assert!(!verdict.passed(), "{name} passes");
+        } else if WITHOUT_NUMPY.contains(&name) {
+            assert_eq!(found.1, Some(-4), "{name}");
+            assert!(verdict.detail.contains("numpy is not in the sandbox"), "{name}: {}", verdict.detail);
+        } else if WITHOUT_SIGNALS.contains(&name) {
+            assert_eq!(found.1, Some(-4), "{name}");
+        } else if UNCATCHABLE.contains(&name) {
+            assert_eq!(verdict.outcome, Outcome::TimeLimit, "{name}");
+        } else if found != expected {
+            wrong.push(format!(
+                "{name}: {found:?}, the grader has {expected:?} ({:?}, {})",
+                verdict.outcome, verdict.detail
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// What a native process can do and the guest cannot: other processes, and libraries that are not the standard library's.
+const NO_SYSTEM: [&str; 4] = ["numpy import", "subprocess", "os.fork", "signal.alarm(0) disarm"];
+
+#[test]
+fn quirks_are_a_processs_in_the_strict_mode() {
+    let mut wrong = Vec::new();
+    for row in rows("quirks.jsonl") {
+        let name = row["name"].as_str().expect("a name");
+        let Some(process) = row["process"].as_array() else { continue };
+        let tests = quirk_tests(&row);
+        let right = process.iter().zip(tests.tests()).all(|(run, test)| {
+            let equal = |stdout| {
+                evenkeel_sandbox::compare::text::compare(stdout, &test.output)
+                    == evenkeel_sandbox::compare::text::Match::Equal
+            };
+            run["exit"] == 0 && run["stdout"].as_str().is_some_and(equal)
+        });
+        let verdict = strict(row["code"].as_str().expect("code"), &tests);
+        if NO_SYSTEM.contains(&name) {
+            assert_eq!(verdict.outcome, Outcome::RuntimeError, "{name}");
+        } else if verdict.passed() != right {
+            wrong.push(format!(
+                "{name}: {:?} {} {}, a process: {process:?}",
+                verdict.outcome, verdict.detail, verdict.stderr_excerpt
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -1,0 +1,106 @@
+//! Many programs in a row and many at a time: no verdict is lost or doubled, and memory stays where it is.
+//!
+//! A short form runs always; `EVENKEEL_LONG=1` makes it 10,000 programs and prints the memory curve.
+#![allow(clippy::print_stderr)]
+
+mod support;
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use evenkeel_sandbox::{Cancel, Invalid, Limits, Mode, Outcome, Task};
+use support::{POOL, resident, stdin, task};
+
+/// Programs at a time.
+const AT_ONCE: usize = 64;
+
+/// What a policy writes: right, wrong, broken, greedy and endless programs.
+const PROGRAMS: [(&str, Outcome); 8] = [
+    ("print(int(input()) * 2)", Outcome::Pass),
+    ("n = int(input())\nprint(sum(n for _ in range(2)))", Outcome::Pass),
+    ("print(int(input()) + 1)", Outcome::WrongAnswer),
+    ("x = list(range(200000))\nprint(input())", Outcome::WrongAnswer),
+    ("raise ValueError", Outcome::RuntimeError),
+    ("def f(:", Outcome::CompileError),
+    ("x = bytearray(100 << 20)", Outcome::MemoryLimit),
+    ("import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return n and f(n - 1)\nf(20000)\nprint(42)", Outcome::Pass),
+];
+
+#[test]
+fn thousands_of_programs_leave_memory_flat_and_lose_no_verdict() {
+    let long = std::env::var_os("EVENKEEL_LONG").is_some();
+    let (rounds, each) = if long { (20, 500) } else { (6, 64) };
+    let tests = stdin(&[("21", "42")]);
+    let mut curve = Vec::new();
+    for round in 0..rounds {
+        let (sender, receiver) = mpsc::channel();
+        let mut verdicts = vec![0_u32; each];
+        let mut sent = 0;
+        let mut pending = 0;
+        while sent < each || pending > 0 {
+            while sent < each && pending < AT_ONCE {
+                let (program, expected) = PROGRAMS[(sent + round) % PROGRAMS.len()];
+                let limits = Limits { cpu: Duration::from_secs(10), memory_bytes: 64 << 20, ..Limits::default() };
+                let mode = if sent % 3 == 0 { Mode::LiveCodeBench } else { Mode::Strict };
+                let task = Task { limits, mode, ..task(program, &tests) };
+                let (sender, index) = (sender.clone(), sent);
+                POOL.submit(task, Cancel::new(), move |verdict| {
+                    sender.send((index, expected, verdict)).expect("the test waits")
+                })
+                .expect("room");
+                sent += 1;
+                pending += 1;
+            }
+            let (index, expected, verdict) = receiver.recv().expect("a verdict comes");
+            assert_eq!(verdict.outcome, expected, "{}", verdict.detail);
+            verdicts[index] += 1;
+            pending -= 1;
+        }
+        assert!(verdicts.iter().all(|count| *count == 1), "one verdict for each program");
+        curve.push(resident() >> 20);
+    }
+    eprintln!("resident memory in MiB after every {each} programs: {curve:?}");
+    // The first third warms up.
+    let flat = &curve[rounds / 3..];
+    let (least, most) = (flat.iter().min().expect("rounds"), flat.iter().max().expect("rounds"));
+    assert!(most - least <= least / 20 + 8, "memory is not flat: {curve:?}");
+}
+
+#[test]
+fn a_cancelled_program_ends_and_has_no_verdict() {
+    let cancel = Cancel::new();
+    let (sender, receiver) = mpsc::channel();
+    let endless = Task {
+        limits: Limits { cpu: Duration::from_secs(60), ..Limits::default() },
+        ..task("while True: pass", &stdin(&[("", "")]))
+    };
+    POOL.submit(endless, cancel.clone(), move |verdict| sender.send(verdict).expect("the test waits")).expect("room");
+    std::thread::sleep(Duration::from_millis(200));
+    cancel.cancel();
+    let verdict = receiver.recv_timeout(Duration::from_secs(30)).expect("it ends");
+    assert_eq!(verdict.outcome, Outcome::Invalid(Invalid::Cancelled));
+    assert_eq!(verdict.reward, None);
+}
+
+#[test]
+fn a_full_queue_refuses_and_a_pool_that_ends_answers_everyone() {
+    use std::sync::Arc;
+
+    use evenkeel_sandbox::{Full, Pool, PoolSettings};
+
+    let pool =
+        Pool::start(Arc::clone(&support::INTERPRETER), PoolSettings { workers: 1, queue: 2, memory_bytes: None })
+            .expect("threads start");
+    let (sender, receiver) = mpsc::channel();
+    let tests = stdin(&[("", "")]);
+    let submit = |sender: mpsc::Sender<Outcome>| {
+        let endless = task("while True: pass", &tests);
+        pool.submit(endless, Cancel::new(), move |verdict| sender.send(verdict.outcome).expect("the test waits"))
+    };
+    assert_eq!(submit(sender.clone()), Ok(()));
+    assert_eq!(submit(sender.clone()), Ok(()));
+    assert_eq!(submit(sender), Err(Full));
+    drop(pool);
+    let ended: Vec<Outcome> = receiver.into_iter().collect();
+    assert_eq!(ended, [Outcome::Invalid(Invalid::Cancelled); 2]);
+}

@@ -1,0 +1,128 @@
+//! How programs share the machine: its cores and its memory.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use evenkeel_sandbox::{Cancel, Limits, Mode, Outcome, Pool, PoolSettings, RewardRule, Task, Verdict};
+use support::{INTERPRETER, graded, judge, resident, stdin, task};
+
+fn pool(workers: usize, memory_bytes: Option<u64>) -> Pool {
+    let settings = PoolSettings { workers, queue: 100, memory_bytes };
+    Pool::start(Arc::clone(&INTERPRETER), settings).expect("threads start")
+}
+
+/// The verdicts in the order in which they come, each with its task's place.
+fn in_order(pool: &Pool, tasks: Vec<Task>) -> Vec<(usize, Verdict)> {
+    let (sender, receiver) = mpsc::channel();
+    for (index, task) in tasks.into_iter().enumerate() {
+        let sender = sender.clone();
+        let done = move |verdict| sender.send((index, verdict)).expect("the test waits");
+        pool.submit(task, Cancel::new(), done).expect("there is room");
+    }
+    drop(sender);
+    receiver.into_iter().collect()
+}
+
+fn endless(seconds: u64) -> Task {
+    let mut task = task("while True: pass", &stdin(&[("", "")]));
+    task.limits = Limits { cpu: Duration::from_secs(seconds), ..Limits::default() };
+    task
+}
+
+#[test]
+fn programs_without_an_end_do_not_keep_others_waiting() {
+    for mode in [Mode::Strict, Mode::LiveCodeBench] {
+        let honest = task("print('done')", &stdin(&[("", "done")]));
+        // The first goes on elsewhere after a second, the second is stopped a second later: long before the time of either is up.
+        let tasks = vec![endless(8), endless(8), honest];
+        let tasks = tasks.into_iter().map(|task| Task { mode, ..task }).collect();
+        let verdicts = in_order(&pool(1, None), tasks);
+        let (first, verdict) = &verdicts[0];
+        assert!(*first == 2 && verdict.passed(), "the verdict {first} came first: {:?}", verdict.outcome);
+        // They had all their time, though one was stopped and begun again.
+        assert_eq!(verdicts.len(), 3);
+        for (_, verdict) in &verdicts[1..] {
+            assert_eq!((verdict.outcome, verdict.reward), (Outcome::TimeLimit, Some(0.0)), "{}", verdict.detail);
+            assert!(verdict.cpu >= Duration::from_secs(8), "{:?}", verdict.cpu);
+        }
+    }
+}
+
+#[test]
+fn tests_that_were_stopped_and_no_longer_count_are_dropped() {
+    // The second test runs for a while, is stopped for the others, and is overtaken by the failure of the first.
+    let program = "import time\nn = float(input())\nwhile time.process_time() < n: pass\nprint('wrong')";
+    let mut fails = task(program, &stdin(&[("2.5", "right"), ("50", "right")]));
+    fails.limits = Limits { cpu: Duration::from_secs(60), ..Limits::default() };
+    let verdicts = in_order(&pool(2, None), vec![endless(3), endless(3), fails, endless(3), endless(3)]);
+    assert_eq!(verdicts.len(), 5);
+    for (index, verdict) in &verdicts {
+        let expected = if *index == 2 { Outcome::WrongAnswer } else { Outcome::TimeLimit };
+        assert_eq!((verdict.outcome, verdict.failing_test), (expected, Some(0)), "{index}: {}", verdict.detail);
+    }
+}
+
+/// Ten tests, each of about 0.2 s.
+fn steady() -> Task {
+    let program = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\nprint('done')";
+    task(program, &stdin(&[("", "done"); 10]))
+}
+
+#[test]
+fn a_program_has_a_budget_for_all_its_tests() {
+    let limited = |task: Task, ms| {
+        let limits = Limits { program_cpu: Some(Duration::from_millis(ms)), ..task.limits };
+        judge(Task { limits, ..task })
+    };
+    let verdict = limited(steady(), 700);
+    assert_eq!((verdict.outcome, verdict.failing_test, verdict.passed_tests), (Outcome::TimeLimit, Some(3), 3));
+    assert!(verdict.detail.contains("700 ms over its tests"), "{}", verdict.detail);
+    assert!(limited(steady(), 60_000).passed());
+    // One test alone has no more either.
+    let verdict = limited(endless(30), 300);
+    assert_eq!(verdict.outcome, Outcome::TimeLimit);
+    assert!(verdict.cpu < Duration::from_secs(2), "{:?}", verdict.cpu);
+    // Tests beyond it do not pass, whatever passes is the reward.
+    let fraction = limited(Task { reward: RewardRule::PassedFraction, ..steady() }, 700);
+    assert_eq!((fraction.outcome, fraction.reward), (Outcome::TimeLimit, Some(0.3)));
+    let grader = limited(Task { mode: Mode::LiveCodeBench, ..steady() }, 700);
+    assert_eq!((grader.outcome, grader.grader.expect("its list").results), (Outcome::TimeLimit, vec![1, 1, 1, -3]));
+    assert_eq!(graded("print('done')", &steady().tests).outcome, Outcome::Pass);
+}
+
+#[test]
+fn programs_wait_for_memory_that_the_machine_does_not_have() {
+    const MIB: u64 = 1 << 20;
+    let greedy = |_| {
+        let program = "import time\nx = bytearray(b'x') * (200 << 20)\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nprint('done')";
+        let mut task = task(program, &stdin(&[("", "done")]));
+        task.limits = Limits { memory_bytes: 256 * MIB, cpu: Duration::from_secs(30), ..Limits::default() };
+        task
+    };
+    let pool = pool(4, Some(300 * MIB));
+    let before = resident();
+    let done = AtomicBool::new(false);
+    let (verdicts, most) = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut most = 0;
+            while !done.load(Ordering::Relaxed) {
+                most = most.max(resident());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            most
+        });
+        let verdicts = in_order(&pool, (0..6).map(greedy).collect());
+        done.store(true, Ordering::Relaxed);
+        (verdicts, watch.join().expect("it watches"))
+    });
+    assert_eq!(verdicts.len(), 6);
+    for (_, verdict) in &verdicts {
+        assert!(verdict.passed(), "{:?} {}", verdict.outcome, verdict.detail);
+        assert!(verdict.peak_memory_bytes >= 200 * MIB);
+    }
+    // One with all of it, and others with a little.
+    assert!(most - before < 400 * MIB, "{} MiB at once", (most - before) / MIB);
+}

@@ -1,0 +1,129 @@
+//! The interpreter and a pool that all tests of a file share, and short ways to ask for a verdict.
+#![allow(dead_code, clippy::print_stderr)]
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, mpsc};
+use std::time::Duration;
+
+use evenkeel_sandbox::rows::{Kind, Test, Tests};
+use evenkeel_sandbox::{Answer, Cancel, Interpreter, Limits, Mode, Pool, PoolSettings, Task, Verdict, guest};
+
+/// One for all tests of a process. A machine that cannot build the guest is told what is missing.
+pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
+    let folder = guest::default_folder().unwrap_or_else(|error| panic!("{error}"));
+    let interpreter = Interpreter::load(&folder, 16, &|line| eprintln!("{line}"));
+    Arc::new(interpreter.unwrap_or_else(|error| panic!("{error}")))
+});
+
+pub(crate) static POOL: LazyLock<Pool> = LazyLock::new(|| {
+    let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    Pool::start(Arc::clone(&INTERPRETER), PoolSettings { workers, queue: 1 << 16, memory_bytes: None })
+        .expect("threads start")
+});
+
+/// Tests of a program that reads and writes.
+pub(crate) fn stdin(cases: &[(&str, &str)]) -> Arc<Tests> {
+    tests(Kind::Stdin, cases, None)
+}
+
+/// Tests of a function.
+pub(crate) fn functional(name: &str, cases: &[(&str, &str)]) -> Arc<Tests> {
+    tests(Kind::Functional, cases, Some(name))
+}
+
+fn tests(kind: Kind, cases: &[(&str, &str)], name: Option<&str>) -> Arc<Tests> {
+    let cases =
+        cases.iter().map(|(input, output)| Test { kind, input: (*input).to_owned(), output: (*output).to_owned() });
+    Arc::new(Tests::new(cases.collect(), name.map(str::to_owned)).expect("the tests are well formed"))
+}
+
+/// A program, taken as it is, with limits for tests: a quick end to what runs away.
+pub(crate) fn task(program: &str, tests: &Arc<Tests>) -> Task {
+    let mut task = Task::new(Answer::Program(program.to_owned()), Arc::clone(tests));
+    task.limits = Limits { cpu: Duration::from_secs(5), ..Limits::default() };
+    task
+}
+
+pub(crate) fn judge(task: Task) -> Verdict {
+    POOL.judge(task).expect("the queue is not full")
+}
+
+/// Gives all tasks to the pool at once; the verdicts in their order, one for each.
+pub(crate) fn judge_all(tasks: Vec<Task>) -> Vec<Verdict> {
+    let (sender, receiver) = mpsc::channel();
+    let count = tasks.len();
+    for (index, task) in tasks.into_iter().enumerate() {
+        let sender = sender.clone();
+        POOL.submit(task, Cancel::new(), move |verdict| sender.send((index, verdict)).expect("the test waits"))
+            .expect("there is room");
+    }
+    drop(sender);
+    let mut verdicts: Vec<Option<Verdict>> = vec![None; count];
+    for (index, verdict) in receiver {
+        assert!(verdicts[index].replace(verdict).is_none(), "one verdict for each program");
+    }
+    verdicts.into_iter().map(|verdict| verdict.expect("every program has a verdict")).collect()
+}
+
+/// The program passes where it answers the input with exactly this.
+pub(crate) fn answers(program: &str, input: &str, output: &str) {
+    let verdict = strict(program, &stdin(&[(input, output)]));
+    assert!(
+        verdict.passed(),
+        "{program}\n{:?} {}\n{}\n{}",
+        verdict.outcome,
+        verdict.detail,
+        verdict.stdout_excerpt,
+        verdict.stderr_excerpt
+    );
+}
+
+/// Bytes of this process that are in memory.
+pub(crate) fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    status.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+/// The verdict in the strict mode.
+pub(crate) fn strict(program: &str, tests: &Arc<Tests>) -> Verdict {
+    judge(task(program, tests))
+}
+
+/// The verdict in the mode of the reference grader.
+pub(crate) fn graded(program: &str, tests: &Arc<Tests>) -> Verdict {
+    judge(Task { mode: Mode::LiveCodeBench, ..task(program, tests) })
+}
+
+/// The rows of a data file; nothing where the data is not there, which is said.
+pub(crate) fn rows(name: &str) -> Vec<serde_json::Value> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/code").join(name);
+    let Ok(text) = std::fs::read_to_string(&path) else {
+        eprintln!("skipped: {} is not there", path.display());
+        return Vec::new();
+    };
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| serde_json::from_str(line).expect("the data is JSON"))
+        .collect()
+}
+
+/// The tests of a LiveCodeBench row.
+pub(crate) fn tests_of(question: &serde_json::Value) -> Arc<Tests> {
+    let column = |name: &str| question[name].as_str().unwrap_or_default();
+    let read = evenkeel_sandbox::rows::tests_of_row(
+        column("public_test_cases"),
+        column("private_test_cases"),
+        column("metadata"),
+        evenkeel_sandbox::rows::MAX_PRIVATE_BYTES,
+    );
+    Arc::new(read.expect("the row is well formed"))
+}
+
+/// The grader's list as the data has it: true, false and codes.
+pub(crate) fn results(value: &serde_json::Value) -> Vec<i32> {
+    let one = |value: &serde_json::Value| match value {
+        serde_json::Value::Bool(passed) => i32::from(*passed),
+        other => i32::try_from(other.as_i64().expect("a code")).expect("a small code"),
+    };
+    value.as_array().expect("a list").iter().map(one).collect()
+}

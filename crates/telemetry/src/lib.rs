@@ -1,0 +1,12 @@
+//! What a server says about itself: logs on stderr, metrics for Prometheus, and one trace from prompt to optimizer step.
+#![forbid(unsafe_code)]
+
+mod logging;
+mod prometheus;
+mod spans;
+mod trace;
+
+pub use logging::{LogFormat, TelemetryConfig, TelemetryError, init_logging};
+pub use prometheus::{DURATION_BUCKETS_SECONDS, MetricsHandle, install_metrics, metrics_router};
+pub use spans::{Span, SpansError, SpansGuard, export_spans, record_span, spans_are_wanted};
+pub use trace::{TRACEPARENT, TraceContext};

@@ -1,0 +1,68 @@
+//! All services in one process, talking over loopback as they would between machines.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use evenkeel_engine::{Engine, EngineConfig, RunningEngine};
+use evenkeel_learner::{MARKER, ServiceSettings};
+use evenkeel_orchestrator::{Endpoints, RunDirectory};
+use evenkeel_rpc::server::{RunningServer, ServerConfig};
+
+use crate::recipe::Recipe;
+
+/// The services of one run. Dropping it stops them.
+pub(crate) struct Cluster {
+    pub(crate) endpoints: Endpoints,
+    _engine: Option<RunningEngine>,
+    _servers: Vec<RunningServer>,
+}
+
+/// An address that nobody else has.
+const LOOPBACK: &str = "127.0.0.1:0";
+
+impl Cluster {
+    /// Starts the embedded engine (unless the recipe names engines of its own), generation, reward and learner.
+    pub(crate) async fn start(recipe: &Recipe, model: &Path, directory: &RunDirectory) -> Result<Self> {
+        let learner = ServiceSettings {
+            server: ServerConfig::on(LOOPBACK),
+            model: model.to_owned(),
+            checkpoints: directory.checkpoints(),
+            weights: directory.weights(),
+            keep_checkpoints: recipe.checkpoint.keep,
+            keep_weights: recipe.checkpoint.keep_weights,
+            training: recipe.learner.clone(),
+            ..ServiceSettings::default()
+        };
+        let learner = evenkeel_learner::serve(learner).await.context("the learner")?.spawn();
+
+        let reward = evenkeel_reward::RewardConfig { server: ServerConfig::on(LOOPBACK), ..recipe.reward.clone() };
+        let reward =
+            evenkeel_reward::bind_with_cells(reward, crate::guest::cells).await.context("the reward service")?.spawn();
+
+        let mut generation = recipe.generation.clone();
+        generation.server = ServerConfig::on(LOOPBACK);
+        MARKER.clone_into(&mut generation.weights.marker);
+        generation.weights.roots = vec![directory.weights()];
+        let engine = match generation.endpoints.is_empty() {
+            false => None,
+            true => {
+                let config = EngineConfig {
+                    model: model.to_owned(),
+                    listen: LOOPBACK.into(),
+                    per_request_metrics: true,
+                    ..recipe.engine.clone()
+                };
+                let engine = Engine::start(config).await.context("the engine")?;
+                generation.endpoints = vec![format!("http://{}", engine.address())];
+                Some(engine)
+            }
+        };
+        let generation = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();
+        let endpoints = Endpoints {
+            generation: generation.endpoint().to_owned(),
+            reward: vec![reward.endpoint().to_owned()],
+            learner: learner.endpoint().to_owned(),
+        };
+        Ok(Self { endpoints, _engine: engine, _servers: vec![generation, reward, learner] })
+    }
+}

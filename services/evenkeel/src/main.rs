@@ -1,0 +1,58 @@
+//! `evenkeel`: trains a model, serves each service, judges answers and programs, shows settings.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod cluster;
+mod documentation;
+mod guest;
+mod model;
+mod recipe;
+mod serve;
+mod terminal;
+mod train;
+mod verify;
+
+use std::process::ExitCode;
+
+use arguments::{Arguments, Command, Format};
+use clap::Parser;
+use evenkeel_telemetry::{LogFormat, TelemetryConfig, init_logging};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = logging(&arguments).and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(async {
+            match arguments.command {
+                Command::Train(options) => train::train(options).await,
+                Command::Serve(options) => serve::serve(options).await,
+                Command::Model(options) => model::write(&options),
+                Command::Config(options) => documentation::print(&options),
+                Command::Verify(command) => verify::verify(command).await,
+                Command::Guest(options) => guest::make(&options),
+                Command::SandboxCell(options) => guest::cell(&options),
+            }
+        })
+    });
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            terminal::complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Logs go to stderr: warnings only beside progress bars, and all that the user asked for otherwise.
+fn logging(arguments: &Arguments) -> anyhow::Result<()> {
+    let log = match (&arguments.log, &arguments.command) {
+        (Some(log), _) => log.clone(),
+        (None, Command::Serve(_)) => "info".into(),
+        (None, _) => "warn".into(),
+    };
+    let log_format = match arguments.log_format {
+        Format::Human => LogFormat::Human,
+        Format::Json => LogFormat::Json,
+    };
+    Ok(init_logging(&TelemetryConfig { log, log_format, ..TelemetryConfig::default() })?)
+}

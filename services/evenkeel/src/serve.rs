@@ -1,0 +1,85 @@
+//! `evenkeel serve`: one service in a process of its own.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use evenkeel_config::{Loader, Settings};
+use evenkeel_engine::{Engine, EngineConfig};
+use evenkeel_generation::GenerationConfig;
+use evenkeel_learner::ServiceSettings;
+use evenkeel_orchestrator::{OrchestratorConfig, OrchestratorService};
+use evenkeel_reward::RewardConfig;
+use evenkeel_rpc::server::{Server, shutdown_signal};
+use evenkeel_telemetry::export_spans;
+use toml::Table;
+
+use crate::arguments::{ServeOptions, Service};
+use crate::{guest, recipe};
+
+pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
+    let name = options.service.to_possible_value().expect("every service has a name");
+    let _spans = options.traces.as_deref().map(|endpoint| export_spans(name.get_name(), endpoint)).transpose()?;
+    let server = match options.service {
+        Service::Engine => return engine(load(&options)?).await,
+        Service::Orchestrator => return orchestrator(&options).await,
+        Service::Generation => evenkeel_generation::bind(load::<GenerationConfig>(&options)?).await?,
+        Service::Reward => evenkeel_reward::bind_with_cells(load::<RewardConfig>(&options)?, guest::cells).await?,
+        Service::Learner => evenkeel_learner::serve(load::<ServiceSettings>(&options)?).await?,
+    };
+    with_metrics(server, &options).await?.run(shutdown_signal()).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Defaults, then what the recipe says about the service, then the file, the environment and `--set`.
+fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
+    let mut loader = Loader::new();
+    if let Some(name) = &options.recipe {
+        let section = section_of(name, options.service)?;
+        loader = loader.text(&format!("recipe {name}"), &section.to_string())?;
+    }
+    if let Some(path) = &options.config {
+        loader = loader.file(path)?;
+    }
+    Ok(loader.environment()?.set(&options.set)?.load::<T>()?.settings)
+}
+
+/// What a recipe says about a service, in the service's own words.
+fn section_of(name: &str, service: Service) -> Result<Table> {
+    let open = recipe::load(name, &[])?.settings.to_open()?;
+    let within = |key: &str, value: toml::Value| Table::from_iter([(key.to_owned(), value)]);
+    Ok(match service {
+        Service::Engine => open.engine,
+        Service::Generation => open.generation,
+        Service::Reward => open.reward,
+        Service::Learner => within("training", open.learner.into()),
+        Service::Orchestrator => within("start", within("recipe", name.into()).into()),
+    })
+}
+
+async fn with_metrics(server: Server, options: &ServeOptions) -> Result<Server> {
+    Ok(match &options.metrics {
+        Some(address) => server.with_metrics("--metrics", address).await?,
+        None => server,
+    })
+}
+
+async fn engine(config: EngineConfig) -> Result<ExitCode> {
+    let running = Engine::start(config).await?;
+    shutdown_signal().await;
+    running.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn orchestrator(options: &ServeOptions) -> Result<ExitCode> {
+    let config: OrchestratorConfig = load(options)?;
+    let inspect: evenkeel_orchestrator::Inspect = Arc::new(recipe::inspect_open);
+    let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(config, Some(inspect)).await?;
+    let server = with_metrics(server, options).await?;
+    service.begin().await?;
+    server.run(shutdown_signal()).await?;
+    // A run that was told to stop ends after its step; its last lines are written before the process goes.
+    service.idle().await;
+    Ok(ExitCode::SUCCESS)
+}
