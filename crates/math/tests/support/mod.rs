@@ -4,7 +4,7 @@
 
 mod shapes;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Numbers without a pattern, the same on every machine.
 pub(crate) struct Random(u64);
@@ -49,31 +49,27 @@ pub(crate) fn count(variable: &str, default: u64) -> u64 {
 /// Writes completions.
 pub(crate) struct Writer {
     random: Random,
-    /// Texts of data sets, where their folder is there.
-    real: std::sync::Arc<Vec<String>>,
+    /// Texts of data sets.
+    texts: std::sync::Arc<Vec<String>>,
     /// The last answer that was marked.
     marked: String,
 }
 
-/// Texts that models wrote and people did, from the folder that `tests/data.rs` looks into; none where it is not there.
-pub(crate) fn real_texts() -> Vec<String> {
-    let folder = std::env::var_os("EVENKEEL_MATH_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/math"), PathBuf::from);
+/// The texts of a data set: answers, gold answers, solutions and completions.
+pub(crate) fn texts_of(file: &Path) -> Vec<String> {
+    let rows = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut texts = Vec::new();
-    for file in ["triples", "generations", "math500", "gsm8k", "olympiadbench", "minerva"] {
-        let Ok(rows) = std::fs::read_to_string(folder.join(file).with_extension("jsonl")) else { continue };
-        for row in rows.lines().filter_map(|row| serde_json::from_str::<serde_json::Value>(row).ok()) {
-            let fields = ["pred", "gold", "completion_tail", "solution", "answer", "final_answer"];
-            texts.extend(fields.iter().filter_map(|field| row[field].as_str().map(str::to_owned)));
-        }
+    for row in rows.lines().filter_map(|row| serde_json::from_str::<serde_json::Value>(row).ok()) {
+        let fields = ["pred", "gold", "completion_tail", "solution", "answer", "final_answer"];
+        texts.extend(fields.iter().filter_map(|field| row[field].as_str().map(str::to_owned)));
     }
     texts
 }
 
 impl Writer {
     /// The writer of the case of that number.
-    pub(crate) fn new(case: u64, real: &std::sync::Arc<Vec<String>>) -> Self {
-        Self { random: Random::new(case), real: std::sync::Arc::clone(real), marked: String::new() }
+    pub(crate) fn new(case: u64, texts: &std::sync::Arc<Vec<String>>) -> Self {
+        Self { random: Random::new(case), texts: std::sync::Arc::clone(texts), marked: String::new() }
     }
 
     /// Something to choose by.
@@ -84,8 +80,8 @@ impl Writer {
     /// A whole completion, or what is left of one.
     pub(crate) fn completion(&mut self) -> String {
         let mut text = String::new();
-        if !self.real.is_empty() && self.random.once_in(3) {
-            text.push_str(&self.real[self.random.below(self.real.len())]);
+        if !self.texts.is_empty() && self.random.once_in(3) {
+            text.push_str(&self.texts[self.random.below(self.texts.len())]);
         }
         for _ in 0..self.random.below(5) {
             self.passage(&mut text);
@@ -115,7 +111,7 @@ impl Writer {
     /// An answer as it stands in a box or in a data set, plain or broken.
     pub(crate) fn answer(&mut self) -> String {
         let text = match self.random.below(8) {
-            0 if !self.real.is_empty() => self.real[self.random.below(self.real.len())].clone(),
+            0 if !self.texts.is_empty() => self.texts[self.random.below(self.texts.len())].clone(),
             1 | 2 => (0..self.random.below(12)).map(|_| self.random.pick(shapes::PIECES)).collect(),
             3 => self.nested(),
             4 => self.expression(3),
