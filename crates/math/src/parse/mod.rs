@@ -17,7 +17,6 @@ mod token;
 use std::borrow::Cow;
 
 pub(crate) use characters::{fraction, plain};
-use shape::Shaper;
 use structure::Tokens;
 
 use crate::{Fuel, Number, OutOfFuel, Value};
@@ -66,7 +65,7 @@ pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
     if whole.is_empty() {
         return Err(ParseError::Empty);
     }
-    Shaper { tokens: &tokens, fuel, depth: 0 }.value(whole)
+    shape::value(&mut shape::Context::new(&tokens, fuel), whole)
 }
 
 /// The answer that most tasks have, without any of the machinery.

@@ -4,22 +4,21 @@ use std::ops::Range;
 
 use dashu_ratio::RBig;
 
-use super::{Read, Shaper};
+use super::{Context, Read, value};
 use crate::parse::ParseError;
 use crate::{Magnitude, Number, Sign, Value, Written, fuel};
 
 /// Items that an ellipsis may stand for.
 const MAX_CONTINUED: i128 = 1000;
 
-impl Shaper<'_, '_, '_> {
-    /// Items between commas, semicolons, "and" and "or". `None` where there is only one.
-    pub(super) fn list(&mut self, range: Range<usize>) -> Read {
-        let Some(items) = self.tokens.items(range) else { return Ok(None) };
-        self.fuel.spend(items.len().saturating_mul(fuel::ITEM))?;
-        let items = items.into_iter().map(|item| self.value(item)).collect::<Result<Vec<_>, ParseError>>()?;
-        let items = flattened(continued(without_name(items)));
-        Ok(Some(Value::List(items)))
-    }
+/// Items between commas, semicolons, "and" and "or". `None` where there is only one.
+pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let Some(items) = tokens.items(range) else { return Ok(None) };
+    context.spend(items.len().saturating_mul(fuel::ITEM))?;
+    let items = items.into_iter().map(|item| value(context, item)).collect::<Result<Vec<_>, ParseError>>()?;
+    let items = flattened(continued(without_name(items)));
+    Ok(Some(Value::List(items)))
 }
 
 /// `n = 1, 2, 3` gives values to one name, which says nothing more.
