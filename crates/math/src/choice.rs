@@ -5,16 +5,16 @@ const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 
 /// The letter of a gold answer that is nothing but one: `B`, `(B)`, `\text{(B)}`, `\textbf{B}`.
 pub(crate) fn of_gold(text: &str) -> Option<char> {
-    let bare = bare(text)?;
-    let (letter, rest) = leading(&bare)?;
+    let bare = without_markup(text)?;
+    let (letter, rest) = leading_letter(&bare)?;
     rest.is_empty().then_some(letter)
 }
 
 /// The letter that an answer begins with and that is set apart from what follows: `(B) 42`, `B. 42`, `B) 42`, `B: 42`. `None` where
 /// there is none, and where more than one is named.
 pub(crate) fn of_answer(text: &str) -> Option<char> {
-    let bare = bare(text)?;
-    let (letter, rest) = leading(&bare)?;
+    let bare = without_markup(text)?;
+    let (letter, rest) = leading_letter(&bare)?;
     let mut words = rest.split(|c: char| !c.is_alphanumeric());
     let is_other = |word: &str| {
         let mut letters = word.chars();
@@ -25,7 +25,7 @@ pub(crate) fn of_answer(text: &str) -> Option<char> {
 }
 
 /// Without commands that only change the look, their braces, and delimiters. `None` where no letter is a choice's.
-fn bare(text: &str) -> Option<String> {
+fn without_markup(text: &str) -> Option<String> {
     if !text.contains(|c| LETTERS.contains(&c)) {
         return None;
     }
@@ -42,7 +42,7 @@ fn bare(text: &str) -> Option<String> {
 }
 
 /// The letter in front, and what follows it.
-fn leading(text: &str) -> Option<(char, &str)> {
+fn leading_letter(text: &str) -> Option<(char, &str)> {
     let (inner, in_parentheses) = match text.strip_prefix('(') {
         Some(inner) => (inner.trim_start(), true),
         None => (text, false),

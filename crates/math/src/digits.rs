@@ -13,13 +13,13 @@ const ZEROS: [u32; 67] = [
 ];
 
 /// The ASCII digit that a character is another form of.
-pub(crate) fn plain(character: char) -> Option<char> {
+pub(crate) fn to_ascii(character: char) -> Option<char> {
     let code = u32::from(character);
     FORMS.iter().find_map(|zero| char::from_digit(code.checked_sub(*zero).filter(|digit| *digit < 10)?, 10))
 }
 
 /// Whether a character is a digit of another script.
-pub(crate) fn is_foreign(character: char) -> bool {
+pub(crate) fn is_other_script(character: char) -> bool {
     let code = u32::from(character);
     let zeros = ZEROS.partition_point(|zero| *zero <= code);
     let nearest = zeros.checked_sub(1).and_then(|last| ZEROS.get(last));
@@ -40,13 +40,13 @@ mod tests {
     fn a_digit_is_a_form_of_an_ascii_one_or_of_another_script() {
         for (character, digit) in [('０', '0'), ('９', '9'), ('𝟎', '0'), ('𝟗', '9'), ('𝟘', '0'), ('𝟿', '9'), ('🯵', '5')]
         {
-            assert_eq!((plain(character), is_foreign(character)), (Some(digit), false), "{character}");
+            assert_eq!((to_ascii(character), is_other_script(character)), (Some(digit), false), "{character}");
         }
         for character in ['٠', '٩', '۴', '०', '९', '৪', '๓', '᠐', '𞥙'] {
-            assert_eq!((plain(character), is_foreign(character)), (None, true), "{character}");
+            assert_eq!((to_ascii(character), is_other_script(character)), (None, true), "{character}");
         }
         for character in ['0', '9', 'a', '½', '²', 'Ⅳ', '①', '二', '〇', 'ß', '\u{65f}', '\u{66a}', '－'] {
-            assert_eq!((plain(character), is_foreign(character)), (None, false), "{character}");
+            assert_eq!((to_ascii(character), is_other_script(character)), (None, false), "{character}");
         }
     }
 

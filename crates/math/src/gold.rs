@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::extract::{Found, NoAnswer, boxed, extract};
+use crate::extract::{Extracted, NoAnswer, boxed, extract};
 use crate::parse::{ParseError, parse, plain};
 use crate::{DecimalComma, Fuel, Marker, Outcome, Policy, Reason, Value, Verdict, Written, choice, equality};
 
@@ -104,7 +104,7 @@ impl Gold {
             return Err(BadGold::TooLong { bytes: text.len(), max });
         }
         let mut fuel = Fuel::new(policy.limits.fuel);
-        let (source, value) = bare(text, policy, &mut fuel).map_err(|_| BadGold::Empty)?;
+        let (source, value) = read_answer(text, policy, &mut fuel).map_err(|_| BadGold::Empty)?;
         let with_point = with_point(&source, policy, &mut fuel);
         Ok(Self { value: value?, choice: choice::of_gold(&source), with_point })
     }
@@ -119,26 +119,28 @@ impl Gold {
         let mut fuel = Fuel::new(policy.limits.fuel);
         let max = policy.limits.max_answer_bytes;
         let read = match submission {
-            Submission::Extracted(answer) if answer.len() > max => return Verdict::bare(Reason::AnswerTooLong),
-            Submission::Extracted(answer) => bare(answer, policy, &mut fuel),
+            Submission::Extracted(answer) if answer.len() > max => {
+                return Verdict::without_answer(Reason::AnswerTooLong);
+            }
+            Submission::Extracted(answer) => read_answer(answer, policy, &mut fuel),
             Submission::Completion(text) => match extract(text, policy) {
-                Ok(found) if found.bytes() > max => return Verdict::bare(Reason::AnswerTooLong),
+                Ok(found) if found.bytes() > max => return Verdict::without_answer(Reason::AnswerTooLong),
                 found => found.map(|found| read(found, &mut fuel)),
             },
         };
         let (extracted, value) = match read {
             Ok(read) => read,
-            Err(none) => return Verdict::bare(none.reason()),
+            Err(none) => return Verdict::without_answer(none.reason()),
         };
         let value = match value {
             Ok(value) => value,
             Err(error) => {
                 // A choice may stand before what cannot be read.
-                let reason = self.chosen(&extracted).unwrap_or(unreadable(error));
+                let reason = self.compare_choice(&extracted).unwrap_or(unreadable(error));
                 return Verdict { reason, extracted: Some(extracted), value: None };
             }
         };
-        let mut reason = match self.chosen(&extracted) {
+        let mut reason = match self.compare_choice(&extracted) {
             Some(reason) => reason,
             None => equality::compare(&self.value, &value, policy, &mut fuel),
         };
@@ -151,7 +153,7 @@ impl Gold {
     }
 
     /// The verdict on a choice. `None` where the gold answer or this one is none.
-    fn chosen(&self, answer: &str) -> Option<Reason> {
+    fn compare_choice(&self, answer: &str) -> Option<Reason> {
         let gold = self.choice?;
         let chosen = choice::of_answer(answer)?;
         Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
@@ -187,12 +189,12 @@ fn is_prose(value: &Value) -> bool {
 }
 
 /// Reads an answer that was given by itself: it may still be in its boxes, and a whole solution says where its answer stands.
-fn bare<'a>(
+fn read_answer<'a>(
     answer: &'a str,
     policy: &Policy,
     fuel: &mut Fuel,
 ) -> Result<(Cow<'a, str>, Result<Value, ParseError>), NoAnswer> {
-    let mut found = Found::One(answer);
+    let mut found = Extracted::One(answer);
     if (answer.contains("boxed") || answer.contains("\\fbox"))
         && let Some(boxed) = boxed(answer)?
     {
@@ -202,9 +204,9 @@ fn bare<'a>(
     // Hashes at the beginning of a line mark an answer and are part of none.
     let hashes = || answer.contains('#') && answer.lines().any(|line| line.trim_start().starts_with("####"));
     if (value.as_ref().is_ok_and(is_prose) || hashes())
-        && let Ok(Found::One(marked)) = extract(answer, &Policy { markers: SOLUTION.to_vec(), ..policy.clone() })
+        && let Ok(Extracted::One(marked)) = extract(answer, &Policy { markers: SOLUTION.to_vec(), ..policy.clone() })
     {
-        return Ok(read(Found::One(marked), fuel));
+        return Ok(read(Extracted::One(marked), fuel));
     }
     Ok((source, value))
 }
@@ -225,10 +227,10 @@ fn with_point(text: &str, policy: &Policy, fuel: &mut Fuel) -> Option<Value> {
 }
 
 /// Reads what was found; neighbouring boxes are one list.
-fn read<'a>(found: Found<'a>, fuel: &mut Fuel) -> (Cow<'a, str>, Result<Value, ParseError>) {
+fn read<'a>(found: Extracted<'a>, fuel: &mut Fuel) -> (Cow<'a, str>, Result<Value, ParseError>) {
     let answers = match found {
-        Found::One(answer) => return (Cow::Borrowed(answer.trim()), parse(answer, fuel)),
-        Found::Several(answers) => answers,
+        Extracted::One(answer) => return (Cow::Borrowed(answer.trim()), parse(answer, fuel)),
+        Extracted::Several(answers) => answers,
     };
     let extracted = Cow::Owned(answers.iter().map(|answer| answer.trim()).collect::<Vec<_>>().join(", "));
     let mut items = Vec::with_capacity(answers.len());
@@ -246,6 +248,6 @@ fn read<'a>(found: Found<'a>, fuel: &mut Fuel) -> (Cow<'a, str>, Result<Value, P
 pub fn check<'a>(gold: &str, submission: Submission<'a>, policy: &Policy) -> Verdict<'a> {
     match Gold::read(gold, policy) {
         Ok(gold) => gold.check(submission, policy),
-        Err(bad) => Verdict::bare(bad.reason()),
+        Err(bad) => Verdict::without_answer(bad.reason()),
     }
 }

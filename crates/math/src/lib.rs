@@ -43,7 +43,6 @@ pub mod extract;
 pub mod parse;
 
 mod choice;
-mod cut;
 mod digits;
 mod evaluate;
 mod expr;
@@ -53,6 +52,7 @@ mod lint;
 mod number;
 mod policy;
 mod profile;
+mod slicing;
 mod unit;
 mod value;
 mod verdict;

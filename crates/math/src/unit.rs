@@ -159,7 +159,7 @@ impl Unit {
     }
 
     /// Whether both measure the same.
-    pub(crate) fn measures_as(&self, other: &Self) -> bool {
+    pub(crate) fn has_dimensions_of(&self, other: &Self) -> bool {
         self.dimensions == other.dimensions && self.label == other.label
     }
 
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn units_convert_where_they_measure_the_same() {
         let unit = |name| Unit::known(name).unwrap();
-        assert!(unit("cm").measures_as(&unit("miles")));
-        assert!(!unit("cm").measures_as(&unit("hours")));
-        assert!(!unit("cm").measures_as(&unit("cm").power(2).unwrap()));
+        assert!(unit("cm").has_dimensions_of(&unit("miles")));
+        assert!(!unit("cm").has_dimensions_of(&unit("hours")));
+        assert!(!unit("cm").has_dimensions_of(&unit("cm").power(2).unwrap()));
         let speed = unit("km").times(&unit("h").power(-1).unwrap());
         assert_eq!(*speed.factor(), RBig::from_parts(5.into(), 18_u8.into()));
     }

@@ -206,7 +206,7 @@ pub struct Verdict<'a> {
 
 impl Verdict<'_> {
     /// Without an answer.
-    pub(crate) fn bare(reason: Reason) -> Self {
+    pub(crate) fn without_answer(reason: Reason) -> Self {
         Self { reason, extracted: None, value: None }
     }
 

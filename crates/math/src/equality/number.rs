@@ -21,20 +21,22 @@ pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason
     }
     let (gold_value, answer_value) = match (&gold.magnitude, &answer.magnitude) {
         (Magnitude::Exact(gold), Magnitude::Exact(answer)) => (gold, answer),
-        _ => return huge(gold, answer),
+        _ => return compare_huge(gold, answer),
     };
-    let plain = |side: &Number, value: &RBig| Reading { value: value.clone(), written: side.written };
+    let plain = |side: &Number, value: &RBig| Interpretation { value: value.clone(), written: side.written };
     if gold.percent == answer.percent {
         // The same hundredth on both sides; a decimal keeps the digits it was written with.
-        return readings(&plain(gold, gold_value), &plain(answer, answer_value), policy);
+        return compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), policy);
     }
-    let reading = |side: &Number, value: &RBig| if side.percent { hundredth(side, value) } else { plain(side, value) };
-    let scaled = readings(&reading(gold, gold_value), &reading(answer, answer_value), policy);
+    let interpretation =
+        |side: &Number, value: &RBig| if side.percent { as_hundredth(side, value) } else { plain(side, value) };
+    let scaled =
+        compare_interpretations(&interpretation(gold, gold_value), &interpretation(answer, answer_value), policy);
     if is_equal(scaled) {
         return Reason::EqualPercent;
     }
     if policy.percent == Percent::Either
-        && is_equal(readings(&plain(gold, gold_value), &plain(answer, answer_value), policy))
+        && is_equal(compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), policy))
     {
         return Reason::EqualPercent;
     }
@@ -46,7 +48,7 @@ fn is_equal(reason: Reason) -> bool {
 }
 
 /// Numbers of more digits than are computed with. Normal forms of the same length are compared, and nothing else is claimed.
-fn huge(gold: &Number, answer: &Number) -> Reason {
+fn compare_huge(gold: &Number, answer: &Number) -> Reason {
     let digits = |side: &Number| !matches!(side.written, Written::Fraction);
     if gold.percent != answer.percent || !digits(gold) || !digits(answer) {
         return Reason::TooLarge;
@@ -59,12 +61,12 @@ fn huge(gold: &Number, answer: &Number) -> Reason {
 }
 
 /// A number as one of its readings.
-struct Reading {
+struct Interpretation {
     value: RBig,
     written: Written,
 }
 
-impl Reading {
+impl Interpretation {
     /// Digits behind the point. `None` where it is no decimal.
     fn places(&self) -> Option<usize> {
         match self.written {
@@ -83,15 +85,15 @@ impl Reading {
 }
 
 /// The number as a hundredth of what is written.
-fn hundredth(number: &Number, value: &RBig) -> Reading {
+fn as_hundredth(number: &Number, value: &RBig) -> Interpretation {
     let written = match number.written {
         Written::Decimal { significant, places } => Written::Decimal { significant, places: places + 2 },
         written => written,
     };
-    Reading { value: value / IBig::from(100), written }
+    Interpretation { value: value / IBig::from(100), written }
 }
 
-fn readings(gold: &Reading, answer: &Reading, policy: &Policy) -> Reason {
+fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, policy: &Policy) -> Reason {
     if gold.value == answer.value {
         let decimal = gold.places().or(answer.places()).is_some();
         return match () {
@@ -112,7 +114,7 @@ fn readings(gold: &Reading, answer: &Reading, policy: &Policy) -> Reason {
     };
     let places = decimal.places().unwrap_or(0);
     if places > MAX_ROUNDED_PLACES
-        || !stands_for(&decimal.value, if std::ptr::eq(decimal, gold) { &answer.value } else { &gold.value }, places)
+        || !rounds_to(&decimal.value, if std::ptr::eq(decimal, gold) { &answer.value } else { &gold.value }, places)
     {
         return Reason::DifferentNumber;
     }
@@ -120,7 +122,7 @@ fn readings(gold: &Reading, answer: &Reading, policy: &Policy) -> Reason {
 }
 
 /// Whether a decimal of so many places is the other number, rounded at its last digit or cut off behind it.
-fn stands_for(decimal: &RBig, other: &RBig, places: usize) -> bool {
+fn rounds_to(decimal: &RBig, other: &RBig, places: usize) -> bool {
     let cross = |a: &RBig, b: &RBig| a.numerator() * IBig::from(b.denominator().clone());
     let (shown, meant) = (cross(decimal, other), cross(other, decimal));
     let is_cut = (meant > shown) == (*decimal >= RBig::ZERO);

@@ -66,7 +66,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     match (&gold_side.unit, &answer_side.unit) {
         (None, None) => amounts(gold, answer, policy, fuel),
         (Some(gold_unit), Some(answer_unit)) if policy.units != Units::Ignore => {
-            if !gold_unit.measures_as(answer_unit) {
+            if !gold_unit.has_dimensions_of(answer_unit) {
                 return Reason::DifferentUnit;
             }
             if gold_unit.factor() == answer_unit.factor() {
@@ -104,7 +104,7 @@ fn is_glued(value: &Value) -> bool {
 }
 
 fn in_radians(amount: Expr) -> Expr {
-    Builder::wrap_with(&amount, |builder, amount| {
+    Builder::with(&amount, |builder, amount| {
         let pi = builder.constant(Constant::Pi);
         let turn = builder.integer(180);
         let unit = builder.push(Node::Divide(pi, turn));
@@ -122,7 +122,7 @@ fn times(value: &Value, factor: &RBig) -> Option<Value> {
         }
         value => {
             let factor = Expr::from(Number::plain(Magnitude::Exact(factor.clone()), Written::Fraction));
-            Some(Value::Expr(Builder::join(&factor, &value.scalar()?, Node::Multiply)))
+            Some(Value::Expr(Builder::binary(&factor, &value.scalar()?, Node::Multiply)))
         }
     }
 }

@@ -27,7 +27,7 @@ fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fu
     if gold.len() != answer.len() {
         return Reason::DifferentCount;
     }
-    let product = |a: &Value, b: &Value| Some(Value::Expr(Builder::join(&a.scalar()?, &b.scalar()?, Node::Multiply)));
+    let product = |a: &Value, b: &Value| Some(Value::Expr(Builder::binary(&a.scalar()?, &b.scalar()?, Node::Multiply)));
     let is_zero = |term: &Value| matches!(term, Value::Number(number) if number.exact().is_some_and(|n| n.is_zero()));
     if gold.iter().zip(answer).any(|(gold, answer)| is_zero(gold) != is_zero(answer)) {
         return Reason::DifferentItem;
@@ -55,7 +55,7 @@ fn quotient(terms: &[Value], other: &Value, ratio_is_answer: bool, policy: &Poli
     else {
         return Reason::DifferentKind;
     };
-    let quotient = Value::Expr(Builder::join(&above, &below, Node::Divide));
+    let quotient = Value::Expr(Builder::binary(&above, &below, Node::Divide));
     if ratio_is_answer {
         scalar::compare(other, &quotient, policy, fuel)
     } else {

@@ -1,12 +1,12 @@
 //! Sets of real numbers. The ends of both sides cut the line into points and gaps, and two sets are equal where they hold the same of
 //! these. Inequalities in one variable are such sets, too.
 
-mod cells;
+mod partition;
 mod solve;
 
 use super::{is_equal, list, pairwise};
 use crate::{Fuel, Policy, Reason, Region, Relation, Tuple, Value};
-use cells::Cells;
+use partition::Partition;
 use solve::{Solved, solved};
 
 /// One side at least is a region, and none a relation.
@@ -18,7 +18,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
 }
 
 /// The reason where a tuple that equals another is an interval by its brackets.
-pub(super) fn reason_of(tuple: &Tuple) -> Option<Reason> {
+pub(super) fn interval_reason(tuple: &Tuple) -> Option<Reason> {
     let mixed = matches!((tuple.open, tuple.close), ('[', ')') | ('(', ']'));
     let infinite = tuple.items.iter().any(|item| matches!(item, Value::Infinite { .. }));
     (tuple.items.len() == 2 && (mixed || infinite)).then_some(Reason::EqualRegion)
@@ -48,7 +48,7 @@ fn as_region(value: &Value) -> Option<Region> {
 }
 
 fn regions(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Reason {
-    if let Some(reason) = Cells::compare(gold, answer, policy, fuel) {
+    if let Some(reason) = Partition::compare(gold, answer, policy, fuel) {
         return reason;
     }
     // Ends that are no numbers have no order, but may be the same.

@@ -7,7 +7,7 @@ use crate::{Equations, Fuel, Outcome, Policy, Reason, Relation, Sign, Value};
 /// One side at least is a relation.
 pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
-        (Value::Relation(a), Value::Relation(b)) => both(a, b, policy, fuel),
+        (Value::Relation(a), Value::Relation(b)) => compare_relations(a, b, policy, fuel),
         (Value::Relation(relation), other) => {
             if let Some(reason) = region::compare_relation(relation, other, false, policy, fuel) {
                 return reason;
@@ -24,12 +24,12 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             if let Some(reason) = region::compare_relation(relation, other, true, policy, fuel) {
                 return reason;
             }
-            match relation.named_value().or_else(|| total(relation)) {
-                Some(value) => match consistent(relation, policy, fuel) {
+            match relation.named_value().or_else(|| value_of_sum(relation)) {
+                Some(value) => match inconsistency(relation, policy, fuel) {
                     Some(reason) => reason,
                     None => compare_values(other, value, policy, fuel),
                 },
-                None => numbers(other, relation, policy, fuel),
+                None => compare_chain(other, relation, policy, fuel),
             }
         }
         _ => Reason::DifferentKind,
@@ -38,7 +38,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
 
 /// The value of `m + n = 113`: many tasks ask for such a sum. With coefficients it is one equation of several, and so it is as a gold
 /// answer.
-fn total(relation: &Relation) -> Option<&Value> {
+fn value_of_sum(relation: &Relation) -> Option<&Value> {
     let [Value::Expr(sum), .., last] = relation.members.as_slice() else { return None };
     let is_sum =
         sum.names().len() > 1 && sum.nodes().iter().all(|node| matches!(node, Node::Symbol(_) | Node::Add(..)));
@@ -47,7 +47,7 @@ fn total(relation: &Relation) -> Option<&Value> {
 }
 
 /// Why the numbers of a chain with a name in it are not one: `x = 6 = 5` is no 5. `None` where they are.
-fn consistent(relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
+fn inconsistency(relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
     let rounded = relation.signs.iter().position(|sign| *sign == Sign::Approximately);
     let exact = rounded.filter(|at| *at > 0).map_or(relation.members.len(), |at| at + 1);
     let numbers: Vec<&Value> = relation.members.iter().take(exact).filter(|member| is_number(member)).collect();
@@ -75,7 +75,7 @@ fn is_number(value: &Value) -> bool {
 }
 
 /// A chain of numbers without a name, as `42 = 7`, has a value only where all of them are equal.
-fn numbers(gold: &Value, relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn compare_chain(gold: &Value, relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
     let is_number = |value: &Value| match value {
         Value::Number(_) => true,
         Value::Expr(expr) => expr.is_closed(),
@@ -90,7 +90,7 @@ fn numbers(gold: &Value, relation: &Relation, policy: &Policy, fuel: &mut Fuel) 
     if is_equal(agree) { compare_values(gold, first, policy, fuel) } else { agree }
 }
 
-fn both(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn compare_relations(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if let (Some(a), Some(b)) = (gold.equation(), answer.equation()) {
         return equation::compare(a, b, policy, fuel);
     }

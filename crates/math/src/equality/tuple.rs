@@ -32,7 +32,7 @@ fn tuples(gold: &Tuple, answer: &Tuple, policy: &Policy, fuel: &mut Fuel) -> Rea
         return Reason::DifferentBrackets;
     }
     let reason = in_order(&gold.items, &answer.items, policy, fuel);
-    if reason == Reason::EqualTuple { region::reason_of(gold).unwrap_or(reason) } else { reason }
+    if reason == Reason::EqualTuple { region::interval_reason(gold).unwrap_or(reason) } else { reason }
 }
 
 fn in_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {

@@ -1,6 +1,6 @@
 //! Complex numbers as pairs of enclosures.
 
-use super::algebra::Fault;
+use super::algebra::EvalError;
 use super::real::{Precision, Real, Result};
 
 /// A complex number; without an imaginary part it is exactly real.
@@ -37,8 +37,8 @@ impl Complex {
     }
 
     /// Whether both parts are known to that many bits.
-    pub(crate) fn is_sharp(&self, bits: i64) -> bool {
-        self.re.is_sharp(bits) && self.im.as_ref().is_none_or(|im| im.is_sharp(bits))
+    pub(crate) fn is_known_to(&self, bits: i64) -> bool {
+        self.re.is_known_to(bits) && self.im.as_ref().is_none_or(|im| im.is_known_to(bits))
     }
 
     pub(super) fn negated(&self) -> Self {
@@ -136,7 +136,7 @@ impl Precision {
         match () {
             () if im.is_positive() => Ok(Complex::of(other, part)),
             () if im.is_negative() => Ok(Complex::of(other.negated(), part.negated())),
-            () => Err(Fault::Vague),
+            () => Err(EvalError::Imprecise),
         }
     }
 
@@ -172,7 +172,7 @@ impl Precision {
         let quarter = match () {
             () if im.is_positive() => quarter,
             () if im.is_negative() => quarter.negated(),
-            () => return Err(Fault::Vague),
+            () => return Err(EvalError::Imprecise),
         };
         let tangent = self.divide(&a.re, im)?;
         let rest = self.arctan(&tangent)?;

@@ -10,9 +10,9 @@ mod prime;
 pub(crate) mod real;
 mod surd;
 
-pub(crate) use algebra::{Fault, evaluate};
-pub(crate) use enclosure::{Enclosure, Setting};
+pub(crate) use algebra::{EvalError, evaluate};
+pub(crate) use enclosure::{Enclosure, EnclosureOptions};
 pub(crate) use exact::{exact, exact_at};
 pub(crate) use modular::Modular;
-pub(crate) use points::{Names, Point};
+pub(crate) use points::{Point, Variables};
 pub(crate) use surd::Surd;

@@ -6,8 +6,8 @@
 
 use dashu_ratio::RBig;
 
-use super::algebra::{Algebra, Fault};
-use super::points::Names;
+use super::algebra::{Algebra, EvalError};
+use super::points::Variables;
 use super::prime::{self, PRIMES, ROOTS_OF_MINUS_ONE};
 use crate::expr::{Constant, Function};
 use crate::{Fuel, Number};
@@ -43,7 +43,7 @@ pub(crate) struct Modular<'n> {
     /// Which point.
     pub(crate) seed: u64,
     /// Variables that must be small integers here.
-    pub(crate) names: &'n Names,
+    pub(crate) variables: &'n Variables,
 }
 
 /// What exponents are counted modulo: the primes less one.
@@ -89,7 +89,7 @@ impl Modular<'_> {
         Residue { value: spread(self.random(name)), exponent: None, small: None }
     }
 
-    fn rational(value: &RBig) -> Result<Residue, Fault> {
+    fn rational(value: &RBig) -> Result<Residue, EvalError> {
         let numerator = value.numerator();
         let above = PRIMES.map(|prime| prime::reduce(numerator, prime));
         if value.is_int() {
@@ -97,7 +97,7 @@ impl Modular<'_> {
             return Ok(Residue { value: above, exponent: Some(exponent), small: i64::try_from(numerator).ok() });
         }
         let below = PRIMES.map(|prime| prime::reduce_unsigned(value.denominator(), prime));
-        let below = inverse(below).ok_or(Fault::Undefined)?;
+        let below = inverse(below).ok_or(EvalError::Undefined)?;
         Ok(Residue { value: both(above, below, PRIMES, prime::multiply), exponent: None, small: None })
     }
 
@@ -106,7 +106,7 @@ impl Modular<'_> {
         ring(a, b, prime::multiply, None)
     }
 
-    fn product(&mut self, factors: impl Iterator<Item = i64>, fuel: &mut Fuel) -> Result<Residue, Fault> {
+    fn product(&mut self, factors: impl Iterator<Item = i64>, fuel: &mut Fuel) -> Result<Residue, EvalError> {
         let mut product = self.integer(1)?;
         for factor in factors {
             fuel.spend(6)?;
@@ -124,20 +124,20 @@ impl Algebra for Modular<'_> {
         2
     }
 
-    fn division(&self) -> usize {
+    fn division_cost(&self) -> usize {
         // Two inverses, which are powers.
         250
     }
 
-    fn literal(&mut self, number: &Number) -> Result<Residue, Fault> {
-        Self::rational(number.exact().ok_or(Fault::TooLarge)?)
+    fn literal(&mut self, number: &Number) -> Result<Residue, EvalError> {
+        Self::rational(number.exact().ok_or(EvalError::TooLarge)?)
     }
 
-    fn integer(&mut self, integer: i64) -> Result<Residue, Fault> {
+    fn integer(&mut self, integer: i64) -> Result<Residue, EvalError> {
         Self::rational(&RBig::from(integer))
     }
 
-    fn constant(&mut self, constant: Constant) -> Result<Residue, Fault> {
+    fn constant(&mut self, constant: Constant) -> Result<Residue, EvalError> {
         Ok(match constant {
             Constant::Pi => self.generic("\\pi"),
             Constant::E => self.generic("\\e"),
@@ -145,8 +145,8 @@ impl Algebra for Modular<'_> {
         })
     }
 
-    fn symbol(&mut self, name: &str) -> Result<Residue, Fault> {
-        if self.names.is_counted(name) {
+    fn symbol(&mut self, name: &str) -> Result<Residue, EvalError> {
+        if self.variables.is_integer_valued(name) {
             return self.integer(i64::from(self.random(name) as u8 % 9) + 2);
         }
         // An integer, so that it may also stand in exponents.
@@ -154,24 +154,24 @@ impl Algebra for Modular<'_> {
         Ok(Residue { value: [integer; 2], exponent: Some([integer; 2]), small: None })
     }
 
-    fn negate(&mut self, a: &Residue) -> Result<Residue, Fault> {
+    fn negate(&mut self, a: &Residue) -> Result<Residue, EvalError> {
         let value = each(a.value, PRIMES, prime::negate);
         let exponent = a.exponent.map(|exponent| each(exponent, ORDERS, prime::negate));
         Ok(Residue { value, exponent, small: a.small.and_then(i64::checked_neg) })
     }
 
-    fn add(&mut self, a: &Residue, b: &Residue) -> Result<Residue, Fault> {
+    fn add(&mut self, a: &Residue, b: &Residue) -> Result<Residue, EvalError> {
         let small = a.small.zip(b.small).and_then(|(a, b)| a.checked_add(b));
         Ok(ring(a, b, prime::add, small))
     }
 
-    fn multiply(&mut self, a: &Residue, b: &Residue) -> Result<Residue, Fault> {
+    fn multiply(&mut self, a: &Residue, b: &Residue) -> Result<Residue, EvalError> {
         let small = a.small.zip(b.small).and_then(|(a, b)| a.checked_mul(b));
         Ok(ring(a, b, prime::multiply, small))
     }
 
-    fn divide(&mut self, a: &Residue, b: &Residue) -> Result<Residue, Fault> {
-        let inverse = inverse(b.value).ok_or(Fault::Undefined)?;
+    fn divide(&mut self, a: &Residue, b: &Residue) -> Result<Residue, EvalError> {
+        let inverse = inverse(b.value).ok_or(EvalError::Undefined)?;
         let value = both(a.value, inverse, PRIMES, prime::multiply);
         let whole = |(a, b): (i64, i64)| a.checked_div(b).filter(|_| a.checked_rem(b) == Some(0));
         let small = a.small.zip(b.small).and_then(whole);
@@ -182,11 +182,11 @@ impl Algebra for Modular<'_> {
         })
     }
 
-    fn power(&mut self, a: &Residue, b: &Residue, _: Option<&RBig>, fuel: &mut Fuel) -> Result<Residue, Fault> {
+    fn power(&mut self, a: &Residue, b: &Residue, _: Option<&RBig>, fuel: &mut Fuel) -> Result<Residue, EvalError> {
         fuel.spend(250)?;
-        let exponent = b.exponent.ok_or(Fault::Unsupported)?;
+        let exponent = b.exponent.ok_or(EvalError::Unsupported)?;
         if a.value.contains(&0) && b.small.is_none_or(|small| small <= 0) {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         let value = both(a.value, exponent, PRIMES, prime::power);
         let small = match (a.small, b.small) {
@@ -203,8 +203,8 @@ impl Algebra for Modular<'_> {
         Ok(Residue { value, exponent, small })
     }
 
-    fn call(&mut self, function: Function, a: &Residue, fuel: &mut Fuel) -> Result<Residue, Fault> {
-        let small = |max| a.small.filter(|small| (0..=max).contains(small)).ok_or(Fault::Unsupported);
+    fn call(&mut self, function: Function, a: &Residue, fuel: &mut Fuel) -> Result<Residue, EvalError> {
+        let small = |max| a.small.filter(|small| (0..=max).contains(small)).ok_or(EvalError::Unsupported);
         match function {
             Function::Factorial => {
                 let n = small(MAX_FACTORIAL)?;
@@ -214,16 +214,16 @@ impl Algebra for Modular<'_> {
                 let n = small(MAX_FACTORIAL)?;
                 self.product((0..n).step_by(2).map(|step| n - step), fuel)
             }
-            _ => Err(Fault::Unsupported),
+            _ => Err(EvalError::Unsupported),
         }
     }
 
-    fn call2(&mut self, function: Function, a: &Residue, b: &Residue, fuel: &mut Fuel) -> Result<Residue, Fault> {
+    fn call2(&mut self, function: Function, a: &Residue, b: &Residue, fuel: &mut Fuel) -> Result<Residue, EvalError> {
         match (function, a.small, b.small) {
             (Function::Binomial, Some(n), Some(k)) if 0 <= k && k <= n => {
                 let k = k.min(n - k);
                 if k > MAX_FACTORIAL {
-                    return Err(Fault::Unsupported);
+                    return Err(EvalError::Unsupported);
                 }
                 let above = self.product((0..k).map(|step| n - step), fuel)?;
                 let below = self.product(2..=k, fuel)?;
@@ -231,11 +231,11 @@ impl Algebra for Modular<'_> {
                 quotient.exponent = None;
                 Ok(quotient)
             }
-            _ => Err(Fault::Unsupported),
+            _ => Err(EvalError::Unsupported),
         }
     }
 
-    fn apply(&mut self, name: &str, a: &Residue) -> Result<Residue, Fault> {
+    fn apply(&mut self, name: &str, a: &Residue) -> Result<Residue, EvalError> {
         // Whatever the function is, equal arguments have equal values.
         let [first, second] = a.value;
         let random = prime::mix(self.random(name) ^ first) ^ second;

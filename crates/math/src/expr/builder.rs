@@ -102,7 +102,7 @@ impl Builder {
     }
 
     /// `left op right` of two expressions, as one.
-    pub(crate) fn join(left: &Expr, right: &Expr, node: impl FnOnce(NodeId, NodeId) -> Node) -> Expr {
+    pub(crate) fn binary(left: &Expr, right: &Expr, node: impl FnOnce(NodeId, NodeId) -> Node) -> Expr {
         let mut builder = Self::default();
         let (left, right) = (builder.append(left), builder.append(right));
         builder.push(node(left, right));
@@ -110,7 +110,7 @@ impl Builder {
     }
 
     /// `node(operand)` of an expression.
-    pub(crate) fn wrap(operand: &Expr, node: impl FnOnce(NodeId) -> Node) -> Expr {
+    pub(crate) fn unary(operand: &Expr, node: impl FnOnce(NodeId) -> Node) -> Expr {
         let mut builder = Self::default();
         let operand = builder.append(operand);
         builder.push(node(operand));
@@ -118,7 +118,7 @@ impl Builder {
     }
 
     /// `node(operand)` of an expression, of as many nodes as it takes.
-    pub(crate) fn wrap_with(operand: &Expr, wrap: impl FnOnce(&mut Self, NodeId) -> NodeId) -> Expr {
+    pub(crate) fn with(operand: &Expr, wrap: impl FnOnce(&mut Self, NodeId) -> NodeId) -> Expr {
         let mut builder = Self::default();
         let operand = builder.append(operand);
         wrap(&mut builder, operand);

@@ -12,7 +12,7 @@ enum Piece {
 }
 
 /// How strongly a node binds.
-fn strength(node: &Node) -> u8 {
+fn precedence(node: &Node) -> u8 {
     match node {
         Node::Add(..) => 1,
         Node::Negate(_) => 2,
@@ -39,7 +39,7 @@ impl fmt::Display for Expr {
                 Piece::Node(id, least) => (id, least),
             };
             let node = self.node(id);
-            let in_parentheses = strength(node) < least;
+            let in_parentheses = precedence(node) < least;
             if in_parentheses {
                 f.write_str("(")?;
                 pieces.push(Piece::Text(")"));

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use memchr::{memmem, memrchr2_iter, memrchr3_iter};
 
-use super::{Found, NoAnswer, number};
-use crate::cut::Cut;
+use super::{Extracted, NoAnswer, number};
+use crate::slicing::SafeSlice;
 
 /// The commands that make a box.
 const COMMANDS: [&str; 2] = ["\\boxed", "\\fbox"];
 /// Neighbouring boxes that are joined into one list.
-pub(super) const MAX_NEIGHBOURS: usize = 256;
+pub(super) const MAX_ADJACENT: usize = 256;
 /// Longest text before "and" between neighbouring boxes: `\\text{ for part (a) and }`.
 const MAX_CONJUNCTION_BYTES: usize = 40;
 /// Longest name before a box: `y_2 = \\boxed{...}`.
@@ -29,17 +29,17 @@ struct Span {
 }
 
 /// The content of the last box, or of the neighbours that end with it. `None` where there is no box.
-pub(super) fn last(text: &str) -> Result<Option<Found<'_>>, NoAnswer> {
+pub(super) fn last(text: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
     let Some(span) = last_span(text) else { return Ok(None) };
-    let content = |span: &Span| text.part(span.inner.clone());
-    let before = |start| neighbour_before(text, start).or_else(|| neighbour_before_name(text, start));
+    let content = |span: &Span| text.slice(span.inner.clone());
+    let before = |start| adjacent_before(text, start).or_else(|| adjacent_before_name(text, start));
     let mut start = span.start;
     let mut spans = Vec::new();
     while let Some(neighbour) = before(start) {
         if spans.is_empty() {
             spans.push(span.clone());
         }
-        if spans.len() == MAX_NEIGHBOURS {
+        if spans.len() == MAX_ADJACENT {
             return Err(NoAnswer::TooManyBoxes);
         }
         start = neighbour.start;
@@ -48,21 +48,21 @@ pub(super) fn last(text: &str) -> Result<Option<Found<'_>>, NoAnswer> {
     if spans.is_empty() {
         // A single box, as nearly all texts have.
         let content = content(&span);
-        return if content.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(content))) };
+        return if content.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Extracted::One(content))) };
     }
     let contents: Vec<&str> = spans.iter().rev().map(content).collect();
     // The same box twice is one answer said twice.
     if let [first, others @ ..] = contents.as_slice()
         && others.iter().all(|content| content.trim() == first.trim())
     {
-        return if first.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(first))) };
+        return if first.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Extracted::One(first))) };
     }
-    Ok(Some(Found::Several(contents)))
+    Ok(Some(Extracted::Several(contents)))
 }
 
 /// The content of the last box of one line. `None` where it has none.
 pub(super) fn last_in(line: &str) -> Option<&str> {
-    last_span(line).map(|span| line.part(span.inner))
+    last_span(line).map(|span| line.slice(span.inner))
 }
 
 /// What stands in a box that a text begins with and that does not close.
@@ -113,8 +113,8 @@ fn last_span(text: &str) -> Option<Span> {
 }
 
 /// The box that ends where `start` is reached over separators alone.
-fn neighbour_before(text: &str, start: usize) -> Option<Span> {
-    let boxes = strip_separators(text.head(start));
+fn adjacent_before(text: &str, start: usize) -> Option<Span> {
+    let boxes = strip_separators(text.prefix_to(start));
     let close = boxes.strip_suffix('}')?.len();
     if is_escaped(text, close) {
         return None;
@@ -124,7 +124,7 @@ fn neighbour_before(text: &str, start: usize) -> Option<Span> {
         if is_escaped(text, at) {
             continue;
         }
-        if text.tail(at).starts_with('}') {
+        if text.suffix_from(at).starts_with('}') {
             depth += 1;
             continue;
         }
@@ -137,12 +137,12 @@ fn neighbour_before(text: &str, start: usize) -> Option<Span> {
 }
 
 /// The neighbour of a box with a name before it: `\\boxed{1} and y = \\boxed{2}`.
-fn neighbour_before_name(text: &str, start: usize) -> Option<Span> {
-    let before = text.head(start).trim_end().strip_suffix('=')?.trim_end();
+fn adjacent_before_name(text: &str, start: usize) -> Option<Span> {
+    let before = text.prefix_to(start).trim_end().strip_suffix('=')?.trim_end();
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '{' | '}');
     // What stands before a longer name is too far away to be looked for.
     let rest = before.trim_end_matches(is_of_name);
-    let name = before.tail(rest.len());
+    let name = before.suffix_from(rest.len());
     if rest.is_empty() || name.len() >= MAX_NAME_BYTES {
         return None;
     }
@@ -151,7 +151,7 @@ fn neighbour_before_name(text: &str, start: usize) -> Option<Span> {
     if !is_name || strip_separators(rest).len() == rest.trim_end().len() {
         return None;
     }
-    neighbour_before(text, rest.len())
+    adjacent_before(text, rest.len())
 }
 
 /// The text without what may stand between neighbouring boxes.
@@ -179,26 +179,26 @@ fn strip_text_conjunction(text: &str) -> Option<&str> {
     let inner = strip_conjunction(text.strip_suffix('}')?.trim_end())?;
     let inner = inner.trim_end().trim_end_matches(',').trim_end();
     let begin = inner.ceil_char_boundary(inner.len().saturating_sub(MAX_CONJUNCTION_BYTES));
-    let at = begin + inner.tail(begin).rfind('{')?;
-    let is_plain = !inner.tail(at).contains(['}', '\\', '$']);
+    let at = begin + inner.suffix_from(begin).rfind('{')?;
+    let is_plain = !inner.suffix_from(at).contains(['}', '\\', '$']);
     let commands = ["\\text", "\\textrm", "\\mathrm", "\\mbox"];
-    commands.iter().find_map(|command| inner.head(at).strip_suffix(command)).filter(|_| is_plain)
+    commands.iter().find_map(|command| inner.prefix_to(at).strip_suffix(command)).filter(|_| is_plain)
 }
 
 /// Where the box command before the brace at `at` begins. `None` where another or none stands there.
 fn command_before(text: &str, at: usize) -> Option<usize> {
     // Nearly every brace is another one, which its neighbour alone tells.
-    let neighbour = *text.head(at).as_bytes().last()?;
+    let neighbour = *text.prefix_to(at).as_bytes().last()?;
     if neighbour.is_ascii_graphic() && !matches!(neighbour, b'd' | b'x') {
         return None;
     }
-    let before = text.head(at).trim_end();
+    let before = text.prefix_to(at).trim_end();
     COMMANDS.iter().find_map(|command| before.strip_suffix(command)).map(str::len)
 }
 
 /// `\boxed 5`: TeX would take one digit, and everybody who writes it means the number.
 fn bare_box(text: &str, at: usize) -> Option<Span> {
-    let rest = text.tail(at);
+    let rest = text.suffix_from(at);
     let argument = COMMANDS.iter().find_map(|command| rest.strip_prefix(command))?;
     let number = argument.trim_start_matches(' ');
     let begin = text.len() - number.len();
@@ -207,7 +207,7 @@ fn bare_box(text: &str, at: usize) -> Option<Span> {
 
 /// Whether the byte at `at` belongs to a command, as the brace of `\}` does.
 fn is_escaped(text: &str, at: usize) -> bool {
-    text.head(at).bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
+    text.prefix_to(at).bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
 
     fn one(text: &str) -> Option<&str> {
         match last(text) {
-            Ok(Some(Found::One(answer))) => Some(answer),
+            Ok(Some(Extracted::One(answer))) => Some(answer),
             Ok(None) => None,
             other => panic!("{text} holds {other:?}"),
         }
@@ -224,7 +224,7 @@ mod tests {
 
     fn several(text: &str) -> Vec<&str> {
         match last(text) {
-            Ok(Some(Found::Several(answers))) => answers,
+            Ok(Some(Extracted::Several(answers))) => answers,
             other => panic!("{text} holds {other:?}"),
         }
     }

@@ -4,23 +4,23 @@ use memchr::{memchr, memrchr_iter, memrchr2_iter};
 
 use super::boxes;
 use super::span::formula_at_start;
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
 /// What follows the last `####` that begins a line and says something.
 pub(super) fn after_hashes(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
     for end in memrchr_iter(b'#', bytes) {
         // The end of a run of them, of which there must be four.
-        if bytes.get(end + 1) == Some(&b'#') || !text.head(end + 1).ends_with("####") {
+        if bytes.get(end + 1) == Some(&b'#') || !text.prefix_to(end + 1).ends_with("####") {
             continue;
         }
         let Some(at) = end.checked_sub(3) else { continue };
-        let before = text.head(at).trim_end_matches([' ', '\t']);
+        let before = text.prefix_to(at).trim_end_matches([' ', '\t']);
         let begins_line = before.is_empty() || before.ends_with('\n');
         if !begins_line {
             continue;
         }
-        let line = first_line(text.tail(end + 1));
+        let line = first_line(text.suffix_from(end + 1));
         let answer = boxes::last_in(line).unwrap_or_else(|| statement(line));
         if !answer.trim().is_empty() {
             return Some(answer);
@@ -40,10 +40,10 @@ pub(super) fn answer_line(text: &str) -> Option<&str> {
     for at in memrchr2_iter(b'w', b'W', text.as_bytes()) {
         let Some(start) = at.checked_sub(3) else { continue };
         let Some(word) = text.get(start..start + WORD.len()) else { continue };
-        if !word.eq_ignore_ascii_case(WORD) || text.head(start).ends_with(char::is_alphabetic) {
+        if !word.eq_ignore_ascii_case(WORD) || text.prefix_to(start).ends_with(char::is_alphabetic) {
             continue;
         }
-        let Some(rest) = announced(text.head(start), text.tail(start + WORD.len())) else { continue };
+        let Some(rest) = announced(text.prefix_to(start), text.suffix_from(start + WORD.len())) else { continue };
         let answer = value(rest);
         if !answer.trim().is_empty() {
             return Some(answer);
@@ -97,7 +97,7 @@ fn statement(line: &str) -> &str {
         return formula.inner;
     }
     match line.find(". ") {
-        Some(end) => line.head(end),
+        Some(end) => line.prefix_to(end),
         None => line,
     }
 }
@@ -127,7 +127,7 @@ fn ends_statement(rest: &str) -> bool {
 
 fn first_line(text: &str) -> &str {
     let end = memchr(b'\n', text.as_bytes()).unwrap_or(text.len());
-    text.head(end)
+    text.prefix_to(end)
 }
 
 #[cfg(test)]

@@ -14,14 +14,14 @@ use crate::{Marker, Policy, Reason};
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum Extracted<'a> {
     /// One answer.
     One(&'a str),
     /// The contents of neighbouring boxes, in order; at least two.
     Several(Vec<&'a str>),
 }
 
-impl Found<'_> {
+impl Extracted<'_> {
     /// Its length.
     pub fn bytes(&self) -> usize {
         match self {
@@ -47,7 +47,7 @@ pub enum NoAnswer {
     #[error("the last box is empty")]
     EmptyBox,
     /// More neighbouring boxes than a list may have.
-    #[error("more than {} neighbouring boxes", boxes::MAX_NEIGHBOURS)]
+    #[error("more than {} neighbouring boxes", boxes::MAX_ADJACENT)]
     TooManyBoxes,
 }
 
@@ -65,7 +65,7 @@ impl NoAnswer {
 }
 
 /// The final answer of a completion, by the first of the policy's markers that is there.
-pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Found<'a>, NoAnswer> {
+pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Extracted<'a>, NoAnswer> {
     if completion.trim_start().is_empty() {
         return Err(NoAnswer::EmptyCompletion);
     }
@@ -73,9 +73,9 @@ pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Found<'a>, No
     for marker in &policy.markers {
         let found = match marker {
             Marker::Boxed => boxes::last(text)?,
-            Marker::Hashes => line::after_hashes(text).map(Found::One),
-            Marker::AnswerLine => line::answer_line(text).map(|answer| Found::One(announced(answer, policy))),
-            Marker::Unmarked => unmarked::last(text).map(Found::One),
+            Marker::Hashes => line::after_hashes(text).map(Extracted::One),
+            Marker::AnswerLine => line::answer_line(text).map(|answer| Extracted::One(announced(answer, policy))),
+            Marker::Unmarked => unmarked::last(text).map(Extracted::One),
         };
         if let Some(found) = found {
             return Ok(found);
@@ -93,10 +93,10 @@ fn announced<'a>(answer: &'a str, policy: &Policy) -> &'a str {
 }
 
 /// The content of the last box of a bare answer, or of one that was never closed. `None` where there is no box.
-pub(crate) fn boxed(answer: &str) -> Result<Option<Found<'_>>, NoAnswer> {
+pub(crate) fn boxed(answer: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
     Ok(match boxes::last(answer)? {
         Some(found) => Some(found),
-        None => boxes::unclosed(answer).map(Found::One),
+        None => boxes::unclosed(answer).map(Extracted::One),
     })
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::Profile;
 
-    fn one(text: &str) -> Result<Found<'_>, NoAnswer> {
+    fn one(text: &str) -> Result<Extracted<'_>, NoAnswer> {
         extract(text, &Policy::default())
     }
 
@@ -113,17 +113,17 @@ mod tests {
     fn the_first_marker_that_is_there_wins() {
         let text = "#### 1\nAnswer: 2\n\\boxed{3}\nso 4";
         let by = |markers: &[Marker]| extract(text, &Policy { markers: markers.to_vec(), ..Policy::default() });
-        assert_eq!(by(&[Marker::Boxed, Marker::Hashes]), Ok(Found::One("3")));
-        assert_eq!(by(&[Marker::Hashes, Marker::Boxed]), Ok(Found::One("1")));
-        assert_eq!(by(&[Marker::AnswerLine]), Ok(Found::One("2")));
-        assert_eq!(by(&[Marker::Unmarked]), Ok(Found::One("4")));
+        assert_eq!(by(&[Marker::Boxed, Marker::Hashes]), Ok(Extracted::One("3")));
+        assert_eq!(by(&[Marker::Hashes, Marker::Boxed]), Ok(Extracted::One("1")));
+        assert_eq!(by(&[Marker::AnswerLine]), Ok(Extracted::One("2")));
+        assert_eq!(by(&[Marker::Unmarked]), Ok(Extracted::One("4")));
     }
 
     #[test]
     fn an_unmarked_number_is_no_answer_unless_it_is_asked_for() {
         let text = "Adding both gives 12.";
         assert_eq!(one(text), Err(NoAnswer::NothingMarked));
-        assert_eq!(extract(text, &Profile::Unmarked.policy()), Ok(Found::One("12")));
+        assert_eq!(extract(text, &Profile::Unmarked.policy()), Ok(Extracted::One("12")));
     }
 
     #[test]

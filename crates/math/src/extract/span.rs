@@ -1,6 +1,6 @@
 //! The formula at the beginning of a text, between its delimiters.
 
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
 /// Delimiters, the longer of two with a common beginning first, and whether the formula may run over several lines.
 const DELIMITERS: [(&str, &str, bool); 4] =
@@ -20,7 +20,7 @@ pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
     let ((_, closer, lines), body) = DELIMITERS.iter().find_map(begun)?;
     let scope = if *lines { body } else { body.lines().next().unwrap_or_default() };
     let end = scope.find(closer)?;
-    Some(Formula { inner: body.head(end), rest: body.tail(end + closer.len()) })
+    Some(Formula { inner: body.prefix_to(end), rest: body.suffix_from(end + closer.len()) })
 }
 
 /// How a text ends.
@@ -46,11 +46,11 @@ pub(super) fn ending(text: &str) -> Ending<'_> {
 
 /// The formula between single dollars or `\\(` and `\\)` that a place of a line lies in.
 pub(super) fn formula_around(text: &str, at: usize) -> Option<&str> {
-    let before = text.head(at);
+    let before = text.prefix_to(at);
     let before = before.rsplit_once('\n').map_or(before, |(_, line)| line);
-    let behind = text.tail(at);
+    let behind = text.suffix_from(at);
     let behind = behind.split_once('\n').map_or(behind, |(line, _)| line);
-    let line = text.part(at - before.len()..at + behind.len());
+    let line = text.slice(at - before.len()..at + behind.len());
     for (opener, closer) in [("$", "$"), ("\\(", "\\)")] {
         let start = match before.rfind(opener) {
             // An even number of dollars is closed again.
@@ -59,7 +59,7 @@ pub(super) fn formula_around(text: &str, at: usize) -> Option<&str> {
             _ => continue,
         };
         if let Some(end) = behind.find(closer) {
-            return Some(line.part(start..before.len() + end));
+            return Some(line.slice(start..before.len() + end));
         }
     }
     None

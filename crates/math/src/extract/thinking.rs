@@ -4,7 +4,7 @@ use memchr::{memmem, memrchr_iter};
 
 use super::NoAnswer;
 use crate::Thinking;
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
 /// The part of the text that may hold the answer.
 pub(super) fn tail(text: &str, rule: Thinking) -> Result<&str, NoAnswer> {
@@ -13,8 +13,8 @@ pub(super) fn tail(text: &str, rule: Thinking) -> Result<&str, NoAnswer> {
     }
     // The rarest byte of the tag; searching for it backwards is much faster than for the tag.
     let mut closings = memrchr_iter(b'>', text.as_bytes());
-    let tail = match closings.find(|at| text.head(*at + 1).ends_with("</think>")) {
-        Some(at) => text.tail(at + 1),
+    let tail = match closings.find(|at| text.prefix_to(*at + 1).ends_with("</think>")) {
+        Some(at) => text.suffix_from(at + 1),
         None => text,
     };
     // Whoever was cut off while thinking has not answered, whatever stands in a box by then.

@@ -1,7 +1,7 @@
 //! The last number or formula of a text that marks no answer, for comparison with graders that take it.
 
 use super::span::{Ending, ending, formula_around};
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
 /// Longest number that is looked for.
 const MAX_NUMBER_BYTES: usize = 256;
@@ -25,14 +25,14 @@ pub(super) fn last(text: &str) -> Option<&str> {
     }
     let start = number_start(text, end);
     // A part of a formula without delimiters is not the number; the line may be.
-    if text.head(start).ends_with(['{', '}', '\\', '^', '_']) || text.tail(end).starts_with('}') {
+    if text.prefix_to(start).ends_with(['{', '}', '\\', '^', '_']) || text.suffix_from(end).starts_with('}') {
         return text.lines().next_back().map(str::trim);
     }
     // "UK2A" names something and counts nothing.
-    if text.head(start).ends_with(|before: char| before.is_alphanumeric()) {
+    if text.prefix_to(start).ends_with(|before: char| before.is_alphanumeric()) {
         return None;
     }
-    Some(text.part(start..end + percent_length(text.tail(end))))
+    Some(text.slice(start..end + percent_length(text.suffix_from(end))))
 }
 
 /// Where the number that ends at `end` begins: digits with points, separators, a slash, and the whole of a mixed number.
@@ -46,7 +46,7 @@ fn number_start(text: &str, end: usize) -> usize {
         let digit_before = before.last().is_some_and(u8::is_ascii_digit);
         match last {
             b'0'..=b'9' => {}
-            b'.' if digit_before || !text.head(before.len()).ends_with(char::is_alphanumeric) => {}
+            b'.' if digit_before || !text.prefix_to(before.len()).ends_with(char::is_alphanumeric) => {}
             b',' if digit_before => {}
             b'/' if digit_before && !slash => slash = true,
             b' ' if digit_before && slash => slash = false,
@@ -55,11 +55,12 @@ fn number_start(text: &str, end: usize) -> usize {
         start -= 1;
     }
     let sign =
-        ["-", "\u{2212}", "+"].iter().find(|sign| text.head(start).ends_with(*sign)).map_or(0, |sign| sign.len());
+        ["-", "\u{2212}", "+"].iter().find(|sign| text.prefix_to(start).ends_with(*sign)).map_or(0, |sign| sign.len());
     // Behind another operand it is an operator.
-    let operand = text.head(start - sign).trim_end().ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | '}'));
+    let operand =
+        text.prefix_to(start - sign).trim_end().ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | '}'));
     let start = if sign > 0 && !operand { start - sign } else { start };
-    if text.head(start).ends_with('$') { start - 1 } else { start }
+    if text.prefix_to(start).ends_with('$') { start - 1 } else { start }
 }
 
 /// Length of the percent sign, or the word for it, behind a number.

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::ParseError;
-use crate::cut::Cut;
 use crate::digits;
+use crate::slicing::SafeSlice;
 
 /// The text with one spelling for each character: variants of minus, fullwidth forms, spaces, fractions and common signs. Digits of
 /// other scripts stay as they are: [`readable`] refuses them.
@@ -17,7 +17,7 @@ pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
         let here = rest;
-        rest = rest.tail(character.len_utf8());
+        rest = rest.suffix_from(character.len_utf8());
         if let Some(command) = unescaped(character, rest) {
             if plain.ends_with('\\') {
                 plain.pop();
@@ -69,7 +69,7 @@ fn run(text: &str, is_super: bool) -> (String, &str) {
     let as_plain =
         |character| raised(character).filter(|raised| raised.is_super == is_super).map(|raised| raised.plain);
     let end = text.find(|character| as_plain(character).is_none()).unwrap_or(text.len());
-    (text.head(end).chars().filter_map(as_plain).collect(), text.tail(end))
+    (text.prefix_to(end).chars().filter_map(as_plain).collect(), text.suffix_from(end))
 }
 
 /// The lowered digits behind a slash, as in `¹⁄₂`, and what follows them.
@@ -82,7 +82,7 @@ fn denominator(text: &str) -> Option<(String, &str)> {
 pub(super) fn readable(plain: &str) -> Result<(), ParseError> {
     let mut after_digit = false;
     for character in plain.chars() {
-        if digits::is_foreign(character) || (after_digit && digits::is_mark(character)) {
+        if digits::is_other_script(character) || (after_digit && digits::is_mark(character)) {
             return Err(ParseError::UnreadableDigit(character));
         }
         after_digit = character.is_ascii_digit();
@@ -128,7 +128,7 @@ fn fullwidth(character: char) -> char {
             let offset = u32::from(character) - 0xff01;
             char::from_u32(u32::from('!') + offset).unwrap_or(character)
         }
-        _ => digits::plain(character).unwrap_or(character),
+        _ => digits::to_ascii(character).unwrap_or(character),
     }
 }
 

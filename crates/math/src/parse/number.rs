@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 use super::ParseError;
 use super::structure::Tokens;
 use super::token::Kind;
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 use crate::{Fuel, Magnitude, Number, Written};
 
 /// Numbers within numbers: `\frac{\frac{1}{2}}{3}` has two levels. Deeper ones are text.
@@ -258,7 +258,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         match self.peek() {
             Some(Kind::GroupOpen) => self.group(),
             Some(Kind::Numeral(numeral)) if numeral.is_digits() => {
-                let digit = Number::from_digits(numeral.integer.part(self.digit..self.digit + 1), "", false);
+                let digit = Number::from_digits(numeral.integer.slice(self.digit..self.digit + 1), "", false);
                 let is_last = self.digit + 1 == numeral.integer.len();
                 (self.at, self.digit) = if is_last { (self.at + 1, 0) } else { (self.at, self.digit + 1) };
                 Ok(Some(digit))

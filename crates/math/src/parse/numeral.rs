@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
 /// Unsigned digits as they were written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,10 +33,10 @@ pub(super) fn numeral(text: &str, in_brackets: bool) -> Option<(Numeral<'_>, usi
     let first = digits(text);
     let (integer, mut length) = match grouped(text, first, in_brackets) {
         Some((joined, length)) => (Cow::Owned(joined), length),
-        None => (Cow::Borrowed(text.head(first)), first),
+        None => (Cow::Borrowed(text.prefix_to(first)), first),
     };
-    let rest = text.tail(length);
-    let behind = rest.strip_prefix('.').map_or("", |behind| behind.head(digits(behind)));
+    let rest = text.suffix_from(length);
+    let behind = rest.strip_prefix('.').map_or("", |behind| behind.prefix_to(digits(behind)));
     // `-1./3` has a point and nothing behind it; `5.` ends a sentence.
     let bare_point = first > 0 && rest.starts_with("./");
     let point = !behind.is_empty() || bare_point;
@@ -56,13 +56,13 @@ fn grouped(text: &str, first: usize, in_brackets: bool) -> Option<(String, usize
     if !(1..=3).contains(&first) || text.starts_with('0') {
         return None;
     }
-    let separator = *SEPARATORS.iter().find(|separator| text.tail(first).starts_with(*separator))?;
+    let separator = *SEPARATORS.iter().find(|separator| text.suffix_from(first).starts_with(*separator))?;
     if separator == "," && in_brackets {
         return None;
     }
     let mut ends = vec![first];
     let mut end = first;
-    while let Some(group) = text.tail(end).strip_prefix(separator) {
+    while let Some(group) = text.suffix_from(end).strip_prefix(separator) {
         match digits(group) {
             3 => end += separator.len() + 3,
             // `1,234,5` and `1,2345` are lists; after a space something else may follow.
@@ -72,11 +72,14 @@ fn grouped(text: &str, first: usize, in_brackets: bool) -> Option<(String, usize
         ends.push(end);
     }
     // In `5 123/456` the space belongs to a mixed number.
-    if separator == " " && text.tail(end).trim_start_matches(' ').starts_with('/') && !text.head(end).ends_with("000") {
+    if separator == " "
+        && text.suffix_from(end).trim_start_matches(' ').starts_with('/')
+        && !text.prefix_to(end).ends_with("000")
+    {
         ends.pop();
     }
     let end = ends.pop().filter(|_| !ends.is_empty())?;
-    let joined = text.head(end).chars().filter(char::is_ascii_digit).collect();
+    let joined = text.prefix_to(end).chars().filter(char::is_ascii_digit).collect();
     Some((joined, end))
 }
 

@@ -1,7 +1,7 @@
 //! LaTeX and plain text, cut into tokens.
 
 use super::numeral::{Numeral, numeral};
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 use crate::{Fuel, OutOfFuel};
 
 /// What a token is.
@@ -48,7 +48,7 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
     let mut rest = text;
     let (mut environments, mut brackets) = (0_usize, 0_usize);
     while let Some(first) = rest.chars().next() {
-        let behind = rest.tail(first.len_utf8());
+        let behind = rest.suffix_from(first.len_utf8());
         let after_point = matches!(tokens.last(), Some(Kind::Symbol('.') | Kind::Numeral(_)));
         let (kind, length) = match first {
             '0'..='9' => token_numeral(rest, brackets > 0),
@@ -60,7 +60,7 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
             _ if first.is_whitespace() || first == '~' => (Kind::Space, first.len_utf8()),
             _ if first.is_alphabetic() => {
                 let end = word(rest);
-                (Kind::Word(rest.head(end)), end)
+                (Kind::Word(rest.prefix_to(end)), end)
             }
             _ => (character(first), first.len_utf8()),
         };
@@ -76,7 +76,7 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
         if kind != Kind::Space || tokens.last() != Some(&Kind::Space) {
             tokens.push(kind);
         }
-        rest = rest.tail(length);
+        rest = rest.suffix_from(length);
     }
     Ok(tokens)
 }
@@ -84,8 +84,9 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
 /// Length of the letters that the text begins with. `orW` behind a number is a conjunction and a name.
 fn word(text: &str) -> usize {
     let end = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
-    let is_joined =
-        |word: &str| text.head(end).strip_prefix(word).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()));
+    let is_joined = |word: &str| {
+        text.prefix_to(end).strip_prefix(word).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()))
+    };
     ["and", "or"].iter().find(|word| is_joined(word)).map_or(end, |word| word.len())
 }
 
@@ -137,7 +138,7 @@ fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
     let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
     if letters > 0 {
         let length = 1 + letters;
-        let (name, behind) = (name.head(letters), name.tail(letters));
+        let (name, behind) = (name.prefix_to(letters), name.suffix_from(letters));
         return match name {
             "begin" | "end" => environment(name, behind, length),
             // `\\quadx` is a space and a letter, since no such command exists.
@@ -167,7 +168,7 @@ fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
 /// Whether a command stands behind this backslash that would hardly begin a new line.
 fn is_escaped_command(text: &str) -> bool {
     let letters = text.bytes().skip(1).take_while(u8::is_ascii_alphabetic).count();
-    ESCAPED.contains(&text.part(1..1 + letters))
+    ESCAPED.contains(&text.slice(1..1 + letters))
 }
 
 /// Length of the name of a space that an unknown command begins with.
@@ -184,7 +185,7 @@ const MAX_ENVIRONMENT_BYTES: usize = 16;
 /// The beginning or end of an environment, whose name stands in braces.
 fn environment<'a>(command: &str, rest: &'a str, length: usize) -> (Kind<'a>, usize) {
     // The name is near, or there is none.
-    let inner = rest.strip_prefix('{').map(|rest| rest.head(MAX_ENVIRONMENT_BYTES));
+    let inner = rest.strip_prefix('{').map(|rest| rest.prefix_to(MAX_ENVIRONMENT_BYTES));
     let named = inner.and_then(|inner| inner.split_once('}')).map(|(name, _)| name);
     let named = named.filter(|name| !name.contains(['{', '\\']));
     match named {

@@ -56,7 +56,7 @@ fn unfolded(name: String, region: Region) -> Option<Solved> {
     let negated = |end: &End| {
         let value = match &*end.value {
             Value::Infinite { negative } => Value::Infinite { negative: !negative },
-            value => Value::Expr(Builder::wrap(&value.scalar()?, Node::Negate)),
+            value => Value::Expr(Builder::unary(&value.scalar()?, Node::Negate)),
         };
         Some(End { value: Box::new(value), closed: end.closed })
     };
@@ -113,7 +113,7 @@ fn half(sign: Sign, bound: Value) -> Region {
 
 /// `a·x + b < 0` with rational a and b, which are found from values and checked at others.
 fn linear(left: &Expr, sign: Sign, right: &Expr) -> Option<(String, Region)> {
-    let difference = Builder::join(left, &Builder::wrap(right, Node::Negate), Node::Add);
+    let difference = Builder::binary(left, &Builder::unary(right, Node::Negate), Node::Add);
     let [name] = difference.names() else { return None };
     // What is linear at a few points may turn elsewhere.
     let turns = |node: &Node| match node {

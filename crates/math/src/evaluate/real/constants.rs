@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use dashu_int::IBig;
 
-use super::{Fault, Result};
+use super::{EvalError, Result};
 
 /// Bits behind the point.
 const BITS: usize = 4096;
@@ -68,7 +68,7 @@ fn inverse_series(n: u32, hyperbolic: bool) -> IBig {
 
 fn cut(constant: &IBig, bits: usize) -> Result<IBig> {
     if bits > BITS {
-        return Err(Fault::TooLarge);
+        return Err(EvalError::TooLarge);
     }
     Ok(constant >> (BITS + 32 - bits))
 }

@@ -4,7 +4,7 @@ use dashu_int::ops::BitTest;
 use dashu_int::{IBig, UBig};
 
 use super::elementary::{self, GUARD};
-use super::{Fault, Precision, Real, Result, constants};
+use super::{EvalError, Precision, Real, Result, constants};
 
 /// Largest argument of `exp` and of the trigonometric functions, in bits before the point.
 const MAX_TOP: i64 = 40;
@@ -24,16 +24,16 @@ impl Precision {
         if a.is_exact_zero() {
             return Ok(Real::integer(1));
         }
-        if a.top() > MAX_TOP {
-            return Err(Fault::TooLarge);
+        if a.magnitude() > MAX_TOP {
+            return Err(EvalError::TooLarge);
         }
         // exp x is 1 + x where x is small.
-        self.beside(a.top(), 0);
+        self.note_absorption(a.magnitude(), 0);
         let bits = self.working_bits(a);
         let (value, power) = elementary::exp(&a.fixed(bits), bits)?;
         let error = a.fixed_error(bits);
         if error.bit_len() > bits {
-            return Err(Fault::Vague);
+            return Err(EvalError::Imprecise);
         }
         // exp(x + e) is at most (1 + 2e)·exp(x) for e up to 1, and the value is at most 2.
         // The logarithm of two was taken off as often as the power says, and so was what it is off.
@@ -44,10 +44,10 @@ impl Precision {
     /// The natural logarithm of a number above zero.
     pub(crate) fn ln(&self, a: &Real) -> Result {
         if a.is_negative() || a.is_exact_zero() {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         if a.contains_zero() {
-            return Err(Fault::Vague);
+            return Err(EvalError::Imprecise);
         }
         let bits = self.bits + GUARD + 48;
         let length = a.middle.bit_len();
@@ -59,7 +59,7 @@ impl Precision {
             k -= 1;
         }
         let value = elementary::ln_near_one(&m, bits) + constants::ln2(bits)? * IBig::from(k);
-        let relative = (&a.error << bits) / (a.size() - &a.error) + UBig::ONE;
+        let relative = (&a.error << bits) / (a.abs_middle() - &a.error) + UBig::ONE;
         let slope = if a.error.is_zero() { UBig::ZERO } else { relative };
         if k == 0 && m == IBig::ONE << bits && a.error.is_zero() {
             return Ok(Real::integer(0));
@@ -73,18 +73,18 @@ impl Precision {
         if a.is_exact_zero() {
             return Ok((Real::integer(0), Real::integer(1)));
         }
-        if a.top() > MAX_TOP {
-            return Err(Fault::TooLarge);
+        if a.magnitude() > MAX_TOP {
+            return Err(EvalError::TooLarge);
         }
         // cos x is 1 - x²/2 where x is small.
-        self.beside(2 * a.top(), 0);
+        self.note_absorption(2 * a.magnitude(), 0);
         let bits = self.working_bits(a);
         let (sin, cos) = elementary::sin_cos(&a.fixed(bits), bits)?;
         // π was taken off as often as the bits before the point say, and so was what it is off.
-        let before = usize::try_from(a.top()).unwrap_or(0);
+        let before = usize::try_from(a.magnitude()).unwrap_or(0);
         let error = a.fixed_error(bits) + (UBig::ONE << (GUARD + before));
         if error.bit_len() > bits {
-            return Err(Fault::Vague);
+            return Err(EvalError::Imprecise);
         }
         let exponent = -(bits as i64);
         Ok((self.round(sin, error.clone(), exponent)?, self.round(cos, error, exponent)?))
@@ -103,15 +103,15 @@ impl Precision {
             let quarter = if a.is_negative() { quarter.negated() } else { quarter };
             return self.subtract(&quarter, &rest);
         }
-        if a.top() > 4 {
-            return Err(Fault::Vague);
+        if a.magnitude() > 4 {
+            return Err(EvalError::Imprecise);
         }
         self.arctan_small(a)
     }
 
     /// Of a number that is hardly above 1.
     fn arctan_small(&self, a: &Real) -> Result {
-        let bits = self.working_bits(a) + usize::try_from(-a.top()).unwrap_or(0).min(self.bits);
+        let bits = self.working_bits(a) + usize::try_from(-a.magnitude()).unwrap_or(0).min(self.bits);
         let value = elementary::arctan(&a.fixed(bits), bits);
         let error = a.fixed_error(bits) + (UBig::ONE << GUARD);
         self.round(value, error, -(bits as i64))
@@ -123,7 +123,7 @@ impl Precision {
         let square = self.multiply(a, a)?;
         let rest = self.subtract(&one, &square)?;
         if rest.is_negative() {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         let root = self.sqrt(&rest)?;
         let below = self.add(&one, &root)?;
@@ -138,7 +138,7 @@ impl Precision {
 
     /// Bits to compute with: those that are kept, a guard, and those before the point, also for what is multiplied with them.
     fn working_bits(&self, a: &Real) -> usize {
-        let before = usize::try_from(a.top()).unwrap_or(0);
+        let before = usize::try_from(a.magnitude()).unwrap_or(0);
         self.bits + 2 * GUARD + 8 + 2 * before
     }
 }

@@ -9,7 +9,7 @@ use dashu_int::ops::{Abs, BitTest, SquareRoot, UnsignedAbs};
 use dashu_int::{IBig, Sign, UBig};
 use dashu_ratio::RBig;
 
-use super::algebra::Fault;
+use super::algebra::EvalError;
 
 /// Bits of an error bound: more are given to the exponent.
 const ERROR_BITS: usize = 30;
@@ -33,7 +33,7 @@ pub(crate) struct Real {
     exponent: i64,
 }
 
-pub(crate) type Result<T = Real> = std::result::Result<T, Fault>;
+pub(crate) type Result<T = Real> = std::result::Result<T, EvalError>;
 
 impl Precision {
     pub(crate) fn new(bits: usize) -> Self {
@@ -41,13 +41,13 @@ impl Precision {
     }
 
     /// Bits to which a value is known that counts as known; the others may be spoilt by rounding.
-    pub(crate) fn sharp(&self) -> i64 {
+    pub(crate) fn trusted_bits(&self) -> i64 {
         self.bits as i64 * 5 / 8
     }
 
     /// Notes that a part of about this power of two stands beside one of another.
-    fn beside(&mut self, top: i64, other: i64) {
-        self.absorbed |= top < other - self.sharp();
+    fn note_absorption(&mut self, top: i64, other: i64) {
+        self.absorbed |= top < other - self.trusted_bits();
     }
 
     /// The number in as many bits as are kept. What is cut off goes into the error.
@@ -63,7 +63,7 @@ impl Precision {
             exponent += excess as i64;
         }
         if exponent.abs() > MAX_EXPONENT {
-            return Err(Fault::TooLarge);
+            return Err(EvalError::TooLarge);
         }
         Ok(Real { middle, error, exponent })
     }
@@ -76,10 +76,10 @@ impl Precision {
             return Ok(a.clone());
         }
         if !a.contains_zero() && !b.contains_zero() {
-            self.beside(a.top().min(b.top()), a.top().max(b.top()));
+            self.note_absorption(a.magnitude().min(b.magnitude()), a.magnitude().max(b.magnitude()));
         }
         // Nothing below this is kept.
-        let lowest = a.top().max(b.top()) - (self.bits as i64) - 16;
+        let lowest = a.magnitude().max(b.magnitude()) - (self.bits as i64) - 16;
         let exponent = a.exponent.min(b.exponent).max(lowest);
         let (a, b) = (self.aligned(a, exponent), self.aligned(b, exponent));
         self.round(a.middle + b.middle, a.error + b.error, exponent)
@@ -109,18 +109,18 @@ impl Precision {
         let error = if a.error.is_zero() && b.error.is_zero() {
             UBig::ZERO
         } else {
-            a.size() * &b.error + b.size() * &a.error + &a.error * &b.error
+            a.abs_middle() * &b.error + b.abs_middle() * &a.error + &a.error * &b.error
         };
         self.round(middle, error, a.exponent + b.exponent)
     }
 
     pub(crate) fn divide(&self, a: &Real, b: &Real) -> Result {
-        let (above, below) = (a.size(), b.size());
+        let (above, below) = (a.abs_middle(), b.abs_middle());
         if below.is_zero() && b.error.is_zero() {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         if below <= b.error {
-            return Err(Fault::Vague);
+            return Err(EvalError::Imprecise);
         }
         if a.is_exact_zero() {
             return Ok(Real::integer(0));
@@ -147,7 +147,7 @@ impl Precision {
             return Ok(Real::integer(0));
         }
         if a.is_negative() {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         let mut shift = (2 * self.bits + 4).saturating_sub(a.middle.bit_len()) as i64;
         if (a.exponent - shift) % 2 != 0 {
@@ -174,7 +174,7 @@ impl Precision {
     /// A rational number.
     pub(crate) fn rational(&mut self, value: &RBig) -> Result {
         let length = value.numerator().bit_len().max(value.denominator().bit_len());
-        self.beside(-(length as i64), 0);
+        self.note_absorption(-(length as i64), 0);
         let numerator = self.round(value.numerator().clone(), UBig::ZERO, 0)?;
         if value.is_int() {
             return Ok(numerator);
@@ -185,7 +185,7 @@ impl Precision {
 
     /// The same number, less certain by that much.
     pub(crate) fn widen(&mut self, a: &Real, by: &Real) -> Result {
-        let by = Real { middle: IBig::ZERO, error: by.size() + &by.error, exponent: by.exponent };
+        let by = Real { middle: IBig::ZERO, error: by.abs_middle() + &by.error, exponent: by.exponent };
         self.add(a, &by)
     }
 }
@@ -200,12 +200,12 @@ impl Real {
         Self { middle: value.into(), error: UBig::ZERO, exponent }
     }
 
-    fn size(&self) -> UBig {
+    fn abs_middle(&self) -> UBig {
         self.middle.clone().abs().unsigned_abs()
     }
 
     /// It is below two to this power, in size.
-    fn top(&self) -> i64 {
+    fn magnitude(&self) -> i64 {
         self.exponent + self.middle.bit_len().max(self.error.bit_len()) as i64 + 1
     }
 
@@ -214,7 +214,7 @@ impl Real {
     }
 
     pub(crate) fn contains_zero(&self) -> bool {
-        self.size() <= self.error
+        self.abs_middle() <= self.error
     }
 
     /// Whether all of it is below zero.
@@ -239,7 +239,7 @@ impl Real {
     }
 
     /// Whether its error is below two to the power `-bits` of itself, or of one where it is about zero.
-    pub(crate) fn is_sharp(&self, bits: i64) -> bool {
+    pub(crate) fn is_known_to(&self, bits: i64) -> bool {
         if self.error.is_zero() {
             return true;
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Last, Parser, Step, Stop};
+use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::expr::{Function, Node, NodeId};
 use crate::parse::token::Kind;
 
@@ -18,12 +18,12 @@ pub(super) struct Frame {
     pub(super) operands: usize,
     /// Where reading goes on. `None` goes on where the frame ended.
     pub(super) resume: Option<usize>,
-    pub(super) then: Then,
+    pub(super) on_close: OnClose,
 }
 
 /// What becomes of the expression of a frame.
 #[derive(Debug, Clone)]
-pub(super) enum Then {
+pub(super) enum OnClose {
     /// It is the whole.
     Finish,
     /// It is an operand.
@@ -34,7 +34,7 @@ pub(super) enum Then {
     First(Function),
     /// It is the second argument.
     Second(Function, NodeId),
-    /// It is what an undefined function is taken of.
+    /// It is what an undefined function is skipped of.
     Apply(u32),
     Numerator,
     Denominator(NodeId),
@@ -55,122 +55,124 @@ pub(super) enum Then {
 }
 
 impl Frame {
-    pub(super) fn new(end: usize, then: Then, operators: usize, operands: usize) -> Self {
-        Self { end, single: false, operators, operands, resume: None, then }
+    pub(super) fn new(end: usize, on_close: OnClose, operators: usize, operands: usize) -> Self {
+        Self { end, single: false, operators, operands, resume: None, on_close }
     }
 }
 
 impl Parser<'_, '_, '_> {
     /// Opens a frame over tokens; reading goes on behind them.
-    pub(super) fn open(&mut self, range: Range<usize>, resume: usize, then: Then) {
-        let frame = Frame::new(range.end, then, self.operators.len(), self.operands.len());
+    pub(super) fn open(&mut self, range: Range<usize>, resume: usize, on_close: OnClose) {
+        let frame = Frame::new(range.end, on_close, self.operators.len(), self.operands.len());
         self.frames.push(Frame { resume: Some(resume), ..frame });
         self.at = range.start;
         self.offset = 0;
         self.has_operand = false;
-        self.last = Last::Other;
+        self.last = LastOperand::Other;
     }
 
     /// Opens a frame for what TeX takes as an argument: a group, or the next operand.
-    pub(super) fn argument(&mut self, then: Then) -> Step {
+    pub(super) fn argument(&mut self, on_close: OnClose) -> ScalarResult {
         self.spaces();
         let end = self.frames.last().map_or(0, |frame| frame.end);
         if self.offset == 0
             && self.peek() == Some(&Kind::GroupOpen)
             && let Some(close) = self.tokens.partner(self.at, end)
         {
-            self.open(self.at + 1..close, close + 1, then);
+            self.open(self.at + 1..close, close + 1, on_close);
             return Ok(());
         }
         if self.at >= end {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
-        let frame = Frame::new(end, then, self.operators.len(), self.operands.len());
+        let frame = Frame::new(end, on_close, self.operators.len(), self.operands.len());
         self.frames.push(Frame { single: true, ..frame });
         self.has_operand = false;
         Ok(())
     }
 
     /// Opens a frame over the bracket at `at`.
-    pub(super) fn bracket(&mut self, then: Then) -> Step {
+    pub(super) fn bracket(&mut self, on_close: OnClose) -> ScalarResult {
         let end = self.frames.last().map_or(0, |frame| frame.end);
-        let close = self.tokens.partner(self.at, end).ok_or(Stop::NotScalar)?;
-        self.open(self.at + 1..close, close + 1, then);
+        let close = self.tokens.partner(self.at, end).ok_or(ScalarError::NotScalar)?;
+        self.open(self.at + 1..close, close + 1, on_close);
         Ok(())
     }
 
     /// Closes the innermost frame. Its expression is the result where it was the outermost.
-    pub(super) fn close(&mut self) -> Step<Option<NodeId>> {
+    pub(super) fn close(&mut self) -> ScalarResult<Option<NodeId>> {
         if !self.has_operand {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
         self.reduce(0)?;
         let value = self.pop_operand()?;
-        let frame = self.frames.pop().ok_or(Stop::NotScalar)?;
+        let frame = self.frames.pop().ok_or(ScalarError::NotScalar)?;
         if self.operands.len() != frame.operands || self.operators.len() != frame.operators {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
         if let Some(resume) = frame.resume {
             self.at = resume;
             self.offset = 0;
         }
         self.has_operand = false;
-        self.taken = None;
-        match frame.then {
-            Then::Finish => return Ok(Some(value)),
-            Then::Operand => self.operand(value, Last::Other),
-            Then::Call(function, power) => {
+        self.skipped = None;
+        match frame.on_close {
+            OnClose::Finish => return Ok(Some(value)),
+            OnClose::Operand => self.operand(value, LastOperand::Other),
+            OnClose::Call(function, power) => {
                 let mut node = self.builder.push(Node::Call(function, value));
                 if let Some(power) = power {
                     node = self.builder.push(Node::Power(node, power));
                 }
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
             }
-            Then::Second(function, first) => {
+            OnClose::Second(function, first) => {
                 let node = self.builder.push(Node::Call2(function, first, value));
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
             }
-            Then::Apply(name) => {
+            OnClose::Apply(name) => {
                 let node = self.builder.push(Node::Apply(name, value));
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
             }
-            Then::Numerator => self.argument(Then::Denominator(value))?,
-            Then::Denominator(above) => {
+            OnClose::Numerator => self.argument(OnClose::Denominator(value))?,
+            OnClose::Denominator(above) => {
                 let node = self.builder.divide(above, value);
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
             }
-            Then::BinomialTop => self.argument(Then::BinomialBottom(value))?,
-            Then::BinomialBottom(above) => {
+            OnClose::BinomialTop => self.argument(OnClose::BinomialBottom(value))?,
+            OnClose::BinomialBottom(above) => {
                 let node = self.builder.push(Node::Call2(Function::Binomial, above, value));
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
             }
-            Then::RootIndex => self.argument(Then::Radicand(value))?,
-            Then::Radicand(index) => {
+            OnClose::RootIndex => self.argument(OnClose::Radicand(value))?,
+            OnClose::Radicand(index) => {
                 let node = self.builder.push(Node::Call2(Function::Root, value, index));
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
             }
-            Then::LogBase => self.function_argument(Function::LogBase, Some(value))?,
-            Then::LogArgument(base) => {
+            OnClose::LogBase => self.function_argument(Function::LogBase, Some(value))?,
+            OnClose::LogArgument(base) => {
                 let node = self.builder.push(Node::Call2(Function::LogBase, value, base));
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
             }
-            Then::FunctionPower(function) => self.function_argument(function, Some(value))?,
-            Then::SumFrom(product, variable) => self.sum_to(product, variable, value)?,
-            Then::SumTo(product, variable, from) => self.sum_term(product, &variable, from, value),
+            OnClose::FunctionPower(function) => self.function_argument(function, Some(value))?,
+            OnClose::SumFrom(product, variable) => self.sum_to(product, variable, value)?,
+            OnClose::SumTo(product, variable, from) => self.sum_term(product, &variable, from, value),
             // Its second argument never came.
-            Then::First(_) => return Err(Stop::NotScalar),
+            OnClose::First(_) => return Err(ScalarError::NotScalar),
         }
         Ok(None)
     }
 
     /// A comma within the parentheses of a function of two arguments.
-    pub(super) fn comma(&mut self) -> Step {
-        let Some(Frame { then: Then::First(function), .. }) = self.frames.last() else { return Err(Stop::NotScalar) };
+    pub(super) fn comma(&mut self) -> ScalarResult {
+        let Some(Frame { on_close: OnClose::First(function), .. }) = self.frames.last() else {
+            return Err(ScalarError::NotScalar);
+        };
         let function = *function;
         self.reduce(0)?;
         let first = self.pop_operand()?;
-        let frame = self.frames.last_mut().ok_or(Stop::NotScalar)?;
-        frame.then = Then::Second(function, first);
+        let frame = self.frames.last_mut().ok_or(ScalarError::NotScalar)?;
+        frame.on_close = OnClose::Second(function, first);
         self.has_operand = false;
         self.advance();
         Ok(())

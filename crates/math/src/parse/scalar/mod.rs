@@ -12,7 +12,7 @@ use super::structure::Tokens;
 use super::token::Kind;
 use crate::expr::{Builder, Expr, NodeId};
 use crate::{Fuel, OutOfFuel};
-use frame::{Frame, Then};
+use frame::{Frame, OnClose};
 use operator::Operator;
 
 /// Frames that may be open at once.
@@ -27,12 +27,12 @@ pub(super) enum PlusMinus {
 
 /// The tokens are no scalar expression.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum ScalarError {
     NotScalar,
     OutOfFuel,
 }
 
-impl From<OutOfFuel> for Stop {
+impl From<OutOfFuel> for ScalarError {
     fn from(_: OutOfFuel) -> Self {
         Self::OutOfFuel
     }
@@ -54,22 +54,22 @@ pub(super) fn read(
         offset: 0,
         operands: Vec::new(),
         operators: Vec::new(),
-        frames: vec![Frame::new(range.end, Then::Finish, 0, 0)],
+        frames: vec![Frame::new(range.end, OnClose::Finish, 0, 0)],
         has_operand: false,
-        last: Last::Other,
-        taken: None,
+        last: LastOperand::Other,
+        skipped: None,
         bound: Vec::new(),
     };
     match parser.run() {
         Ok(expr) => Ok(expr),
-        Err(Stop::NotScalar) => Ok(None),
-        Err(Stop::OutOfFuel) => Err(OutOfFuel),
+        Err(ScalarError::NotScalar) => Ok(None),
+        Err(ScalarError::OutOfFuel) => Err(OutOfFuel),
     }
 }
 
 /// What the last operand was written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Last {
+enum LastOperand {
     /// A numeral that another one must not follow.
     Integer,
     Decimal,
@@ -82,36 +82,36 @@ struct Parser<'t, 'a, 'f> {
     sign: PlusMinus,
     builder: Builder,
     at: usize,
-    /// Bytes of the token at `at` that were taken already: `\frac12` takes two digits of one numeral.
+    /// Bytes of the token at `at` that were skipped already: `\frac12` takes two digits of one numeral.
     offset: usize,
     operands: Vec<NodeId>,
     operators: Vec<Operator>,
     frames: Vec<Frame>,
     has_operand: bool,
-    last: Last,
-    /// A subscript behind a superscript, which was taken before it.
-    taken: Option<Range<usize>>,
+    last: LastOperand,
+    /// A subscript behind a superscript, which was skipped before it.
+    skipped: Option<Range<usize>>,
     /// Variables of the sums around.
     bound: Vec<String>,
 }
 
-type Step<T = ()> = Result<T, Stop>;
+type ScalarResult<T = ()> = Result<T, ScalarError>;
 
 impl<'t, 'a> Parser<'t, 'a, '_> {
-    fn run(mut self) -> Step<Option<Expr>> {
+    fn run(mut self) -> ScalarResult<Option<Expr>> {
         loop {
             self.fuel.spend(2)?;
             if self.builder.is_full() || self.frames.len() > MAX_DEPTH {
-                return Err(Stop::NotScalar);
+                return Err(ScalarError::NotScalar);
             }
-            if let Some(taken) = self.taken.clone()
-                && self.at == taken.start
+            if let Some(skipped) = self.skipped.clone()
+                && self.at == skipped.start
             {
-                self.at = taken.end;
+                self.at = skipped.end;
             }
             let (end, single) = match self.frames.last() {
                 Some(frame) => (frame.end, frame.single),
-                None => return Err(Stop::NotScalar),
+                None => return Err(ScalarError::NotScalar),
             };
             if self.at >= end || (single && self.has_operand) {
                 if let Some(root) = self.close()? {
@@ -146,18 +146,18 @@ impl<'t, 'a> Parser<'t, 'a, '_> {
     }
 
     /// An operand is complete.
-    fn operand(&mut self, node: NodeId, last: Last) {
+    fn operand(&mut self, node: NodeId, last: LastOperand) {
         self.operands.push(node);
         self.has_operand = true;
         self.last = last;
     }
 
-    fn pop_operand(&mut self) -> Step<NodeId> {
+    fn pop_operand(&mut self) -> ScalarResult<NodeId> {
         let floor = self.frames.last().map_or(0, |frame| frame.operands);
         if self.operands.len() <= floor {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
-        self.operands.pop().ok_or(Stop::NotScalar)
+        self.operands.pop().ok_or(ScalarError::NotScalar)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Names: letters, words, subscripts, primes and accents.
 
-use super::frame::Then;
-use super::{Last, Parser, Step, Stop};
+use super::frame::OnClose;
+use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::expr::{Constant, Function};
 use crate::parse::text;
 use crate::parse::token::Kind;
 
 /// Words that name one letter or constant.
-const SPELLED: [&str; 34] = [
+const LETTER_NAMES: [&str; 34] = [
     "alpha",
     "beta",
     "gamma",
@@ -50,7 +50,7 @@ const LETTERS: &str = "Xi Pi Upsilon varsigma varrho varpi varkappa ell nabla pa
 
 /// Whether a command is a letter.
 pub(super) fn is_letter(command: &str) -> bool {
-    SPELLED.contains(&command) || LETTERS.split_whitespace().any(|letter| letter == command)
+    LETTER_NAMES.contains(&command) || LETTERS.split_whitespace().any(|letter| letter == command)
 }
 
 /// Letters that are functions where a parenthesis follows.
@@ -73,8 +73,8 @@ impl Parser<'_, '_, '_> {
     }
 
     /// The next of the letters of a word: a function, a spelled-out letter, or a single one.
-    pub(super) fn letters(&mut self, word: &str) -> Step {
-        let rest = word.get(self.offset..).ok_or(Stop::NotScalar)?;
+    pub(super) fn letters(&mut self, word: &str) -> ScalarResult {
+        let rest = word.get(self.offset..).ok_or(ScalarError::NotScalar)?;
         if let Some((function, length)) = Function::at_start(rest) {
             self.take(word, length);
             return self.function(function);
@@ -82,19 +82,19 @@ impl Parser<'_, '_, '_> {
         if rest.starts_with("pi") && self.offset + 2 == word.len() {
             self.take(word, 2);
             let node = self.builder.constant(Constant::Pi);
-            self.operand(node, Last::Other);
+            self.operand(node, LastOperand::Other);
             return Ok(());
         }
-        if self.offset == 0 && SPELLED.contains(&word) {
+        if self.offset == 0 && LETTER_NAMES.contains(&word) {
             self.advance();
             return self.named(word);
         }
         // Longer words are prose, unless they are abbreviations.
         let is_prose = word.len() > MAX_LETTERS && !word.bytes().all(|byte| byte.is_ascii_uppercase());
         if self.offset == 0 && is_prose && !contains_function(word) {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
-        let letter = rest.chars().next().ok_or(Stop::NotScalar)?;
+        let letter = rest.chars().next().ok_or(ScalarError::NotScalar)?;
         self.take(word, letter.len_utf8());
         self.letter(letter)
     }
@@ -108,38 +108,38 @@ impl Parser<'_, '_, '_> {
     }
 
     /// What stands in a `\text{}`.
-    pub(super) fn label(&mut self, label: &str) -> Step {
+    pub(super) fn label(&mut self, label: &str) -> ScalarResult {
         if let Some(function) = Function::named(label) {
             self.advance();
             return self.function(function);
         }
         if label.chars().nth(1).is_none() {
             self.advance();
-            return self.letter(label.chars().next().ok_or(Stop::NotScalar)?);
+            return self.letter(label.chars().next().ok_or(ScalarError::NotScalar)?);
         }
-        Err(Stop::NotScalar)
+        Err(ScalarError::NotScalar)
     }
 
-    fn letter(&mut self, letter: char) -> Step {
+    fn letter(&mut self, letter: char) -> ScalarResult {
         let has_subscript = self.offset == 0 && matches!(self.peek(), Some(Kind::Symbol('_' | '\'')));
         let is_bound = self.bound.iter().any(|bound| bound.chars().eq([letter]));
         match letter {
             'e' if !has_subscript => {
                 let node = self.builder.constant(Constant::E);
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
                 Ok(())
             }
             'i' if !has_subscript && !is_bound => {
                 let node = self.builder.constant(Constant::I);
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
                 Ok(())
             }
             letter => self.named(letter.encode_utf8(&mut [0; 4])),
         }
     }
 
-    /// A name that was taken, with its primes and subscript; or what it is a function of.
-    pub(super) fn named(&mut self, name: &str) -> Step {
+    /// A name that was skipped, with its primes and subscript; or what it is a function of.
+    pub(super) fn named(&mut self, name: &str) -> ScalarResult {
         let mut name = name.to_owned();
         if self.offset > 0 {
             return self.symbol(&name);
@@ -159,31 +159,31 @@ impl Parser<'_, '_, '_> {
         }
         if self.kind(at) == Some(&Kind::Symbol('_')) {
             let begin = at + 1;
-            let behind = self.behind_argument(begin, end).ok_or(Stop::NotScalar)?;
+            let behind = self.behind_argument(begin, end).ok_or(ScalarError::NotScalar)?;
             let inner = self.tokens.trimmed(begin..behind);
             if !behind_power && self.is_index(inner.clone()) {
                 let name = self.builder.name(&format!("{name}_"));
-                self.open(inner, behind, Then::Apply(name));
+                self.open(inner, behind, OnClose::Apply(name));
                 return Ok(());
             }
             name.push('_');
             name.push_str(&text::canonical(self.tokens, inner));
             if behind_power {
-                self.taken = Some(at..behind);
+                self.skipped = Some(at..behind);
             } else {
                 self.at = behind;
             }
         }
         if self.is_application(&name, end) {
             let name = self.builder.name(&name);
-            return self.bracket(Then::Apply(name));
+            return self.bracket(OnClose::Apply(name));
         }
         self.symbol(&name)
     }
 
-    fn symbol(&mut self, name: &str) -> Step {
+    fn symbol(&mut self, name: &str) -> ScalarResult {
         let node = self.builder.symbol(name);
-        self.operand(node, Last::Other);
+        self.operand(node, LastOperand::Other);
         Ok(())
     }
 
@@ -221,13 +221,13 @@ impl Parser<'_, '_, '_> {
     }
 
     /// `\hat{x}` is a name of its own.
-    pub(super) fn accent(&mut self, accent: &str) -> Step {
+    pub(super) fn accent(&mut self, accent: &str) -> ScalarResult {
         let end = self.frames.last().map_or(0, |frame| frame.end);
         let mut at = self.at + 1;
         while self.kind(at) == Some(&Kind::Space) {
             at += 1;
         }
-        let behind = self.behind_argument(at, end).ok_or(Stop::NotScalar)?;
+        let behind = self.behind_argument(at, end).ok_or(ScalarError::NotScalar)?;
         let inner = text::canonical(self.tokens, at..behind);
         self.at = behind;
         self.offset = 0;
@@ -235,7 +235,7 @@ impl Parser<'_, '_, '_> {
     }
 
     /// `\frac{dy}{dx}` is a name of its own, too, and no fraction that a d could be cancelled from. `false` where it is none.
-    pub(super) fn derivative(&mut self) -> Step<bool> {
+    pub(super) fn derivative(&mut self) -> ScalarResult<bool> {
         let end = self.frames.last().map_or(0, |frame| frame.end);
         let Some(above) = self.behind_argument(self.at + 1, end) else { return Ok(false) };
         let Some(below) = self.behind_argument(above, end) else { return Ok(false) };

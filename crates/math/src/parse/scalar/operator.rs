@@ -1,7 +1,7 @@
 //! Operators between operands and behind them, and how strongly they bind.
 
-use super::frame::Then;
-use super::{Last, Parser, PlusMinus, Step, Stop};
+use super::frame::OnClose;
+use super::{LastOperand, Parser, PlusMinus, ScalarError, ScalarResult};
 use crate::expr::{Function, Node, NodeId};
 use crate::parse::token::Kind;
 use crate::{Number, Written};
@@ -49,7 +49,7 @@ const MIXED: u8 = 40;
 const POWER: u8 = 50;
 
 impl Operator {
-    fn strength(&self) -> u8 {
+    fn precedence(&self) -> u8 {
         match self {
             // Only its own end closes it.
             Self::Bar => 0,
@@ -68,20 +68,20 @@ impl Operator {
 
 impl Parser<'_, '_, '_> {
     /// Applies the operators of this frame that bind at least as strongly.
-    pub(super) fn reduce(&mut self, least: u8) -> Step {
+    pub(super) fn reduce(&mut self, least: u8) -> ScalarResult {
         let floor = self.frames.last().map_or(0, |frame| frame.operators);
         while self.operators.len() > floor {
             let Some(operator) = self.operators.last() else { break };
             if matches!(operator, Operator::Bar) {
-                return if least == 0 { Err(Stop::NotScalar) } else { Ok(()) };
+                return if least == 0 { Err(ScalarError::NotScalar) } else { Ok(()) };
             }
-            if operator.strength() < least {
+            if operator.precedence() < least {
                 break;
             }
             if let Some(operator) = self.operators.pop() {
                 self.fuel.spend(2)?;
                 if self.builder.is_full() {
-                    return Err(Stop::NotScalar);
+                    return Err(ScalarError::NotScalar);
                 }
                 self.apply(operator)?;
             }
@@ -89,7 +89,7 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    fn apply(&mut self, operator: Operator) -> Step {
+    fn apply(&mut self, operator: Operator) -> ScalarResult {
         let right = self.pop_operand()?;
         let node = match operator {
             Operator::Negate | Operator::NegateExponent => self.builder.negate(right),
@@ -109,7 +109,7 @@ impl Parser<'_, '_, '_> {
                 self.builder.close_term(begin, fold);
                 fold
             }
-            Operator::Bar => return Err(Stop::NotScalar),
+            Operator::Bar => return Err(ScalarError::NotScalar),
             infix => {
                 let left = self.pop_operand()?;
                 self.infix(&infix, left, right)
@@ -147,7 +147,7 @@ impl Parser<'_, '_, '_> {
         whole.written == Written::Integer && part.written == Written::Fraction && is_proper(part)
     }
 
-    fn push(&mut self, operator: Operator, least: u8) -> Step {
+    fn push(&mut self, operator: Operator, least: u8) -> ScalarResult {
         self.reduce(least)?;
         self.operators.push(operator);
         self.has_operand = false;
@@ -155,10 +155,10 @@ impl Parser<'_, '_, '_> {
     }
 
     /// Reads what follows an operand.
-    pub(super) fn operator(&mut self) -> Step {
-        let Some(kind) = self.peek() else { return Err(Stop::NotScalar) };
+    pub(super) fn operator(&mut self) -> ScalarResult {
+        let Some(kind) = self.peek() else { return Err(ScalarError::NotScalar) };
         if self.offset > 0 {
-            return self.side_by_side();
+            return self.juxtaposition();
         }
         match kind {
             Kind::Space => self.at += 1,
@@ -199,16 +199,16 @@ impl Parser<'_, '_, '_> {
                     next += 1;
                 }
                 if matches!(self.kind(next), Some(Kind::Word(_) | Kind::Label(_) | Kind::Command(_) | Kind::Open(_))) {
-                    return Err(Stop::NotScalar);
+                    return Err(ScalarError::NotScalar);
                 }
                 self.degree(1)?;
             }
-            _ => self.side_by_side()?,
+            _ => self.juxtaposition()?,
         }
         Ok(())
     }
 
-    fn sign(&mut self, operator: Operator) -> Step {
+    fn sign(&mut self, operator: Operator) -> ScalarResult {
         self.advance();
         self.push(operator, ADD)
     }
@@ -217,7 +217,7 @@ impl Parser<'_, '_, '_> {
         if (self.sign == PlusMinus::Plus) == is_plus_minus { Operator::Add } else { Operator::Subtract }
     }
 
-    fn superscript(&mut self) -> Step {
+    fn superscript(&mut self) -> ScalarResult {
         // `^\circ` and `^{\circ}`
         let mut at = self.at + 1;
         while self.kind(at) == Some(&Kind::Space) {
@@ -229,7 +229,7 @@ impl Parser<'_, '_, '_> {
         }
         if self.kind(at) == Some(&Kind::GroupOpen) {
             let end = self.frames.last().map_or(0, |frame| frame.end);
-            let close = self.tokens.partner(at, end).ok_or(Stop::NotScalar)?;
+            let close = self.tokens.partner(at, end).ok_or(ScalarError::NotScalar)?;
             let inner = self.tokens.stripped(at + 1..close);
             if inner.len() == 1 && is_circle(self.kind(inner.start)) {
                 return self.degree(close + 1 - self.at);
@@ -241,7 +241,7 @@ impl Parser<'_, '_, '_> {
     }
 
     /// A sign of degrees, of that many tokens: π/180 of what stands before it.
-    fn degree(&mut self, tokens: usize) -> Step {
+    fn degree(&mut self, tokens: usize) -> ScalarResult {
         self.reduce(POWER)?;
         let operand = self.pop_operand()?;
         let pi = self.builder.constant(crate::expr::Constant::Pi);
@@ -249,52 +249,52 @@ impl Parser<'_, '_, '_> {
         let unit = self.builder.push(Node::Divide(pi, turn));
         let node = self.builder.push(Node::Multiply(operand, unit));
         self.at += tokens;
-        self.operand(node, Last::Other);
+        self.operand(node, LastOperand::Other);
         Ok(())
     }
 
-    fn factorial(&mut self) -> Step {
+    fn factorial(&mut self) -> ScalarResult {
         let double = self.kind(self.at + 1) == Some(&Kind::Symbol('!'));
         let operand = self.pop_operand()?;
         let function = if double { Function::DoubleFactorial } else { Function::Factorial };
         let node = self.builder.push(Node::Call(function, operand));
         self.at += if double { 2 } else { 1 };
-        self.operand(node, Last::Other);
+        self.operand(node, LastOperand::Other);
         Ok(())
     }
 
-    fn percent(&mut self) -> Step {
+    fn percent(&mut self) -> ScalarResult {
         let operand = self.pop_operand()?;
         let hundred = self.builder.integer(100);
         let node = self.builder.push(Node::Divide(operand, hundred));
         self.advance();
-        self.operand(node, Last::Other);
+        self.operand(node, LastOperand::Other);
         Ok(())
     }
 
     /// A bar behind an operand ends the absolute value that is open, or else begins a factor.
-    fn bar_or_factor(&mut self) -> Step {
+    fn bar_or_factor(&mut self) -> ScalarResult {
         self.reduce(1)?;
         let floor = self.frames.last().map_or(0, |frame| frame.operators);
         if self.operators.len() <= floor || !matches!(self.operators.last(), Some(Operator::Bar)) {
-            return self.side_by_side();
+            return self.juxtaposition();
         }
         self.operators.pop();
         let operand = self.pop_operand()?;
         let node = self.builder.push(Node::Call(Function::Abs, operand));
         self.advance();
-        self.operand(node, Last::Other);
+        self.operand(node, LastOperand::Other);
         Ok(())
     }
 
     /// Two operands side by side are factors, unless both are numerals.
-    fn side_by_side(&mut self) -> Step {
-        let Some(kind) = self.peek() else { return Err(Stop::NotScalar) };
+    fn juxtaposition(&mut self) -> ScalarResult {
+        let Some(kind) = self.peek() else { return Err(ScalarError::NotScalar) };
         let is_numeral = matches!(kind, Kind::Numeral(_));
-        if is_numeral && self.last != Last::Other && self.offset == 0 {
-            return Err(Stop::NotScalar);
+        if is_numeral && self.last != LastOperand::Other && self.offset == 0 {
+            return Err(ScalarError::NotScalar);
         }
-        if self.last == Last::Integer && *kind == Kind::Command("frac") {
+        if self.last == LastOperand::Integer && *kind == Kind::Command("frac") {
             return self.push(Operator::Mixed, MIXED + 1);
         }
         self.reduce(MIXED)?;
@@ -308,16 +308,16 @@ impl Parser<'_, '_, '_> {
     }
 
     /// Begins a function: its argument is in brackets, or what follows up to the next sign.
-    pub(super) fn function_argument(&mut self, function: Function, extra: Option<NodeId>) -> Step {
+    pub(super) fn function_argument(&mut self, function: Function, extra: Option<NodeId>) -> ScalarResult {
         self.spaces();
         let then = match (function, extra) {
-            (Function::LogBase, Some(base)) => Then::LogArgument(base),
-            (function, _) if function.takes_two() => Then::First(function),
-            (function, power) => Then::Call(function, power),
+            (Function::LogBase, Some(base)) => OnClose::LogArgument(base),
+            (function, _) if function.takes_two() => OnClose::First(function),
+            (function, power) => OnClose::Call(function, power),
         };
         match self.peek() {
             Some(Kind::GroupOpen | Kind::Open('(' | '[')) => self.bracket(then),
-            _ if function.takes_two() => Err(Stop::NotScalar),
+            _ if function.takes_two() => Err(ScalarError::NotScalar),
             _ => {
                 self.operators.push(Operator::Call(function, extra));
                 self.has_operand = false;

@@ -1,9 +1,9 @@
 //! Operands: numerals, names, brackets, and commands with their arguments.
 
-use super::frame::Then;
+use super::frame::OnClose;
 use super::name::is_letter;
 use super::operator::Operator;
-use super::{Last, Parser, Step, Stop};
+use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::Number;
 use crate::expr::{Constant, Function};
 use crate::parse::token::Kind;
@@ -13,8 +13,8 @@ const MAX_SUMS: usize = 3;
 
 impl Parser<'_, '_, '_> {
     /// Reads an operand, or what stands before it.
-    pub(super) fn primary(&mut self) -> Step {
-        let Some(kind) = self.peek() else { return Err(Stop::NotScalar) };
+    pub(super) fn primary(&mut self) -> ScalarResult {
+        let Some(kind) = self.peek() else { return Err(ScalarError::NotScalar) };
         match kind {
             Kind::Space => self.at += 1,
             Kind::Symbol('+') => self.advance(),
@@ -24,16 +24,16 @@ impl Parser<'_, '_, '_> {
             Kind::Numeral(_) => self.numeral()?,
             Kind::Word(word) => self.letters(word)?,
             Kind::Label(label) => self.label(label)?,
-            Kind::GroupOpen => self.bracket(Then::Operand)?,
-            Kind::Open('(' | '[') => self.bracket(Then::Operand)?,
-            Kind::Open('⌊') => self.bracket(Then::Call(Function::Floor, None))?,
-            Kind::Open('⌈') => self.bracket(Then::Call(Function::Ceiling, None))?,
+            Kind::GroupOpen => self.bracket(OnClose::Operand)?,
+            Kind::Open('(' | '[') => self.bracket(OnClose::Operand)?,
+            Kind::Open('⌊') => self.bracket(OnClose::Call(Function::Floor, None))?,
+            Kind::Open('⌈') => self.bracket(OnClose::Call(Function::Ceiling, None))?,
             Kind::Symbol('|') => {
                 self.operators.push(Operator::Bar);
                 self.advance();
             }
             Kind::Command(name) => self.command(name)?,
-            _ => return Err(Stop::NotScalar),
+            _ => return Err(ScalarError::NotScalar),
         }
         Ok(())
     }
@@ -51,13 +51,13 @@ impl Parser<'_, '_, '_> {
         self.advance();
     }
 
-    fn numeral(&mut self) -> Step {
-        let Some(Kind::Numeral(numeral)) = self.peek() else { return Err(Stop::NotScalar) };
+    fn numeral(&mut self) -> ScalarResult {
+        let Some(Kind::Numeral(numeral)) = self.peek() else { return Err(ScalarError::NotScalar) };
         let is_argument = self.frames.last().is_some_and(|frame| frame.single);
         if self.offset > 0 || (is_argument && numeral.is_digits()) {
             // What TeX takes as an argument is one digit; what is left of the numeral is the next factor.
             let end = if is_argument { self.offset + 1 } else { numeral.integer.len() };
-            let digits = numeral.integer.get(self.offset..end).ok_or(Stop::NotScalar)?;
+            let digits = numeral.integer.get(self.offset..end).ok_or(ScalarError::NotScalar)?;
             let (fraction, point) = if is_argument { ("", false) } else { (numeral.fraction, numeral.point) };
             let number = Number::from_digits(digits, fraction, point);
             self.offset = end;
@@ -65,7 +65,7 @@ impl Parser<'_, '_, '_> {
                 self.advance();
             }
             let node = self.builder.literal(number);
-            self.operand(node, Last::Other);
+            self.operand(node, LastOperand::Other);
             return Ok(());
         }
         self.fuel.spend((numeral.integer.len() + numeral.fraction.len()) / 4)?;
@@ -73,16 +73,16 @@ impl Parser<'_, '_, '_> {
         let is_exponent = matches!(self.operators.last(), Some(Operator::Power | Operator::NegateExponent));
         self.advance();
         let last = match () {
-            () if is_exponent => Last::Other,
-            () if numeral.point => Last::Decimal,
-            () => Last::Integer,
+            () if is_exponent => LastOperand::Other,
+            () if numeral.point => LastOperand::Decimal,
+            () => LastOperand::Integer,
         };
         let node = self.builder.literal(number);
         self.operand(node, last);
         Ok(())
     }
 
-    fn command(&mut self, name: &str) -> Step {
+    fn command(&mut self, name: &str) -> ScalarResult {
         if let Some(function) = Function::named(name)
             && function != Function::Sqrt
         {
@@ -96,11 +96,11 @@ impl Parser<'_, '_, '_> {
                     return Ok(());
                 }
                 self.advance();
-                return self.argument(Then::Numerator);
+                return self.argument(OnClose::Numerator);
             }
             "binom" => {
                 self.advance();
-                return self.argument(Then::BinomialTop);
+                return self.argument(OnClose::BinomialTop);
             }
             "sqrt" => {
                 self.advance();
@@ -120,7 +120,7 @@ impl Parser<'_, '_, '_> {
                 return self.named(name);
             }
             // Signs, arrows and whatever else is no number and no letter.
-            _ => return Err(Stop::NotScalar),
+            _ => return Err(ScalarError::NotScalar),
         }
         Ok(())
     }
@@ -128,11 +128,11 @@ impl Parser<'_, '_, '_> {
     pub(super) fn constant(&mut self, constant: Constant) {
         self.advance();
         let node = self.builder.constant(constant);
-        self.operand(node, Last::Other);
+        self.operand(node, LastOperand::Other);
     }
 
-    /// A function whose name was taken: its power or base, and its argument.
-    pub(super) fn function(&mut self, function: Function) -> Step {
+    /// A function whose name was skipped: its power or base, and its argument.
+    pub(super) fn function(&mut self, function: Function) -> ScalarResult {
         self.spaces();
         if function == Function::Sqrt {
             return self.root(false);
@@ -147,7 +147,7 @@ impl Parser<'_, '_, '_> {
                 return self.function_argument(inverse, None);
             }
             self.advance();
-            return self.argument(Then::FunctionPower(function));
+            return self.argument(OnClose::FunctionPower(function));
         }
         if self.offset == 0 && function == Function::Log && self.peek() == Some(&Kind::Symbol('_')) {
             self.advance();
@@ -160,7 +160,7 @@ impl Parser<'_, '_, '_> {
                 self.advance();
                 return self.function_argument(Function::LogBase, Some(base));
             }
-            return self.argument(Then::LogBase);
+            return self.argument(OnClose::LogBase);
         }
         self.function_argument(function, None)
     }
@@ -183,67 +183,67 @@ impl Parser<'_, '_, '_> {
             .then_some(behind)
     }
 
-    /// The index and radicand of a root whose name was taken. In plain text the radicand is a whole numeral.
-    fn root(&mut self, tex: bool) -> Step {
+    /// The index and radicand of a root whose name was skipped. In plain text the radicand is a whole numeral.
+    fn root(&mut self, tex: bool) -> ScalarResult {
         self.spaces();
         let end = self.frames.last().map_or(0, |frame| frame.end);
         match self.peek() {
             Some(Kind::Open('[')) if self.offset == 0 => {
-                let close = self.tokens.partner(self.at, end).ok_or(Stop::NotScalar)?;
-                self.open(self.at + 1..close, close + 1, Then::RootIndex);
+                let close = self.tokens.partner(self.at, end).ok_or(ScalarError::NotScalar)?;
+                self.open(self.at + 1..close, close + 1, OnClose::RootIndex);
                 Ok(())
             }
-            Some(Kind::Open('(')) if self.offset == 0 => self.bracket(Then::Call(Function::Sqrt, None)),
+            Some(Kind::Open('(')) if self.offset == 0 => self.bracket(OnClose::Call(Function::Sqrt, None)),
             Some(Kind::Numeral(numeral)) if !tex && self.offset == 0 => {
                 let number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point);
                 self.advance();
                 let radicand = self.builder.literal(number);
                 let node = self.builder.sqrt(radicand);
-                self.operand(node, Last::Other);
+                self.operand(node, LastOperand::Other);
                 Ok(())
             }
-            _ => self.argument(Then::Call(Function::Sqrt, None)),
+            _ => self.argument(OnClose::Call(Function::Sqrt, None)),
         }
     }
 
     /// `\sum_{k=1}^{n}` and `\prod`, with their term up to the next sign.
-    fn sum(&mut self, product: bool) -> Step {
+    fn sum(&mut self, product: bool) -> ScalarResult {
         self.advance();
         while matches!(self.peek(), Some(Kind::Space | Kind::Command("limits"))) {
             self.at += 1;
         }
         let end = self.frames.last().map_or(0, |frame| frame.end);
         if self.bound.len() >= MAX_SUMS || self.peek() != Some(&Kind::Symbol('_')) {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
         self.advance();
         self.spaces();
         // One letter without braces bounds nothing.
-        let close = self.tokens.partner(self.at, end).ok_or(Stop::NotScalar)?;
+        let close = self.tokens.partner(self.at, end).ok_or(ScalarError::NotScalar)?;
         let inner = self.tokens.stripped(self.at + 1..close);
-        let Some(Kind::Word(variable)) = self.kind(inner.start) else { return Err(Stop::NotScalar) };
+        let Some(Kind::Word(variable)) = self.kind(inner.start) else { return Err(ScalarError::NotScalar) };
         if variable.chars().nth(1).is_some() {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
         let mut equals = inner.start + 1;
         while self.kind(equals) == Some(&Kind::Space) {
             equals += 1;
         }
         if self.kind(equals) != Some(&Kind::Symbol('=')) {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
         let variable = (*variable).to_owned();
-        self.open(equals + 1..inner.end, close + 1, Then::SumFrom(product, variable));
+        self.open(equals + 1..inner.end, close + 1, OnClose::SumFrom(product, variable));
         Ok(())
     }
 
     /// The upper bound of a sum whose lower one was read.
-    pub(super) fn sum_to(&mut self, product: bool, variable: String, from: crate::expr::NodeId) -> Step {
+    pub(super) fn sum_to(&mut self, product: bool, variable: String, from: crate::expr::NodeId) -> ScalarResult {
         self.spaces();
         if self.peek() != Some(&Kind::Symbol('^')) {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
         self.advance();
-        self.argument(Then::SumTo(product, variable, from))
+        self.argument(OnClose::SumTo(product, variable, from))
     }
 }

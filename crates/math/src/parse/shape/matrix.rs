@@ -37,7 +37,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         let negative = from > start && *tokens.kind(start) == Kind::Symbol('-');
         let Some(mut term) = product(context, from..end)? else { return Ok(None) };
         if negative {
-            term = match scaled(&term, |cell| Builder::wrap(&cell, Node::Negate)) {
+            term = match scaled(&term, |cell| Builder::unary(&cell, Node::Negate)) {
                 Some(term) => term,
                 None => return Ok(None),
             };
@@ -82,7 +82,7 @@ fn product(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Matri
                 let Some(scalar) = leaf::read(context, factor)?.and_then(|value| value.scalar()) else {
                     return Ok(None);
                 };
-                let one = |cell: crate::expr::Expr| Builder::join(&scalar, &cell, Node::Multiply);
+                let one = |cell: crate::expr::Expr| Builder::binary(&scalar, &cell, Node::Multiply);
                 let matrix = match product {
                     Some(matrix) => matrix,
                     None if begin < range.end => {
@@ -220,7 +220,7 @@ fn added(a: &Matrix, b: &Matrix) -> Option<Matrix> {
     if a.columns != b.columns || a.cells.len() != b.cells.len() {
         return None;
     }
-    let sum = |(a, b): (&Value, &Value)| Some(Value::Expr(Builder::join(&a.scalar()?, &b.scalar()?, Node::Add)));
+    let sum = |(a, b): (&Value, &Value)| Some(Value::Expr(Builder::binary(&a.scalar()?, &b.scalar()?, Node::Add)));
     let cells = a.cells.iter().zip(&b.cells).map(sum).collect::<Option<_>>()?;
     Some(Matrix { columns: a.columns, cells })
 }
@@ -240,10 +240,10 @@ fn multiplied(a: &Matrix, b: &Matrix) -> Option<Matrix> {
                 if left.len() + right.len() > 256 {
                     return None;
                 }
-                let product = Builder::join(&left, &right, Node::Multiply);
+                let product = Builder::binary(&left, &right, Node::Multiply);
                 sum = Some(match sum {
                     None => product,
-                    Some(sum) => Builder::join(&sum, &product, Node::Add),
+                    Some(sum) => Builder::binary(&sum, &product, Node::Add),
                 });
             }
             cells.push(Value::Expr(sum?));

@@ -107,7 +107,7 @@ fn without_lead(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 
 fn as_text(tokens: &Tokens<'_>, range: Range<usize>) -> Result<Value, ParseError> {
     let text = text::canonical(tokens, range);
-    if text.is_empty() { Err(ParseError::Empty) } else { Ok(special::meant(text)) }
+    if text.is_empty() { Err(ParseError::Empty) } else { Ok(special::value_of_text(text)) }
 }
 
 impl From<String> for Text {

@@ -36,7 +36,7 @@ const NOTHING: [&str; 10] = [
 ];
 
 /// The value of a text that has one after all.
-pub(super) fn meant(text: String) -> Value {
+pub(super) fn value_of_text(text: String) -> Value {
     if ["all real numbers", "all reals", "the real numbers"].iter().any(|all| text.eq_ignore_ascii_case(all)) {
         return Value::Region(Region::Reals);
     }
@@ -52,7 +52,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     if let Some(value) = infinity(tokens, range.clone()) {
         return Ok(Some(value));
     }
-    if let Some(based) = based(tokens, range.clone()) {
+    if let Some(based) = digits_in_base(tokens, range.clone()) {
         return Ok(Some(Value::Based(based)));
     }
     Ok(time(tokens, range).map(Value::Time))
@@ -69,7 +69,7 @@ fn infinity(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Value> {
 }
 
 /// `52_8`, `52_{8}`, `(52)_8`, `52_{\text{eight}}`
-fn based(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
+fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
     let mark = tokens.find(range.clone(), |kind| *kind == Kind::Symbol('_'))?;
     let digits = inner(tokens, range.start..mark);
     let base = inner(tokens, mark + 1..range.end);

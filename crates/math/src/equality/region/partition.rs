@@ -4,21 +4,21 @@ use std::cmp::Ordering;
 
 use crate::equality::compare as compare_values;
 use crate::evaluate::real::Precision;
-use crate::evaluate::{Enclosure, Names, Point, Setting, evaluate};
+use crate::evaluate::{Enclosure, EnclosureOptions, Point, Variables, evaluate};
 use crate::{Fuel, Outcome, Policy, Reason, Region, Value};
 
 /// Ends of both regions together.
 const MAX_ENDS: usize = 256;
 
 /// The finite ends of two regions, in ascending order, each once.
-pub(super) struct Cells<'v> {
+pub(super) struct Partition<'v> {
     ends: Vec<&'v Value>,
-    /// Every value that was inserted, by its address, with the end that it is equal to; places are known once all are in.
-    places: Vec<(*const Value, &'v Value, usize)>,
+    /// Every value that was inserted, by its address, with the end that it is equal to; positions are known once all are in.
+    positions: Vec<(*const Value, &'v Value, usize)>,
     policy: &'v Policy,
 }
 
-impl<'v> Cells<'v> {
+impl<'v> Partition<'v> {
     /// Whether both regions hold the same points and gaps. `None` where an end is no number.
     pub(super) fn compare(gold: &'v Region, answer: &'v Region, policy: &'v Policy, fuel: &mut Fuel) -> Option<Reason> {
         let mut found = Vec::new();
@@ -27,20 +27,21 @@ impl<'v> Cells<'v> {
         if found.len() > MAX_ENDS {
             return Some(Reason::TooLarge);
         }
-        let mut cells = Self { ends: Vec::with_capacity(found.len()), places: Vec::with_capacity(found.len()), policy };
+        let mut partition =
+            Self { ends: Vec::with_capacity(found.len()), positions: Vec::with_capacity(found.len()), policy };
         for end in found {
-            if let Err(reason) = cells.insert(end, fuel)? {
+            if let Err(reason) = partition.insert(end, fuel)? {
                 return Some(reason);
             }
         }
-        cells.settle();
-        let steps = (cells.places.len() + 1) * cells.ends.len() / 4;
+        partition.number_ends();
+        let steps = (partition.positions.len() + 1) * partition.ends.len() / 4;
         if fuel.spend(steps).is_err() {
             return Some(Reason::OutOfFuel);
         }
-        // Even places are gaps, odd ones ends.
-        let mut places = 0..=2 * cells.ends.len();
-        let same = places.all(|place| cells.holds(gold, place) == cells.holds(answer, place));
+        // Even positions are gaps, odd ones ends.
+        let mut positions = 0..=2 * partition.ends.len();
+        let same = positions.all(|position| partition.contains(gold, position) == partition.contains(answer, position));
         Some(if same { Reason::EqualRegion } else { Reason::DifferentRegion })
     }
 
@@ -54,7 +55,7 @@ impl<'v> Cells<'v> {
                 Ok(Ordering::Less) => high = middle,
                 Ok(Ordering::Greater) => low = middle + 1,
                 Ok(Ordering::Equal) => {
-                    self.places.push((value, end, 0));
+                    self.positions.push((value, end, 0));
                     return Some(Ok(()));
                 }
                 Err(reason) => return Some(Err(reason)),
@@ -65,51 +66,51 @@ impl<'v> Cells<'v> {
             enclosure(value, fuel)?;
         }
         self.ends.insert(low.min(self.ends.len()), value);
-        self.places.push((value, value, 0));
+        self.positions.push((value, value, 0));
         Some(Ok(()))
     }
 
     /// Numbers the ends, now that all are there.
-    fn settle(&mut self) {
+    fn number_ends(&mut self) {
         let mut numbers: Vec<_> = self.ends.iter().enumerate().map(|(index, end)| (&raw const **end, index)).collect();
         numbers.sort_unstable();
-        for (_, end, place) in &mut self.places {
+        for (_, end, position) in &mut self.positions {
             let found = numbers.binary_search_by_key(&&raw const **end, |(end, _)| *end);
             let number = found.ok().and_then(|found| numbers.get(found));
-            *place = number.map_or(0, |(_, index)| 2 * index + 1);
+            *position = number.map_or(0, |(_, index)| 2 * index + 1);
         }
-        self.places.sort_unstable_by_key(|(value, ..)| *value);
+        self.positions.sort_unstable_by_key(|(value, ..)| *value);
     }
 
-    /// Whether the region holds a place.
-    fn holds(&self, region: &Region, place: usize) -> bool {
+    /// Whether the region holds a position.
+    fn contains(&self, region: &Region, position: usize) -> bool {
         match region {
             Region::Reals => true,
             Region::Interval(low, high) => {
-                let after = match self.place(&low.value) {
-                    Some(end) => place > end || (place == end && low.closed),
+                let after = match self.position(&low.value) {
+                    Some(end) => position > end || (position == end && low.closed),
                     None => matches!(*low.value, Value::Infinite { negative: true }),
                 };
-                let before = match self.place(&high.value) {
-                    Some(end) => place < end || (place == end && high.closed),
+                let before = match self.position(&high.value) {
+                    Some(end) => position < end || (position == end && high.closed),
                     None => matches!(*high.value, Value::Infinite { negative: false }),
                 };
                 after && before
             }
-            Region::Points(points) => points.iter().any(|point| self.place(point) == Some(place)),
-            Region::Union(parts) => parts.iter().any(|part| self.holds(part, place)),
-            Region::Intersection(parts) => parts.iter().all(|part| self.holds(part, place)),
-            Region::Minus(from, what) => self.holds(from, place) && !self.holds(what, place),
+            Region::Points(points) => points.iter().any(|point| self.position(point) == Some(position)),
+            Region::Union(parts) => parts.iter().any(|part| self.contains(part, position)),
+            Region::Intersection(parts) => parts.iter().all(|part| self.contains(part, position)),
+            Region::Minus(from, what) => self.contains(from, position) && !self.contains(what, position),
         }
     }
 
-    /// The place of a finite end. Every one was inserted, or is equal to one that was.
-    fn place(&self, value: &Value) -> Option<usize> {
+    /// The position of a finite end. Every one was inserted, or is equal to one that was.
+    fn position(&self, value: &Value) -> Option<usize> {
         if matches!(value, Value::Infinite { .. }) {
             return None;
         }
-        let found = self.places.binary_search_by_key(&&raw const *value, |(value, ..)| *value);
-        self.places.get(found.ok()?).map(|(.., place)| *place)
+        let found = self.positions.binary_search_by_key(&&raw const *value, |(value, ..)| *value);
+        self.positions.get(found.ok()?).map(|(.., position)| *position)
     }
 }
 
@@ -152,9 +153,9 @@ fn order(a: &Value, b: &Value, policy: &Policy, fuel: &mut Fuel) -> Option<Resul
 
 fn enclosure(value: &Value, fuel: &mut Fuel) -> Option<crate::evaluate::real::Real> {
     let expr = value.scalar().filter(crate::expr::Expr::is_closed)?;
-    let names = Names::default();
-    let point = Point { names: &names, attempt: 0 };
-    let mut domain = Enclosure { precision: Precision::new(320), setting: Setting::default(), point };
+    let variables = Variables::default();
+    let point = Point { variables: &variables, attempt: 0 };
+    let mut domain = Enclosure { precision: Precision::new(320), options: EnclosureOptions::default(), point };
     let value = evaluate(&expr, &mut domain, fuel).ok()?;
     if value.im.is_some() { None } else { Some(value.re) }
 }
