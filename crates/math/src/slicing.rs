@@ -1,15 +1,15 @@
-//! Cuts of a text at places that are counted in bytes. No place is wrong: one within a character stands for where the character begins,
-//! one behind the end for the end. So whatever a search comes up with, there is a text before it and a text behind it.
+//! Slicing of text at byte offsets that never panics: an offset within a character is rounded down to its start, one past the end to the
+//! end. Whatever offset a search returns, the text can be split there.
 
 use std::ops::Range;
 
-/// Texts that can be cut anywhere.
+/// Text that can be sliced at any offset.
 pub(crate) trait SafeSlice {
-    /// What stands before a place.
+    /// The text before an offset.
     fn prefix_to(&self, at: usize) -> &str;
-    /// What stands behind it: with the head the whole text.
+    /// The text from an offset on; with [`SafeSlice::prefix_to`] the whole text.
     fn suffix_from(&self, at: usize) -> &str;
-    /// What stands between two places; nothing where they are out of order.
+    /// The text between two offsets; empty if they are out of order.
     fn slice(&self, range: Range<usize>) -> &str;
 }
 

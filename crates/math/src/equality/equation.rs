@@ -10,14 +10,14 @@ type Sides<'v> = (&'v Value, &'v Value);
 
 /// Points at which the factor must be the same.
 const POINTS: u64 = 4;
-/// Precision of an enclosure.
+/// Precision of an enclosure, in bits.
 const BITS: usize = 320;
 /// Points that are tried.
 const ATTEMPTS: u64 = 24;
 
 pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, policy: &Policy, fuel: &mut Fuel) -> Reason {
     for (left, right) in [answer, (answer.1, answer.0)] {
-        // Sides that are equal each make equations that are.
+        // If both pairs of sides are equal, so are the equations.
         if is_equal(same_left_side(gold.0, left, policy, fuel)) {
             let reason = compare_values(gold.1, right, policy, fuel);
             if is_equal(reason) || reason == Reason::OutOfFuel {
@@ -25,7 +25,7 @@ pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, policy: &Policy, fuel:
             }
         }
     }
-    // Both give a value to a name, and the variables or the values differ.
+    // Both are assignments, and the names or the values differ.
     if gold.0.is_name() && answer.0.is_name() && is_closed(gold.1) && is_closed(answer.1) {
         return Reason::DifferentRelation;
     }
@@ -43,8 +43,8 @@ fn is_closed(value: &Value) -> bool {
     }
 }
 
-/// Whether two left sides are the same. What a function is called and what it is taken of are free, and so is y for its value:
-/// `f(x) = ...`, `y = ...`.
+/// Whether two left-hand sides are the same. Names of functions and of their arguments are ignored, and `y` may stand for the value: `f(x)
+/// = ...`, `y = ...`.
 fn same_left_side(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if let (Value::Expr(a), Value::Expr(b)) = (gold, answer) {
         let is_value = |expr: &Expr| expr.as_symbol().is_some_and(|name| name == "y");
@@ -59,17 +59,17 @@ fn same_left_side(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel
     compare_values(gold, answer, policy, fuel)
 }
 
-/// Left minus right.
+/// Left side minus right side.
 pub(super) fn difference((left, right): Sides<'_>) -> Option<Expr> {
     let right = Builder::unary(&right.scalar()?, Node::Negate);
     Some(Builder::binary(&left.scalar()?, &right, Node::Add))
 }
 
-/// Whether one is the other times a constant other than zero, and a positive one where that is asked for.
+/// Whether one is the other times a nonzero constant (a positive one if `positive`).
 pub(super) fn proportional(gold: &Expr, answer: &Expr, positive: bool, fuel: &mut Fuel) -> Reason {
     let outcome = if positive { Ok(None) } else { proportional_modulo_primes(gold, answer, fuel) };
     match outcome {
-        // The primes are known to everybody, and an answer could be a multiple of them away.
+        // The primes are public, so an answer could be built to differ by a multiple of them.
         Ok(Some(true)) => {
             return match proportional_in_enclosures(gold, answer, false, fuel) {
                 Ok(Some(false)) => Reason::DifferentRelation,
@@ -89,7 +89,7 @@ pub(super) fn proportional(gold: &Expr, answer: &Expr, positive: bool, fuel: &mu
     }
 }
 
-/// `g(P)·a(Q) = g(Q)·a(P)` modulo two primes. `None` where it cannot tell.
+/// Checks `g(P)·a(Q) = g(Q)·a(P)` modulo two primes. `None` if undecided.
 fn proportional_modulo_primes(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Result<Option<bool>, EvalError> {
     let mut first = None;
     let variables = Variables::of(&[gold, answer]);

@@ -1,4 +1,4 @@
-//! Numbers: exactly, and where the policy allows it as decimals that were rounded. Everything is computed in integers.
+//! Numbers: exactly, and as rounded decimals if the policy allows it. All arithmetic is on integers.
 
 use dashu_int::ops::{Abs, UnsignedAbs};
 use dashu_int::{IBig, UBig};
@@ -6,11 +6,11 @@ use dashu_ratio::RBig;
 
 use crate::{Decimals, Magnitude, Number, Percent, Policy, Reason, Units, Written};
 
-/// Digits behind the point from which on a gold decimal stands for everything that rounds to it.
+/// Digits after the point from which a gold decimal stands for every number that rounds to it.
 const GOLD_DIGITS: usize = 2;
 /// The same for a decimal of the answer.
 const ANSWER_DIGITS: usize = 3;
-/// Longest decimal that is rounded to; nobody writes longer ones but to be believed.
+/// Longest decimal that counts as rounded.
 const MAX_ROUNDED_PLACES: usize = 1000;
 
 pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason {
@@ -25,7 +25,7 @@ pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason
     };
     let plain = |side: &Number, value: &RBig| Interpretation { value: value.clone(), written: side.written };
     if gold.percent == answer.percent {
-        // The same hundredth on both sides; a decimal keeps the digits it was written with.
+        // The percent signs cancel; a decimal keeps the digits it was written with.
         return compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), policy);
     }
     let interpretation =
@@ -47,7 +47,7 @@ fn is_equal(reason: Reason) -> bool {
     reason.outcome() == crate::Outcome::Equal
 }
 
-/// Numbers of more digits than are computed with. Normal forms of the same length are compared, and nothing else is claimed.
+/// Numbers too long for arithmetic: normal forms are compared, and nothing else is claimed.
 fn compare_huge(gold: &Number, answer: &Number) -> Reason {
     let digits = |side: &Number| !matches!(side.written, Written::Fraction);
     if gold.percent != answer.percent || !digits(gold) || !digits(answer) {
@@ -55,19 +55,19 @@ fn compare_huge(gold: &Number, answer: &Number) -> Reason {
     }
     match (&gold.magnitude, &answer.magnitude) {
         (Magnitude::Huge(gold), Magnitude::Huge(answer)) if gold == answer => Reason::EqualDecimal,
-        // One normal form is short and the other long, or their digits differ.
+        // One normal form is longer than the other, or their digits differ.
         _ => Reason::DifferentNumber,
     }
 }
 
-/// A number as one of its readings.
+/// A number under one interpretation of its percent sign.
 struct Interpretation {
     value: RBig,
     written: Written,
 }
 
 impl Interpretation {
-    /// Digits behind the point. `None` where it is no decimal.
+    /// Digits after the point. `None` unless it is a decimal.
     fn places(&self) -> Option<usize> {
         match self.written {
             Written::Decimal { places, .. } => Some(places),
@@ -75,7 +75,7 @@ impl Interpretation {
         }
     }
 
-    /// Digits behind the point from the first on that is not zero.
+    /// Significant digits after the point.
     fn significant_places(&self) -> usize {
         match self.written {
             Written::Decimal { significant, places } => significant.min(places),
@@ -84,7 +84,7 @@ impl Interpretation {
     }
 }
 
-/// The number as a hundredth of what is written.
+/// The number divided by 100.
 fn as_hundredth(number: &Number, value: &RBig) -> Interpretation {
     let written = match number.written {
         Written::Decimal { significant, places } => Written::Decimal { significant, places: places + 2 },
@@ -105,7 +105,7 @@ fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, polic
     if policy.decimals == Decimals::Exact || gold.value.is_int() || answer.value.is_int() {
         return Reason::DifferentNumber;
     }
-    // The shorter of two decimals is the one that was rounded more.
+    // The shorter of two decimals was rounded more.
     let (decimal, digits) = match (gold.places(), answer.places()) {
         (None, None) => return Reason::DifferentNumber,
         (Some(gold_places), Some(answer_places)) if answer_places < gold_places => (answer, ANSWER_DIGITS),
@@ -121,7 +121,7 @@ fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, polic
     if decimal.significant_places() >= digits { Reason::EqualRounded } else { Reason::TooFewDigits }
 }
 
-/// Whether a decimal of so many places is the other number, rounded at its last digit or cut off behind it.
+/// Whether a decimal with this many places is the other number, rounded or truncated at its last digit.
 fn rounds_to(decimal: &RBig, other: &RBig, places: usize) -> bool {
     let cross = |a: &RBig, b: &RBig| a.numerator() * IBig::from(b.denominator().clone());
     let (shown, meant) = (cross(decimal, other), cross(other, decimal));

@@ -9,11 +9,11 @@ use crate::expr::{Builder, Constant, Expr, Node};
 use crate::unit::Unit;
 use crate::{Fuel, Magnitude, Number, Percent, Policy, Reason, Units, Value, Written};
 
-/// A scalar, and the unit that it has.
+/// A scalar with its unit.
 struct Measured<'v> {
     amount: Cow<'v, Value>,
     unit: Option<Unit>,
-    /// Whether the unit is a sign of degrees, which also is a factor.
+    /// Whether the unit is a degree sign, which is also a factor.
     degree: bool,
 }
 
@@ -42,7 +42,7 @@ impl<'v> Measured<'v> {
     }
 }
 
-/// What stands before the sign of degrees that an expression ends with.
+/// The amount before a final degree sign.
 fn degrees(expr: &Expr) -> Option<Value> {
     let nodes = expr.len();
     let Node::Multiply(amount, unit) = expr.root() else { return None };
@@ -86,7 +86,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             if is_equal(plain) || !(gold_side.degree || answer_side.degree) {
                 return plain;
             }
-            // An angle in degrees against one in radians.
+            // Degrees on one side, radians on the other.
             let radians = |side: &Measured<'_>, value: &Value| match value {
                 Value::Quantity(_) => side.amount.scalar().map(in_radians),
                 value => value.scalar(),
@@ -127,7 +127,7 @@ fn times(value: &Value, factor: &RBig) -> Option<Value> {
     }
 }
 
-/// Numbers and expressions without units; a percent sign is a hundredth, or nothing where the policy forgives that.
+/// Numbers and expressions without units; a percent sign is a hundredth, or ignored if the policy allows it.
 fn amounts(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if let (Value::Number(_), Value::Number(_)) | (Value::List(_), _) | (_, Value::List(_)) = (gold, answer) {
         return super::compare(gold, answer, policy, fuel);

@@ -1,4 +1,4 @@
-//! Ratios and times of the day.
+//! Ratios and times of day.
 
 use super::{is_equal, scalar};
 use crate::expr::{Builder, Node};
@@ -22,7 +22,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     }
 }
 
-/// `a:b:c` and `x:y:z` are the same where all `a·y = b·x`.
+/// `a:b:c` equals `x:y:z` if all `a·y = b·x`.
 fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
     if gold.len() != answer.len() {
         return Reason::DifferentCount;
@@ -47,7 +47,7 @@ fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fu
     Reason::EqualRatio
 }
 
-/// A ratio of two terms is their quotient.
+/// The quotient of a ratio of two terms.
 fn quotient(terms: &[Value], other: &Value, ratio_is_answer: bool, policy: &Policy, fuel: &mut Fuel) -> Reason {
     let [above, below] = terms else { return Reason::DifferentKind };
     let (Some(above), Some(below), true) =

@@ -1,4 +1,4 @@
-//! Scalars: exactly, then modulo two primes, then in enclosures, and at last as decimals that were rounded.
+//! Scalars: exactly, then modulo two primes, then in interval arithmetic, finally as rounded decimals.
 
 mod rounded;
 
@@ -8,31 +8,31 @@ use crate::evaluate::{Enclosure, EnclosureOptions, EvalError, Modular, Point, Su
 use crate::expr::{Constant, Expr, Function, Node};
 use crate::{Decimals, Fuel, Magnitude, Number, Policy, Reason, Value, Written};
 
-/// Precisions that enclosures are tried at, in bits.
+/// Precisions tried in turn, in bits.
 const PRECISIONS: [usize; 3] = [64, 320, 1280];
-/// Fewest bits to which two values must be the same to be taken for equal.
+/// Bits to which two values must agree to count as equal.
 const MIN_AGREEING_BITS: i64 = 200;
-/// Points at which two expressions must agree, and where they may do so in one place and not in another.
+/// Points at which two expressions must agree, normally and if they may agree in one region only.
 const POINTS: usize = 5;
 const MANY_POINTS: usize = 12;
-/// Points of which fewer may do, where the expressions have no value at others.
+/// Points that suffice if the expressions are undefined elsewhere.
 const FEW_POINTS: usize = 3;
 /// Points that are tried.
 const MAX_ATTEMPTS: u64 = 40;
-/// Points of the modular test that are tried, and that must agree where variables are small integers.
+/// Points of the modular test: the number tried, and the number that must agree if variables are small integers.
 const SEEDS: u64 = 48;
 const INTEGER_POINTS: usize = 6;
-/// The same where variables stand in exponents: of a power of -1 or i a point tells no more than a bit or two.
+/// The same with variables in exponents: a power of -1 or i reveals only a bit or two per point.
 pub(super) const EXPONENT_POINTS: usize = 32;
-/// Points at which what agrees modulo two primes may still be refuted.
+/// Points at which an agreement modulo two primes may still be refuted.
 const REFUTATION_POINTS: u64 = 2;
 
-/// What one kind of test found.
+/// The result of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Same,
     Different,
-    /// It cannot tell.
+    /// The test cannot decide.
     Unknown(Reason),
 }
 
@@ -56,7 +56,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
                 return Reason::OutOfFuel;
             }
             let found = number::compare(gold, answer, policy);
-            // A whole number is never rounded to, and never rounded.
+            // Integers are never the result of rounding and are never rounded.
             let whole = |number: &Number| number.exact().is_some_and(dashu_ratio::RBig::is_int);
             if is_equal(found) || whole(gold) || whole(answer) {
                 return found;
@@ -82,7 +82,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     }
 }
 
-/// A closed value in its exact form.
+/// The exact value of a closed expression.
 enum ExactForm {
     Number(Number),
     Surd(Surd),
@@ -125,11 +125,11 @@ fn has_decimals(expr: &Expr) -> bool {
     expr.any(|node| matches!(node, Node::Literal(number) if matches!(number.written, Written::Decimal { .. })))
 }
 
-/// Whether two expressions are identical.
+/// Compares two expressions.
 fn compare_expressions(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
     match compare_modulo_primes(gold, answer, fuel) {
         Comparison::Same => {
-            // The primes are known to everybody, and an answer could be a multiple of them away.
+            // The primes are public, so an answer could be built to differ by a multiple of them.
             return match refute(gold, answer, fuel) {
                 Comparison::Same => Reason::EqualIdentity,
                 Comparison::Different => Reason::DifferentExpression,
@@ -147,7 +147,7 @@ fn compare_expressions(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
     }
 }
 
-/// Whether enclosures show that two expressions differ after all. They are the same where nothing is shown.
+/// Whether interval arithmetic refutes the equality. `Same` unless it does.
 fn refute(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
     let variables = Variables::of(&[gold, answer]);
     let complex = [gold, answer].iter().any(|expr| expr.any(|node| matches!(node, Node::Constant(Constant::I))));
@@ -165,7 +165,7 @@ fn refute(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
                     return Comparison::Different;
                 }
             }
-            // Beside what has a size, what has none that is computed with.
+            // One side can be evaluated and the other is too large.
             (Ok(_), Err(EvalError::TooLarge)) | (Err(EvalError::TooLarge), Ok(_)) => {
                 return Comparison::Unknown(Reason::TooLarge);
             }
@@ -175,7 +175,7 @@ fn refute(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
     Comparison::Same
 }
 
-/// Modulo two primes: at one point, which will do, or at several where variables can only be small integers.
+/// Modulo two primes: at one point, or at several if variables are restricted to small integers.
 fn compare_modulo_primes(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
     let variables = Variables::of(&[gold, answer]);
     let wanted = match () {
@@ -192,7 +192,7 @@ fn compare_modulo_primes(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Compari
             (Err(EvalError::OutOfFuel), _) | (_, Err(EvalError::OutOfFuel)) => {
                 return Comparison::Unknown(Reason::OutOfFuel);
             }
-            // Nearly every point will do.
+            // Undefined here; nearly every other point is defined.
             (Err(EvalError::Undefined), _) | (_, Err(EvalError::Undefined)) => {}
             _ => break,
         }
@@ -203,8 +203,8 @@ fn compare_modulo_primes(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Compari
     Comparison::Unknown(Reason::NotSeparated)
 }
 
-/// In enclosures: over the reals, and over the complex numbers where i occurs or the reals are not enough. The logarithm without a base
-/// may be either.
+/// In interval arithmetic: over the reals, and over the complex numbers if i occurs or the reals do not decide. A logarithm without base
+/// may be natural or decimal.
 fn compare_enclosures(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
     let has = |is: fn(&Node) -> bool| gold.any(is) || answer.any(is);
     let imaginary = has(|node| matches!(node, Node::Constant(Constant::I)));
@@ -223,7 +223,7 @@ fn compare_enclosures(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison
     found
 }
 
-/// Whether both have the same value at all points where both have one.
+/// Whether both have the same value at all points where both are defined.
 fn compare_at_points(gold: &Expr, answer: &Expr, options: EnclosureOptions, fuel: &mut Fuel) -> Comparison {
     let variables = Variables::of(&[gold, answer]);
     let closed = gold.is_closed() && answer.is_closed();
@@ -235,7 +235,7 @@ fn compare_at_points(gold: &Expr, answer: &Expr, options: EnclosureOptions, fuel
     let (mut agreed, mut why) = (0, Reason::NotSeparated);
     let mut seen = Vec::new();
     for attempt in 0..if closed { 1 } else { MAX_ATTEMPTS } {
-        // Integers soon come again, and say nothing new.
+        // Points with integer coordinates repeat and add no evidence.
         let point = Point { variables: &variables, attempt };
         let place: Vec<_> =
             [gold, answer].iter().flat_map(|expr| expr.names()).map(|name| point.coordinates(name)).collect();
@@ -248,7 +248,7 @@ fn compare_at_points(gold: &Expr, answer: &Expr, options: EnclosureOptions, fuel
             Ok(false) => return Comparison::Different,
             Err(EvalError::OutOfFuel) => return Comparison::Unknown(Reason::OutOfFuel),
             Err(EvalError::Unsupported) => return Comparison::Unknown(Reason::Unsupported),
-            // Other points hardly make it smaller.
+            // Other points are unlikely to be smaller.
             Err(EvalError::TooLarge) if why == Reason::TooLarge => break,
             Err(EvalError::TooLarge) => why = Reason::TooLarge,
             Err(EvalError::Undefined | EvalError::Imprecise) => {}
@@ -260,7 +260,7 @@ fn compare_at_points(gold: &Expr, answer: &Expr, options: EnclosureOptions, fuel
     if agreed >= FEW_POINTS && why == Reason::NotSeparated { Comparison::Same } else { Comparison::Unknown(why) }
 }
 
-/// Whether both have the same value at a point; an error where that is not to be found.
+/// Whether both have the same value at a point.
 fn equal_at_point(
     gold: &Expr,
     answer: &Expr,

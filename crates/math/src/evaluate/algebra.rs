@@ -1,4 +1,4 @@
-//! What the domains of evaluation have in common: one loop over the nodes of an expression.
+//! The evaluation loop over the nodes of an expression, generic in the domain.
 
 use dashu_ratio::RBig;
 
@@ -8,15 +8,15 @@ use crate::{Fuel, Number, OutOfFuel};
 /// Why an expression has no value in a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EvalError {
-    /// There is none: a division by zero, a real root of a negative number.
+    /// Undefined: a division by zero, a real root of a negative number.
     Undefined,
-    /// The domain does not know the function.
+    /// The domain does not support the function.
     Unsupported,
-    /// More precision may tell.
+    /// More precision may help.
     Imprecise,
-    /// A number beyond what is computed with.
+    /// A number is too large to compute with.
     TooLarge,
-    /// The check took too many steps.
+    /// The check exceeded its steps.
     OutOfFuel,
 }
 
@@ -31,16 +31,16 @@ const MAX_TERMS: i64 = 10_000;
 
 /// A domain of evaluation.
 pub(crate) trait Algebra {
-    /// What an expression is there.
+    /// A value of the domain.
     type Value: Clone;
 
-    /// Steps of fuel of one operation.
+    /// Steps of fuel per operation.
     fn cost(&self) -> usize;
-    /// Further steps of a division.
+    /// Additional steps of a division.
     fn division_cost(&self) -> usize {
         0
     }
-    /// Further steps where the values are long.
+    /// Additional steps for long operands.
     fn length_cost(&self, _a: &Self::Value, _b: &Self::Value) -> usize {
         0
     }
@@ -52,7 +52,7 @@ pub(crate) trait Algebra {
     fn add(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, EvalError>;
     fn multiply(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, EvalError>;
     fn divide(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, EvalError>;
-    /// `exact` is the exponent where it was written as a number.
+    /// `exact` is the exponent if it is a literal.
     fn power(
         &mut self,
         a: &Self::Value,
@@ -69,11 +69,11 @@ pub(crate) trait Algebra {
         fuel: &mut Fuel,
     ) -> Result<Self::Value, EvalError>;
     fn apply(&mut self, name: &str, a: &Self::Value) -> Result<Self::Value, EvalError>;
-    /// The value as a small integer, where it is exactly one.
+    /// The value as a small integer, if it is exactly one.
     fn as_integer(&self, a: &Self::Value) -> Option<i64>;
 }
 
-/// The value of an expression.
+/// Evaluates an expression.
 pub(crate) fn evaluate<A: Algebra>(expr: &Expr, algebra: &mut A, fuel: &mut Fuel) -> Result<A::Value, EvalError> {
     let mut run = Evaluator { expr, algebra, values: Vec::with_capacity(expr.len()), bound: Vec::new() };
     run.range(0, expr.len(), fuel)?;
@@ -85,17 +85,17 @@ struct Evaluator<'e, 'a, A: Algebra> {
     algebra: &'a mut A,
     /// Values of the nodes so far.
     values: Vec<Option<A::Value>>,
-    /// Variables of the sums around, with their values.
+    /// Bound variables of the enclosing sums, with their values.
     bound: Vec<(u32, A::Value)>,
 }
 
 impl<A: Algebra> Evaluator<'_, '_, A> {
-    /// Evaluates the nodes from `begin` on up to `end`. It calls itself once for each level of sums, which the parser bounds.
+    /// Evaluates the nodes from `begin` to `end`. Recurses once per nested sum, which the parser bounds.
     fn range(&mut self, begin: usize, end: usize, fuel: &mut Fuel) -> Result<(), EvalError> {
         let mut at = begin;
         while at < end {
             if let Some(Node::Term(fold)) = self.expr.nodes().get(at) {
-                // Nobody but the sum asks for these. A term ends behind its beginning.
+                // Terms are evaluated by their sum only, and always end after they begin.
                 if *fold as usize <= at {
                     return Err(EvalError::Unsupported);
                 }

@@ -31,7 +31,7 @@ impl Complex {
         self.im.clone().unwrap_or_else(|| Real::integer(0))
     }
 
-    /// Whether zero is among what it may be.
+    /// Whether the enclosure contains zero.
     pub(crate) fn contains_zero(&self) -> bool {
         self.re.contains_zero() && self.im.as_ref().is_none_or(Real::contains_zero)
     }
@@ -125,7 +125,7 @@ impl Precision {
             return Ok(self.sqrt(&a.re)?.into());
         };
         let size = self.abs_complex(a)?;
-        // Of the two parts the one that is a sum, and from it the other, so that nothing cancels.
+        // Computes the part that is a sum, and the other from it, to avoid cancellation.
         let right = !a.re.is_negative();
         let sum = if right { self.add(&size, &a.re)? } else { self.subtract(&size, &a.re)? };
         let part = self.sqrt(&self.half(&sum))?;

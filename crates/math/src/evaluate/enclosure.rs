@@ -1,4 +1,4 @@
-//! The value of an expression at a point, enclosed.
+//! Interval evaluation of an expression at a point.
 
 use dashu_int::ops::BitTest;
 use dashu_int::{IBig, UBig};
@@ -11,21 +11,21 @@ use super::real::{Precision, Real, Result};
 use crate::expr::{Constant, Function};
 use crate::{Fuel, Number, Written};
 
-/// Largest number whose factorial is multiplied out.
+/// Largest number whose factorial is computed.
 const MAX_FACTORIAL: i64 = 1_000;
 
-/// How expressions are to be understood.
+/// How ambiguous expressions are interpreted.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct EnclosureOptions {
-    /// Whether roots and logarithms of negative numbers have values.
+    /// Whether roots and logarithms of negative numbers are complex (otherwise undefined).
     pub(crate) complex: bool,
-    /// Whether the logarithm without a base is the decimal one.
+    /// Whether the logarithm without a base is decimal (otherwise natural).
     pub(crate) decimal_log: bool,
-    /// Significant digits behind the point from which on a decimal stands for everything that rounds to it.
+    /// Significant digits after the point from which a decimal stands for every number that rounds to it.
     pub(crate) rounded_from: Option<usize>,
 }
 
-/// The domain.
+/// The domain of enclosures.
 #[derive(Debug)]
 pub(crate) struct Enclosure<'n> {
     pub(crate) precision: Precision,
@@ -54,20 +54,20 @@ impl Enclosure<'_> {
         }
     }
 
-    /// Steps of a power series: as many multiplications as bits, nearly, each of so many words.
+    /// Steps of a power series: about as many multiplications as bits, each of this many words.
     fn series(&self) -> usize {
         let bits = self.precision.bits;
         let real = 4 * bits + bits * bits / 256;
-        // Complex functions are made of several real ones.
+        // A complex function takes several real ones.
         if self.options.complex { 3 * real } else { real }
     }
 
-    /// `above/below` of the two values.
+    /// The quotient of two values.
     fn quotient(&mut self, above: Complex, below: Complex) -> Result<Complex> {
         self.precision.divide_complex(&above, &below)
     }
 
-    /// A root of an odd index of a negative number is negative.
+    /// An odd root of a negative number is negative.
     fn root(&mut self, a: &Complex, index: i64) -> Result<Complex> {
         if index == 0 {
             return Err(EvalError::Undefined);
@@ -175,7 +175,7 @@ impl Algebra for Enclosure<'_> {
             && significant.min(places) >= least
             && places < 1000
         {
-            // From half of the last digit below it, where it was rounded up, to all of it above, where the rest was cut off.
+            // From half a unit of the last digit below (rounded up) to a whole unit above (truncated).
             let quarter = RBig::from_parts(IBig::ONE, UBig::from(10_u8).pow(places) * UBig::from(4_u8));
             let quarter = self.precision.rational(&quarter)?;
             let middle = if value.is_negative() { quarter.negated() } else { quarter.clone() };
@@ -329,7 +329,7 @@ impl Algebra for Enclosure<'_> {
     }
 
     fn apply(&mut self, name: &str, a: &Complex) -> Result<Complex> {
-        // Whatever the function is, the same argument has the same value; it takes an exact one to know that.
+        // Equal arguments have equal values, whatever the function is; the argument must be exact.
         let argument = Self::real(a)?.as_binary().ok_or(EvalError::Unsupported)?;
         Ok(self.point.function_value(name, argument).into())
     }

@@ -9,14 +9,14 @@ use super::surd::Surd;
 use crate::expr::{Constant, Expr, Function};
 use crate::{Fuel, MAX_EXACT_DIGITS, Number};
 
-/// Bits of the longest number that is computed, which are about as many digits as are read.
+/// Bits of the longest number that is computed, about as many as the digits that are read.
 const MAX_BITS: usize = MAX_EXACT_DIGITS * 10 / 3;
 /// Largest number whose factorial is computed.
 const MAX_FACTORIAL: i64 = 3_000;
 /// Largest exponent of a sum of roots.
 const MAX_SURD_EXPONENT: u64 = 256;
 
-/// The exact value of a closed expression. `None` where it has none of this kind, or one that is too long.
+/// The exact value of a closed expression. `None` if it is not of this kind or too long.
 ///
 /// # Errors
 /// [`EvalError::Undefined`] where it divides by zero, and [`EvalError::OutOfFuel`].
@@ -28,17 +28,17 @@ pub(crate) fn exact(expr: &Expr, fuel: &mut Fuel) -> Result<Option<Surd>, EvalEr
     }
 }
 
-/// The domain.
+/// The domain of exact values.
 #[derive(Debug)]
 pub(crate) struct Exact {
     /// The value of every variable.
     variable: Option<RBig>,
 }
 
-/// Steps of finding one value of an expression in one variable.
+/// Steps for one value of an expression in one variable.
 const VALUE_FUEL: u64 = 20_000;
 
-/// The rational value of an expression in one variable. `None` where it has none.
+/// The rational value of an expression in one variable. `None` if it has none.
 pub(crate) fn exact_at(expr: &Expr, variable: &RBig) -> Option<RBig> {
     let mut domain = Exact { variable: Some(variable.clone()) };
     evaluate(expr, &mut domain, &mut Fuel::new(VALUE_FUEL)).ok()?.as_rational()
@@ -61,7 +61,7 @@ fn integer_power(base: &RBig, exponent: i64, fuel: &mut Fuel) -> Result<RBig, Ev
             _ => Err(EvalError::Undefined),
         };
     }
-    // Of a unit only the parity of the exponent matters.
+    // For ±1 only the parity of the exponent matters.
     let size = if bits(base) == 1 { size % 2 } else { size };
     let length = (bits(base) as u64).saturating_mul(size);
     if length > MAX_BITS as u64 {
@@ -98,7 +98,7 @@ impl Exact {
         Ok(Surd::rational(RBig::from(product)))
     }
 
-    /// A root with a rational value: of a perfect power, and for an odd index also of its negative.
+    /// A rational root: of a perfect power, and for odd indices also of its negative.
     fn root(radicand: &RBig, index: i64, fuel: &mut Fuel) -> Result<Surd, EvalError> {
         let index =
             usize::try_from(index).ok().filter(|index| (1..=64).contains(index)).ok_or(EvalError::Unsupported)?;
@@ -133,7 +133,7 @@ impl Algebra for Exact {
 
     fn length_cost(&self, a: &Surd, b: &Surd) -> usize {
         let words = (a.bits() + b.bits()) / 64;
-        // Fractions are reduced, and that is more work than any sum or product.
+        // Fractions are reduced, which costs more than any sum or product.
         let is_whole = |value: &Surd| value.as_rational().is_some_and(|value| value.is_int());
         if is_whole(a) && is_whole(b) { words + words * words / 64 } else { words + words * words / 8 }
     }
@@ -267,7 +267,7 @@ impl Algebra for Exact {
     }
 }
 
-/// Sums and products of long numbers must not grow without bound.
+/// Bounds the growth of sums and products of long numbers.
 fn fits(value: Surd) -> Result<Surd, EvalError> {
     if value.bits() > 2 * MAX_BITS { Err(EvalError::TooLarge) } else { Ok(value) }
 }

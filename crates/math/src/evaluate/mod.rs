@@ -1,4 +1,4 @@
-//! Evaluation of expressions in several domains: exactly, modulo primes, and in enclosures of growing precision.
+//! Evaluation of expressions in several domains: exactly, modulo primes, and in interval arithmetic of increasing precision.
 
 mod algebra;
 mod complex;

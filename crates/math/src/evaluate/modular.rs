@@ -1,8 +1,8 @@
-//! Values modulo two primes at a random point: two expressions that agree there are identical, but for a chance below 2^-100, and two
-//! that do not are different. Powers of any size cost a few multiplications.
+//! Values modulo two primes at a pseudo-random point: expressions that agree are identical except with probability below 2^-100, and
+//! expressions that differ are different. Powers of any size cost a few multiplications.
 //!
-//! What is not a field operation has no residue: roots, logarithms, trigonometry. π and e are variables here, since nothing that is
-//! built from them by field operations alone has a rational value; i is a root of -1.
+//! Operations outside of a field have no residue: roots, logarithms, trigonometry. π and e are treated as variables, since nothing built
+//! from them by field operations is rational; i is a root of -1.
 
 use dashu_ratio::RBig;
 
@@ -12,21 +12,21 @@ use super::prime::{self, PRIMES, ROOTS_OF_MINUS_ONE};
 use crate::expr::{Constant, Function};
 use crate::{Fuel, Number};
 
-/// Largest number whose factorial is multiplied out.
+/// Largest number whose factorial is computed.
 const MAX_FACTORIAL: i64 = 20_000;
 
 /// A value modulo both primes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Residue {
     value: [u64; 2],
-    /// Modulo the primes less one, which exponents are counted by. `None` where it is not built from integers by ring operations.
+    /// Modulo each prime minus one, for use in exponents. `None` unless it is built from integers by ring operations.
     exponent: Option<[u64; 2]>,
-    /// The value itself where it is a small integer.
+    /// The value itself if it is a small integer.
     small: Option<i64>,
 }
 
 impl Residue {
-    /// Whether both are the same residues.
+    /// Whether both residues are equal.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         self.value == other.value
     }
@@ -37,42 +37,42 @@ impl Residue {
     }
 }
 
-/// The domain at one point.
+/// The domain of residues at one point.
 #[derive(Debug)]
 pub(crate) struct Modular<'n> {
-    /// Which point.
+    /// The number of the point.
     pub(crate) seed: u64,
-    /// Variables that must be small integers here.
+    /// Variables restricted to small integers.
     pub(crate) variables: &'n Variables,
 }
 
-/// What exponents are counted modulo: the primes less one.
+/// Moduli of exponents: the primes minus one.
 const ORDERS: [u64; 2] = [PRIMES[0] - 1, PRIMES[1] - 1];
 
-/// `f(a, modulus)` of both.
+/// Applies `f(a, modulus)` to both.
 fn each(a: [u64; 2], moduli: [u64; 2], f: impl Fn(u64, u64) -> u64) -> [u64; 2] {
     let ([a, b], [p, q]) = (a, moduli);
     [f(a, p), f(b, q)]
 }
 
-/// `f(a, b, modulus)` of both.
+/// Applies `f(a, b, modulus)` to both.
 fn both(a: [u64; 2], b: [u64; 2], moduli: [u64; 2], f: impl Fn(u64, u64, u64) -> u64) -> [u64; 2] {
     let ([a, b], [x, y], [p, q]) = (a, b, moduli);
     [f(a, x, p), f(b, y, q)]
 }
 
-/// The inverses modulo both primes. `None` where one is zero.
+/// The inverses modulo both primes. `None` if one is zero.
 fn inverse([a, b]: [u64; 2]) -> Option<[u64; 2]> {
     let [p, q] = PRIMES;
     Some([prime::inverse(a, p)?, prime::inverse(b, q)?])
 }
 
-/// Residues that a number without a pattern stands for.
+/// Pseudo-random residues derived from a number.
 fn spread(random: u64) -> [u64; 2] {
     each([0, 1], PRIMES, |k, prime| prime::mix(random ^ k) % prime)
 }
 
-/// The same operation on the values and on the exponents.
+/// Applies the same operation to values and exponents.
 fn ring(a: &Residue, b: &Residue, f: impl Fn(u64, u64, u64) -> u64, small: Option<i64>) -> Residue {
     let value = both(a.value, b.value, PRIMES, &f);
     let exponent = a.exponent.zip(b.exponent).map(|(a, b)| both(a, b, ORDERS, &f));
@@ -84,7 +84,7 @@ impl Modular<'_> {
         prime::mix(self.seed ^ prime::hash(name))
     }
 
-    /// A value that is no integer.
+    /// A value that is not an integer.
     fn generic(&self, name: &str) -> Residue {
         Residue { value: spread(self.random(name)), exponent: None, small: None }
     }
@@ -125,7 +125,7 @@ impl Algebra for Modular<'_> {
     }
 
     fn division_cost(&self) -> usize {
-        // Two inverses, which are powers.
+        // Two inversions, each a power.
         250
     }
 
@@ -149,7 +149,7 @@ impl Algebra for Modular<'_> {
         if self.variables.is_integer_valued(name) {
             return self.integer(i64::from(self.random(name) as u8 % 9) + 2);
         }
-        // An integer, so that it may also stand in exponents.
+        // An integer, so that it may also be an exponent.
         let integer = (self.random(name) >> 22) + 2;
         Ok(Residue { value: [integer; 2], exponent: Some([integer; 2]), small: None })
     }
@@ -193,7 +193,7 @@ impl Algebra for Modular<'_> {
             (Some(a), Some(b)) => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
             _ => None,
         };
-        // The order of a number modulo a prime less one is not known, so that a tower needs its exponents themselves.
+        // The order modulo a prime minus one is unknown, so a tower needs the exponents themselves.
         let exponent = match (a.exponent, b.small) {
             (Some(base), Some(small)) if small >= 0 => {
                 Some(each(base, ORDERS, |base, order| prime::power(base, small.unsigned_abs(), order)))
@@ -236,7 +236,7 @@ impl Algebra for Modular<'_> {
     }
 
     fn apply(&mut self, name: &str, a: &Residue) -> Result<Residue, EvalError> {
-        // Whatever the function is, equal arguments have equal values.
+        // Equal arguments have equal values, whatever the function is.
         let [first, second] = a.value;
         let random = prime::mix(self.random(name) ^ first) ^ second;
         Ok(Residue { value: spread(random), exponent: None, small: None })

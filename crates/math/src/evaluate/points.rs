@@ -1,28 +1,28 @@
-//! Where expressions are compared: points that are chosen by the variables of the variables alone, the same on every machine.
+//! The points at which expressions are compared, derived from the names of variables: the same on every machine.
 
 use super::prime::{hash, mix};
 use super::real::Real;
 use crate::expr::{Expr, Function, Node, NodeId};
 
-/// Variables that nearly everybody gives to integers.
+/// Names that usually denote integers.
 const INTEGERS: [&str; 8] = ["n", "m", "k", "j", "N", "M", "K", "l"];
 
-/// What the variables of a comparison stand for.
+/// The variables of a comparison and how they may be chosen.
 #[derive(Debug, Default)]
 pub(crate) struct Variables {
-    /// Variables that bound sums or stand under factorials: small integers.
+    /// Variables that bound sums or occur in factorials: small integers.
     integer_valued: Vec<String>,
-    /// Whether integers behave in their own way here: floors, remainders, powers of negative numbers.
+    /// Whether integers behave specially: floors, remainders, powers of negative numbers.
     pub(crate) discrete: bool,
-    /// Whether expressions may agree in one place and not in another: absolute values, the greater of two, roots of squares.
+    /// Whether expressions may agree in one region only: absolute values, maxima, roots of squares.
     pub(crate) piecewise: bool,
-    /// Whether a variable stands in an exponent, where its parity may be all that matters.
+    /// Whether a variable occurs in an exponent, where its parity may be all that matters.
     pub(crate) in_exponent: bool,
-    /// About the largest number beside what is piecewise, which may be where pieces meet. 1 where nothing is.
+    /// The largest literal of a piecewise expression, near which pieces may meet. Otherwise 1.
     reach: i64,
 }
 
-/// Which nodes of an expression are marked.
+/// A set of nodes of an expression.
 struct NodeSet(Vec<bool>);
 
 impl NodeSet {
@@ -41,28 +41,28 @@ impl NodeSet {
     }
 }
 
-/// Smallest and largest number that points are moved beyond where something is piecewise.
+/// Range of the magnitude by which points of piecewise expressions are spread.
 const MIN_REACH: i64 = 16;
 const MAX_REACH: i64 = 1 << 20;
 
 impl Variables {
-    /// Whether a variable stands for small integers.
+    /// Whether a variable is restricted to small integers.
     pub(super) fn is_integer_valued(&self, name: &str) -> bool {
         self.integer_valued.iter().any(|integer_valued| integer_valued == name)
     }
 
-    /// Whether any does.
+    /// Whether any variable is.
     pub(crate) fn any_integer_valued(&self) -> bool {
         !self.integer_valued.is_empty()
     }
 
-    /// From all expressions of a comparison.
+    /// Collects the variables of all expressions of a comparison.
     pub(crate) fn of(exprs: &[&Expr]) -> Self {
         let mut variables = Self::default();
         for expr in exprs {
             let nodes = expr.nodes();
             let (mut counts, mut in_exponent) = (NodeSet::new(nodes.len()), NodeSet::new(nodes.len()));
-            // Children come first, so that what is demanded of a node is passed down from the end.
+            // Children come first, so that requirements are passed down by iterating from the end.
             for (at, node) in nodes.iter().enumerate().rev() {
                 match node {
                     Node::Power(_, exponent) => in_exponent.set(*exponent),
@@ -131,12 +131,12 @@ impl Variables {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point<'n> {
     pub(crate) variables: &'n Variables,
-    /// Which of them.
+    /// The number of the point.
     pub(crate) attempt: u64,
 }
 
 impl Point<'_> {
-    /// The value of a variable, exactly.
+    /// The exact value of a variable.
     pub(super) fn value(&self, name: &str) -> Real {
         let (value, exponent) = self.coordinates(name);
         Real::binary(value, exponent)
@@ -150,24 +150,24 @@ impl Point<'_> {
         Real::binary(if negative { -size } else { size }, -36)
     }
 
-    /// `value · 2^exponent`: two points are one where all of these are the same.
+    /// `value · 2^exponent` of a variable. Points with equal coordinates are the same.
     pub(crate) fn coordinates(&self, name: &str) -> (i64, i64) {
         let random = mix(hash(name) ^ mix(self.attempt));
         let within = |count: u64| (random >> 8) as i64 % count as i64;
         if self.variables.is_integer_valued(name) {
             return (within(7) + 2, 0);
         }
-        // Half of the points lie on both sides of the numbers that an absolute value, a floor or a maximum may turn at.
+        // Half of the points lie on both sides of where an absolute value, a floor or a maximum may switch.
         let reach = if self.attempt % 4 >= 2 { self.variables.reach } else { 1 };
         if INTEGERS.contains(&name) {
-            // They are odd and stay small where other variables are far below zero, so that sums and powers of both are, too.
+            // Odd and small when other variables are very negative, so that sums and powers of both are negative too.
             if self.attempt == 3 {
                 return (2 * within(6) + 1, 0);
             }
             let scale = if self.attempt % 4 == 2 { (reach + 2) / 3 } else { 1 };
             return (within(12 * scale.cast_unsigned()) + 1, 0);
         }
-        // In parts of 128: between 1 and 4, in the unit interval, large, negative; then each variable for itself.
+        // In units of 1/128: between 1 and 4, in the unit interval, large, negative; then each variable for itself.
         let kind = match self.attempt {
             first @ 0..4 => first,
             _ if reach > 1 => 2 + random % 2,
@@ -176,7 +176,7 @@ impl Point<'_> {
         let parts = match kind {
             0 => within(383) + 129,
             1 => within(127) + 1,
-            // The first of each sign certainly lies beyond.
+            // The first of each sign is certainly beyond.
             2 if reach > 1 && self.attempt < 4 => (within(1023) + 1025) * reach,
             3 if reach > 1 && self.attempt < 4 => (-within(255) - 257) * reach,
             2 => (within(2047) + 1) * reach,

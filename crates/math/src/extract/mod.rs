@@ -1,7 +1,7 @@
-//! Where a completion states its final answer.
+//! Finds the final answer of a completion.
 //!
-//! Every search runs from the end and looks at each byte a bounded number of times, so that ten megabytes of hostile text cost what ten
-//! megabytes of prose do.
+//! Every search runs from the end and visits each byte a bounded number of times, so that ten megabytes of hostile text cost as much as ten
+//! megabytes of prose.
 
 mod boxes;
 mod line;
@@ -12,17 +12,17 @@ mod unmarked;
 
 use crate::{Marker, Policy, Reason};
 
-/// What was found.
+/// An extracted answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Extracted<'a> {
     /// One answer.
     One(&'a str),
-    /// The contents of neighbouring boxes, in order; at least two.
+    /// The contents of adjacent boxes, in order; at least two.
     Several(Vec<&'a str>),
 }
 
 impl Extracted<'_> {
-    /// Its length.
+    /// Its length in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::One(answer) => answer.len(),
@@ -40,13 +40,13 @@ pub enum NoAnswer {
     /// `<think>` without `</think>`.
     #[error("the thinking never ended")]
     UnclosedThinking,
-    /// None of the policy's markers is there.
+    /// None of the policy's markers occurs.
     #[error("nothing is marked as the answer")]
     NothingMarked,
     /// The last box is empty.
     #[error("the last box is empty")]
     EmptyBox,
-    /// More neighbouring boxes than a list may have.
+    /// More adjacent boxes than a list may have.
     #[error("more than {} neighbouring boxes", boxes::MAX_ADJACENT)]
     TooManyBoxes,
 }
@@ -64,7 +64,7 @@ impl NoAnswer {
     }
 }
 
-/// The final answer of a completion, by the first of the policy's markers that is there.
+/// The final answer of a completion, by the first of the policy's markers that occurs.
 pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Extracted<'a>, NoAnswer> {
     if completion.trim_start().is_empty() {
         return Err(NoAnswer::EmptyCompletion);
@@ -84,7 +84,7 @@ pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Extracted<'a>
     Err(NoAnswer::NothingMarked)
 }
 
-/// What a line announces. Where the last expression of a text counts, it also does in a sentence.
+/// The answer announced by a line. If unmarked answers count, also the last expression of its sentence.
 fn announced<'a>(answer: &'a str, policy: &Policy) -> &'a str {
     if policy.markers.contains(&Marker::Unmarked) && line::is_sentence(answer) {
         return unmarked::last(answer).unwrap_or(answer);
@@ -92,7 +92,7 @@ fn announced<'a>(answer: &'a str, policy: &Policy) -> &'a str {
     answer
 }
 
-/// The content of the last box of a bare answer, or of one that was never closed. `None` where there is no box.
+/// The content of the last box of an answer given by itself, closed or not. `None` if there is no box.
 pub(crate) fn boxed(answer: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
     Ok(match boxes::last(answer)? {
         Some(found) => Some(found),

@@ -1,10 +1,10 @@
-//! Numbers that stand behind a command without braces.
+//! Numbers that follow a command without braces.
 
 use crate::digits;
 use crate::parse::fraction;
 use crate::slicing::SafeSlice;
 
-/// Length of the number that a text begins with: signs, then digits with points, separators and slashes. `None` where there is no digit.
+/// Length of the number at the start of a text: signs, then digits with points, separators and slashes. `None` without a digit.
 pub(super) fn length(text: &str) -> Option<usize> {
     let unsigned = text.trim_start_matches(is_sign);
     let end = unsigned.find(|c| !is_digit(c) && !is_within(c)).unwrap_or(unsigned.len());
@@ -16,7 +16,7 @@ fn is_sign(character: char) -> bool {
     matches!(character, '-' | '+' | '\u{2212}' | '\u{2013}' | '\u{fe63}' | '\u{ff0d}' | '\u{ff0b}')
 }
 
-/// Digits of any script, so that those that are not read are not left out either.
+/// Digits of any script, so that unsupported ones are reported and not dropped.
 fn is_digit(character: char) -> bool {
     character.is_ascii_digit()
         || digits::to_ascii(character).is_some()
@@ -24,7 +24,7 @@ fn is_digit(character: char) -> bool {
         || fraction(character).is_some()
 }
 
-/// What stands between digits.
+/// Characters allowed between digits.
 fn is_within(character: char) -> bool {
     matches!(character, '.' | ',' | '/' | '\u{2044}' | '\u{ff0c}' | '\u{ff0e}' | '\u{ff0f}' | '\u{66b}' | '\u{66c}')
 }

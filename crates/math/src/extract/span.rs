@@ -1,20 +1,20 @@
-//! The formula at the beginning of a text, between its delimiters.
+//! Formulas at either end of a text, between their delimiters.
 
 use crate::slicing::SafeSlice;
 
-/// Delimiters, the longer of two with a common beginning first, and whether the formula may run over several lines.
+/// Delimiters, longest first, and whether the formula may span lines.
 const DELIMITERS: [(&str, &str, bool); 4] =
     [("$$", "$$", true), ("\\[", "\\]", true), ("\\(", "\\)", true), ("$", "$", false)];
 
 /// A formula.
 pub(super) struct Formula<'a> {
-    /// What stands between the delimiters.
+    /// The text between the delimiters.
     pub(super) inner: &'a str,
-    /// What follows them.
+    /// The text after them.
     pub(super) rest: &'a str,
 }
 
-/// The formula that the text begins with. `None` where it begins with something else, or the formula does not end.
+/// The formula at the start of the text. `None` if there is none, or if it is not closed.
 pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
     let begun = |delimiter: &'static (&str, &str, bool)| Some((delimiter, text.strip_prefix(delimiter.0)?));
     let ((_, closer, lines), body) = DELIMITERS.iter().find_map(begun)?;
@@ -26,25 +26,25 @@ pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
 /// How a text ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ending<'a> {
-    /// With a formula.
+    /// With a complete formula.
     Formula(&'a str),
-    /// With the end of one that has no beginning, as one on a line of its own has that should run over none.
+    /// With a closing delimiter that has no opening one, such as one on a line of its own.
     Broken,
-    /// With something else.
+    /// With anything else.
     Other,
 }
 
-/// The formula that the text ends with, up to punctuation.
+/// The formula at the end of the text, ignoring punctuation.
 pub(super) fn ending(text: &str) -> Ending<'_> {
     let ended = |(opener, closer, _): &(&'static str, &str, bool)| Some((*opener, text.strip_suffix(closer)?));
     let Some((opener, body)) = DELIMITERS.iter().find_map(ended) else { return Ending::Other };
     let Some((_, formula)) = body.rsplit_once(opener) else { return Ending::Other };
-    // What stands within a line stays there.
+    // Within a line, a formula does not cross the line.
     let is_inline = matches!(opener, "$" | "\\(");
     if is_inline && formula.contains('\n') { Ending::Broken } else { Ending::Formula(formula) }
 }
 
-/// The formula between single dollars or `\\(` and `\\)` that a place of a line lies in.
+/// The formula between single dollars or `\\(` and `\\)` around a position of a line.
 pub(super) fn formula_around(text: &str, at: usize) -> Option<&str> {
     let before = text.prefix_to(at);
     let before = before.rsplit_once('\n').map_or(before, |(_, line)| line);
@@ -53,7 +53,7 @@ pub(super) fn formula_around(text: &str, at: usize) -> Option<&str> {
     let line = text.slice(at - before.len()..at + behind.len());
     for (opener, closer) in [("$", "$"), ("\\(", "\\)")] {
         let start = match before.rfind(opener) {
-            // An even number of dollars is closed again.
+            // After an even number of dollars every formula is closed.
             Some(start) if opener == "$" && before.matches('$').count() % 2 == 1 => start + 1,
             Some(start) if opener != "$" && before.rfind(closer).is_none_or(|end| end < start) => start + 2,
             _ => continue,

@@ -1,4 +1,4 @@
-//! Unicode that means what ASCII or TeX also says, and characters that nobody sees.
+//! Normalises Unicode that has an ASCII or TeX equivalent, and rejects invisible characters.
 
 use std::borrow::Cow;
 
@@ -6,8 +6,8 @@ use super::ParseError;
 use crate::digits;
 use crate::slicing::SafeSlice;
 
-/// The text with one spelling for each character: variants of minus, fullwidth forms, spaces, fractions and common signs. Digits of
-/// other scripts stay as they are: [`readable`] refuses them.
+/// The text with one spelling for each character: variants of minus, full-width forms, spaces, fractions and common symbols. Digits of
+/// other scripts are left for [`readable`] to reject.
 pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
     if text.bytes().all(is_plain) {
@@ -49,7 +49,7 @@ pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
     Ok(Cow::Owned(plain))
 }
 
-/// What a control character was before an escape was read that nobody meant: `\\frac` as a form feed and `rac`.
+/// The escape that a control character results from: `\\frac` read as a form feed and `rac`.
 fn unescaped(character: char, rest: &str) -> Option<&'static str> {
     match character {
         '\u{c}' if rest.starts_with("rac") => Some("\\f"),
@@ -64,7 +64,7 @@ struct Raised {
     is_super: bool,
 }
 
-/// The raised or lowered characters that a text begins with, plain, and what follows them.
+/// The superscript or subscript characters at the start of a text in plain form, and the rest.
 fn run(text: &str, is_super: bool) -> (String, &str) {
     let as_plain =
         |character| raised(character).filter(|raised| raised.is_super == is_super).map(|raised| raised.plain);
@@ -72,13 +72,13 @@ fn run(text: &str, is_super: bool) -> (String, &str) {
     (text.prefix_to(end).chars().filter_map(as_plain).collect(), text.suffix_from(end))
 }
 
-/// The lowered digits behind a slash, as in `¹⁄₂`, and what follows them.
+/// The subscript digits after a slash, as in `¹⁄₂`, and the rest.
 fn denominator(text: &str) -> Option<(String, &str)> {
     let (below, behind) = run(text.strip_prefix(['\u{2044}', '\u{2215}', '/'])?, false);
     (!below.is_empty() && below.bytes().all(|byte| byte.is_ascii_digit())).then_some((below, behind))
 }
 
-/// Refuses digits that are not read: those of other scripts, and those with marks, such as the digits of a keypad.
+/// Rejects digits of other scripts and digits with combining marks, such as keycap digits.
 pub(super) fn readable(plain: &str) -> Result<(), ParseError> {
     let mut after_digit = false;
     for character in plain.chars() {
@@ -110,7 +110,7 @@ fn raised(character: char) -> Option<Raised> {
     }
 }
 
-/// Controls, directions and joiners: what is read then is not what a person sees.
+/// Control characters, directional marks and joiners: with them, the text read is not the text seen.
 fn is_hidden(character: char) -> bool {
     match character {
         '\t' | '\n' | '\r' => false,
@@ -121,7 +121,7 @@ fn is_hidden(character: char) -> bool {
     }
 }
 
-/// The ASCII character of a fullwidth one, and the ASCII digit of one in another form.
+/// The ASCII character of a full-width one, and the ASCII digit of a digit variant.
 fn fullwidth(character: char) -> char {
     match character {
         '\u{ff01}'..='\u{ff5e}' => {
@@ -132,7 +132,7 @@ fn fullwidth(character: char) -> char {
     }
 }
 
-/// A fraction that is one character. `None` for any other.
+/// A vulgar-fraction character. `None` for any other.
 pub(crate) fn fraction(character: char) -> Option<&'static str> {
     Some(match character {
         '½' => "\\frac{1}{2}",
@@ -158,13 +158,13 @@ pub(crate) fn fraction(character: char) -> Option<&'static str> {
     })
 }
 
-/// How ASCII or TeX spells a character. `None` where it stays.
+/// The ASCII or TeX spelling of a character. `None` if it is kept.
 fn spelled(character: char) -> Option<&'static str> {
     Some(match character {
-        // Hyphens, dashes and minus signs, the small and superscript ones aside.
+        // Hyphens, dashes and minus signs, except the small and superscript ones.
         '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{2796}' | '\u{fe58}' | '\u{fe63}' => "-",
         '\u{2795}' | '\u{fe62}' => "+",
-        // Spaces that do not break keep thousands together.
+        // Non-breaking spaces group thousands.
         '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{200a}' | '\u{202f}' => "~",
         '\u{2000}'..='\u{2006}' | '\u{2008}' | '\u{205f}' | '\u{3000}' => " ",
         '\u{2044}' | '\u{2215}' => "/",

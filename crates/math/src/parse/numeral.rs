@@ -1,34 +1,33 @@
-//! Digits with a point and separators of thousands, as one token.
+//! Digits with a decimal point and thousands separators, as one token.
 
 use std::borrow::Cow;
 
 use crate::slicing::SafeSlice;
 
-/// Unsigned digits as they were written.
+/// Unsigned digits as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Numeral<'a> {
     /// Digits before the point, without separators.
     pub(super) integer: Cow<'a, str>,
-    /// Digits behind it.
+    /// Digits after the point.
     pub(super) fraction: &'a str,
     /// Whether there is a point.
     pub(super) point: bool,
 }
 
 impl Numeral<'_> {
-    /// Whether it is digits and nothing else, so that TeX may take single ones of them.
+    /// Whether it is digits only, so that TeX may take single digits of it.
     pub(super) fn is_digits(&self) -> bool {
         !self.point && matches!(self.integer, Cow::Borrowed(_))
     }
 }
 
-/// Marks between groups of three digits, those with a common beginning the longest first.
+/// Separators between groups of three digits, longest first.
 const SEPARATORS: [&str; 12] = [",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\!", "\\ ", ",", "~", " {,}", " {, }", " "];
 
-/// The numeral that the text begins with, and its length. `None` where it begins with none. The text must not continue a numeral
-/// that began before.
+/// The numeral at the start of the text, and its length. `None` if there is none. The text must not continue an earlier numeral.
 ///
-/// Within brackets a comma alone separates items: `(12,102)` are two.
+/// Within brackets a comma always separates items: `(12,102)` is a pair.
 pub(super) fn numeral(text: &str, in_brackets: bool) -> Option<(Numeral<'_>, usize)> {
     let first = digits(text);
     let (integer, mut length) = match grouped(text, first, in_brackets) {
@@ -37,7 +36,7 @@ pub(super) fn numeral(text: &str, in_brackets: bool) -> Option<(Numeral<'_>, usi
     };
     let rest = text.suffix_from(length);
     let behind = rest.strip_prefix('.').map_or("", |behind| behind.prefix_to(digits(behind)));
-    // `-1./3` has a point and nothing behind it; `5.` ends a sentence.
+    // `-1./3` has a point without digits after it; `5.` ends a sentence.
     let bare_point = first > 0 && rest.starts_with("./");
     let point = !behind.is_empty() || bare_point;
     if point {
@@ -46,12 +45,12 @@ pub(super) fn numeral(text: &str, in_brackets: bool) -> Option<(Numeral<'_>, usi
     (length > 0).then_some((Numeral { integer, fraction: behind, point }, length))
 }
 
-/// Number of ASCII digits that the text begins with.
+/// Number of ASCII digits at the start of the text.
 fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// The digits of all groups, and their length with separators. `None` where the first `first` digits are no group of thousands.
+/// The digits of all groups, and their length with separators. `None` if the first `first` digits are not a group of thousands.
 fn grouped(text: &str, first: usize, in_brackets: bool) -> Option<(String, usize)> {
     if !(1..=3).contains(&first) || text.starts_with('0') {
         return None;

@@ -66,7 +66,7 @@ PROBLEMS = [
     ("endless", None, [("", "ready\n")], {
         "pass": ["print('ready')", "import sys\nsys.stdout.write('ready')", "print('ready')\nraise SystemExit(0)"],
         "time_limit": ["while True:\n    pass", "print('ready')\nx = 0\nwhile x >= 0:\n    x += 1", "import re\nre.match('(a+)+$', 'a' * 64 + 'b')\nprint('ready')"],
-        "memory_limit": ["held = []\nwhile True:\n    held.append(bytearray(1 << 24))", "print(len(bytes(1 << 40)))"],
+        "memory_limit": ["held = []\nwhile True:\n    held.append(bytearray(1 << 24))", "print(len(bytes(1 << 30)))"],
         "output_limit": ["while True:\n    print('ready' * 1000)"],
         "runtime_error": ["def f():\n    return f()\nf()"],
     }),

@@ -1,4 +1,4 @@
-//! The line, cut at the ends of two regions.
+//! The real line, partitioned at the endpoints of two regions.
 
 use std::cmp::Ordering;
 
@@ -7,19 +7,19 @@ use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, EnclosureOptions, Point, Variables, evaluate};
 use crate::{Fuel, Outcome, Policy, Reason, Region, Value};
 
-/// Ends of both regions together.
+/// Most endpoints of both regions together.
 const MAX_ENDS: usize = 256;
 
-/// The finite ends of two regions, in ascending order, each once.
+/// The distinct finite endpoints of two regions, ascending.
 pub(super) struct Partition<'v> {
     ends: Vec<&'v Value>,
-    /// Every value that was inserted, by its address, with the end that it is equal to; positions are known once all are in.
+    /// Every inserted value, by address, with the equal endpoint; positions are assigned once all are inserted.
     positions: Vec<(*const Value, &'v Value, usize)>,
     policy: &'v Policy,
 }
 
 impl<'v> Partition<'v> {
-    /// Whether both regions hold the same points and gaps. `None` where an end is no number.
+    /// Whether both regions contain the same points and gaps. `None` if an endpoint is not a number.
     pub(super) fn compare(gold: &'v Region, answer: &'v Region, policy: &'v Policy, fuel: &mut Fuel) -> Option<Reason> {
         let mut found = Vec::new();
         ends(gold, &mut found);
@@ -39,13 +39,13 @@ impl<'v> Partition<'v> {
         if fuel.spend(steps).is_err() {
             return Some(Reason::OutOfFuel);
         }
-        // Even positions are gaps, odd ones ends.
+        // Even positions are gaps, odd ones endpoints.
         let mut positions = 0..=2 * partition.ends.len();
         let same = positions.all(|position| partition.contains(gold, position) == partition.contains(answer, position));
         Some(if same { Reason::EqualRegion } else { Reason::DifferentRegion })
     }
 
-    /// `None` where the value is no number.
+    /// `None` if the value is not a number.
     fn insert(&mut self, value: &'v Value, fuel: &mut Fuel) -> Option<Result<(), Reason>> {
         let (mut low, mut high) = (0, self.ends.len());
         while low < high {
@@ -62,7 +62,7 @@ impl<'v> Partition<'v> {
             }
         }
         if self.ends.is_empty() {
-            // Nothing was compared, and it may be no number.
+            // The first value was not compared with anything and may not be a number.
             enclosure(value, fuel)?;
         }
         self.ends.insert(low.min(self.ends.len()), value);
@@ -70,7 +70,7 @@ impl<'v> Partition<'v> {
         Some(Ok(()))
     }
 
-    /// Numbers the ends, now that all are there.
+    /// Assigns positions after all endpoints are inserted.
     fn number_ends(&mut self) {
         let mut numbers: Vec<_> = self.ends.iter().enumerate().map(|(index, end)| (&raw const **end, index)).collect();
         numbers.sort_unstable();
@@ -82,7 +82,7 @@ impl<'v> Partition<'v> {
         self.positions.sort_unstable_by_key(|(value, ..)| *value);
     }
 
-    /// Whether the region holds a position.
+    /// Whether the region contains a position.
     fn contains(&self, region: &Region, position: usize) -> bool {
         match region {
             Region::Reals => true,
@@ -104,7 +104,7 @@ impl<'v> Partition<'v> {
         }
     }
 
-    /// The position of a finite end. Every one was inserted, or is equal to one that was.
+    /// The position of a finite endpoint, which was inserted or equals an inserted one.
     fn position(&self, value: &Value) -> Option<usize> {
         if matches!(value, Value::Infinite { .. }) {
             return None;
@@ -114,7 +114,7 @@ impl<'v> Partition<'v> {
     }
 }
 
-/// The finite ends of a region.
+/// The finite endpoints of a region.
 fn ends<'v>(region: &'v Region, found: &mut Vec<&'v Value>) {
     let mut waiting = vec![region];
     while let Some(region) = waiting.pop() {
@@ -132,7 +132,7 @@ fn ends<'v>(region: &'v Region, found: &mut Vec<&'v Value>) {
     }
 }
 
-/// `None` where one is no number.
+/// `None` if one is not a number.
 fn order(a: &Value, b: &Value, policy: &Policy, fuel: &mut Fuel) -> Option<Result<Ordering, Reason>> {
     // Either may be the rounded one.
     for (a, b) in [(a, b), (b, a)] {

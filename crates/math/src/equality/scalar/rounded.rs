@@ -1,4 +1,4 @@
-//! Expressions with decimals that were rounded.
+//! Expressions with rounded decimals.
 
 use super::{Comparison, MAX_ATTEMPTS, POINTS};
 use crate::evaluate::real::Precision;
@@ -6,12 +6,12 @@ use crate::evaluate::{Enclosure, EnclosureOptions, EvalError, Point, Variables, 
 use crate::expr::{Constant, Expr, Node};
 use crate::{Fuel, Reason};
 
-/// Bits to which a value is known that decimals of enough digits make.
+/// Bits to which a value must be known when its decimals have enough digits.
 const MIN_KNOWN_BITS: i64 = 6;
-/// Digits behind the point that a decimal stands for others from, in a gold answer and in a given one.
+/// Digits after the point from which a decimal counts as rounded, in a gold and in a given answer.
 const MIN_DECIMAL_DIGITS: [usize; 2] = [2, 3];
 
-/// Whether the values meet once each decimal stands for everything that rounds to it.
+/// Whether the values intersect if each decimal stands for every number that rounds to it.
 pub(super) fn compare(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
     let complex = [gold, answer].iter().any(|expr| expr.any(|node| matches!(node, Node::Constant(Constant::I))));
     let variables = Variables::of(&[gold, answer]);
@@ -27,7 +27,7 @@ pub(super) fn compare(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison
         match (value(gold, MIN_DECIMAL_DIGITS[0]), value(answer, MIN_DECIMAL_DIGITS[1])) {
             (Ok(gold), Ok(answer)) => match Precision::new(128).subtract_complex(&gold, &answer) {
                 Ok(difference) if difference.contains_zero() => {
-                    // Digits that cancel each other say nothing.
+                    // Cancelled digits carry no information.
                     let sharp = gold.is_known_to(MIN_KNOWN_BITS) && answer.is_known_to(MIN_KNOWN_BITS);
                     if !sharp || gold.contains_zero() || answer.contains_zero() {
                         return Comparison::Different;

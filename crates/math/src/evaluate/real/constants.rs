@@ -1,4 +1,4 @@
-//! π, e and the logarithm of two, computed once, to more bits than are ever asked for.
+//! π, e and ln 2, computed once, to more bits than are ever requested.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use dashu_int::IBig;
 
 use super::{EvalError, Result};
 
-/// Bits behind the point.
+/// Bits after the point.
 const BITS: usize = 4096;
 
 /// π as an integer of `2^-bits`, at most one off.

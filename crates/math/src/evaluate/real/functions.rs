@@ -1,4 +1,4 @@
-//! Elementary functions of enclosures: the series at the middle, and what the slope makes of the error.
+//! Elementary functions of enclosures: the series at the midpoint, and the error scaled by the slope.
 
 use dashu_int::ops::BitTest;
 use dashu_int::{IBig, UBig};
@@ -36,7 +36,7 @@ impl Precision {
             return Err(EvalError::Imprecise);
         }
         // exp(x + e) is at most (1 + 2e)·exp(x) for e up to 1, and the value is at most 2.
-        // The logarithm of two was taken off as often as the power says, and so was what it is off.
+        // ln 2 was subtracted k times, and so was its error.
         let error = (error << 2) + (UBig::ONE << GUARD) + (UBig::from(power.unsigned_abs()) << 3);
         self.round(value, error, power - bits as i64)
     }
@@ -64,7 +64,7 @@ impl Precision {
         if k == 0 && m == IBig::ONE << bits && a.error.is_zero() {
             return Ok(Real::integer(0));
         }
-        // The logarithm of two is multiplied with k, and so is what it is off.
+        // ln 2 is multiplied by k, and so is its error.
         let guard = (UBig::ONE << GUARD) + UBig::from(k.unsigned_abs());
         self.round(value, slope + guard, -(bits as i64))
     }
@@ -80,7 +80,7 @@ impl Precision {
         self.note_absorption(2 * a.magnitude(), 0);
         let bits = self.working_bits(a);
         let (sin, cos) = elementary::sin_cos(&a.fixed(bits), bits)?;
-        // π was taken off as often as the bits before the point say, and so was what it is off.
+        // π was subtracted as often as the bits before the point indicate, and so was its error.
         let before = usize::try_from(a.magnitude()).unwrap_or(0);
         let error = a.fixed_error(bits) + (UBig::ONE << (GUARD + before));
         if error.bit_len() > bits {
@@ -109,7 +109,7 @@ impl Precision {
         self.arctan_small(a)
     }
 
-    /// Of a number that is hardly above 1.
+    /// For numbers slightly above 1.
     fn arctan_small(&self, a: &Real) -> Result {
         let bits = self.working_bits(a) + usize::try_from(-a.magnitude()).unwrap_or(0).min(self.bits);
         let value = elementary::arctan(&a.fixed(bits), bits);
@@ -117,7 +117,7 @@ impl Precision {
         self.round(value, error, -(bits as i64))
     }
 
-    /// The arcus sine, by `2·arctan(x/(1 + √(1 - x²)))`, which has no pole.
+    /// The arcsine, by `2·arctan(x/(1 + √(1 - x²)))`, which has no pole.
     pub(crate) fn arcsin(&mut self, a: &Real) -> Result {
         let one = Real::integer(1);
         let square = self.multiply(a, a)?;
@@ -136,7 +136,7 @@ impl Precision {
         Real { exponent: a.exponent - 1, ..a.clone() }
     }
 
-    /// Bits to compute with: those that are kept, a guard, and those before the point, also for what is multiplied with them.
+    /// Working precision: the requested bits, guard bits, and bits before the point, also for what is multiplied by them.
     fn working_bits(&self, a: &Real) -> usize {
         let before = usize::try_from(a.magnitude()).unwrap_or(0);
         self.bits + 2 * GUARD + 8 + 2 * before

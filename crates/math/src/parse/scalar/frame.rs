@@ -1,4 +1,4 @@
-//! What is open: brackets and arguments, and what becomes of them once they are read.
+//! Open brackets and arguments, and what is built when they close.
 
 use std::ops::Range;
 
@@ -6,50 +6,50 @@ use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::expr::{Function, Node, NodeId};
 use crate::parse::token::Kind;
 
-/// A part of the tokens that is read on its own.
+/// A range of tokens that is parsed on its own.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Where it ends.
+    /// Its end.
     pub(super) end: usize,
-    /// Whether one operand is all that it takes, as an argument without braces does.
+    /// Whether it takes a single operand, like an argument without braces.
     pub(super) single: bool,
-    /// Operators and operands that were there before.
+    /// Numbers of operators and operands on the stacks when it was opened.
     pub(super) operators: usize,
     pub(super) operands: usize,
-    /// Where reading goes on. `None` goes on where the frame ended.
+    /// Where parsing continues. `None`: where the frame ended.
     pub(super) resume: Option<usize>,
     pub(super) on_close: OnClose,
 }
 
-/// What becomes of the expression of a frame.
+/// What is built from the expression of a frame.
 #[derive(Debug, Clone)]
 pub(super) enum OnClose {
-    /// It is the whole.
+    /// The whole expression.
     Finish,
-    /// It is an operand.
+    /// An operand.
     Operand,
-    /// It is the argument of a function, whose value is raised to that power.
+    /// The argument of a function, raised to the given power.
     Call(Function, Option<NodeId>),
-    /// It is the first argument of a function of two, the second follows behind a comma.
+    /// The first argument of a function of two; the second follows after a comma.
     First(Function),
-    /// It is the second argument.
+    /// The second argument.
     Second(Function, NodeId),
-    /// It is what an undefined function is skipped of.
+    /// The argument of an undefined function.
     Apply(u32),
     Numerator,
     Denominator(NodeId),
     /// `\binom{n}{k}`
     BinomialTop,
     BinomialBottom(NodeId),
-    /// The index of a root, whose radicand follows.
+    /// The index of a root, followed by its radicand.
     RootIndex,
     Radicand(NodeId),
-    /// The base of a logarithm, whose argument follows.
+    /// The base of a logarithm, followed by its argument.
     LogBase,
     LogArgument(NodeId),
-    /// The power of a function, whose argument follows: `\sin^2 x`
+    /// The power of a function, followed by its argument: `\sin^2 x`
     FunctionPower(Function),
-    /// First value of the variable of a sum.
+    /// The lower bound of a sum, with its variable.
     SumFrom(bool, String),
     SumTo(bool, String, NodeId),
 }
@@ -61,7 +61,7 @@ impl Frame {
 }
 
 impl Parser<'_, '_, '_> {
-    /// Opens a frame over tokens; reading goes on behind them.
+    /// Opens a frame over tokens; parsing continues at `resume` afterwards.
     pub(super) fn open(&mut self, range: Range<usize>, resume: usize, on_close: OnClose) {
         let frame = Frame::new(range.end, on_close, self.operators.len(), self.operands.len());
         self.frames.push(Frame { resume: Some(resume), ..frame });
@@ -71,7 +71,7 @@ impl Parser<'_, '_, '_> {
         self.last = LastOperand::Other;
     }
 
-    /// Opens a frame for what TeX takes as an argument: a group, or the next operand.
+    /// Opens a frame for a TeX argument: a group, or the next operand.
     pub(super) fn argument(&mut self, on_close: OnClose) -> ScalarResult {
         self.spaces();
         let end = self.frames.last().map_or(0, |frame| frame.end);
@@ -91,7 +91,7 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    /// Opens a frame over the bracket at `at`.
+    /// Opens a frame over the bracket at the cursor.
     pub(super) fn bracket(&mut self, on_close: OnClose) -> ScalarResult {
         let end = self.frames.last().map_or(0, |frame| frame.end);
         let close = self.tokens.partner(self.at, end).ok_or(ScalarError::NotScalar)?;
@@ -99,7 +99,7 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    /// Closes the innermost frame. Its expression is the result where it was the outermost.
+    /// Closes the innermost frame. Returns the root of the outermost one.
     pub(super) fn close(&mut self) -> ScalarResult<Option<NodeId>> {
         if !self.has_operand {
             return Err(ScalarError::NotScalar);
@@ -157,7 +157,7 @@ impl Parser<'_, '_, '_> {
             OnClose::FunctionPower(function) => self.function_argument(function, Some(value))?,
             OnClose::SumFrom(product, variable) => self.sum_to(product, variable, value)?,
             OnClose::SumTo(product, variable, from) => self.sum_term(product, &variable, from, value),
-            // Its second argument never came.
+            // The second argument is missing.
             OnClose::First(_) => return Err(ScalarError::NotScalar),
         }
         Ok(None)

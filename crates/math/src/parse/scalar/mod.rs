@@ -1,5 +1,5 @@
-//! Scalar expressions: operator precedence over tokens, without recursion. What is open (brackets, arguments) lies on a stack of
-//! frames, what waits for its operand on a stack of operators.
+//! Scalar expressions: an operator-precedence parser without recursion. Open brackets and arguments are on a stack of frames, operators
+//! that wait for an operand on a stack of operators.
 
 mod frame;
 mod name;
@@ -15,17 +15,17 @@ use crate::{Fuel, OutOfFuel};
 use frame::{Frame, OnClose};
 use operator::Operator;
 
-/// Frames that may be open at once.
+/// Most frames open at once.
 const MAX_DEPTH: usize = 256;
 
-/// Which sign `\pm` is read as; `\mp` is read as the other one.
+/// How `\pm` is read; `\mp` is read as the opposite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlusMinus {
     Plus,
     Minus,
 }
 
-/// The tokens are no scalar expression.
+/// Why the tokens are not a scalar expression.
 #[derive(Debug)]
 pub(super) enum ScalarError {
     NotScalar,
@@ -38,7 +38,7 @@ impl From<OutOfFuel> for ScalarError {
     }
 }
 
-/// The expression that these tokens are. `None` where they are something else.
+/// Parses the tokens as an expression. `None` if they are something else.
 pub(super) fn read(
     tokens: &Tokens<'_>,
     range: Range<usize>,
@@ -67,10 +67,10 @@ pub(super) fn read(
     }
 }
 
-/// What the last operand was written as.
+/// How the last operand was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LastOperand {
-    /// A numeral that another one must not follow.
+    /// A numeral; another one must not follow.
     Integer,
     Decimal,
     Other,
@@ -82,16 +82,16 @@ struct Parser<'t, 'a, 'f> {
     sign: PlusMinus,
     builder: Builder,
     at: usize,
-    /// Bytes of the token at `at` that were skipped already: `\frac12` takes two digits of one numeral.
+    /// Bytes of the token at `at` that are consumed already: `\frac12` takes two digits of one numeral.
     offset: usize,
     operands: Vec<NodeId>,
     operators: Vec<Operator>,
     frames: Vec<Frame>,
     has_operand: bool,
     last: LastOperand,
-    /// A subscript behind a superscript, which was skipped before it.
+    /// A subscript after a superscript, which was consumed before it.
     skipped: Option<Range<usize>>,
-    /// Variables of the sums around.
+    /// Bound variables of the enclosing sums.
     bound: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ impl<'t, 'a> Parser<'t, 'a, '_> {
         self.offset = 0;
     }
 
-    /// An operand is complete.
+    /// Pushes a complete operand.
     fn operand(&mut self, node: NodeId, last: LastOperand) {
         self.operands.push(node);
         self.has_operand = true;

@@ -6,7 +6,7 @@ use crate::expr::{Constant, Function};
 use crate::parse::text;
 use crate::parse::token::Kind;
 
-/// Words that name one letter or constant.
+/// Words that spell a letter or constant.
 const LETTER_NAMES: [&str; 34] = [
     "alpha",
     "beta",
@@ -44,24 +44,24 @@ const LETTER_NAMES: [&str; 34] = [
     "hbar",
 ];
 
-/// Commands that are letters or figures, beside those that words spell.
+/// Commands that denote letters or symbols, besides those that words spell.
 const LETTERS: &str = "Xi Pi Upsilon varsigma varrho varpi varkappa ell nabla partial aleph imath jmath prime hslash wp \
     square Box star bigstar ast diamond Diamond diamondsuit heartsuit clubsuit spadesuit dagger blacksquare";
 
-/// Whether a command is a letter.
+/// Whether a command denotes a letter.
 pub(super) fn is_letter(command: &str) -> bool {
     LETTER_NAMES.contains(&command) || LETTERS.split_whitespace().any(|letter| letter == command)
 }
 
-/// Letters that are functions where a parenthesis follows.
+/// Letters that denote functions before a parenthesis.
 const FUNCTIONS: &str = "fghFGHPW";
-/// Letters that index where they are a subscript.
+/// Letters that are indices in a subscript.
 const INDICES: &str = "ijkmn";
 /// Longest word that is read as a product of its letters.
 const MAX_LETTERS: usize = 3;
 
 impl Parser<'_, '_, '_> {
-    /// Whether a function begins with this token.
+    /// Whether a token begins with a function.
     pub(super) fn is_function(&self, kind: &Kind<'_>) -> bool {
         match kind {
             Kind::Command(name) => Function::named(name).is_some_and(|function| function != Function::Sqrt),
@@ -72,7 +72,7 @@ impl Parser<'_, '_, '_> {
         }
     }
 
-    /// The next of the letters of a word: a function, a spelled-out letter, or a single one.
+    /// Reads the next part of a word: a function, a spelled-out letter, or a single letter.
     pub(super) fn letters(&mut self, word: &str) -> ScalarResult {
         let rest = word.get(self.offset..).ok_or(ScalarError::NotScalar)?;
         if let Some((function, length)) = Function::at_start(rest) {
@@ -99,7 +99,7 @@ impl Parser<'_, '_, '_> {
         self.letter(letter)
     }
 
-    /// Takes bytes of the word at `at`.
+    /// Consumes bytes of the word at the cursor.
     fn take(&mut self, word: &str, bytes: usize) {
         self.offset += bytes;
         if self.offset >= word.len() {
@@ -107,7 +107,7 @@ impl Parser<'_, '_, '_> {
         }
     }
 
-    /// What stands in a `\text{}`.
+    /// The content of a `\text{}`.
     pub(super) fn label(&mut self, label: &str) -> ScalarResult {
         if let Some(function) = Function::named(label) {
             self.advance();
@@ -138,7 +138,7 @@ impl Parser<'_, '_, '_> {
         }
     }
 
-    /// A name that was skipped, with its primes and subscript; or what it is a function of.
+    /// Reads what follows a name: primes, a subscript, or an argument.
     pub(super) fn named(&mut self, name: &str) -> ScalarResult {
         let mut name = name.to_owned();
         if self.offset > 0 {
@@ -187,7 +187,7 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    /// Where the argument that begins at `at` ends.
+    /// The end of the argument that begins at `at`.
     fn behind_argument(&self, at: usize, end: usize) -> Option<usize> {
         match self.kind(at)? {
             Kind::GroupOpen => self.tokens.partner(at, end).map(|close| close + 1),
@@ -196,7 +196,7 @@ impl Parser<'_, '_, '_> {
         }
     }
 
-    /// Whether a subscript is computed: one of the letters of indices, or a sum.
+    /// Whether a subscript is computed: an index letter, or a sum with one.
     fn is_index(&self, range: std::ops::Range<usize>) -> bool {
         let mut letters = range.clone().map(|at| self.tokens.kind(at));
         let is_letter = |kind: &Kind<'_>| matches!(kind, Kind::Word(word) if word.len() == 1 && INDICES.contains(word));
@@ -206,7 +206,7 @@ impl Parser<'_, '_, '_> {
                 && letters.any(|kind| matches!(kind, Kind::Symbol('+' | '-')))
     }
 
-    /// Whether the parenthesis that follows holds an argument rather than a factor.
+    /// Whether the following parenthesis holds an argument and not a factor.
     fn is_application(&self, name: &str, end: usize) -> bool {
         if self.offset > 0 || self.peek() != Some(&Kind::Open('(')) {
             return false;
@@ -234,7 +234,7 @@ impl Parser<'_, '_, '_> {
         self.named(&format!("{accent}({inner})"))
     }
 
-    /// `\frac{dy}{dx}` is a name of its own, too, and no fraction that a d could be cancelled from. `false` where it is none.
+    /// `\frac{dy}{dx}` is a name of its own as well, and not a fraction from which d cancels. `false` if it is not a derivative.
     pub(super) fn derivative(&mut self) -> ScalarResult<bool> {
         let end = self.frames.last().map_or(0, |frame| frame.end);
         let Some(above) = self.behind_argument(self.at + 1, end) else { return Ok(false) };
@@ -265,7 +265,7 @@ impl Parser<'_, '_, '_> {
     }
 }
 
-/// Whether a word is letters and functions, like `xsinx`.
+/// Whether a word mixes letters and functions, like `xsinx`.
 fn contains_function(word: &str) -> bool {
     let tail = |at: usize| word.get(at..).is_some_and(|rest| Function::at_start(rest).is_some() || rest == "pi");
     (0..word.len().min(MAX_LETTERS)).any(tail)

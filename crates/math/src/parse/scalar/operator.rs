@@ -1,4 +1,4 @@
-//! Operators between operands and behind them, and how strongly they bind.
+//! Infix and postfix operators, and their precedence.
 
 use super::frame::OnClose;
 use super::{LastOperand, Parser, PlusMinus, ScalarError, ScalarResult};
@@ -6,26 +6,26 @@ use crate::expr::{Function, Node, NodeId};
 use crate::parse::token::Kind;
 use crate::{Number, Written};
 
-/// An operator that waits for the operand on its right.
+/// An operator that waits for its right operand.
 #[derive(Debug, Clone)]
 pub(super) enum Operator {
     Add,
     Subtract,
     Multiply,
-    /// A factor of the argument of a function without parentheses: `\sin 2x`
+    /// A factor within a function argument without parentheses: `\sin 2x`
     Factor,
     Divide,
     Modulo,
-    /// `a+b \over c+d`, and `\choose`: all that stands before against all that follows.
+    /// `a+b \over c+d`, and `\choose`: everything before against everything after.
     Over,
     Choose,
-    /// The whole of a mixed number, or a factor, before a fraction.
+    /// An integer before a fraction: a mixed number or a product.
     Mixed,
     Power,
     Negate,
     /// The sign of an exponent.
     NegateExponent,
-    /// A function before an argument without parentheses, and a power of it or the base of a logarithm.
+    /// A function before an argument without parentheses, with its power or base.
     Call(Function, Option<NodeId>),
     /// A sum or product before its term.
     Fold {
@@ -35,7 +35,7 @@ pub(super) enum Operator {
         to: NodeId,
         begin: NodeId,
     },
-    /// The bar that opens an absolute value.
+    /// An opening absolute-value bar.
     Bar,
 }
 
@@ -51,7 +51,7 @@ const POWER: u8 = 50;
 impl Operator {
     fn precedence(&self) -> u8 {
         match self {
-            // Only its own end closes it.
+            // Closed by its own end only.
             Self::Bar => 0,
             Self::Over | Self::Choose => OVER,
             Self::Add | Self::Subtract => ADD,
@@ -67,7 +67,7 @@ impl Operator {
 }
 
 impl Parser<'_, '_, '_> {
-    /// Applies the operators of this frame that bind at least as strongly.
+    /// Applies the operators of this frame of at least this precedence.
     pub(super) fn reduce(&mut self, least: u8) -> ScalarResult {
         let floor = self.frames.last().map_or(0, |frame| frame.operators);
         while self.operators.len() > floor {
@@ -135,7 +135,7 @@ impl Parser<'_, '_, '_> {
         }
     }
 
-    /// Whether an integer and a proper fraction stand side by side.
+    /// Whether the operands are an integer and a proper fraction.
     fn is_mixed(&self, left: NodeId, right: NodeId) -> bool {
         let (Some(Node::Literal(whole)), Some(Node::Literal(part))) =
             (self.builder.node(left), self.builder.node(right))
@@ -193,7 +193,7 @@ impl Parser<'_, '_, '_> {
             Kind::Percent => self.percent()?,
             Kind::Command("degree") => self.degree(1)?,
             Kind::Command("circ") => {
-                // `f \circ g` is composed of functions.
+                // `f \circ g` is a composition.
                 let mut next = self.at + 1;
                 while self.kind(next) == Some(&Kind::Space) {
                     next += 1;
@@ -236,11 +236,11 @@ impl Parser<'_, '_, '_> {
             }
         }
         self.advance();
-        // Powers of powers are read from the right.
+        // Exponentiation is right-associative.
         self.push(Operator::Power, POWER + 1)
     }
 
-    /// A sign of degrees, of that many tokens: π/180 of what stands before it.
+    /// A degree sign of this many tokens: π/180 times the operand before it.
     fn degree(&mut self, tokens: usize) -> ScalarResult {
         self.reduce(POWER)?;
         let operand = self.pop_operand()?;
@@ -272,7 +272,7 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    /// A bar behind an operand ends the absolute value that is open, or else begins a factor.
+    /// A bar after an operand closes an open absolute value, or else begins a factor.
     fn bar_or_factor(&mut self) -> ScalarResult {
         self.reduce(1)?;
         let floor = self.frames.last().map_or(0, |frame| frame.operators);
@@ -287,7 +287,7 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    /// Two operands side by side are factors, unless both are numerals.
+    /// Adjacent operands are factors, unless both are numerals.
     fn juxtaposition(&mut self) -> ScalarResult {
         let Some(kind) = self.peek() else { return Err(ScalarError::NotScalar) };
         let is_numeral = matches!(kind, Kind::Numeral(_));
@@ -307,7 +307,7 @@ impl Parser<'_, '_, '_> {
         self.push(Operator::Multiply, MULTIPLY)
     }
 
-    /// Begins a function: its argument is in brackets, or what follows up to the next sign.
+    /// Begins a function application: the argument is in brackets, or extends to the next sign.
     pub(super) fn function_argument(&mut self, function: Function, extra: Option<NodeId>) -> ScalarResult {
         self.spaces();
         let then = match (function, extra) {

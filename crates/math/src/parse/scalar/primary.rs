@@ -8,11 +8,11 @@ use crate::Number;
 use crate::expr::{Constant, Function};
 use crate::parse::token::Kind;
 
-/// Sums within sums.
+/// Most nested sums.
 const MAX_SUMS: usize = 3;
 
 impl Parser<'_, '_, '_> {
-    /// Reads an operand, or what stands before it.
+    /// Reads an operand, or a prefix of one.
     pub(super) fn primary(&mut self) -> ScalarResult {
         let Some(kind) = self.peek() else { return Err(ScalarError::NotScalar) };
         match kind {
@@ -55,7 +55,7 @@ impl Parser<'_, '_, '_> {
         let Some(Kind::Numeral(numeral)) = self.peek() else { return Err(ScalarError::NotScalar) };
         let is_argument = self.frames.last().is_some_and(|frame| frame.single);
         if self.offset > 0 || (is_argument && numeral.is_digits()) {
-            // What TeX takes as an argument is one digit; what is left of the numeral is the next factor.
+            // A TeX argument is one digit; the rest of the numeral is the next factor.
             let end = if is_argument { self.offset + 1 } else { numeral.integer.len() };
             let digits = numeral.integer.get(self.offset..end).ok_or(ScalarError::NotScalar)?;
             let (fraction, point) = if is_argument { ("", false) } else { (numeral.fraction, numeral.point) };
@@ -119,7 +119,7 @@ impl Parser<'_, '_, '_> {
                 self.advance();
                 return self.named(name);
             }
-            // Signs, arrows and whatever else is no number and no letter.
+            // Anything else is neither a number nor a letter.
             _ => return Err(ScalarError::NotScalar),
         }
         Ok(())
@@ -131,7 +131,7 @@ impl Parser<'_, '_, '_> {
         self.operand(node, LastOperand::Other);
     }
 
-    /// A function whose name was skipped: its power or base, and its argument.
+    /// Reads what follows a function's name: its power or base, and its argument.
     pub(super) fn function(&mut self, function: Function) -> ScalarResult {
         self.spaces();
         if function == Function::Sqrt {
@@ -151,7 +151,7 @@ impl Parser<'_, '_, '_> {
         }
         if self.offset == 0 && function == Function::Log && self.peek() == Some(&Kind::Symbol('_')) {
             self.advance();
-            // Behind `_` whole numerals are meant, as in `\log_10`.
+            // A whole numeral is meant after `_`, as in `\log_10`.
             if let Some(Kind::Numeral(numeral)) = self.peek()
                 && numeral.is_digits()
                 && self.kind(self.at + 1) == Some(&Kind::Space)
@@ -165,7 +165,7 @@ impl Parser<'_, '_, '_> {
         self.function_argument(function, None)
     }
 
-    /// Where `-1` or `{-1}` ends, if that stands here.
+    /// The end of `-1` or `{-1}`, if it is here.
     fn minus_one(&self, mut at: usize, end: usize) -> Option<usize> {
         while self.kind(at) == Some(&Kind::Space) {
             at += 1;
@@ -183,7 +183,7 @@ impl Parser<'_, '_, '_> {
             .then_some(behind)
     }
 
-    /// The index and radicand of a root whose name was skipped. In plain text the radicand is a whole numeral.
+    /// Reads the index and radicand of a root after its name. In plain text the radicand is a whole numeral.
     fn root(&mut self, tex: bool) -> ScalarResult {
         self.spaces();
         let end = self.frames.last().map_or(0, |frame| frame.end);
@@ -218,7 +218,7 @@ impl Parser<'_, '_, '_> {
         }
         self.advance();
         self.spaces();
-        // One letter without braces bounds nothing.
+        // A single letter without braces is not a lower bound.
         let close = self.tokens.partner(self.at, end).ok_or(ScalarError::NotScalar)?;
         let inner = self.tokens.stripped(self.at + 1..close);
         let Some(Kind::Word(variable)) = self.kind(inner.start) else { return Err(ScalarError::NotScalar) };
@@ -237,7 +237,7 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    /// The upper bound of a sum whose lower one was read.
+    /// The upper bound of a sum, after the lower one.
     pub(super) fn sum_to(&mut self, product: bool, variable: String, from: crate::expr::NodeId) -> ScalarResult {
         self.spaces();
         if self.peek() != Some(&Kind::Symbol('^')) {

@@ -1,4 +1,4 @@
-//! Sets, tuples and what else stands in brackets.
+//! Sets, tuples and other bracketed values.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::parse::ParseError;
 use crate::parse::token::Kind;
 use crate::{Tuple, Value};
 
-/// `(…)`, `[…]`, `{…}` and `⟨…⟩` around everything.
+/// `(…)`, `[…]`, `{…}` and `⟨…⟩` around the whole range.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let Kind::Open(open) = *tokens.kind(range.start) else { return Ok(None) };
@@ -33,10 +33,10 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     }
 }
 
-/// A single item in parentheses, which say nothing about it unless it is a factor.
+/// A single item in parentheses, which have no meaning unless it is a factor.
 fn enclosed(context: &mut Context<'_, '_, '_>, mut inner: Range<usize>) -> Read {
     let tokens = context.tokens();
-    // Parentheses within parentheses are taken off all at once.
+    // Nested parentheses are removed at once.
     while inner.len() > 2
         && *tokens.kind(inner.start) == Kind::Open('(')
         && tokens.partner(inner.start, inner.end) == Some(inner.end - 1)
@@ -49,7 +49,7 @@ fn enclosed(context: &mut Context<'_, '_, '_>, mut inner: Range<usize>) -> Read 
     Ok(value.filter(|value| !matches!(value, Value::Text(_))))
 }
 
-/// The items of a set; of one that is described, its condition.
+/// The items of a set; of a set-builder expression, its condition.
 fn set(context: &mut Context<'_, '_, '_>, inner: Range<usize>) -> Result<Value, ParseError> {
     let tokens = context.tokens();
     let is_bar = |kind: &Kind<'_>| matches!(kind, Kind::Symbol(':' | '|') | Kind::Command("mid"));

@@ -1,4 +1,4 @@
-//! What every reader of a shape shares: the tokens, the fuel, and how deep shapes are nested.
+//! The state shared by the parsers of shapes: tokens, fuel and nesting depth.
 
 use super::Read;
 use crate::parse::structure::Tokens;
@@ -7,7 +7,7 @@ use crate::{Fuel, OutOfFuel};
 /// Deepest nesting of shapes.
 const MAX_DEPTH: usize = 24;
 
-/// The state of reading one answer.
+/// The state of parsing one answer.
 pub(in crate::parse) struct Context<'t, 'a, 'f> {
     tokens: &'t Tokens<'a>,
     fuel: &'f mut Fuel,
@@ -31,7 +31,7 @@ impl<'t, 'a, 'f> Context<'t, 'a, 'f> {
         self.fuel.spend(steps)
     }
 
-    /// Reads one level deeper. `None` at the deepest.
+    /// Parses one level deeper. `None` at the deepest level.
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         if self.depth >= MAX_DEPTH {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Scalars, which are the leaves of every shape.
+//! Scalars, the leaves of every shape.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::parse::scalar::{self, PlusMinus};
 use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 
-/// A scalar; with `±` in it, both that are meant.
+/// A scalar; with `±` in it, both values.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     if let Some(number) = number::read(tokens, range.clone(), context.fuel())? {
@@ -28,7 +28,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     Ok(Some(Value::List(vec![simple(Value::Expr(plus)), simple(Value::Expr(minus))])))
 }
 
-/// Words and nothing else: `navy` is no product of letters, and neither is what stands in a `\text{}`.
+/// Whether the range is words only: `navy` is not a product of letters, and neither is the content of a `\text{}`.
 fn is_prose(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
     let mut words = 0;
     let mut letters = 0;
@@ -49,14 +49,14 @@ fn is_prose(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
     words > 0 && letters != 1
 }
 
-/// Words of two letters that are hardly products of them.
+/// Two-letter words that are unlikely to be products.
 fn is_short_word(word: &str) -> bool {
     ["no", "on", "or", "in", "if", "of", "to", "is", "it", "up", "so"]
         .iter()
         .any(|short| word.eq_ignore_ascii_case(short))
 }
 
-/// An expression that is one number is a number.
+/// An expression of a single number is a number.
 fn simple(value: Value) -> Value {
     match value {
         Value::Expr(expr) => match expr.root() {

@@ -1,4 +1,4 @@
-//! Matrices, sums and products of them, and environments whose rows are items.
+//! Matrices, their sums and products, and environments whose rows are items.
 
 use std::ops::Range;
 
@@ -9,12 +9,12 @@ use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 use crate::{Matrix, Value};
 
-/// Cells of a matrix.
+/// Most entries of a matrix.
 const MAX_CELLS: usize = 1024;
-/// Products of cells in one product of matrices.
+/// Most scalar products in a product of matrices.
 const MAX_PRODUCTS: usize = 4096;
 
-/// What an environment holds.
+/// Whether an environment is a matrix.
 fn is_matrix(name: &str) -> bool {
     matches!(name, "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "smallmatrix" | "array")
 }
@@ -54,7 +54,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     }
 }
 
-/// Factors side by side, at least one of them a matrix.
+/// Adjacent factors, at least one of them a matrix.
 fn product(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Matrix> {
     let tokens = context.tokens();
     let range = tokens.stripped(range);
@@ -66,7 +66,7 @@ fn product(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Matri
         let factor = without_dot(tokens, factor);
         if !factor.is_empty() {
             if *tokens.kind(factor.start) == Kind::Symbol('^') {
-                // A transpose is all that is read here.
+                // Only transposes are supported.
                 let is_transpose = factor.clone().skip(1).all(|at| {
                     matches!(
                         tokens.kind(at),
@@ -119,14 +119,14 @@ fn product(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Matri
     Ok(product)
 }
 
-/// Takes a step for each node that was copied to make a matrix of others.
+/// Spends a step for each copied node.
 fn spend_nodes(context: &mut Context<'_, '_, '_>, matrix: &Option<Matrix>) -> Result<(), ParseError> {
     let nodes = |cell: &Value| if let Value::Expr(expr) = cell { expr.len() } else { 1 };
     let copied = matrix.iter().flat_map(|matrix| &matrix.cells).map(nodes).sum();
     Ok(context.spend(copied)?)
 }
 
-/// The matrix that begins at `begin`; reading goes on behind it.
+/// Parses the matrix at `begin` and moves `at` past it.
 fn cells_at(context: &mut Context<'_, '_, '_>, at: &mut usize, begin: usize, end: usize) -> Read<Matrix> {
     let tokens = context.tokens();
     let Some(close) = tokens.partner(begin, end) else { return Ok(None) };
@@ -149,7 +149,7 @@ fn without_dot(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     range
 }
 
-/// What lies between `\begin` and `\end`.
+/// The content between `\begin` and `\end`.
 fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let Kind::Begin(name) = *tokens.kind(range.start) else { return Ok(None) };
@@ -195,7 +195,7 @@ fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     }))
 }
 
-/// What stands between separators outside of all brackets, without an empty end.
+/// The parts between separators outside of brackets, without an empty last one.
 fn cut(tokens: &Tokens<'_>, range: Range<usize>, is: impl Fn(&Kind<'_>) -> bool) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = range.start;
@@ -236,7 +236,7 @@ fn multiplied(a: &Matrix, b: &Matrix) -> Option<Matrix> {
             let mut sum: Option<crate::expr::Expr> = None;
             for (left, right) in row.iter().zip(b.cells.iter().skip(column).step_by(columns)) {
                 let (left, right) = (left.scalar()?, right.scalar()?);
-                // Products of products grow; nobody multiplies that many by hand.
+                // Bounds the growth of nested products.
                 if left.len() + right.len() > 256 {
                     return None;
                 }

@@ -1,5 +1,5 @@
-//! The shape of an answer: lists, relations, brackets, regions, matrices, quantities, and scalars at the leaves. Each level looks at its
-//! tokens a fixed number of times, and there is a bound on levels.
+//! Determines the shape of an answer: lists, relations, brackets, regions, matrices, quantities, with scalars as leaves. Each level scans
+//! its tokens a fixed number of times, and the number of levels is bounded.
 
 mod bracket;
 mod context;
@@ -21,7 +21,7 @@ pub(super) use context::Context;
 
 type Read<T = Value> = Result<Option<T>, ParseError>;
 
-/// What these tokens are; text where they are nothing else.
+/// Parses these tokens; falls back to text.
 pub(super) fn value(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Result<Value, ParseError> {
     let tokens = context.tokens();
     let range = without_lead(tokens, range);
@@ -41,7 +41,7 @@ fn shape(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
         return Ok(Some(Value::Number(number)));
     }
     if range.len() == 1 {
-        // A single token is nothing that is made of others.
+        // A single token cannot be composite.
         return match special::read(context, range.clone())? {
             Some(value) => Ok(Some(value)),
             None => leaf::read(context, range),
@@ -53,7 +53,7 @@ fn shape(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     item(context, range)
 }
 
-/// One item of a list.
+/// An item of a list.
 fn item(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     if let Some(value) = relation::read(context, range.clone())? {
         return Ok(Some(value));
@@ -67,7 +67,7 @@ fn member(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     if let Some(number) = number::read(tokens, range.clone(), context.fuel())? {
         return Ok(Some(Value::Number(number)));
     }
-    // The rest costs more than one look.
+    // The rest needs more than one scan.
     if let Some(value) = special::read(context, range.clone())? {
         return Ok(Some(value));
     }
@@ -86,7 +86,7 @@ fn member(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     quantity::read(context, range)
 }
 
-/// Without signs in front that only announce what follows, and without a broken end.
+/// The range without leading signs that only announce the answer, and without a dangling end.
 fn without_lead(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     let mut range = tokens.trimmed(range);
     while range.start < range.end

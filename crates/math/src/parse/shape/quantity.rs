@@ -1,4 +1,4 @@
-//! Scalars with a unit behind them.
+//! Scalars followed by a unit.
 
 use std::ops::Range;
 
@@ -8,14 +8,14 @@ use crate::parse::token::Kind;
 use crate::unit::{MAX_WORDS, Unit};
 use crate::{Quantity, Value};
 
-/// Tokens of the longest unit.
+/// Most tokens of a unit.
 const MAX_TOKENS: usize = 40;
 
-/// A scalar, or one with a unit.
+/// A scalar, with or without a unit.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     if let Some((amount, unit)) = split(tokens, range.clone()) {
-        // A symbol such as cm, and not a word.
+        // A symbol such as cm, not a word.
         let is_symbol = |at: usize| matches!(tokens.kind(at), Kind::Word(word) if word.len() <= 2);
         let glued = amount.end < range.end && is_symbol(amount.end);
         let value = leaf::read(context, amount)?;
@@ -55,21 +55,21 @@ fn money(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     })
 }
 
-/// Where the amount ends and the unit begins.
+/// Splits the range into amount and unit.
 fn split(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Unit)> {
     let begins = |at: usize| match tokens.kind(at) {
-        // `2\mathrm{e}` is a product, and `5\text{ m}` a length.
+        // `2\mathrm{e}` is a product, `5\text{ m}` a length.
         Kind::Label(label) if label.chars().nth(1).is_none() => {
             Unit::known(label).or_else(|| Unit::counted(label)).is_some()
         }
         Kind::Label(label) => crate::expr::Function::named(label).is_none(),
-        // A single letter is a variable, unless it stands in a text.
+        // A single letter is a variable unless it is in a text.
         Kind::Word(word) => word.len() > 1 && Unit::known(word).is_some(),
         _ => false,
     };
     let floor = range.end.saturating_sub(MAX_TOKENS).max(range.start + 1);
     let at = (floor..range.end).find(|at| begins(*at))?;
-    // Within brackets it is no unit of the whole.
+    // Within brackets it is not the unit of the whole.
     tokens.find(range.clone(), |kind| std::ptr::eq(kind, tokens.kind(at)))?;
     let unit = unit(tokens, at..range.end)?;
     let mut amount = tokens.stripped(range.start..at);
@@ -84,7 +84,7 @@ fn ends_with_circle(tokens: &Tokens<'_>, amount: Range<usize>) -> bool {
     circle_start(tokens, amount).is_some()
 }
 
-/// Where `^\circ` begins that ends these tokens.
+/// The start of a final `^\circ`.
 fn circle_start(tokens: &Tokens<'_>, amount: Range<usize>) -> Option<usize> {
     let last = |back: usize| amount.end.checked_sub(back).filter(|at| *at >= amount.start).map(|at| tokens.kind(at));
     let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
@@ -96,7 +96,7 @@ fn circle_start(tokens: &Tokens<'_>, amount: Range<usize>) -> Option<usize> {
     (braced && is_power(last(4))).then(|| amount.end - 4)
 }
 
-/// The product of powers of units that all of these tokens are.
+/// The product of powers of units formed by all of these tokens.
 fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
     let mut unit = Unit::none();
     let (mut at, mut inverse, mut words, mut prefix) = (range.start, false, 0, 1);
@@ -132,7 +132,7 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
     (words > 0 && words <= MAX_WORDS).then_some(unit)
 }
 
-/// The exponent behind a unit; 1 where there is none.
+/// The exponent after a unit; 1 if there is none.
 fn exponent(tokens: &Tokens<'_>, at: &mut usize, end: usize) -> Option<i64> {
     let mut next = *at;
     while next < end && *tokens.kind(next) == Kind::Space {

@@ -7,7 +7,7 @@ use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 use crate::{Region, Value};
 
-/// Parts of one union.
+/// Most parts of a union.
 const MAX_PARTS: usize = 256;
 
 fn is_union(kind: &Kind<'_>) -> bool {
@@ -22,7 +22,7 @@ fn is_difference(kind: &Kind<'_>) -> bool {
     matches!(kind, Kind::Command("setminus") | Kind::Symbol('\\'))
 }
 
-/// A region that is written with signs of sets, or that is all real numbers.
+/// A region written with set operators, or all real numbers.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     if is_reals(tokens, range.clone()) {
@@ -72,7 +72,7 @@ fn part(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Region> 
     Ok(Region::of(&value))
 }
 
-/// `\mathbb{R}`, and what stands for it.
+/// `\mathbb{R}` and its synonyms.
 fn is_reals(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
     let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| **kind != Kind::Space);
     match kinds.next() {

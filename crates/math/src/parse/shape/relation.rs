@@ -1,4 +1,4 @@
-//! Relations, and ratios.
+//! Relations and ratios.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::{Context, Read, as_text, leaf, member};
 use crate::parse::token::Kind;
 use crate::{Relation, Sign, Value};
 
-/// Members of a relation or ratio.
+/// Most members of a relation or ratio.
 const MAX_MEMBERS: usize = 64;
 
 fn sign(kind: &Kind<'_>) -> Option<Sign> {
@@ -25,7 +25,7 @@ fn sign(kind: &Kind<'_>) -> Option<Sign> {
     })
 }
 
-/// Members with signs between them. `None` where there is no sign, or nothing beside one.
+/// Members with signs between them. `None` without a sign, or if a side is empty.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let (mut ranges, mut signs) = (Vec::new(), Vec::new());
@@ -33,7 +33,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     while let Some(at) = tokens.find(start..range.end, |kind| sign(kind).is_some()) {
         let mut member = tokens.trimmed(start..at);
         let mut found = sign(tokens.kind(at));
-        // `\not=` is `\ne`; what else may be denied is no relation here.
+        // `\not=` is `\ne`; other negated signs are not supported.
         if !member.is_empty() && *tokens.kind(member.end - 1) == Kind::Command("not") {
             if found != Some(Sign::Equal) {
                 return Ok(None);
@@ -56,14 +56,14 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
             None => members.push(as_text(tokens, range)?),
         }
     }
-    // `x = y = z` with a formula on no side is prose.
+    // `x = y = z` without a formula on any side is prose.
     if members.iter().all(|member| matches!(member, Value::Text(_))) {
         return Ok(None);
     }
     Ok(Some(Value::Relation(Relation { members, signs })))
 }
 
-/// Terms between colons.
+/// Terms separated by colons.
 pub(super) fn ratio(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let is_colon = |kind: &Kind<'_>| *kind == Kind::Symbol(':');

@@ -1,4 +1,4 @@
-//! What is written in its own way: infinity, digits in a base, times of the day, the empty set.
+//! Values with a notation of their own: infinity, digits in a base, times of day, the empty set.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 use crate::{Based, Number, Region, Text, Time, Value};
 
-/// Bases by their names.
+/// Bases by name.
 const BASES: [(&str, u32); 10] = [
     ("two", 2),
     ("three", 3),
@@ -21,7 +21,7 @@ const BASES: [(&str, u32); 10] = [
     ("sixteen", 16),
 ];
 
-/// Texts that say that there is nothing.
+/// Texts that denote the empty set.
 const NOTHING: [&str; 10] = [
     "\\emptyset",
     "no solution",
@@ -35,7 +35,7 @@ const NOTHING: [&str; 10] = [
     "there are no solutions",
 ];
 
-/// The value of a text that has one after all.
+/// The value of a text that denotes one.
 pub(super) fn value_of_text(text: String) -> Value {
     if ["all real numbers", "all reals", "the real numbers"].iter().any(|all| text.eq_ignore_ascii_case(all)) {
         return Value::Region(Region::Reals);
@@ -90,7 +90,7 @@ fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
     ((2..=36).contains(&base) && digits.chars().all(is_digit)).then_some(Based { digits, base })
 }
 
-/// Without white space, braces and parentheses around.
+/// The range without surrounding white space, braces and parentheses.
 fn inner(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     let mut range = tokens.trimmed(range);
     while range.len() >= 3
