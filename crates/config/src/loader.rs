@@ -9,6 +9,7 @@ use figment::{Error, Figment, Metadata, Profile, Provider};
 use serde::{Deserialize, Deserializer};
 
 use super::overrides::{Override, Reading};
+use crate::renamed::renamed;
 use crate::{ConfigError, Settings, say};
 
 /// Collects layers. The order of the calls does not matter between kinds: files, then environment, then arguments.
@@ -193,7 +194,8 @@ fn name_of(metadata: &Metadata) -> String {
 fn unknown_key(parent: Option<&str>, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
     let full = |name: &str| parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}.{name}"));
     let nearest = say::nearest(name, allowed.iter().map(String::as_str)).map(full);
-    ConfigError::UnknownKey { key: full(name), origin, nearest, allowed }
+    let renamed = renamed(name, &allowed).map(full);
+    ConfigError::UnknownKey { key: full(name), origin, renamed, nearest, allowed }
 }
 
 fn explain(error: Error, figment: &Figment) -> ConfigError {
