@@ -1,4 +1,4 @@
-//! The doors between Evenkeel's services.
+//! The gRPC APIs of Evenkeel's services.
 //!
 //! [`v1`] holds the messages and gRPC stubs of package `evenkeel.v1`, generated at build time from the `.proto` files beside this
 //! crate; those files are the reference for every field. The other modules are what both sides of a door need and nothing else is
