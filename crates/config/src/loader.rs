@@ -169,7 +169,7 @@ fn finish<T: Settings>(strict: Strict<T>, figment: Figment) -> Result<Loaded<T>,
         let allowed: Vec<String> = siblings.and_then(Value::into_dict).unwrap_or_default().into_keys().collect();
         return Err(unknown_key(parent, name, allowed, origin(&figment, key)));
     }
-    if let Err(error) = strict.settings.check() {
+    if let Err(error) = strict.settings.validate() {
         let origin = origin(&figment, &error.field);
         return Err(ConfigError::Invalid { key: error.field, value: error.value, origin, allowed: error.allowed });
     }
