@@ -28,7 +28,7 @@ pub const ENVIRONMENT_PREFIX: &str = "EVENKEEL__";
 /// `#[serde(default, deny_unknown_fields)]`.
 pub trait Settings: Serialize + DeserializeOwned + Default {
     /// Refuses values that have the right type and still cannot be: ranges, combinations. Field paths are relative to `self`.
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         Ok(())
     }
 }

@@ -157,7 +157,7 @@ fn finish<T: Settings>(settings: T, figment: Figment) -> Result<Loaded<T>, Confi
             origin(&figment, &path.join(".")),
         ));
     }
-    if let Err(error) = settings.check() {
+    if let Err(error) = settings.validate() {
         let origin = origin(&figment, &error.field);
         return Err(ConfigError::Invalid { key: error.field, value: error.value, origin, allowed: error.allowed });
     }

@@ -63,7 +63,7 @@ struct Lenient {
 }
 
 impl Settings for Run {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         if self.server.rate <= 0.0 {
             return Err(FieldError::new("server.rate", self.server.rate, "above 0"));
         }

@@ -28,7 +28,7 @@ pub(super) fn begin(
     events: Events,
     stop: Stop,
 ) -> Result<Driver, RunError> {
-    evenkeel_config::Settings::check(&recipe)?;
+    evenkeel_config::Settings::validate(&recipe)?;
     let loading = Loading { limits: options.limits, cancel: options.cancel };
     loading.check(&recipe)?;
     let dataset = Dataset::load_within(&recipe, &loading)?;
