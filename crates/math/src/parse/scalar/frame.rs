@@ -63,96 +63,87 @@ impl Frame {
 impl Parser<'_, '_, '_> {
     /// Opens a frame over tokens; parsing continues at `resume` afterwards.
     pub(super) fn open(&mut self, range: Range<usize>, resume: usize, on_close: OnClose) {
-        let frame = Frame::new(range.end, on_close, self.operators.len(), self.operands.len());
-        self.frames.push(Frame { resume: Some(resume), ..frame });
-        self.at = range.start;
-        self.offset = 0;
-        self.has_operand = false;
-        self.last = LastOperand::Other;
+        self.stack.open(range.end, on_close).resume = Some(resume);
+        self.stack.forget_last_operand();
+        self.cursor.set_end(range.end);
+        self.cursor.jump(range.start);
     }
 
     /// Opens a frame for a TeX argument: a group, or the next operand.
     pub(super) fn argument(&mut self, on_close: OnClose) -> ScalarResult {
-        self.spaces();
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        if self.offset == 0
-            && self.peek() == Some(&Kind::GroupOpen)
-            && let Some(close) = self.tokens.partner(self.at, end)
+        self.cursor.skip_spaces();
+        let at = self.cursor.at();
+        if self.cursor.is_at_token_start()
+            && self.cursor.peek() == Some(&Kind::GroupOpen)
+            && let Some(close) = self.cursor.partner(at)
         {
-            self.open(self.at + 1..close, close + 1, on_close);
+            self.open(at + 1..close, close + 1, on_close);
             return Ok(());
         }
-        if self.at >= end {
+        if self.cursor.is_at_end() {
             return Err(ScalarError::NotScalar);
         }
-        let frame = Frame::new(end, on_close, self.operators.len(), self.operands.len());
-        self.frames.push(Frame { single: true, ..frame });
-        self.has_operand = false;
+        self.stack.open(self.cursor.end(), on_close).single = true;
         Ok(())
     }
 
     /// Opens a frame over the bracket at the cursor.
     pub(super) fn bracket(&mut self, on_close: OnClose) -> ScalarResult {
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        let close = self.tokens.partner(self.at, end).ok_or(ScalarError::NotScalar)?;
-        self.open(self.at + 1..close, close + 1, on_close);
+        let at = self.cursor.at();
+        let close = self.cursor.partner(at).ok_or(ScalarError::NotScalar)?;
+        self.open(at + 1..close, close + 1, on_close);
         Ok(())
     }
 
     /// Closes the innermost frame. Returns the root of the outermost one.
     pub(super) fn close(&mut self) -> ScalarResult<Option<NodeId>> {
-        if !self.has_operand {
+        if !self.stack.has_operand() {
             return Err(ScalarError::NotScalar);
         }
         self.reduce(0)?;
-        let value = self.pop_operand()?;
-        let frame = self.frames.pop().ok_or(ScalarError::NotScalar)?;
-        if self.operands.len() != frame.operands || self.operators.len() != frame.operators {
-            return Err(ScalarError::NotScalar);
-        }
+        let (frame, value) = self.stack.close()?;
+        self.cursor.set_end(self.stack.frame().map_or(0, |outer| outer.end));
         if let Some(resume) = frame.resume {
-            self.at = resume;
-            self.offset = 0;
+            self.cursor.jump(resume);
         }
-        self.has_operand = false;
-        self.skipped = None;
+        self.cursor.forget_skipped();
         match frame.on_close {
             OnClose::Finish => return Ok(Some(value)),
-            OnClose::Operand => self.operand(value, LastOperand::Other),
+            OnClose::Operand => self.stack.push_operand(value, LastOperand::Other),
             OnClose::Call(function, power) => {
                 let mut node = self.builder.push(Node::Call(function, value));
                 if let Some(power) = power {
                     node = self.builder.push(Node::Power(node, power));
                 }
-                self.operand(node, LastOperand::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
             OnClose::Second(function, first) => {
                 let node = self.builder.push(Node::Call2(function, first, value));
-                self.operand(node, LastOperand::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
             OnClose::Apply(name) => {
                 let node = self.builder.push(Node::Apply(name, value));
-                self.operand(node, LastOperand::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
             OnClose::Numerator => self.argument(OnClose::Denominator(value))?,
             OnClose::Denominator(above) => {
                 let node = self.builder.divide(above, value);
-                self.operand(node, LastOperand::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
             OnClose::BinomialTop => self.argument(OnClose::BinomialBottom(value))?,
             OnClose::BinomialBottom(above) => {
                 let node = self.builder.push(Node::Call2(Function::Binomial, above, value));
-                self.operand(node, LastOperand::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
             OnClose::RootIndex => self.argument(OnClose::Radicand(value))?,
             OnClose::Radicand(index) => {
                 let node = self.builder.push(Node::Call2(Function::Root, value, index));
-                self.operand(node, LastOperand::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
             OnClose::LogBase => self.function_argument(Function::LogBase, Some(value))?,
             OnClose::LogArgument(base) => {
                 let node = self.builder.push(Node::Call2(Function::LogBase, value, base));
-                self.operand(node, LastOperand::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
             OnClose::FunctionPower(function) => self.function_argument(function, Some(value))?,
             OnClose::SumFrom(product, variable) => self.sum_to(product, variable, value)?,
@@ -165,16 +156,16 @@ impl Parser<'_, '_, '_> {
 
     /// A comma within the parentheses of a function of two arguments.
     pub(super) fn comma(&mut self) -> ScalarResult {
-        let Some(Frame { on_close: OnClose::First(function), .. }) = self.frames.last() else {
+        let Some(Frame { on_close: OnClose::First(function), .. }) = self.stack.frame() else {
             return Err(ScalarError::NotScalar);
         };
         let function = *function;
         self.reduce(0)?;
-        let first = self.pop_operand()?;
-        let frame = self.frames.last_mut().ok_or(ScalarError::NotScalar)?;
+        let first = self.stack.pop_operand()?;
+        let frame = self.stack.frame_mut().ok_or(ScalarError::NotScalar)?;
         frame.on_close = OnClose::Second(function, first);
-        self.has_operand = false;
-        self.advance();
+        self.stack.expect_operand();
+        self.cursor.advance();
         Ok(())
     }
 }

@@ -1,19 +1,20 @@
 //! Scalar expressions: an operator-precedence parser without recursion. Open brackets and arguments are on a stack of frames, operators
 //! that wait for an operand on a stack of operators.
 
+mod cursor;
 mod frame;
 mod name;
 mod operator;
 mod primary;
+mod stack;
 
 use std::ops::Range;
 
 use super::structure::Tokens;
-use super::token::Kind;
-use crate::expr::{Builder, Expr, NodeId};
+use crate::expr::{Builder, Expr};
 use crate::{Fuel, OutOfFuel};
-use frame::{Frame, OnClose};
-use operator::Operator;
+use cursor::Cursor;
+use stack::{LastOperand, Stack};
 
 /// Most frames open at once.
 const MAX_DEPTH: usize = 256;
@@ -46,19 +47,12 @@ pub(super) fn read(
     fuel: &mut Fuel,
 ) -> Result<Option<Expr>, OutOfFuel> {
     let parser = Parser {
-        tokens,
-        fuel,
-        sign,
+        cursor: Cursor::new(tokens, range.clone()),
+        stack: Stack::new(range.end),
         builder: Builder::default(),
-        at: range.start,
-        offset: 0,
-        operands: Vec::new(),
-        operators: Vec::new(),
-        frames: vec![Frame::new(range.end, OnClose::Finish, 0, 0)],
-        has_operand: false,
-        last: LastOperand::Other,
-        skipped: None,
         bound: Vec::new(),
+        sign,
+        fuel,
     };
     match parser.run() {
         Ok(expr) => Ok(expr),
@@ -67,97 +61,38 @@ pub(super) fn read(
     }
 }
 
-/// How the last operand was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LastOperand {
-    /// A numeral; another one must not follow.
-    Integer,
-    Decimal,
-    Other,
-}
-
+/// An expression under construction. The parts keep their own invariants; the files of this module are the grammar.
 struct Parser<'t, 'a, 'f> {
-    tokens: &'t Tokens<'a>,
-    fuel: &'f mut Fuel,
-    sign: PlusMinus,
+    cursor: Cursor<'t, 'a>,
+    stack: Stack,
     builder: Builder,
-    at: usize,
-    /// Bytes of the token at `at` that are consumed already: `\frac12` takes two digits of one numeral.
-    offset: usize,
-    operands: Vec<NodeId>,
-    operators: Vec<Operator>,
-    frames: Vec<Frame>,
-    has_operand: bool,
-    last: LastOperand,
-    /// A subscript after a superscript, which was consumed before it.
-    skipped: Option<Range<usize>>,
     /// Bound variables of the enclosing sums.
     bound: Vec<String>,
+    sign: PlusMinus,
+    fuel: &'f mut Fuel,
 }
 
 type ScalarResult<T = ()> = Result<T, ScalarError>;
 
-impl<'t, 'a> Parser<'t, 'a, '_> {
+impl Parser<'_, '_, '_> {
     fn run(mut self) -> ScalarResult<Option<Expr>> {
         loop {
             self.fuel.spend(2)?;
-            if self.builder.is_full() || self.frames.len() > MAX_DEPTH {
+            if self.builder.is_full() || self.stack.depth() > MAX_DEPTH {
                 return Err(ScalarError::NotScalar);
             }
-            if let Some(skipped) = self.skipped.clone()
-                && self.at == skipped.start
-            {
-                self.at = skipped.end;
-            }
-            let (end, single) = match self.frames.last() {
-                Some(frame) => (frame.end, frame.single),
-                None => return Err(ScalarError::NotScalar),
-            };
-            if self.at >= end || (single && self.has_operand) {
+            self.cursor.pass_skipped();
+            let Some(frame) = self.stack.frame() else { return Err(ScalarError::NotScalar) };
+            if self.cursor.is_at_end() || (frame.single && self.stack.has_operand()) {
                 if let Some(root) = self.close()? {
                     return Ok(self.builder.finish(root));
                 }
-            } else if self.has_operand {
+            } else if self.stack.has_operand() {
                 self.operator()?;
             } else {
                 self.primary()?;
             }
         }
-    }
-
-    fn kind(&self, at: usize) -> Option<&'t Kind<'a>> {
-        let end = self.frames.last()?.end;
-        (at < end).then(|| self.tokens.kind(at))
-    }
-
-    fn peek(&self) -> Option<&'t Kind<'a>> {
-        self.kind(self.at)
-    }
-
-    fn spaces(&mut self) {
-        while self.peek() == Some(&Kind::Space) {
-            self.at += 1;
-        }
-    }
-
-    fn advance(&mut self) {
-        self.at += 1;
-        self.offset = 0;
-    }
-
-    /// Pushes a complete operand.
-    fn operand(&mut self, node: NodeId, last: LastOperand) {
-        self.operands.push(node);
-        self.has_operand = true;
-        self.last = last;
-    }
-
-    fn pop_operand(&mut self) -> ScalarResult<NodeId> {
-        let floor = self.frames.last().map_or(0, |frame| frame.operands);
-        if self.operands.len() <= floor {
-            return Err(ScalarError::NotScalar);
-        }
-        self.operands.pop().ok_or(ScalarError::NotScalar)
     }
 }
 

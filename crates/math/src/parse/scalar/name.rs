@@ -66,7 +66,7 @@ impl Parser<'_, '_, '_> {
         match kind {
             Kind::Command(name) => Function::named(name).is_some_and(|function| function != Function::Sqrt),
             Kind::Word(word) | Kind::Label(word) => {
-                word.get(self.offset..).is_some_and(|rest| Function::at_start(rest).is_some())
+                word.get(self.cursor.offset()..).is_some_and(|rest| Function::at_start(rest).is_some())
             }
             _ => false,
         }
@@ -74,24 +74,24 @@ impl Parser<'_, '_, '_> {
 
     /// Reads the next part of a word: a function, a spelled-out letter, or a single letter.
     pub(super) fn letters(&mut self, word: &str) -> ScalarResult {
-        let rest = word.get(self.offset..).ok_or(ScalarError::NotScalar)?;
+        let rest = word.get(self.cursor.offset()..).ok_or(ScalarError::NotScalar)?;
         if let Some((function, length)) = Function::at_start(rest) {
             self.take(word, length);
             return self.function(function);
         }
-        if rest.starts_with("pi") && self.offset + 2 == word.len() {
+        if rest.starts_with("pi") && self.cursor.offset() + 2 == word.len() {
             self.take(word, 2);
             let node = self.builder.constant(Constant::Pi);
-            self.operand(node, LastOperand::Other);
+            self.stack.push_operand(node, LastOperand::Other);
             return Ok(());
         }
-        if self.offset == 0 && LETTER_NAMES.contains(&word) {
-            self.advance();
+        if self.cursor.is_at_token_start() && LETTER_NAMES.contains(&word) {
+            self.cursor.advance();
             return self.named(word);
         }
         // Longer words are prose, unless they are abbreviations.
         let is_prose = word.len() > MAX_LETTERS && !word.bytes().all(|byte| byte.is_ascii_uppercase());
-        if self.offset == 0 && is_prose && !contains_function(word) {
+        if self.cursor.is_at_token_start() && is_prose && !contains_function(word) {
             return Err(ScalarError::NotScalar);
         }
         let letter = rest.chars().next().ok_or(ScalarError::NotScalar)?;
@@ -101,37 +101,35 @@ impl Parser<'_, '_, '_> {
 
     /// Consumes bytes of the word at the cursor.
     fn take(&mut self, word: &str, bytes: usize) {
-        self.offset += bytes;
-        if self.offset >= word.len() {
-            self.advance();
-        }
+        self.cursor.consume(bytes, word.len());
     }
 
     /// The content of a `\text{}`.
     pub(super) fn label(&mut self, label: &str) -> ScalarResult {
         if let Some(function) = Function::named(label) {
-            self.advance();
+            self.cursor.advance();
             return self.function(function);
         }
         if label.chars().nth(1).is_none() {
-            self.advance();
+            self.cursor.advance();
             return self.letter(label.chars().next().ok_or(ScalarError::NotScalar)?);
         }
         Err(ScalarError::NotScalar)
     }
 
     fn letter(&mut self, letter: char) -> ScalarResult {
-        let has_subscript = self.offset == 0 && matches!(self.peek(), Some(Kind::Symbol('_' | '\'')));
+        let has_subscript =
+            self.cursor.is_at_token_start() && matches!(self.cursor.peek(), Some(Kind::Symbol('_' | '\'')));
         let is_bound = self.bound.iter().any(|bound| bound.chars().eq([letter]));
         match letter {
             'e' if !has_subscript => {
                 let node = self.builder.constant(Constant::E);
-                self.operand(node, LastOperand::Other);
+                self.stack.push_operand(node, LastOperand::Other);
                 Ok(())
             }
             'i' if !has_subscript && !is_bound => {
                 let node = self.builder.constant(Constant::I);
-                self.operand(node, LastOperand::Other);
+                self.stack.push_operand(node, LastOperand::Other);
                 Ok(())
             }
             letter => self.named(letter.encode_utf8(&mut [0; 4])),
@@ -141,40 +139,39 @@ impl Parser<'_, '_, '_> {
     /// Reads what follows a name: primes, a subscript, or an argument.
     pub(super) fn named(&mut self, name: &str) -> ScalarResult {
         let mut name = name.to_owned();
-        if self.offset > 0 {
+        if !self.cursor.is_at_token_start() {
             return self.symbol(&name);
         }
-        while self.peek() == Some(&Kind::Symbol('\'')) {
+        while self.cursor.peek() == Some(&Kind::Symbol('\'')) {
             name.push('\'');
-            self.at += 1;
+            self.cursor.advance();
         }
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        let mut at = self.at;
+        let mut at = self.cursor.at();
         let mut behind_power = false;
-        if self.peek() == Some(&Kind::Symbol('^'))
-            && let Some(next) = self.behind_argument(self.at + 1, end)
-            && self.kind(next) == Some(&Kind::Symbol('_'))
+        if self.cursor.peek() == Some(&Kind::Symbol('^'))
+            && let Some(next) = self.argument_end(self.cursor.at() + 1)
+            && self.cursor.kind(next) == Some(&Kind::Symbol('_'))
         {
             (at, behind_power) = (next, true);
         }
-        if self.kind(at) == Some(&Kind::Symbol('_')) {
+        if self.cursor.kind(at) == Some(&Kind::Symbol('_')) {
             let begin = at + 1;
-            let behind = self.behind_argument(begin, end).ok_or(ScalarError::NotScalar)?;
-            let inner = self.tokens.trimmed(begin..behind);
+            let behind = self.argument_end(begin).ok_or(ScalarError::NotScalar)?;
+            let inner = self.cursor.tokens().trimmed(begin..behind);
             if !behind_power && self.is_index(inner.clone()) {
                 let name = self.builder.name(&format!("{name}_"));
                 self.open(inner, behind, OnClose::Apply(name));
                 return Ok(());
             }
             name.push('_');
-            name.push_str(&text::canonical(self.tokens, inner));
+            name.push_str(&text::canonical(self.cursor.tokens(), inner));
             if behind_power {
-                self.skipped = Some(at..behind);
+                self.cursor.skip_later(at..behind);
             } else {
-                self.at = behind;
+                self.cursor.jump(behind);
             }
         }
-        if self.is_application(&name, end) {
+        if self.is_application(&name) {
             let name = self.builder.name(&name);
             return self.bracket(OnClose::Apply(name));
         }
@@ -183,14 +180,14 @@ impl Parser<'_, '_, '_> {
 
     fn symbol(&mut self, name: &str) -> ScalarResult {
         let node = self.builder.symbol(name);
-        self.operand(node, LastOperand::Other);
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
     /// The end of the argument that begins at `at`.
-    fn behind_argument(&self, at: usize, end: usize) -> Option<usize> {
-        match self.kind(at)? {
-            Kind::GroupOpen => self.tokens.partner(at, end).map(|close| close + 1),
+    fn argument_end(&self, at: usize) -> Option<usize> {
+        match self.cursor.kind(at)? {
+            Kind::GroupOpen => self.cursor.partner(at).map(|close| close + 1),
             Kind::Numeral(_) | Kind::Word(_) | Kind::Label(_) | Kind::Command(_) => Some(at + 1),
             _ => None,
         }
@@ -198,7 +195,7 @@ impl Parser<'_, '_, '_> {
 
     /// Whether a subscript is computed: an index letter, or a sum with one.
     fn is_index(&self, range: std::ops::Range<usize>) -> bool {
-        let mut letters = range.clone().map(|at| self.tokens.kind(at));
+        let mut letters = range.clone().map(|at| self.cursor.tokens().kind(at));
         let is_letter = |kind: &Kind<'_>| matches!(kind, Kind::Word(word) if word.len() == 1 && INDICES.contains(word));
         range.len() == 1 && letters.clone().any(is_letter)
             || range.len() > 1
@@ -207,59 +204,52 @@ impl Parser<'_, '_, '_> {
     }
 
     /// Whether the following parenthesis holds an argument and not a factor.
-    fn is_application(&self, name: &str, end: usize) -> bool {
-        if self.offset > 0 || self.peek() != Some(&Kind::Open('(')) {
+    fn is_application(&self, name: &str) -> bool {
+        if !self.cursor.is_at_token_start() || self.cursor.peek() != Some(&Kind::Open('(')) {
             return false;
         }
-        let Some(close) = self.tokens.partner(self.at, end) else { return false };
-        let inner = self.tokens.stripped(self.at + 1..close);
+        let Some(close) = self.cursor.partner(self.cursor.at()) else { return false };
+        let inner = self.cursor.tokens().stripped(self.cursor.at() + 1..close);
         let base = name.trim_end_matches('\'');
         let is_function = base.split('_').next().is_some_and(|base| base.len() == 1 && FUNCTIONS.contains(base));
         let is_zero = inner.len() == 1
-            && matches!(self.kind(inner.start), Some(Kind::Numeral(n)) if n.integer == "0" && !n.point);
+            && matches!(self.cursor.kind(inner.start), Some(Kind::Numeral(n)) if n.integer == "0" && !n.point);
         is_function || is_zero
     }
 
     /// `\hat{x}` is a name of its own.
     pub(super) fn accent(&mut self, accent: &str) -> ScalarResult {
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        let mut at = self.at + 1;
-        while self.kind(at) == Some(&Kind::Space) {
-            at += 1;
-        }
-        let behind = self.behind_argument(at, end).ok_or(ScalarError::NotScalar)?;
-        let inner = text::canonical(self.tokens, at..behind);
-        self.at = behind;
-        self.offset = 0;
+        let at = self.cursor.after_spaces(self.cursor.at() + 1);
+        let behind = self.argument_end(at).ok_or(ScalarError::NotScalar)?;
+        let inner = text::canonical(self.cursor.tokens(), at..behind);
+        self.cursor.jump(behind);
         self.named(&format!("{accent}({inner})"))
     }
 
     /// `\frac{dy}{dx}` is a name of its own as well, and not a fraction from which d cancels. `false` if it is not a derivative.
     pub(super) fn derivative(&mut self) -> ScalarResult<bool> {
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        let Some(above) = self.behind_argument(self.at + 1, end) else { return Ok(false) };
-        let Some(below) = self.behind_argument(above, end) else { return Ok(false) };
+        let Some(above) = self.argument_end(self.cursor.at() + 1) else { return Ok(false) };
+        let Some(below) = self.argument_end(above) else { return Ok(false) };
         let begins = |at: usize| {
             let mut at = at;
-            while matches!(self.kind(at), Some(Kind::GroupOpen | Kind::Space)) {
+            while matches!(self.cursor.kind(at), Some(Kind::GroupOpen | Kind::Space)) {
                 at += 1;
             }
-            match self.kind(at) {
+            match self.cursor.kind(at) {
                 Some(Kind::Word(word) | Kind::Label(word)) => word.starts_with('d'),
                 Some(Kind::Command("partial")) => true,
                 _ => false,
             }
         };
-        let differential = |range: std::ops::Range<usize>| self.tokens.stripped(range).len() > 3;
+        let differential = |range: std::ops::Range<usize>| self.cursor.tokens().stripped(range).len() > 3;
         let is_long = |at: usize, behind: usize| {
-            differential(at..behind) || matches!(self.kind(at + 1), Some(Kind::Word(word)) if word.len() > 1)
+            differential(at..behind) || matches!(self.cursor.kind(at + 1), Some(Kind::Word(word)) if word.len() > 1)
         };
-        if !begins(self.at + 1) || !begins(above) || !is_long(above, below) {
+        if !begins(self.cursor.at() + 1) || !begins(above) || !is_long(above, below) {
             return Ok(false);
         }
-        let name = text::canonical(self.tokens, self.at..below);
-        self.at = below;
-        self.offset = 0;
+        let name = text::canonical(self.cursor.tokens(), self.cursor.at()..below);
+        self.cursor.jump(below);
         self.symbol(&name)?;
         Ok(true)
     }

@@ -69,16 +69,14 @@ impl Operator {
 impl Parser<'_, '_, '_> {
     /// Applies the operators of this frame of at least this precedence.
     pub(super) fn reduce(&mut self, least: u8) -> ScalarResult {
-        let floor = self.frames.last().map_or(0, |frame| frame.operators);
-        while self.operators.len() > floor {
-            let Some(operator) = self.operators.last() else { break };
+        while let Some(operator) = self.stack.operator() {
             if matches!(operator, Operator::Bar) {
                 return if least == 0 { Err(ScalarError::NotScalar) } else { Ok(()) };
             }
             if operator.precedence() < least {
                 break;
             }
-            if let Some(operator) = self.operators.pop() {
+            if let Some(operator) = self.stack.pop_operator() {
                 self.fuel.spend(2)?;
                 if self.builder.is_full() {
                     return Err(ScalarError::NotScalar);
@@ -90,7 +88,7 @@ impl Parser<'_, '_, '_> {
     }
 
     fn apply(&mut self, operator: Operator) -> ScalarResult {
-        let right = self.pop_operand()?;
+        let right = self.stack.pop_operand()?;
         let node = match operator {
             Operator::Negate | Operator::NegateExponent => self.builder.negate(right),
             Operator::Call(Function::LogBase, Some(base)) => {
@@ -111,11 +109,11 @@ impl Parser<'_, '_, '_> {
             }
             Operator::Bar => return Err(ScalarError::NotScalar),
             infix => {
-                let left = self.pop_operand()?;
+                let left = self.stack.pop_operand()?;
                 self.infix(&infix, left, right)
             }
         };
-        self.operands.push(node);
+        self.stack.push_result(node);
         Ok(())
     }
 
@@ -149,41 +147,40 @@ impl Parser<'_, '_, '_> {
 
     fn push(&mut self, operator: Operator, least: u8) -> ScalarResult {
         self.reduce(least)?;
-        self.operators.push(operator);
-        self.has_operand = false;
+        self.stack.push_operator(operator);
         Ok(())
     }
 
     /// Reads what follows an operand.
     pub(super) fn operator(&mut self) -> ScalarResult {
-        let Some(kind) = self.peek() else { return Err(ScalarError::NotScalar) };
-        if self.offset > 0 {
+        let Some(kind) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
+        if !self.cursor.is_at_token_start() {
             return self.juxtaposition();
         }
         match kind {
-            Kind::Space => self.at += 1,
+            Kind::Space => self.cursor.advance(),
             Kind::Symbol('+') => self.sign(Operator::Add)?,
             Kind::Symbol('-') => self.sign(Operator::Subtract)?,
             Kind::Command("pm") => self.sign(self.plus_minus(true))?,
             Kind::Command("mp") => self.sign(self.plus_minus(false))?,
-            Kind::Symbol('*') if self.kind(self.at + 1) == Some(&Kind::Symbol('*')) => {
-                self.at += 2;
+            Kind::Symbol('*') if self.cursor.kind(self.cursor.at() + 1) == Some(&Kind::Symbol('*')) => {
+                self.cursor.jump(self.cursor.at() + 2);
                 self.push(Operator::Power, POWER + 1)?;
             }
             Kind::Symbol('*') | Kind::Command("cdot" | "times" | "ast" | "bullet") => {
-                self.advance();
+                self.cursor.advance();
                 self.push(Operator::Multiply, MULTIPLY)?;
             }
             Kind::Symbol('/') | Kind::Command("div") => {
-                self.advance();
+                self.cursor.advance();
                 self.push(Operator::Divide, MULTIPLY)?;
             }
             Kind::Command("bmod" | "mod") | Kind::Word("mod") => {
-                self.advance();
+                self.cursor.advance();
                 self.push(Operator::Modulo, MULTIPLY)?;
             }
             Kind::Command(over @ ("over" | "choose")) => {
-                self.advance();
+                self.cursor.advance();
                 self.push(if *over == "over" { Operator::Over } else { Operator::Choose }, OVER)?;
             }
             Kind::Symbol('^') => self.superscript()?,
@@ -194,11 +191,11 @@ impl Parser<'_, '_, '_> {
             Kind::Command("degree") => self.degree(1)?,
             Kind::Command("circ") => {
                 // `f \circ g` is a composition.
-                let mut next = self.at + 1;
-                while self.kind(next) == Some(&Kind::Space) {
-                    next += 1;
-                }
-                if matches!(self.kind(next), Some(Kind::Word(_) | Kind::Label(_) | Kind::Command(_) | Kind::Open(_))) {
+                let next = self.cursor.after_spaces(self.cursor.at() + 1);
+                if matches!(
+                    self.cursor.kind(next),
+                    Some(Kind::Word(_) | Kind::Label(_) | Kind::Command(_) | Kind::Open(_))
+                ) {
                     return Err(ScalarError::NotScalar);
                 }
                 self.degree(1)?;
@@ -209,7 +206,7 @@ impl Parser<'_, '_, '_> {
     }
 
     fn sign(&mut self, operator: Operator) -> ScalarResult {
-        self.advance();
+        self.cursor.advance();
         self.push(operator, ADD)
     }
 
@@ -219,23 +216,19 @@ impl Parser<'_, '_, '_> {
 
     fn superscript(&mut self) -> ScalarResult {
         // `^\circ` and `^{\circ}`
-        let mut at = self.at + 1;
-        while self.kind(at) == Some(&Kind::Space) {
-            at += 1;
-        }
+        let at = self.cursor.after_spaces(self.cursor.at() + 1);
         let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
-        if is_circle(self.kind(at)) {
-            return self.degree(at + 1 - self.at);
+        if is_circle(self.cursor.kind(at)) {
+            return self.degree(at + 1 - self.cursor.at());
         }
-        if self.kind(at) == Some(&Kind::GroupOpen) {
-            let end = self.frames.last().map_or(0, |frame| frame.end);
-            let close = self.tokens.partner(at, end).ok_or(ScalarError::NotScalar)?;
-            let inner = self.tokens.stripped(at + 1..close);
-            if inner.len() == 1 && is_circle(self.kind(inner.start)) {
-                return self.degree(close + 1 - self.at);
+        if self.cursor.kind(at) == Some(&Kind::GroupOpen) {
+            let close = self.cursor.partner(at).ok_or(ScalarError::NotScalar)?;
+            let inner = self.cursor.tokens().stripped(at + 1..close);
+            if inner.len() == 1 && is_circle(self.cursor.kind(inner.start)) {
+                return self.degree(close + 1 - self.cursor.at());
             }
         }
-        self.advance();
+        self.cursor.advance();
         // Exponentiation is right-associative.
         self.push(Operator::Power, POWER + 1)
     }
@@ -243,64 +236,61 @@ impl Parser<'_, '_, '_> {
     /// A degree sign of this many tokens: π/180 times the operand before it.
     fn degree(&mut self, tokens: usize) -> ScalarResult {
         self.reduce(POWER)?;
-        let operand = self.pop_operand()?;
+        let operand = self.stack.pop_operand()?;
         let pi = self.builder.constant(crate::expr::Constant::Pi);
         let turn = self.builder.integer(180);
         let unit = self.builder.push(Node::Divide(pi, turn));
         let node = self.builder.push(Node::Multiply(operand, unit));
-        self.at += tokens;
-        self.operand(node, LastOperand::Other);
+        self.cursor.jump(self.cursor.at() + tokens);
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
     fn factorial(&mut self) -> ScalarResult {
-        let double = self.kind(self.at + 1) == Some(&Kind::Symbol('!'));
-        let operand = self.pop_operand()?;
+        let double = self.cursor.kind(self.cursor.at() + 1) == Some(&Kind::Symbol('!'));
+        let operand = self.stack.pop_operand()?;
         let function = if double { Function::DoubleFactorial } else { Function::Factorial };
         let node = self.builder.push(Node::Call(function, operand));
-        self.at += if double { 2 } else { 1 };
-        self.operand(node, LastOperand::Other);
+        self.cursor.jump(self.cursor.at() + if double { 2 } else { 1 });
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
     fn percent(&mut self) -> ScalarResult {
-        let operand = self.pop_operand()?;
+        let operand = self.stack.pop_operand()?;
         let hundred = self.builder.integer(100);
         let node = self.builder.push(Node::Divide(operand, hundred));
-        self.advance();
-        self.operand(node, LastOperand::Other);
+        self.cursor.advance();
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
     /// A bar after an operand closes an open absolute value, or else begins a factor.
     fn bar_or_factor(&mut self) -> ScalarResult {
         self.reduce(1)?;
-        let floor = self.frames.last().map_or(0, |frame| frame.operators);
-        if self.operators.len() <= floor || !matches!(self.operators.last(), Some(Operator::Bar)) {
+        if !matches!(self.stack.operator(), Some(Operator::Bar)) {
             return self.juxtaposition();
         }
-        self.operators.pop();
-        let operand = self.pop_operand()?;
+        self.stack.pop_operator();
+        let operand = self.stack.pop_operand()?;
         let node = self.builder.push(Node::Call(Function::Abs, operand));
-        self.advance();
-        self.operand(node, LastOperand::Other);
+        self.cursor.advance();
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
     /// Adjacent operands are factors, unless both are numerals.
     fn juxtaposition(&mut self) -> ScalarResult {
-        let Some(kind) = self.peek() else { return Err(ScalarError::NotScalar) };
+        let Some(kind) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
         let is_numeral = matches!(kind, Kind::Numeral(_));
-        if is_numeral && self.last != LastOperand::Other && self.offset == 0 {
+        if is_numeral && self.stack.last_operand() != LastOperand::Other && self.cursor.is_at_token_start() {
             return Err(ScalarError::NotScalar);
         }
-        if self.last == LastOperand::Integer && *kind == Kind::Command("frac") {
+        if self.stack.last_operand() == LastOperand::Integer && *kind == Kind::Command("frac") {
             return self.push(Operator::Mixed, MIXED + 1);
         }
         self.reduce(MIXED)?;
-        let floor = self.frames.last().map_or(0, |frame| frame.operators);
-        let waits = self.operators.len() > floor
-            && matches!(self.operators.last(), Some(Operator::Call(..) | Operator::Factor));
+        let waits = matches!(self.stack.operator(), Some(Operator::Call(..) | Operator::Factor));
         if waits && !self.is_function(kind) {
             return self.push(Operator::Factor, FACTOR);
         }
@@ -309,18 +299,17 @@ impl Parser<'_, '_, '_> {
 
     /// Begins a function application: the argument is in brackets, or extends to the next sign.
     pub(super) fn function_argument(&mut self, function: Function, extra: Option<NodeId>) -> ScalarResult {
-        self.spaces();
+        self.cursor.skip_spaces();
         let then = match (function, extra) {
             (Function::LogBase, Some(base)) => OnClose::LogArgument(base),
             (function, _) if function.takes_two() => OnClose::First(function),
             (function, power) => OnClose::Call(function, power),
         };
-        match self.peek() {
+        match self.cursor.peek() {
             Some(Kind::GroupOpen | Kind::Open('(' | '[')) => self.bracket(then),
             _ if function.takes_two() => Err(ScalarError::NotScalar),
             _ => {
-                self.operators.push(Operator::Call(function, extra));
-                self.has_operand = false;
+                self.stack.push_operator(Operator::Call(function, extra));
                 Ok(())
             }
         }
@@ -331,7 +320,6 @@ impl Parser<'_, '_, '_> {
         let variable_id = self.builder.name(variable);
         let begin = self.builder.push(Node::Term(0));
         self.bound.push(variable.to_owned());
-        self.operators.push(Operator::Fold { product, variable: variable_id, from, to, begin });
-        self.has_operand = false;
+        self.stack.push_operator(Operator::Fold { product, variable: variable_id, from, to, begin });
     }
 }
