@@ -19,7 +19,7 @@ pub struct Number {
     pub written: Written,
     /// Whether a percent sign follows it.
     pub percent: bool,
-    /// The currency sign before or behind it.
+    /// The currency sign before or after it.
     pub currency: Option<char>,
 }
 

@@ -120,10 +120,10 @@ fn plain_boxes() {
             continue;
         }
         let policy = &policies[writer.random().below(policies.len())];
-        let (before, behind) = (writer.surroundings(), writer.surroundings());
+        let (before, after) = (writer.surroundings(), writer.surroundings());
         let mark = if writer.random().once_in(8) { "\\fbox" } else { "\\boxed" };
         let alone = format!("{mark}{{{answer}}}");
-        let surrounded = format!("{before}{alone}{behind}");
+        let surrounded = format!("{before}{alone}{after}");
         case(number, &(gold, &surrounded), || {
             let verdict = |text| -> Verdict<'_> { check(gold, Submission::Completion(text), policy) };
             assert_eq!(verdict(&surrounded), verdict(&alone));

@@ -16,8 +16,8 @@ pub(super) struct Formula<'a> {
 
 /// The formula at the start of the text. `None` if there is none, or if it is not closed.
 pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
-    let begun = |delimiter: &'static (&str, &str, bool)| Some((delimiter, text.strip_prefix(delimiter.0)?));
-    let ((_, closer, lines), body) = DELIMITERS.iter().find_map(begun)?;
+    let opened = |delimiter: &'static (&str, &str, bool)| Some((delimiter, text.strip_prefix(delimiter.0)?));
+    let ((_, closer, lines), body) = DELIMITERS.iter().find_map(opened)?;
     let scope = if *lines { body } else { body.lines().next().unwrap_or_default() };
     let end = scope.find(closer)?;
     Some(Formula { inner: body.prefix_to(end), rest: body.suffix_from(end + closer.len()) })
@@ -48,9 +48,9 @@ pub(super) fn ending(text: &str) -> Ending<'_> {
 pub(super) fn formula_around(text: &str, at: usize) -> Option<&str> {
     let before = text.prefix_to(at);
     let before = before.rsplit_once('\n').map_or(before, |(_, line)| line);
-    let behind = text.suffix_from(at);
-    let behind = behind.split_once('\n').map_or(behind, |(line, _)| line);
-    let line = text.slice(at - before.len()..at + behind.len());
+    let after = text.suffix_from(at);
+    let after = after.split_once('\n').map_or(after, |(line, _)| line);
+    let line = text.slice(at - before.len()..at + after.len());
     for (opener, closer) in [("$", "$"), ("\\(", "\\)")] {
         let start = match before.rfind(opener) {
             // After an even number of dollars every formula is closed.
@@ -58,7 +58,7 @@ pub(super) fn formula_around(text: &str, at: usize) -> Option<&str> {
             Some(start) if opener != "$" && before.rfind(closer).is_none_or(|end| end < start) => start + 2,
             _ => continue,
         };
-        if let Some(end) = behind.find(closer) {
+        if let Some(end) = after.find(closer) {
             return Some(line.slice(start..before.len() + end));
         }
     }

@@ -28,14 +28,14 @@ pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
         if let Some(raised) = raised(character) {
             // A run of them is one exponent or index.
             let is_super = raised.is_super;
-            let (run, behind) = run(here, is_super);
-            if is_super && let Some((below, behind)) = denominator(behind) {
+            let (run, after) = run(here, is_super);
+            if is_super && let Some((below, after)) = denominator(after) {
                 plain.extend(["\\frac{", &run, "}{", &below, "}"]);
-                rest = behind;
+                rest = after;
                 continue;
             }
             plain.extend([if is_super { "^{" } else { "_{" }, &run, "}"]);
-            rest = behind;
+            rest = after;
             continue;
         }
         if is_hidden(character) {
@@ -74,8 +74,8 @@ fn run(text: &str, is_super: bool) -> (String, &str) {
 
 /// The subscript digits after a slash, as in `¹⁄₂`, and the rest.
 fn denominator(text: &str) -> Option<(String, &str)> {
-    let (below, behind) = run(text.strip_prefix(['\u{2044}', '\u{2215}', '/'])?, false);
-    (!below.is_empty() && below.bytes().all(|byte| byte.is_ascii_digit())).then_some((below, behind))
+    let (below, after) = run(text.strip_prefix(['\u{2044}', '\u{2215}', '/'])?, false);
+    (!below.is_empty() && below.bytes().all(|byte| byte.is_ascii_digit())).then_some((below, after))
 }
 
 /// Rejects digits of other scripts and digits with combining marks, such as keycap digits.

@@ -115,22 +115,22 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
 
     /// Consumes a slash and the white space before it. `false`, consuming nothing, if there is none.
     fn slash(&mut self) -> bool {
-        let begun = self.at;
+        let start = self.at;
         self.spaces();
         let is_slash = self.peek() == Some(&Kind::Symbol('/'));
-        self.at = if is_slash { self.at + 1 } else { begun };
+        self.at = if is_slash { self.at + 1 } else { start };
         is_slash
     }
 
     /// The power of ten after a numeral: `\\times 10^{-3}`, `* 10^3`, `e-3`. `None`, consuming nothing, if there is none.
     fn exponent(&mut self) -> Option<i64> {
-        let begun = self.at;
+        let start = self.at;
         let exponent = self.times_power().or_else(|| {
-            self.at = begun;
+            self.at = start;
             self.letter_exponent()
         });
         if exponent.is_none() {
-            self.at = begun;
+            self.at = start;
         }
         exponent
     }
@@ -270,19 +270,19 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     /// The fraction of a mixed number, below 1 and of integers: `\frac12`, or ` 1/2` after a space. `None`, consuming nothing, if there is
     /// none.
     fn proper_fraction(&mut self) -> Read {
-        let begun = self.at;
+        let start = self.at;
         self.spaces();
         let part = match self.peek() {
             Some(Kind::Command("frac")) => {
                 self.at += 1;
                 self.arguments()?
             }
-            Some(Kind::Numeral(_)) if self.at > begun => self.plain_fraction()?,
+            Some(Kind::Numeral(_)) if self.at > start => self.plain_fraction()?,
             _ => None,
         };
         let is_proper = |part: &Number| part.exact().is_some_and(|part| *part >= RBig::ZERO && *part < RBig::ONE);
         if part.as_ref().is_none_or(|part| !is_proper(part)) {
-            (self.at, self.digit) = (begun, 0);
+            (self.at, self.digit) = (start, 0);
             return Ok(None);
         }
         Ok(part)

@@ -35,14 +35,14 @@ pub(super) fn numeral(text: &str, in_brackets: bool) -> Option<(Numeral<'_>, usi
         None => (Cow::Borrowed(text.prefix_to(first)), first),
     };
     let rest = text.suffix_from(length);
-    let behind = rest.strip_prefix('.').map_or("", |behind| behind.prefix_to(digits(behind)));
+    let fraction = rest.strip_prefix('.').map_or("", |fraction| fraction.prefix_to(digits(fraction)));
     // `-1./3` has a point without digits after it; `5.` ends a sentence.
     let bare_point = first > 0 && rest.starts_with("./");
-    let point = !behind.is_empty() || bare_point;
+    let point = !fraction.is_empty() || bare_point;
     if point {
-        length += 1 + behind.len();
+        length += 1 + fraction.len();
     }
-    (length > 0).then_some((Numeral { integer, fraction: behind, point }, length))
+    (length > 0).then_some((Numeral { integer, fraction, point }, length))
 }
 
 /// Number of ASCII digits at the start of the text.

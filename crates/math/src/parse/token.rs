@@ -48,13 +48,13 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
     let mut rest = text;
     let (mut environments, mut brackets) = (0_usize, 0_usize);
     while let Some(first) = rest.chars().next() {
-        let behind = rest.suffix_from(first.len_utf8());
+        let after = rest.suffix_from(first.len_utf8());
         let after_point = matches!(tokens.last(), Some(Kind::Symbol('.') | Kind::Numeral(_)));
         let (kind, length) = match first {
             '0'..='9' => token_numeral(rest, brackets > 0),
             '.' if !after_point => token_numeral(rest, brackets > 0),
-            '\\' => command(behind, environments),
-            '!' if behind.starts_with('=') && !after_operand(tokens.last()) => (Kind::Command("ne"), 2),
+            '\\' => command(after, environments),
+            '!' if after.starts_with('=') && !after_operand(tokens.last()) => (Kind::Command("ne"), 2),
             '<' | '>' | '=' | '-' => comparison(rest),
             '$' => (dollar.clone(), 1),
             _ if first.is_whitespace() || first == '~' => (Kind::Space, first.len_utf8()),
@@ -138,13 +138,13 @@ fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
     let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
     if letters > 0 {
         let length = 1 + letters;
-        let (name, behind) = (name.prefix_to(letters), name.suffix_from(letters));
+        let (name, after) = (name.prefix_to(letters), name.suffix_from(letters));
         return match name {
-            "begin" | "end" => environment(name, behind, length),
+            "begin" | "end" => environment(name, after, length),
             // `\\quadx` is a space and a letter, since there is no such command.
             name if spaces_at_start(name) > 0 => (Kind::Space, 1 + spaces_at_start(name)),
             // `\left.` is an invisible bracket.
-            "left" | "right" if behind.starts_with('.') => (Kind::Space, length + 1),
+            "left" | "right" if after.starts_with('.') => (Kind::Space, length + 1),
             name => (named(name), length),
         };
     }

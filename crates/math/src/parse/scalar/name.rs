@@ -147,28 +147,28 @@ impl Parser<'_, '_, '_> {
             self.cursor.advance();
         }
         let mut at = self.cursor.at();
-        let mut behind_power = false;
+        let mut after_power = false;
         if self.cursor.peek() == Some(&Kind::Symbol('^'))
             && let Some(next) = self.argument_end(self.cursor.at() + 1)
             && self.cursor.kind(next) == Some(&Kind::Symbol('_'))
         {
-            (at, behind_power) = (next, true);
+            (at, after_power) = (next, true);
         }
         if self.cursor.kind(at) == Some(&Kind::Symbol('_')) {
             let begin = at + 1;
-            let behind = self.argument_end(begin).ok_or(ScalarError::NotScalar)?;
-            let inner = self.cursor.tokens().trimmed(begin..behind);
-            if !behind_power && self.is_index(inner.clone()) {
+            let end = self.argument_end(begin).ok_or(ScalarError::NotScalar)?;
+            let inner = self.cursor.tokens().trimmed(begin..end);
+            if !after_power && self.is_index(inner.clone()) {
                 let name = self.builder.name(&format!("{name}_"));
-                self.open(inner, behind, OnClose::Apply(name));
+                self.open(inner, end, OnClose::Apply(name));
                 return Ok(());
             }
             name.push('_');
             name.push_str(&text::canonical(self.cursor.tokens(), inner));
-            if behind_power {
-                self.cursor.skip_later(at..behind);
+            if after_power {
+                self.cursor.skip_later(at..end);
             } else {
-                self.cursor.jump(behind);
+                self.cursor.jump(end);
             }
         }
         if self.is_application(&name) {
@@ -220,9 +220,9 @@ impl Parser<'_, '_, '_> {
     /// `\hat{x}` is a name of its own.
     pub(super) fn accent(&mut self, accent: &str) -> ScalarResult {
         let at = self.cursor.after_spaces(self.cursor.at() + 1);
-        let behind = self.argument_end(at).ok_or(ScalarError::NotScalar)?;
-        let inner = text::canonical(self.cursor.tokens(), at..behind);
-        self.cursor.jump(behind);
+        let end = self.argument_end(at).ok_or(ScalarError::NotScalar)?;
+        let inner = text::canonical(self.cursor.tokens(), at..end);
+        self.cursor.jump(end);
         self.named(&format!("{accent}({inner})"))
     }
 
@@ -242,8 +242,8 @@ impl Parser<'_, '_, '_> {
             }
         };
         let differential = |range: std::ops::Range<usize>| self.cursor.tokens().stripped(range).len() > 3;
-        let is_long = |at: usize, behind: usize| {
-            differential(at..behind) || matches!(self.cursor.kind(at + 1), Some(Kind::Word(word)) if word.len() > 1)
+        let is_long = |at: usize, end: usize| {
+            differential(at..end) || matches!(self.cursor.kind(at + 1), Some(Kind::Word(word)) if word.len() > 1)
         };
         if !begins(self.cursor.at() + 1) || !begins(above) || !is_long(above, below) {
             return Ok(false);

@@ -137,9 +137,9 @@ impl Parser<'_, '_, '_> {
         if self.cursor.is_at_token_start() && self.cursor.peek() == Some(&Kind::Symbol('^')) {
             // `\sin^{-1}` is the inverse.
             if let Some(inverse) = function.inverse()
-                && let Some(behind) = self.minus_one(self.cursor.at() + 1)
+                && let Some(end) = self.minus_one(self.cursor.at() + 1)
             {
-                self.cursor.jump(behind);
+                self.cursor.jump(end);
                 return self.function_argument(inverse, None);
             }
             self.cursor.advance();
@@ -167,7 +167,7 @@ impl Parser<'_, '_, '_> {
     /// The end of `-1` or `{-1}`, if it is here.
     fn minus_one(&self, at: usize) -> Option<usize> {
         let at = self.cursor.after_spaces(at);
-        let (inner, behind) = match self.cursor.kind(at)? {
+        let (inner, end) = match self.cursor.kind(at)? {
             Kind::GroupOpen => {
                 let close = self.cursor.partner(at)?;
                 (self.cursor.tokens().stripped(at + 1..close), close + 1)
@@ -179,7 +179,7 @@ impl Parser<'_, '_, '_> {
         (inner.len() == 2
             && self.cursor.kind(inner.start) == Some(&Kind::Symbol('-'))
             && is_one(self.cursor.kind(inner.start + 1)))
-        .then_some(behind)
+        .then_some(end)
     }
 
     /// Reads the index and radicand of a root after its name. In plain text the radicand is a whole numeral.

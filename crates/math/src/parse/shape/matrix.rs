@@ -167,8 +167,9 @@ fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     }
     let mut rows: Vec<Vec<Value>> = Vec::new();
     let mut cells = 0;
-    for row in cut(tokens, inner, |kind| *kind == Kind::Command("\\")) {
-        let columns = if is_matrix { cut(tokens, row, |kind| *kind == Kind::Symbol('&')) } else { vec![row] };
+    for row in split_outside_brackets(tokens, inner, |kind| *kind == Kind::Command("\\")) {
+        let columns =
+            if is_matrix { split_outside_brackets(tokens, row, |kind| *kind == Kind::Symbol('&')) } else { vec![row] };
         let mut values = Vec::with_capacity(columns.len());
         for column in columns {
             cells += 1;
@@ -196,7 +197,11 @@ fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
 }
 
 /// The parts between separators outside of brackets, without an empty last one.
-fn cut(tokens: &Tokens<'_>, range: Range<usize>, is: impl Fn(&Kind<'_>) -> bool) -> Vec<Range<usize>> {
+fn split_outside_brackets(
+    tokens: &Tokens<'_>,
+    range: Range<usize>,
+    is: impl Fn(&Kind<'_>) -> bool,
+) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let mut start = range.start;
     while let Some(at) = tokens.find(start..range.end, &is) {
