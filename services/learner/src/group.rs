@@ -1,7 +1,7 @@
 //! What a step is made of: groups of responses to one prompt, as they were sampled and verified.
 
 use evenkeel_model::{Config, check_ids};
-use evenkeel_objective::{Error, MAX_REWARD, Place, validate_logp};
+use evenkeel_objective::{Error, Location, MAX_REWARD, validate_logp};
 
 use crate::error::{LearnerError, Result};
 use crate::settings::LearnerSettings;
@@ -26,7 +26,7 @@ pub struct Response {
     pub mask: Vec<bool>,
     /// The engine's log-probability of each token at the temperature that it sampled with, nats; what stands at a
     /// token with mask false is not looked at.
-    pub behaviour_logp: Vec<f32>,
+    pub rollout_logp: Vec<f32>,
     /// What the verifier said, before any shaping. Above 0.5 counts as correct in the paper's quantities.
     pub raw_reward: f64,
     /// What advantages are computed from.
@@ -83,24 +83,24 @@ impl Response {
         let same_length = |field, length: usize| match length == self.tokens.len() {
             true => Ok(()),
             false => {
-                let (place, expected) = (Place::default(), self.tokens.len());
-                Err(Error::Length { field, place, length, expected, reference: "response" })
+                let (location, expected) = (Location::default(), self.tokens.len());
+                Err(Error::Length { field, location, length, expected, reference: "response" })
             }
         };
         let input = |field, value: &dyn ToString, allowed: String| {
-            Err(Error::Input { field, place: Place::default(), value: value.to_string(), allowed })
+            Err(Error::Input { field, location: Location::default(), value: value.to_string(), allowed })
         };
         if self.tokens.is_empty() {
             return input("response", &"empty", "1 or more token ids".into());
         }
         same_length("mask", self.mask.len())?;
-        same_length("behaviour_logp", self.behaviour_logp.len())?;
+        same_length("rollout_logp", self.rollout_logp.len())?;
         for (field, reward) in [("reward", self.reward), ("raw_reward", self.raw_reward)] {
             if reward.is_nan() || reward.abs() > MAX_REWARD {
                 return input(field, &reward, format!("a finite number up to {MAX_REWARD:e} in size"));
             }
         }
-        validate_logp("behaviour_logp", &self.mask, &self.behaviour_logp)
+        validate_logp("rollout_logp", &self.mask, &self.rollout_logp)
     }
 }
 

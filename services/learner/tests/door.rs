@@ -123,7 +123,7 @@ fn report(events: &[TrainEvent]) -> TrainReport {
 fn message(seed: u64, index: u32) -> train_request::Kind {
     let group = group(seed, 4);
     let samples = group.responses.iter().enumerate().map(|(number, response)| {
-        let segments = response.tokens.iter().zip(&response.mask).zip(&response.behaviour_logp);
+        let segments = response.tokens.iter().zip(&response.mask).zip(&response.rollout_logp);
         let segments = segments.map(|((&id, &mask), &logp)| match mask {
             true => Segment::sampled(vec![id], vec![logp], 0),
             false => Segment::injected(vec![id]),

@@ -39,7 +39,7 @@ fn step(case: &Value) -> Step {
         mask: list(&r["mask"]).iter().map(|m| m.as_i64().unwrap() != 0).collect(),
         logp: numbers(&r["logp"]),
         old_logp: numbers(&r["old_logp"]),
-        behaviour_logp: numbers(&r["behaviour_logp"]),
+        rollout_logp: numbers(&r["behaviour_logp"]),
         reference_logp: numbers(&r["old_logp"]),
     };
     list(&case["groups"]).iter().map(|group| list(group).iter().map(response).collect()).collect()
@@ -120,7 +120,7 @@ fn golden_losses_and_gradients_in_f32_differ_by_no_more_than_their_rounding() {
             mask: r.mask.clone(),
             logp: narrow(&r.logp),
             old_logp: narrow(&r.old_logp),
-            behaviour_logp: narrow(&r.behaviour_logp),
+            rollout_logp: narrow(&r.rollout_logp),
             reference_logp: narrow(&r.reference_logp),
         };
         let step: Step<f32> = step.iter().map(|group| group.iter().map(narrowed).collect()).collect();

@@ -16,7 +16,7 @@ pub(super) fn group(message: TrainGroup, index: u32) -> Result<Group, FieldError
     let responses = message.samples.iter().zip(tokens).map(|(sample, tokens)| Response {
         tokens: tokens.token_ids,
         mask: tokens.trainable.into_iter().map(|trainable| trainable && !sample.exclude_from_loss).collect(),
-        behaviour_logp: tokens.log_probabilities,
+        rollout_logp: tokens.log_probabilities,
         raw_reward: sample.raw_reward.unwrap_or(0.0),
         reward: sample.shaped_reward.unwrap_or(0.0),
         valid: sample.valid,

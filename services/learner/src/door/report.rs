@@ -97,7 +97,7 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
     put("actor/entropy", first.and_then(|update| update.entropy));
     put("actor/kl_loss", (kl.tokens > 0).then(|| report.updates.iter().map(|update| update.kl_loss).sum()));
     put("actor/ratio_max", largest);
-    put("rollout_corr/logp_gap", first.and_then(|update| update.behaviour_gap));
+    put("rollout_corr/logp_gap", first.and_then(|update| update.rollout_gap));
     put("rollout_corr/weight_mean", policy.correction_mean());
     put("rollout_corr/bounded_fraction", policy.correction_fraction());
 

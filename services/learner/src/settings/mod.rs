@@ -22,7 +22,7 @@ pub enum OldLogp {
     #[default]
     Recompute,
     /// Those that the engine sampled with: no extra pass, and the ratio also corrects for the engine's rounding.
-    Behaviour,
+    Rollout,
 }
 
 /// What a run will send in each step, as far as its settings determine it.
@@ -96,8 +96,8 @@ impl LearnerSettings {
             return Err(LearnerError::setting("epochs", 0, "1 or more"));
         }
         let correction = self.objective.correction;
-        if self.old_logp == OldLogp::Behaviour && correction != Correction::None {
-            let allowed = "none with old_logp = behaviour, where the ratio itself is taken against the engine's \
+        if self.old_logp == OldLogp::Rollout && correction != Correction::None {
+            let allowed = "none with old_logp = rollout, where the ratio itself is taken against the engine's \
                            log-probabilities and the factor of a correction would always be 1";
             return Err(LearnerError::setting("objective.correction", correction, allowed));
         }

@@ -16,8 +16,8 @@ pub(super) struct ResponseStats {
     pub(super) entropy_loss: f64,
     /// The largest ratio exp(logp - old_logp) of the response's trainable tokens.
     pub(super) largest_ratio: f64,
-    /// Sum over trainable tokens of abs(logp - behaviour_logp): how far engine and learner are apart.
-    pub(super) behaviour_gap: f64,
+    /// Sum over trainable tokens of abs(logp - rollout_logp): how far engine and learner are apart.
+    pub(super) rollout_gap: f64,
 }
 
 /// The objective as a loss of the model.
@@ -68,9 +68,9 @@ impl PolicyLoss<'_> {
         grad: &mut [f32],
     ) -> Result<ResponseStats, evenkeel_objective::Error> {
         let mask = vec![true; logp.len()];
-        let behaviour = planned.at_scored(&planned.behaviour_logp);
+        let rollout = planned.at_scored(&planned.rollout_logp);
         let old = planned.old_logp.as_deref().unwrap_or(logp);
-        let tokens = ResponseTokens { mask: &mask, logp, old_logp: old, behaviour_logp: Some(&behaviour) };
+        let tokens = ResponseTokens { mask: &mask, logp, old_logp: old, rollout_logp: Some(&rollout) };
         let policy = response_loss(self.settings, planned.advantage, planned.weight, &tokens, grad)?;
         let kl = match &planned.reference_logp {
             Some(reference) => {
@@ -88,7 +88,7 @@ impl PolicyLoss<'_> {
             entropy_sum,
             entropy_loss: self.settings.entropy_slope(self.regularizer_weight(planned)) * entropy_sum,
             largest_ratio: logp.iter().zip(old).map(ratio).fold(0.0, f64::max),
-            behaviour_gap: logp.iter().zip(&behaviour).map(gap).sum(),
+            rollout_gap: logp.iter().zip(&rollout).map(gap).sum(),
         })
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Planned {
     pub(crate) prompt: Arc<[u32]>,
     pub(crate) tokens: Vec<u32>,
     pub(crate) mask: Vec<bool>,
-    pub(crate) behaviour_logp: Vec<f32>,
+    pub(crate) rollout_logp: Vec<f32>,
     /// Under the weights before the first update on the batch; none where the update's own forward pass gives them.
     pub(crate) old_logp: Option<Vec<f32>>,
     pub(crate) reference_logp: Option<Vec<f32>>,
@@ -99,7 +99,7 @@ pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(G
                 prompt: prompt.clone(),
                 tokens: response.tokens,
                 mask: response.mask,
-                behaviour_logp: response.behaviour_logp,
+                rollout_logp: response.rollout_logp,
                 old_logp: None,
                 reference_logp: None,
                 advantage: plan.advantages[i],

@@ -31,8 +31,8 @@ pub struct UpdateStats {
     pub entropy: Option<f64>,
     /// Largest ratio exp(logp - old_logp) of any of them.
     pub largest_ratio: f64,
-    /// Mean of abs(logp - behaviour_logp) over them: engine against learner.
-    pub behaviour_gap: Option<f64>,
+    /// Mean of abs(logp - rollout_logp) over them: engine against learner.
+    pub rollout_gap: Option<f64>,
 }
 
 impl UpdateStats {
@@ -44,7 +44,7 @@ impl UpdateStats {
             sum.entropy_sum += response.entropy_sum;
             sum.entropy_loss += response.entropy_loss;
             sum.largest_ratio = sum.largest_ratio.max(response.largest_ratio);
-            sum.behaviour_gap += response.behaviour_gap;
+            sum.rollout_gap += response.rollout_gap;
         }
         let per_token = |total: f64| (sum.policy.tokens > 0).then(|| total / sum.policy.tokens as f64);
         Self {
@@ -59,7 +59,7 @@ impl UpdateStats {
             kl: sum.kl,
             entropy: per_token(sum.entropy_sum),
             largest_ratio: sum.largest_ratio,
-            behaviour_gap: per_token(sum.behaviour_gap),
+            rollout_gap: per_token(sum.rollout_gap),
         }
     }
 }

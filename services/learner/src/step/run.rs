@@ -170,9 +170,9 @@ impl<'a> PolicyStep<'a> {
         }
         self.trained += responses.len();
         let learner = &mut *self.learner;
-        if learner.settings.old_logp == OldLogp::Behaviour {
+        if learner.settings.old_logp == OldLogp::Rollout {
             for response in &mut responses {
-                response.old_logp = Some(response.at_scored(&response.behaviour_logp));
+                response.old_logp = Some(response.at_scored(&response.rollout_logp));
             }
         }
         learner.add_reference(&mut responses)?;

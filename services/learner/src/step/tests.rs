@@ -89,7 +89,7 @@ fn groups() -> Vec<Group> {
     let response = |token: u32, reward: f64| Response {
         tokens: vec![token, token + 1],
         mask: vec![true; 2],
-        behaviour_logp: vec![-2.0; 2],
+        rollout_logp: vec![-2.0; 2],
         raw_reward: reward,
         reward,
         valid: true,
