@@ -46,7 +46,7 @@ impl Default for TelemetryConfig {
 }
 
 impl Settings for TelemetryConfig {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         filter(&self.log).map(drop)
     }
 }
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn a_malformed_filter_is_refused_before_it_is_used() {
         let config = TelemetryConfig { log: "evenkeel=loud".into(), ..TelemetryConfig::default() };
-        let error = config.check().unwrap_err();
+        let error = config.validate().unwrap_err();
         assert_eq!((error.field.as_str(), error.value.as_str()), ("log", "\"evenkeel=loud\""));
-        assert_eq!(TelemetryConfig::default().check(), Ok(()));
+        assert_eq!(TelemetryConfig::default().validate(), Ok(()));
     }
 }
