@@ -184,8 +184,7 @@ fn gmpo_response(mean_clipped_log_ratio: f64) -> Phi {
 #[inline(always)]
 fn aspo(rho: f64, positive: bool, clip: &Clip) -> Phi {
     let (low, high) = (1.0 - clip.low, upper(clip));
-    let (factor, hard, constant) =
-        if positive { (1.0 / rho, rho >= high, 1.0 / high) } else { (rho, rho <= low, low) };
+    let (factor, hard, constant) = if positive { (1.0 / rho, rho >= high, 1.0 / high) } else { (rho, rho <= low, low) };
     let capped = bound(factor, 0.0, clip.dual);
     Phi {
         value: if hard { constant } else { capped },

@@ -8,7 +8,7 @@ mod pass;
 use candle_core::{DType, Device, Tensor};
 
 use crate::config::Config;
-use crate::error::{ModelError, Result};
+use crate::error::{BoxError, ModelError, Result};
 use crate::kernels::cpu::Cpu;
 use crate::kernels::portable::Portable;
 use crate::kernels::{Coefficients, Kernels, Scores};
@@ -36,14 +36,14 @@ impl Default for NetworkOptions {
     }
 }
 
-/// What a loss makes of a micro-batch's scores.
+/// A loss over the scored tokens of micro-batches.
 pub trait TokenLoss: Sync {
     /// d loss / d logp and d loss / d entropy of each scored token of micro-batch number `index`. Called once for
     /// each, from several threads.
     ///
     /// # Errors
-    /// A text, which ends the pass as [`ModelError::Loss`].
-    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, String>;
+    /// Any error ends the pass as [`ModelError::Loss`].
+    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError>;
 }
 
 /// A model that can be trained, whatever kernels it computes with.
