@@ -1,13 +1,13 @@
-//! A step's report as a message, its measurements under verl's names where verl has the quantity.
+//! A step's report as a message, its measurements under verl's names where verl has them.
 
 use std::collections::BTreeMap;
 
 use evenkeel_objective::{KlStats, PolicyStats};
-use evenkeel_proto::v1::{TrainHeader, TrainKind, TrainReport, TrainTimings};
+use evenkeel_proto::v1::{TrainHeader, TrainKind, TrainReport};
 
 use crate::{StepReport, SupervisedReport, UpdateStats};
 
-/// What the door counts besides the learner's own report.
+/// Tokens received, which the learner's own report does not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) prompt_tokens: u64,
@@ -15,17 +15,17 @@ pub(super) struct Counts {
     pub(super) trainable_tokens: u64,
 }
 
-pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts, timings: TrainTimings) -> TrainReport {
+pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts) -> TrainReport {
     let updates = &report.updates;
     let mean = |value: fn(&UpdateStats) -> f64| match updates.is_empty() {
         true => None,
         false => Some(updates.iter().map(value).sum::<f64>() / updates.len() as f64),
     };
-    let skipped = updates.iter().all(|update| update.skipped);
-    let skip_reason = match (updates.is_empty(), skipped) {
-        (true, _) => "no_trainable_token",
-        (false, true) => "non_finite_gradient",
-        (false, false) => "",
+    // A step is skipped where none of its updates changed anything.
+    let skip_reason = match updates.last().map(|last| last.skipped) {
+        None => "no_trainable_token",
+        Some(Some(reason)) if updates.iter().all(|update| update.skipped.is_some()) => reason.label(),
+        Some(_) => "",
     };
     TrainReport {
         run_id: header.run_id.clone(),
@@ -33,7 +33,7 @@ pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts, ti
         kind: TrainKind::Grpo.into(),
         base_version: header.base_version,
         version: report.version,
-        skipped,
+        skipped: !skip_reason.is_empty(),
         skip_reason: skip_reason.into(),
         loss: mean(|update| update.loss).unwrap_or(0.0),
         gradient_norm: mean(|update| update.grad_norm),
@@ -46,24 +46,19 @@ pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts, ti
         response_tokens: counts.response_tokens,
         trainable_tokens: counts.trainable_tokens,
         metrics: metrics(report, mean(|update| update.policy_loss)),
-        timings: Some(timings),
+        timings: None,
     }
 }
 
-pub(super) fn supervised(
-    header: &TrainHeader,
-    report: SupervisedReport,
-    counts: Counts,
-    timings: TrainTimings,
-) -> TrainReport {
+pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts: Counts) -> TrainReport {
     TrainReport {
         run_id: header.run_id.clone(),
         step: header.step,
         kind: TrainKind::Supervised.into(),
         base_version: header.base_version,
         version: report.version,
-        skipped: report.skipped,
-        skip_reason: if report.skipped { "non_finite_gradient".into() } else { String::new() },
+        skipped: report.skipped.is_some(),
+        skip_reason: report.skipped.map_or("", |reason| reason.label()).into(),
         loss: report.loss,
         gradient_norm: Some(report.grad_norm),
         learning_rate: report.learning_rate,
@@ -71,7 +66,6 @@ pub(super) fn supervised(
         prompt_tokens: counts.prompt_tokens,
         response_tokens: counts.response_tokens,
         trainable_tokens: report.tokens as u64,
-        timings: Some(timings),
         ..TrainReport::default()
     }
 }
@@ -97,7 +91,7 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
     put("actor/entropy", first.and_then(|update| update.entropy));
     put("actor/kl_loss", (kl.tokens > 0).then(|| report.updates.iter().map(|update| update.kl_loss).sum()));
     put("actor/ratio_max", largest);
-    put("rollout_corr/logp_gap", first.and_then(|update| update.behaviour_gap));
+    put("rollout_corr/logp_gap", first.and_then(|update| update.rollout_gap));
     put("rollout_corr/weight_mean", policy.correction_mean());
     put("rollout_corr/bounded_fraction", policy.correction_fraction());
 

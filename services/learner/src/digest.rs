@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{LearnerError, Result};
 
-/// What a file must be.
+/// Length and digest of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FileDigest {
@@ -17,7 +17,7 @@ pub(crate) struct FileDigest {
     pub(crate) sha256: String,
 }
 
-/// Reads a file once, in pieces.
+/// Reads a file once, in chunks.
 pub(crate) fn digest(path: &Path) -> Result<FileDigest> {
     let mut file = File::open(path).map_err(LearnerError::file(path))?;
     let mut hasher = Sha256::new();

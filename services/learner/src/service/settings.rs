@@ -1,8 +1,10 @@
-//! What the server needs besides the training settings.
+//! The settings of the service.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use candle_core::DType;
+use evenkeel_config::HumanDuration;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::server::ServerConfig;
 use serde::{Deserialize, Serialize};
@@ -10,9 +12,6 @@ use serde::{Deserialize, Serialize};
 use crate::error::{LearnerError, Result};
 use crate::publish::PublishOptions;
 use crate::settings::LearnerSettings;
-
-/// How many published versions may be kept.
-pub(super) const KEEP_WEIGHTS: &str = "0 (all), or 2 or more, since engines may still read the version before";
 
 /// The type of published weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,34 +26,32 @@ pub enum PublishType {
     F16,
 }
 
-/// Settings of the learner's server.
+/// The settings of the service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServiceSettings {
-    /// How it listens.
+    /// The gRPC server.
     pub server: ServerConfig,
-    /// The Hugging Face folder that training begins with.
+    /// The Hugging Face folder of the initial model.
     pub model: PathBuf,
-    /// Where checkpoints are written, one folder for each.
+    /// The folder of checkpoints, one folder for each.
     pub checkpoints: PathBuf,
-    /// Where weights are published, one folder for each version.
+    /// The folder of published weights, one folder for each version.
     pub weights: PathBuf,
-    /// Checkpoints that are kept where a caller does not say how many; 0 keeps all. A run always says: `checkpoint.keep`.
-    pub keep_checkpoints: u32,
-    /// Published versions that are kept where a caller does not say how many: 0 keeps all, otherwise 2 or more, since
-    /// engines may still read the one before. A run always says: `checkpoint.keep_weights`.
-    pub keep_weights: u32,
     /// The type of published weights.
     pub publish_dtype: PublishType,
-    /// Calls and items that may wait for the model; one more is answered RESOURCE_EXHAUSTED.
+    /// Calls and items that may wait for the model; any more are refused with RESOURCE_EXHAUSTED.
     pub queue: usize,
-    /// How long a training step may wait for its next part while it holds the learner; it is then dropped, and nothing has changed.
-    pub step_idle_ms: u64,
-    /// How long after its last sign of life a run still has the learner for itself: no other run's checkpoint is loaded before.
-    pub lease_ms: u64,
-    /// Most groups, or examples, of one step.
+    /// How long a training step may wait for its next part while it holds the learner, such as `5m`; after that it is
+    /// dropped, and nothing has changed.
+    #[serde(with = "HumanDuration")]
+    pub step_idle: Duration,
+    /// How long a silent run keeps the learner, such as `10m`: no other run's checkpoint is loaded before.
+    #[serde(with = "HumanDuration")]
+    pub lease: Duration,
+    /// Largest number of groups, or examples, in one step.
     pub max_step_items: u32,
-    /// What is trained, and how.
+    /// The training settings.
     pub training: LearnerSettings,
 }
 
@@ -65,12 +62,10 @@ impl Default for ServiceSettings {
             model: PathBuf::new(),
             checkpoints: "checkpoints".into(),
             weights: "weights".into(),
-            keep_checkpoints: 3,
-            keep_weights: 3,
             publish_dtype: PublishType::default(),
             queue: 4096,
-            step_idle_ms: 300_000,
-            lease_ms: 600_000,
+            step_idle: Duration::from_secs(300),
+            lease: Duration::from_secs(600),
             max_step_items: 1 << 20,
             training: LearnerSettings::default(),
         }
@@ -84,16 +79,14 @@ impl ServiceSettings {
         if self.model.as_os_str().is_empty() {
             return Err(LearnerError::setting("model", "empty", "a Hugging Face folder"));
         }
-        if self.keep_weights == 1 {
-            return Err(LearnerError::setting("keep_weights", 1, KEEP_WEIGHTS));
-        }
         if self.queue == 0 {
             return Err(LearnerError::setting("queue", 0, "1 or more"));
         }
-        for (field, value) in [("step_idle_ms", self.step_idle_ms), ("max_step_items", self.max_step_items.into())] {
-            if value == 0 {
-                return Err(LearnerError::setting(field, 0, "1 or more"));
-            }
+        if self.step_idle.is_zero() {
+            return Err(LearnerError::setting("step_idle", "0s", "above 0s"));
+        }
+        if self.max_step_items == 0 {
+            return Err(LearnerError::setting("max_step_items", 0, "1 or more"));
         }
         Ok(())
     }
@@ -122,7 +115,7 @@ impl evenkeel_config::Settings for ServiceSettings {
     }
 }
 
-/// The refusal of a setting as configuration says it, with where the value was written.
+/// The refusal of a setting, with the path of its key.
 fn field_error(error: LearnerError) -> FieldError {
     match error {
         LearnerError::Setting { field, value, allowed } => FieldError::new(field, value, allowed),

@@ -1,9 +1,12 @@
 //! The settings of an objective: what may be set, the paper's defaults, and the ranges.
 
+mod formula;
+mod raw;
+
 use serde::{Deserialize, Serialize};
 
-use crate::aggregation::TOKEN_SUM_ALIAS;
-use crate::written::Written;
+use crate::correction::Bounds;
+use crate::policy::Clip;
 use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, MAX_LOG_RATIO, Policy};
 
 /// Everything that decides what is computed. The defaults are those of the paper (arXiv 2605.04077): normalised
@@ -12,16 +15,13 @@ use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, MAX_LOG_RATI
 /// Unknown fields are refused. Reading does not check ranges: call [`validate`](Self::validate).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!try_from))]
-#[serde(try_from = "Written")]
+#[serde(try_from = "raw::RawSettings")]
 pub struct Settings {
     /// How rewards become advantages.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub advantage: Advantage,
     /// How token terms are summed.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub aggregation: Aggregation,
     /// The policy term.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub policy: Policy,
     /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Used by every policy but `gmpo`. GSPO's paper has
     /// 3e-4, CISPO's none.
@@ -32,8 +32,7 @@ pub struct Settings {
     pub dual_clip: f64,
     /// The bound of `gmpo` on the log-ratio, 0 to [`MAX_LOG_RATIO`].
     pub gmpo_clip: f64,
-    /// The correction for the gap between the engine's policy and the learner's.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    /// The correction for the mismatch between the engine's policy and the learner's.
     pub correction: Correction,
     /// The smallest ratio that the mask corrections keep, from 0 to `correction_high`.
     pub correction_low: f64,
@@ -44,7 +43,6 @@ pub struct Settings {
     /// The factor of the KL term, from 0; 0 is none.
     pub kl_coefficient: f64,
     /// The estimator of the KL term.
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub kl_estimator: KlEstimator,
     /// The factor of the entropy bonus, from 0; 0 is none.
     pub entropy_coefficient: f64,
@@ -78,7 +76,7 @@ impl Settings {
     /// # Errors
     /// A name that is unknown or stands for another formula.
     pub fn with_aggregation(&self, name: &str) -> Result<Self, Error> {
-        let (aggregation, max_tokens) = aggregation_by_name(name)?;
+        let (aggregation, max_tokens) = Aggregation::with_implied_max_tokens(name)?;
         Ok(Self { aggregation, max_tokens: max_tokens.unwrap_or(self.max_tokens), ..self.clone() })
     }
 
@@ -87,8 +85,7 @@ impl Settings {
     /// # Errors
     /// The first setting that is out of range, with what it may be.
     pub fn validate(&self) -> Result<(), Error> {
-        let bounds_ratio = self.policy != Policy::Gmpo;
-        let low_limit = if bounds_ratio { 1.0 } else { f64::MAX };
+        let low_limit = if self.policy.bounds_ratio() { 1.0 } else { f64::MAX };
         require("clip_low", self.clip_low, (0.0..=low_limit).contains(&self.clip_low), "0 to 1, where 1 is no bound")?;
         require("clip_high", self.clip_high, not_negative(self.clip_high), "a finite number from 0")?;
         require(
@@ -103,16 +100,17 @@ impl Settings {
         require("correction_high", high, high > 0.0 && high <= 1e6, "above 0 and up to 1e6")?;
         let low_in_order = self.correction_low >= 0.0 && self.correction_low <= high;
         require("correction_low", self.correction_low, low_in_order, format!("0 to correction_high, which is {high}"))?;
-        if self.aggregation == Aggregation::SequenceSum && self.max_tokens == 0 {
-            return Err(Error::setting("max_tokens", 0, "at least 1 with aggregation = sequence-sum"));
+        if self.aggregation.uses_max_tokens() && self.max_tokens == 0 {
+            let allowed = format!("at least 1 with aggregation = {}", self.aggregation);
+            return Err(Error::setting("max_tokens", 0, allowed));
         }
         require("kl_coefficient", self.kl_coefficient, not_negative(self.kl_coefficient), "a finite number from 0")?;
         let entropy = self.entropy_coefficient;
         require("entropy_coefficient", entropy, not_negative(entropy), "a finite number from 0")
     }
 
-    /// Refuses a group size, configured or submitted, of which the advantage estimator makes nothing. It is about how
-    /// many responses were asked for: invalid ones among them may leave fewer, which is no error.
+    /// Refuses a group size, configured or submitted, that the advantage estimator is not defined for. It counts the
+    /// responses that were requested: invalid ones may leave fewer, which is no error.
     ///
     /// # Errors
     /// 0 for every estimator, 1 for `grpo`.
@@ -126,23 +124,22 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// The bounds of the policy term.
+    pub(crate) fn clip(&self) -> Clip {
+        Clip { low: self.clip_low, high: self.clip_high, dual: self.dual_clip, gmpo: self.gmpo_clip }
+    }
+
+    /// The bounds of the correction.
+    pub(crate) fn correction_bounds(&self) -> Bounds {
+        Bounds { low: self.correction_low, high: self.correction_high }
+    }
+}
+
 fn not_negative(value: f64) -> bool {
     value.is_finite() && value >= 0.0
 }
 
 fn require(field: &'static str, value: f64, holds: bool, allowed: impl ToString) -> Result<(), Error> {
     if holds { Ok(()) } else { Err(Error::setting(field, value, allowed)) }
-}
-
-/// The aggregation of a name, and the `max_tokens` that the name brings with it.
-pub(crate) fn aggregation_by_name(name: &str) -> Result<(Aggregation, Option<usize>), Error> {
-    match name.parse() {
-        Ok(aggregation) => Ok((aggregation, None)),
-        Err(Error::OtherFormula { .. })
-            if name.trim().replace(['_', ' '], "-").eq_ignore_ascii_case(TOKEN_SUM_ALIAS) =>
-        {
-            Ok((Aggregation::SequenceSum, Some(1)))
-        }
-        Err(error) => Err(error),
-    }
 }

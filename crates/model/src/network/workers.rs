@@ -2,14 +2,14 @@
 
 use crate::error::{ModelError, Result};
 
-/// Threads that each own one accumulator. Which items a lane gets depends on the items' costs alone and each lane
+/// Threads that each own one accumulator. Which items a worker gets depends on the items' costs alone and each worker
 /// takes its own in order, so sums come out the same in every run.
-pub(super) struct Lanes {
+pub(super) struct Workers {
     pool: Option<rayon::ThreadPool>,
     count: usize,
 }
 
-impl Lanes {
+impl Workers {
     pub(super) fn new(count: usize) -> Result<Self> {
         let build = || {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(|i| format!("model-{i}"));
@@ -19,8 +19,8 @@ impl Lanes {
         Ok(Self { pool, count })
     }
 
-    /// Runs `work` on every item with its lane's accumulator, and returns the results in the items' order. The first
-    /// error by item order is returned once all lanes have stopped.
+    /// Runs `work` on every item with its worker's accumulator, and returns the results in the items' order. The first
+    /// error by item order is returned once all workers have stopped.
     pub(super) fn run<A: Send, R: Send>(
         &self,
         costs: &[u64],
@@ -29,7 +29,7 @@ impl Lanes {
     ) -> Result<Vec<R>> {
         let shares = assign(costs, self.count);
         let mut done: Vec<Vec<(usize, Result<R>)>> = shares.iter().map(|_| Vec::new()).collect();
-        let lane = |share: &[usize], accumulator: &mut A, done: &mut Vec<(usize, Result<R>)>| {
+        let worker = |share: &[usize], accumulator: &mut A, done: &mut Vec<(usize, Result<R>)>| {
             for &index in share {
                 let result = work(index, accumulator);
                 let failed = result.is_err();
@@ -42,10 +42,10 @@ impl Lanes {
         match &self.pool {
             Some(pool) => pool.scope(|scope| {
                 for ((share, accumulator), done) in shares.iter().zip(accumulators).zip(&mut done) {
-                    scope.spawn(|_| lane(share, accumulator, done));
+                    scope.spawn(|_| worker(share, accumulator, done));
                 }
             }),
-            None => lane(&shares[0], &mut accumulators[0], &mut done[0]),
+            None => worker(&shares[0], &mut accumulators[0], &mut done[0]),
         }
         let mut results: Vec<_> = done.into_iter().flatten().collect();
         results.sort_by_key(|(index, _)| *index);
@@ -53,16 +53,16 @@ impl Lanes {
     }
 }
 
-/// The items of each lane: the costliest first, each to the lane with the least so far (the lowest of equals).
-fn assign(costs: &[u64], lanes: usize) -> Vec<Vec<usize>> {
+/// The items of each worker: the costliest first, each to the worker with the least so far (the lowest of equals).
+fn assign(costs: &[u64], workers: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(costs[index]));
-    let mut shares = vec![Vec::new(); lanes];
-    let mut load = vec![0u64; lanes];
+    let mut shares = vec![Vec::new(); workers];
+    let mut load = vec![0u64; workers];
     for index in order {
-        let lane = (0..lanes).min_by_key(|&lane| load[lane]).expect("there is at least one lane");
-        load[lane] += costs[index];
-        shares[lane].push(index);
+        let worker = (0..workers).min_by_key(|&worker| load[worker]).expect("there is at least one worker");
+        load[worker] += costs[index];
+        shares[worker].push(index);
     }
     shares
 }
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn results_come_in_the_order_of_the_items() {
-        let lanes = Lanes::new(3).unwrap();
+        let workers = Workers::new(3).unwrap();
         let costs: Vec<u64> = (0..50).map(|i| i * 37 % 11).collect();
-        let results = lanes.run(&costs, &mut [0, 0, 0], |index, count| {
+        let results = workers.run(&costs, &mut [0, 0, 0], |index, count| {
             *count += 1;
             Ok(index)
         });
@@ -84,16 +84,16 @@ mod tests {
 
     #[test]
     fn the_first_error_by_item_ends_the_run() {
-        let lanes = Lanes::new(2).unwrap();
-        let result = lanes.run(&[1; 8], &mut [(), ()], |index, ()| match index {
-            3 | 5 => Err(ModelError::Loss(format!("item {index}"))),
+        let workers = Workers::new(2).unwrap();
+        let result = workers.run(&[1; 8], &mut [(), ()], |index, ()| match index {
+            3 | 5 => Err(ModelError::Loss(format!("item {index}").into())),
             _ => Ok(()),
         });
         assert_eq!(result.unwrap_err().to_string(), "item 3");
     }
 
     #[test]
-    fn lanes_share_the_cost_evenly() {
+    fn workers_share_the_cost_evenly() {
         let costs: Vec<u64> = (1..=40).collect();
         let load: Vec<u64> = assign(&costs, 2).iter().map(|share| share.iter().map(|&i| costs[i]).sum()).collect();
         assert!(load[0].abs_diff(load[1]) <= 1, "{load:?}");

@@ -1,14 +1,14 @@
-//! Settings as they are written in files and on command lines: an alias of the aggregation may bring `max_tokens` with it.
+//! Settings as they are deserialized, before the name of the aggregation is resolved: one alias also sets `max_tokens`.
 
 use serde::Deserialize;
 
-use crate::settings::aggregation_by_name;
-use crate::{Advantage, Correction, Error, KlEstimator, Policy, Settings};
+use super::Settings;
+use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, Policy};
 
-/// The fields of [`Settings`] with the aggregation still a name.
+/// The fields of [`Settings`] with the aggregation as a name.
 #[derive(Deserialize)]
 #[serde(default, deny_unknown_fields, rename = "Settings")]
-pub(crate) struct Written {
+pub(super) struct RawSettings {
     advantage: Advantage,
     aggregation: String,
     policy: Policy,
@@ -25,7 +25,7 @@ pub(crate) struct Written {
     entropy_coefficient: f64,
 }
 
-impl Default for Written {
+impl Default for RawSettings {
     fn default() -> Self {
         let Settings {
             advantage,
@@ -62,35 +62,35 @@ impl Default for Written {
     }
 }
 
-impl TryFrom<Written> for Settings {
+impl TryFrom<RawSettings> for Settings {
     type Error = Error;
 
-    fn try_from(written: Written) -> Result<Self, Error> {
-        let (aggregation, brought) = aggregation_by_name(&written.aggregation)?;
-        let max_tokens = match (brought, written.max_tokens) {
+    fn try_from(raw: RawSettings) -> Result<Self, Error> {
+        let (aggregation, implied) = Aggregation::with_implied_max_tokens(&raw.aggregation)?;
+        let max_tokens = match (implied, raw.max_tokens) {
             (None, max_tokens) => max_tokens,
-            (Some(brought), 0) => brought,
-            (Some(brought), max_tokens) if max_tokens == brought => brought,
-            (Some(brought), max_tokens) => {
-                let allowed = format!("{brought} with {}, or another with sequence-sum", written.aggregation);
+            (Some(implied), 0) => implied,
+            (Some(implied), max_tokens) if max_tokens == implied => implied,
+            (Some(implied), max_tokens) => {
+                let allowed = format!("{implied} with {}, or another with sequence-sum", raw.aggregation);
                 return Err(Error::setting("max_tokens", max_tokens, allowed));
             }
         };
         Ok(Self {
-            advantage: written.advantage,
+            advantage: raw.advantage,
             aggregation,
-            policy: written.policy,
-            clip_low: written.clip_low,
-            clip_high: written.clip_high,
-            dual_clip: written.dual_clip,
-            gmpo_clip: written.gmpo_clip,
-            correction: written.correction,
-            correction_low: written.correction_low,
-            correction_high: written.correction_high,
+            policy: raw.policy,
+            clip_low: raw.clip_low,
+            clip_high: raw.clip_high,
+            dual_clip: raw.dual_clip,
+            gmpo_clip: raw.gmpo_clip,
+            correction: raw.correction,
+            correction_low: raw.correction_low,
+            correction_high: raw.correction_high,
             max_tokens,
-            kl_coefficient: written.kl_coefficient,
-            kl_estimator: written.kl_estimator,
-            entropy_coefficient: written.entropy_coefficient,
+            kl_coefficient: raw.kl_coefficient,
+            kl_estimator: raw.kl_estimator,
+            entropy_coefficient: raw.entropy_coefficient,
         })
     }
 }

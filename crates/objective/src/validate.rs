@@ -1,10 +1,10 @@
-//! Checks of input that comes from outside. The arithmetic does not repeat them: it is run on values that a caller has
-//! computed as well, and a pass over all tokens for each loss would only find what was found before.
+//! Checks of input from outside. The arithmetic does not repeat them: it also runs on values that the caller computed,
+//! and another pass over all tokens for each loss would only repeat the result.
 
 use crate::advantage::{REWARDS, check_reward};
-use crate::error::{Error, Place};
-use crate::loss::missing_behaviour;
-use crate::{Correction, Real, Response, ResponseTokens, Settings};
+use crate::error::{Error, Location};
+use crate::loss::rollout_logp;
+use crate::{Real, Response, ResponseTokens, Settings};
 
 /// How far above 0 a log-probability may lie: engines that compute in bf16 or f32 round to a little above it.
 pub const LOGP_TOLERANCE: f64 = 1e-4;
@@ -18,7 +18,7 @@ pub const LOGP_TOLERANCE: f64 = 1e-4;
 pub fn validate_logp<T: Real>(field: &'static str, mask: &[bool], logp: &[T]) -> Result<(), Error> {
     crate::error::same_length(field, logp.len(), "mask", mask.len())?;
     let is_allowed = |value: T| value.to_f64() <= LOGP_TOLERANCE && value.to_f64() > f64::NEG_INFINITY;
-    // The fold has no early exit, so that it vectorises; the culprit is looked for only when there is one.
+    // The fold has no early exit, so that it vectorises; the culprit is searched for only when there is one.
     let all = mask.iter().zip(logp).fold(true, |all, (&m, &value)| all & (!m | is_allowed(value)));
     if all {
         return Ok(());
@@ -26,38 +26,37 @@ pub fn validate_logp<T: Real>(field: &'static str, mask: &[bool], logp: &[T]) ->
     let culprit = mask.iter().zip(logp).position(|(&m, &value)| m && !is_allowed(value));
     let token = culprit.unwrap_or_default();
     let value = logp.get(token).map_or(f64::NAN, |value| value.to_f64());
-    Err(Error::input(field, Place::token(token), value, "a finite log-probability, at most 0 (tolerance 1e-4)"))
+    Err(Error::input(field, Location::token(token), value, "a finite log-probability, at most 0 (tolerance 1e-4)"))
 }
 
 impl<T: Real> ResponseTokens<'_, T> {
-    /// Checks a response from outside: at least one token, slices of one length, log-probabilities that can be ones at
-    /// every trainable token, and `behaviour_logp` where the settings correct for it.
+    /// Checks a response from outside: at least one token, slices of one length, possible log-probabilities at every
+    /// trainable token, and `rollout_logp` where a correction is set.
     ///
     /// # Errors
     /// The first thing that is wrong, without group and response: see [`Error::at`].
     pub fn validate(&self, settings: &Settings) -> Result<(), Error> {
         if self.mask.is_empty() {
-            return Err(Error::input("tokens", Place::default(), "empty", "at least one token"));
+            return Err(Error::input("tokens", Location::default(), "empty", "at least one token"));
         }
         self.check_lengths()?;
         validate_logp("logp", self.mask, self.logp)?;
         validate_logp("old_logp", self.mask, self.old_logp)?;
-        match self.behaviour_logp {
-            Some(logp) => validate_logp("behaviour_logp", self.mask, logp),
-            None if settings.correction == Correction::None => Ok(()),
-            None => Err(missing_behaviour(settings)),
+        match self.rollout_logp {
+            Some(logp) => validate_logp("rollout_logp", self.mask, logp),
+            None => rollout_logp(settings, self).map(drop),
         }
     }
 }
 
-/// Checks a group from outside: its size, and reward and tokens of every valid response. An invalid response is not
-/// looked at, since nothing is computed with it.
+/// Checks a group from outside: its size, and reward and tokens of every valid response. Invalid responses
+/// are not read, since nothing is computed with them.
 ///
 /// # Errors
 /// The first thing that is wrong, with `group` as the index of the group.
 pub fn validate_group<T: Real>(settings: &Settings, group: usize, responses: &[Response<'_, T>]) -> Result<(), Error> {
     if let Err(Error::Setting { field, value, allowed }) = settings.validate_group_size(responses.len()) {
-        return Err(Error::input(field, Place::default(), value, allowed).at(group, None));
+        return Err(Error::input(field, Location::default(), value, allowed).at(group, None));
     }
     for (i, response) in responses.iter().enumerate().filter(|(_, response)| response.valid) {
         validate_response(settings, response).map_err(|error| error.at(group, Some(i)))?;
@@ -66,7 +65,7 @@ pub fn validate_group<T: Real>(settings: &Settings, group: usize, responses: &[R
 }
 
 fn validate_response<T: Real>(settings: &Settings, response: &Response<'_, T>) -> Result<(), Error> {
-    check_reward(response.reward).map_err(|value| Error::input("reward", Place::default(), value, REWARDS))?;
+    check_reward(response.reward).map_err(|value| Error::input("reward", Location::default(), value, REWARDS))?;
     response.tokens.validate(settings)?;
     let mask = response.tokens.mask;
     response.reference_logp.map_or(Ok(()), |logp| validate_logp("reference_logp", mask, logp))
@@ -75,7 +74,7 @@ fn validate_response<T: Real>(settings: &Settings, response: &Response<'_, T>) -
 /// Checks settings and a whole step from outside.
 ///
 /// # Errors
-/// The first thing that is wrong, with its place.
+/// The first thing that is wrong, with its indices.
 pub fn validate_batch<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>]) -> Result<(), Error> {
     settings.validate()?;
     groups.iter().enumerate().try_for_each(|(g, responses)| validate_group(settings, g, responses))

@@ -1,4 +1,4 @@
-//! The gRPC door, over real loopback connections.
+//! The gRPC service, over real loopback connections.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_learner::{LearnerSettings, PublishOptions, ServiceSettings, serve};
+use evenkeel_learner::{LearnerSettings, PublishOptions, ServiceSettings, bind};
 use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::{
     LearnerGetStatusRequest, LoadCheckpointRequest, PublishRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest,
@@ -61,13 +61,11 @@ async fn started_as(
         model: model.to_owned(),
         checkpoints: folder.path().join("checkpoints"),
         weights: folder.path().join("weights"),
-        keep_checkpoints: 2,
-        keep_weights: 2,
         training,
         ..ServiceSettings::default()
     };
     change(&mut settings);
-    let server = serve(settings).await.unwrap().spawn();
+    let server = bind(settings).await.unwrap().spawn();
     let channel = Channel::from_shared(server.endpoint().to_owned()).unwrap().connect().await.unwrap();
     let client = LearnerClient::new(channel);
     Served { _server: server, client, hash, folder }
@@ -123,7 +121,7 @@ fn report(events: &[TrainEvent]) -> TrainReport {
 fn message(seed: u64, index: u32) -> train_request::Kind {
     let group = group(seed, 4);
     let samples = group.responses.iter().enumerate().map(|(number, response)| {
-        let segments = response.tokens.iter().zip(&response.mask).zip(&response.behaviour_logp);
+        let segments = response.tokens.iter().zip(&response.mask).zip(&response.rollout_logp);
         let segments = segments.map(|((&id, &mask), &logp)| match mask {
             true => Segment::sampled(vec![id], vec![logp], 0),
             false => Segment::injected(vec![id]),
@@ -233,7 +231,7 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
         served.step(step, step).await.unwrap();
         let client_state = format!("after {step}").into_bytes();
         let save =
-            SaveCheckpointRequest { run_id: "run".into(), step: step + 1, version: None, client_state, keep: None };
+            SaveCheckpointRequest { run_id: "run".into(), step: step + 1, version: None, client_state, keep: Some(2) };
         served.client.save_checkpoint(save).await.unwrap();
     }
     let kept = std::fs::read_dir(served.folder.path().join("checkpoints")).unwrap().count();
@@ -255,7 +253,7 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
 async fn publishing_is_idempotent_by_version_and_bounded_in_number() {
     let mut served = served().await;
     for step in 0..3 {
-        let publish = PublishRequest { run_id: "run".into(), version: Some(step), keep: None };
+        let publish = PublishRequest { run_id: "run".into(), version: Some(step), keep: Some(2) };
         let first = served.client.publish(publish.clone()).await.unwrap().into_inner();
         let again = served.client.publish(publish).await.unwrap().into_inner();
         assert_eq!((first.already_published, again.already_published), (false, true));
@@ -270,18 +268,18 @@ async fn publishing_is_idempotent_by_version_and_bounded_in_number() {
 }
 
 #[tokio::test]
-async fn a_caller_says_how_much_is_kept_and_0_keeps_all() {
+async fn a_caller_that_names_no_number_or_0_keeps_all() {
     let mut served = served().await;
     for step in 0..5 {
-        let publish = PublishRequest { run_id: "run".into(), version: Some(step), keep: Some(0) };
+        let keep = if step % 2 == 0 { Some(0) } else { None };
+        let publish = PublishRequest { run_id: "run".into(), version: Some(step), keep };
         served.client.publish(publish).await.unwrap();
-        let save =
-            SaveCheckpointRequest { run_id: "run".into(), step, keep: Some(0), ..SaveCheckpointRequest::default() };
+        let save = SaveCheckpointRequest { run_id: "run".into(), step, keep, ..SaveCheckpointRequest::default() };
         served.client.save_checkpoint(save).await.unwrap();
         served.step(step, step).await.unwrap();
     }
     let kept = |part: &str| std::fs::read_dir(served.folder.path().join(part)).unwrap().count();
-    assert_eq!((kept("weights"), kept("checkpoints")), (5, 5), "the service's own settings keep 2");
+    assert_eq!((kept("weights"), kept("checkpoints")), (5, 5));
     let one = PublishRequest { run_id: "run".into(), version: None, keep: Some(1) };
     let refused = served.client.publish(one).await.unwrap_err();
     assert!(refused.message().contains("keep is 1") && refused.message().contains("2 or more"), "{refused}");
@@ -360,9 +358,9 @@ async fn scores_are_the_library_s_and_a_bad_item_spoils_no_other() {
 async fn a_folder_that_is_no_model_is_refused_before_anything_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let settings = ServiceSettings { model: folder.path().to_owned(), ..ServiceSettings::default() };
-    let error = serve(settings).await.err().unwrap().to_string();
+    let error = bind(settings).await.err().unwrap().to_string();
     assert!(error.contains("config.json"), "{error}");
-    let error = serve(ServiceSettings::default()).await.err().unwrap().to_string();
+    let error = bind(ServiceSettings::default()).await.err().unwrap().to_string();
     assert!(error.contains("model is empty"), "{error}");
 }
 
@@ -377,7 +375,7 @@ fn load_path(run_id: &str, path: &Path) -> LoadCheckpointRequest {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_of_which_nothing_comes_is_dropped_and_gives_the_learner_back() {
-    let mut served = served_as(|settings| settings.step_idle_ms = 300).await;
+    let mut served = served_as(|settings| settings.step_idle = Duration::from_millis(300)).await;
     // One that sends its header alone, one that stops after its first group.
     for parts in [0, 1] {
         let header = served.header(TrainKind::Grpo, 0, 0, 2);
@@ -395,7 +393,7 @@ async fn a_step_of_which_nothing_comes_is_dropped_and_gives_the_learner_back() {
         };
         let status = tokio::time::timeout(Duration::from_secs(120), end).await.expect("it is dropped").unwrap_err();
         assert_eq!(status.code(), Code::Unavailable);
-        assert!(status.message().contains("nothing of it came for step_idle_ms"), "{status}");
+        assert!(status.message().contains("no part of the step arrived for step_idle"), "{status}");
     }
     assert_eq!(served.version().await, 0);
     assert_eq!(served.step(0, 0).await.unwrap().version, 1);
@@ -431,7 +429,7 @@ async fn numbers_beyond_what_was_done_are_refused_and_evict_nothing() {
 
 #[tokio::test]
 async fn changing_calls_are_those_of_the_run_that_has_the_learner() {
-    let mut served = served_as(|settings| settings.lease_ms = 600_000).await;
+    let mut served = served_as(|settings| settings.lease = Duration::from_secs(600)).await;
     served.step(0, 0).await.unwrap();
     served.client.save_checkpoint(save("run", 1)).await.unwrap();
     let publish = PublishRequest { run_id: "other".into(), ..PublishRequest::default() };
@@ -452,7 +450,7 @@ async fn changing_calls_are_those_of_the_run_that_has_the_learner() {
 
 #[tokio::test]
 async fn a_silent_run_s_learner_goes_to_the_next_with_its_own_checkpoint_only() {
-    let mut served = served_as(|settings| settings.lease_ms = 0).await;
+    let mut served = served_as(|settings| settings.lease = Duration::ZERO).await;
     served.step(0, 0).await.unwrap();
     let saved = served.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
     for request in

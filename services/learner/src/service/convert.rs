@@ -1,4 +1,4 @@
-//! Messages as groups and examples, errors as those of the doors.
+//! Messages as groups and examples, errors as those of the service.
 
 use evenkeel_model::ModelError;
 use evenkeel_proto::FieldError;
@@ -7,7 +7,7 @@ use evenkeel_rpc::error::ServiceError;
 
 use crate::{Example, Group, LearnerError, Response};
 
-/// A group as it came, `index` being its place among those received.
+/// The group of a message; `index` counts the groups received before.
 pub(super) fn group(message: TrainGroup, index: u32) -> Result<Group, FieldError> {
     if message.index != index {
         return Err(FieldError::new("index", message.index, format!("{index}, the next in data order")));
@@ -16,7 +16,7 @@ pub(super) fn group(message: TrainGroup, index: u32) -> Result<Group, FieldError
     let responses = message.samples.iter().zip(tokens).map(|(sample, tokens)| Response {
         tokens: tokens.token_ids,
         mask: tokens.trainable.into_iter().map(|trainable| trainable && !sample.exclude_from_loss).collect(),
-        behaviour_logp: tokens.log_probabilities,
+        rollout_logp: tokens.log_probabilities,
         raw_reward: sample.raw_reward.unwrap_or(0.0),
         reward: sample.shaped_reward.unwrap_or(0.0),
         valid: sample.valid,
@@ -29,7 +29,7 @@ pub(super) fn example(message: SupervisedExample) -> Example {
     Example { prompt: message.prompt_token_ids, response: message.response_token_ids }
 }
 
-/// What a caller is told of an error of the learner.
+/// An error of the learner as the caller gets it.
 pub(super) fn error(error: LearnerError) -> ServiceError {
     let refused = |field: String, value: String, allowed: String| FieldError::new(field, value, allowed).into();
     match error {
@@ -50,4 +50,9 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
         }
         other => ServiceError::Internal { message: other.to_string() },
     }
+}
+
+/// Whole microseconds.
+pub(super) fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
