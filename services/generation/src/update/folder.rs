@@ -1,5 +1,4 @@
-//! Whether a folder of weights is worth pausing an engine for. vLLM itself only warns of a missing tensor and goes on with the
-//! old one.
+//! Validation of a folder of weights before any engine is paused for it. vLLM only warns about a missing tensor and keeps the old one.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -7,35 +6,35 @@ use std::path::Path;
 use evenkeel_proto::FieldError;
 use serde::Deserialize;
 
-use super::target::Target;
-use super::tensors::{read_shapes, weight_files};
 use crate::model::{Model, read_config};
+use crate::pool::WeightsVersion;
+use crate::safetensors::{read_shapes, weight_files};
 
 /// The field of a request that names the folder.
 pub(super) const FIELD: &str = "weights.path.path";
-/// Tied models may leave it out.
+/// Models with tied embeddings may omit it.
 const HEAD: &str = "lm_head.weight";
 
-/// What a marker may say. Markers of others may say nothing.
+/// The fields of a marker. Those of other programs may have none.
 #[derive(Deserialize)]
 struct Marker {
     version: Option<u64>,
     digest: Option<String>,
 }
 
-/// Refuses a folder that is missing, unfinished, of another model or with a tensor missing.
-pub(super) fn check_folder(target: &Target, marker: &str, model: Option<&Model>) -> Result<(), FieldError> {
-    let folder = Path::new(&target.path);
+/// Refuses a folder that is missing, incomplete or of another model, or that lacks a tensor.
+pub(super) fn check_folder(weights: &WeightsVersion, marker: &str, model: Option<&Model>) -> Result<(), FieldError> {
+    let folder = Path::new(&weights.path);
     let refused =
-        |what: &dyn Display, allowed: &str| FieldError::new(FIELD, format_args!("`{}`, {what}", target.path), allowed);
+        |what: &dyn Display, allowed: &str| FieldError::new(FIELD, format_args!("`{}`, {what}", weights.path), allowed);
     if !folder.is_dir() {
         return Err(refused(
-            &"which is no folder here",
+            &"which is not a folder here",
             "a folder with weights that this service and its engines can read",
         ));
     }
     if !marker.is_empty() {
-        check_marker(target, &folder.join(marker))?;
+        check_marker(weights, &folder.join(marker))?;
     }
     let files = weight_files(folder).map_err(|error| refused(&error, "a readable folder"))?;
     if files.is_empty() {
@@ -59,7 +58,7 @@ pub(super) fn check_folder(target: &Target, marker: &str, model: Option<&Model>)
     if model.shapes.is_empty() {
         return Ok(());
     }
-    let shapes = read_shapes(folder).map_err(|error| refused(&error, "whole safetensors files"))?;
+    let shapes = read_shapes(folder).map_err(|error| refused(&error, "complete safetensors files"))?;
     for (name, shape) in &model.shapes {
         match shapes.get(name) {
             Some(found) if found == shape => {}
@@ -73,19 +72,19 @@ pub(super) fn check_folder(target: &Target, marker: &str, model: Option<&Model>)
     Ok(())
 }
 
-fn check_marker(target: &Target, marker: &Path) -> Result<(), FieldError> {
-    let said =
-        |what: &dyn Display, allowed: &str| FieldError::new(FIELD, format_args!("`{}`, {what}", target.path), allowed);
+fn check_marker(weights: &WeightsVersion, marker: &Path) -> Result<(), FieldError> {
+    let refused =
+        |what: &dyn Display, allowed: &str| FieldError::new(FIELD, format_args!("`{}`, {what}", weights.path), allowed);
     let Ok(text) = std::fs::read_to_string(marker) else {
         let name = marker.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        return Err(said(&format_args!("without {name}"), "a folder that is whole, which this file says"));
+        return Err(refused(&format_args!("without {name}"), "a complete folder, which this file marks"));
     };
     let Ok(marker) = serde_json::from_str::<Marker>(&text) else { return Ok(()) };
-    if let Some(version) = marker.version.filter(|&version| version != target.version) {
-        return Err(said(&format_args!("of version {version}"), &format!("version {}, as asked", target.version)));
+    if let Some(version) = marker.version.filter(|&version| version != weights.number) {
+        return Err(refused(&format_args!("of version {version}"), &format!("version {}, as asked", weights.number)));
     }
-    if let Some(digest) = marker.digest.filter(|digest| *digest != target.digest) {
-        return Err(said(&format_args!("of digest {digest}"), &format!("{}, as asked", target.digest)));
+    if let Some(digest) = marker.digest.filter(|digest| *digest != weights.digest) {
+        return Err(refused(&format_args!("of digest {digest}"), &format!("{}, as asked", weights.digest)));
     }
     Ok(())
 }
@@ -122,40 +121,41 @@ mod tests {
     const NAMES: &[(&str, u64)] = &[("a.weight", 4), ("lm_head.weight", 2)];
 
     #[test]
-    fn a_whole_folder_passes_and_a_broken_one_is_named() {
+    fn a_complete_folder_passes_and_a_broken_one_is_refused_by_name() {
         let base = folder(NAMES, CONFIG);
         let model = Model::read("m", base.path());
         assert_eq!(model.info.parameters, 6);
-        let target = |folder: &tempfile::TempDir| Target {
-            version: 3,
+        let version = |folder: &tempfile::TempDir| WeightsVersion {
+            number: 3,
             digest: "d".into(),
             label: None,
             path: folder.path().to_str().unwrap().to_owned(),
         };
-        let refused = |target: &Target| check_folder(target, "done.json", Some(&model)).unwrap_err().to_string();
-        assert_eq!(check_folder(&target(&base), "done.json", Some(&model)), Ok(()));
+        let refused =
+            |weights: &WeightsVersion| check_folder(weights, "done.json", Some(&model)).unwrap_err().to_string();
+        assert_eq!(check_folder(&version(&base), "done.json", Some(&model)), Ok(()));
         let tied = folder(&NAMES[..1], CONFIG);
-        assert_eq!(check_folder(&target(&tied), "done.json", Some(&model)), Ok(()));
+        assert_eq!(check_folder(&version(&tied), "done.json", Some(&model)), Ok(()));
 
         let cut = |error: String, end: &str| assert!(error.ends_with(end), "{error}");
-        cut(refused(&Target { version: 4, ..target(&base) }), "allowed: version 4, as asked");
-        cut(refused(&Target { digest: "e".into(), ..target(&base) }), "allowed: e, as asked");
-        cut(refused(&target(&folder(&[("b.weight", 4)], CONFIG))), "allowed: every tensor of the model");
-        cut(refused(&target(&folder(&[("a.weight", 5)], CONFIG))), "allowed: [4]");
-        cut(refused(&target(&folder(NAMES, &CONFIG.replace('9', "8")))), "allowed: 9, as the engines serve");
+        cut(refused(&WeightsVersion { number: 4, ..version(&base) }), "allowed: version 4, as asked");
+        cut(refused(&WeightsVersion { digest: "e".into(), ..version(&base) }), "allowed: e, as asked");
+        cut(refused(&version(&folder(&[("b.weight", 4)], CONFIG))), "allowed: every tensor of the model");
+        cut(refused(&version(&folder(&[("a.weight", 5)], CONFIG))), "allowed: [4]");
+        cut(refused(&version(&folder(NAMES, &CONFIG.replace('9', "8")))), "allowed: 9, as the engines serve");
         cut(
-            refused(&target(&folder(NAMES, &CONFIG.replace("Qwen3", "Llama")))),
+            refused(&version(&folder(NAMES, &CONFIG.replace("Qwen3", "Llama")))),
             "allowed: a Qwen3ForCausalLM, as the engines serve",
         );
         let unfinished = folder(NAMES, CONFIG);
         fs::remove_file(unfinished.path().join("done.json")).unwrap();
-        cut(refused(&target(&unfinished)), "allowed: a folder that is whole, which this file says");
+        cut(refused(&version(&unfinished)), "allowed: a complete folder, which this file marks");
         let short = folder(NAMES, CONFIG);
         let bytes = safetensors(NAMES);
         fs::write(short.path().join("model.safetensors"), &bytes[..bytes.len() - 1]).unwrap();
-        cut(refused(&target(&short)), "allowed: whole safetensors files");
+        cut(refused(&version(&short)), "allowed: complete safetensors files");
         cut(
-            refused(&Target { path: "/nowhere".into(), ..target(&base) }),
+            refused(&WeightsVersion { path: "/nowhere".into(), ..version(&base) }),
             "that this service and its engines can read",
         );
     }

@@ -1,28 +1,32 @@
-//! Which samples are data. An engine's answer is believed only as far as it agrees with itself and with what was asked.
+//! Validation of responses: a sample counts only if it is consistent in itself and with its request.
 
-use super::{Draw, Ending, EngineError, Finish, Tokens};
+use super::{EngineError, Finish, SampleOutcome, SampleRequest, Tokens};
 
-/// From here on down a log-probability stands for minus infinity, which no sampled token has.
+/// vLLM writes minus infinity as this; no sampled token has it.
 pub(crate) const MINUS_INFINITY: f32 = -9999.0;
 
-/// Checks tokens as they arrive, from index `from` on.
-pub(crate) fn believe_tokens(tokens: &Tokens, from: usize, draw: &Draw<'_>) -> Result<(), EngineError> {
+/// Validates tokens as they arrive, from index `from` on.
+pub(crate) fn validate_tokens(tokens: &Tokens, from: usize, request: &SampleRequest<'_>) -> Result<(), EngineError> {
     let (ids, values) = (tokens.ids.len(), tokens.log_probabilities.len());
     if ids != values {
         let allowed = format!("one for each of {ids} token ids");
-        return Err(EngineError::answer("token_logprobs", format_args!("{values} values"), allowed));
+        return Err(EngineError::invalid("token_logprobs", format_args!("{values} values"), allowed));
     }
-    let most = draw.sampling.max_tokens as usize;
+    let most = request.sampling.max_tokens as usize;
     if ids > most {
-        return Err(EngineError::answer("token_ids", format_args!("{ids} ids"), format!("at most max_tokens, {most}")));
+        return Err(EngineError::invalid(
+            "token_ids",
+            format_args!("{ids} ids"),
+            format!("at most max_tokens, {most}"),
+        ));
     }
-    let fine = |value: &f32| value.is_finite() && *value <= 0.0 && *value > MINUS_INFINITY;
-    match tokens.log_probabilities[from..].iter().position(|value| !fine(value)) {
+    let is_valid = |value: &f32| value.is_finite() && *value <= 0.0 && *value > MINUS_INFINITY;
+    match tokens.log_probabilities[from..].iter().position(|value| !is_valid(value)) {
         None => Ok(()),
         Some(offset) => {
             let index = from + offset;
             let value = tokens.log_probabilities[index];
-            Err(EngineError::answer(
+            Err(EngineError::invalid(
                 &format!("token_logprobs[{index}]"),
                 value,
                 "a finite number, at most 0, above -9999",
@@ -31,24 +35,28 @@ pub(crate) fn believe_tokens(tokens: &Tokens, from: usize, draw: &Draw<'_>) -> R
     }
 }
 
-/// Checks a finished sample.
-pub(crate) fn believe(tokens: &Tokens, ending: Ending, draw: &Draw<'_>) -> Result<(), EngineError> {
-    believe_tokens(tokens, 0, draw)?;
-    let (count, sampling) = (tokens.len(), draw.sampling);
-    match ending.finish {
+/// Validates a finished sample.
+pub(crate) fn validate(
+    tokens: &Tokens,
+    outcome: SampleOutcome,
+    request: &SampleRequest<'_>,
+) -> Result<(), EngineError> {
+    validate_tokens(tokens, 0, request)?;
+    let (count, sampling) = (tokens.len(), request.sampling);
+    match outcome.finish {
         Finish::Aborted => return Ok(()),
         Finish::Length if count < sampling.max_tokens as usize => {
-            // The context cannot be it: `max_tokens` fits.
+            // It cannot be the context: `max_tokens` fits it.
             let allowed = format!("max_tokens, {}, where finish_reason is length", sampling.max_tokens);
-            return Err(EngineError::answer("token_ids", format_args!("{count} ids"), allowed));
+            return Err(EngineError::invalid("token_ids", format_args!("{count} ids"), allowed));
         }
         Finish::Length | Finish::Repetition => {}
         Finish::Stop => {
             let Some(last) = tokens.ids.last() else {
-                return Err(EngineError::answer("token_ids", "empty", "at least the token that stopped it"));
+                return Err(EngineError::invalid("token_ids", "empty", "at least the token that stopped it"));
             };
             if sampling.ignore_eos && !sampling.stop_token_ids.contains(last) {
-                return Err(EngineError::answer(
+                return Err(EngineError::invalid(
                     "token_ids",
                     format_args!("ends with {last}"),
                     "a stop token, as ignore_eos asks",
@@ -58,13 +66,13 @@ pub(crate) fn believe(tokens: &Tokens, ending: Ending, draw: &Draw<'_>) -> Resul
     }
     if count < sampling.min_tokens as usize {
         let allowed = format!("at least min_tokens, {}", sampling.min_tokens);
-        return Err(EngineError::answer("token_ids", format_args!("{count} ids"), allowed));
+        return Err(EngineError::invalid("token_ids", format_args!("{count} ids"), allowed));
     }
     let stops = &sampling.stop_token_ids;
     let inner = &tokens.ids[..count.saturating_sub(1)];
     let after_min = inner.get(sampling.min_tokens as usize..).unwrap_or_default();
     if !stops.is_empty() && after_min.iter().any(|id| stops.contains(id)) {
-        return Err(EngineError::answer("token_ids", "a stop token before the last", "none, as stop_token_ids asks"));
+        return Err(EngineError::invalid("token_ids", "a stop token before the last", "none, as stop_token_ids asks"));
     }
     Ok(())
 }
@@ -76,25 +84,32 @@ mod tests {
     use super::*;
     use crate::engine::EngineTimings;
 
-    fn judged(ids: &[u32], values: &[f32], finish: Finish, sampling: &SamplingSettings) -> Result<(), String> {
+    fn validated(ids: &[u32], values: &[f32], finish: Finish, sampling: &SamplingSettings) -> Result<(), String> {
         let tokens = Tokens { ids: ids.to_vec(), log_probabilities: values.to_vec() };
-        let draw = Draw { request_id: "a", token_ids: &[1], sampling, cache_salt: "0", traceparent: "", stream: false };
-        let ending = Ending { finish, timings: EngineTimings::default() };
-        believe(&tokens, ending, &draw).map_err(|error| error.to_string())
+        let request = SampleRequest {
+            request_id: "a",
+            token_ids: &[1],
+            sampling,
+            cache_salt: "0",
+            traceparent: "",
+            stream: false,
+        };
+        let outcome = SampleOutcome { finish, timings: EngineTimings::default() };
+        validate(&tokens, outcome, &request).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn a_whole_answer_is_believed() {
+    fn a_complete_sample_is_valid() {
         let sampling = SamplingSettings { stop_token_ids: vec![9], ..SamplingSettings::plain(3, 1) };
-        assert_eq!(judged(&[5, 6, 7], &[-0.5, 0.0, -3.0], Finish::Length, &sampling), Ok(()));
-        assert_eq!(judged(&[5, 9], &[-0.5, -0.1], Finish::Stop, &sampling), Ok(()));
-        assert_eq!(judged(&[], &[], Finish::Aborted, &sampling), Ok(()));
+        assert_eq!(validated(&[5, 6, 7], &[-0.5, 0.0, -3.0], Finish::Length, &sampling), Ok(()));
+        assert_eq!(validated(&[5, 9], &[-0.5, -0.1], Finish::Stop, &sampling), Ok(()));
+        assert_eq!(validated(&[], &[], Finish::Aborted, &sampling), Ok(()));
     }
 
     #[test]
-    fn what_does_not_add_up_is_not_data() {
+    fn an_inconsistent_sample_is_invalid() {
         let sampling = SamplingSettings { stop_token_ids: vec![9], ..SamplingSettings::plain(3, 1) };
-        let refused = |ids: &[u32], values: &[f32], finish| judged(ids, values, finish, &sampling).unwrap_err();
+        let refused = |ids: &[u32], values: &[f32], finish| validated(ids, values, finish, &sampling).unwrap_err();
         for (value, said) in [(f32::NAN, "NaN"), (0.1, "0.1"), (-9999.0, "-9999"), (f32::NEG_INFINITY, "-inf")] {
             let error = refused(&[5, 6, 7], &[-1.0, value, -1.0], Finish::Length);
             assert!(error.contains(&format!("token_logprobs[1] is {said}, allowed: a finite number")), "{error}");
@@ -109,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn ignored_settings_are_noticed() {
+    fn a_sample_that_ignores_its_settings_is_invalid() {
         let benchmark = SamplingSettings { ignore_eos: true, ..SamplingSettings::plain(3, 1) };
-        assert!(judged(&[5], &[-1.0], Finish::Stop, &benchmark).unwrap_err().contains("as ignore_eos asks"));
+        assert!(validated(&[5], &[-1.0], Finish::Stop, &benchmark).unwrap_err().contains("as ignore_eos asks"));
         let long = SamplingSettings { min_tokens: 2, ..SamplingSettings::plain(3, 1) };
-        assert!(judged(&[5], &[-1.0], Finish::Stop, &long).unwrap_err().contains("at least min_tokens, 2"));
+        assert!(validated(&[5], &[-1.0], Finish::Stop, &long).unwrap_err().contains("at least min_tokens, 2"));
     }
 }

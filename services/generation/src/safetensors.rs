@@ -1,4 +1,4 @@
-//! Names and shapes of the tensors in a folder, from the heads of its safetensors files.
+//! Names and shapes of the tensors in a folder, from the headers of its safetensors files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Longest head that is read.
-const MAX_HEAD_BYTES: u64 = 100 << 20;
+/// Longest header that is read.
+const MAX_HEADER_BYTES: u64 = 100 << 20;
 
-/// Shape of every tensor by its name.
+/// The shape of every tensor, by name.
 pub(crate) type Shapes = BTreeMap<String, Vec<u64>>;
 
 #[derive(Deserialize)]
@@ -20,8 +20,8 @@ struct Tensor {
     data_offsets: [u64; 2],
 }
 
-/// The safetensors files of a folder, in the order of their names.
-pub(super) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+/// The safetensors files of a folder, by name.
+pub(crate) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -33,31 +33,31 @@ pub(super) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// Every tensor of a folder. A file that is shorter than its head says is an error.
+/// Every tensor of a folder. A file shorter than its header says is an error.
 pub(crate) fn read_shapes(folder: &Path) -> Result<Shapes, Error> {
     let mut shapes = Shapes::new();
     for path in weight_files(folder)? {
         let within = |error: Error| Error::new(error.kind(), format!("{}: {error}", path.display()));
-        read_head(&path, &mut shapes).map_err(within)?;
+        read_header(&path, &mut shapes).map_err(within)?;
     }
     Ok(shapes)
 }
 
-fn read_head(path: &Path, shapes: &mut Shapes) -> Result<(), Error> {
+fn read_header(path: &Path, shapes: &mut Shapes) -> Result<(), Error> {
     let broken = |message: String| Error::new(ErrorKind::InvalidData, message);
     let mut file = File::open(path)?;
     let mut length = [0; 8];
     file.read_exact(&mut length)?;
     let length = u64::from_le_bytes(length);
-    if length > MAX_HEAD_BYTES {
-        return Err(broken(format!("its head is {length} bytes long, allowed: at most {MAX_HEAD_BYTES}")));
+    if length > MAX_HEADER_BYTES {
+        return Err(broken(format!("its header is {length} bytes long, allowed: at most {MAX_HEADER_BYTES}")));
     }
-    let mut head = Vec::new();
-    (&mut file).take(length).read_to_end(&mut head)?;
-    let head: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_slice(&head).map_err(|error| broken(format!("its head is no JSON: {error}")))?;
+    let mut header = Vec::new();
+    (&mut file).take(length).read_to_end(&mut header)?;
+    let header: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_slice(&header).map_err(|error| broken(format!("its header is not JSON: {error}")))?;
     let mut end = 0;
-    for (name, tensor) in head {
+    for (name, tensor) in header {
         if name == "__metadata__" {
             continue;
         }
@@ -68,7 +68,7 @@ fn read_head(path: &Path, shapes: &mut Shapes) -> Result<(), Error> {
     }
     let (expected, found) = (8 + length + end, file.metadata()?.len());
     if found < expected {
-        return Err(broken(format!("it is {found} bytes long, its head says {expected}")));
+        return Err(broken(format!("it is {found} bytes long, its header says {expected}")));
     }
     Ok(())
 }

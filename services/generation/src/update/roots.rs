@@ -1,14 +1,13 @@
 //! Which folders weights may come from.
 
-use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf, absolute};
 
 use evenkeel_proto::FieldError;
 
 use super::folder::FIELD;
 
-/// Refuses a folder that lies below none of the roots, with links resolved where the folder can be seen from here, and one that holds
-/// anything but files. No roots: folders may lie anywhere.
+/// Refuses a folder below none of the roots, with links resolved if the folder is visible from here, and one that holds anything but
+/// files. Without roots, folders may be anywhere.
 pub(super) fn check_roots(path: &str, roots: &[PathBuf], is_visible: bool) -> Result<(), FieldError> {
     let refused = |what: String| {
         let named: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
@@ -19,7 +18,7 @@ pub(super) fn check_roots(path: &str, roots: &[PathBuf], is_visible: bool) -> Re
     if roots.is_empty() {
         return Ok(());
     }
-    // First as it is written: about what lies elsewhere nothing is told, not even whether it is there.
+    // First as it is written: the answer about a folder elsewhere must not reveal whether it exists.
     let climbs = folder.components().any(|component| component == Component::ParentDir);
     let is_below = |folder: &Path| {
         roots.iter().any(|root| {
@@ -38,7 +37,7 @@ pub(super) fn check_roots(path: &str, roots: &[PathBuf], is_visible: bool) -> Re
             roots.iter().any(|root| root.canonicalize().is_ok_and(|root| path != root && path.starts_with(root)))
         })
     };
-    // One that is missing is refused as such by whoever looks into it.
+    // A missing folder is refused as such by `check_folder`.
     let Ok(entries) = folder.read_dir() else { return Ok(()) };
     if !resolved_below(folder) {
         return refused("a link that leads elsewhere".to_owned());
@@ -53,16 +52,10 @@ pub(super) fn check_roots(path: &str, roots: &[PathBuf], is_visible: bool) -> Re
     Ok(())
 }
 
-/// A path for a message, however long it is.
+/// A path for a message, cut if it is long.
 fn shortened(path: &str) -> String {
     const MOST: usize = 256;
     if path.chars().count() <= MOST { path.to_owned() } else { path.chars().take(MOST).chain("...".chars()).collect() }
-}
-
-/// Whether a server that listens there is reached from its own machine only.
-pub(crate) fn is_loopback(listen: &str) -> bool {
-    let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -91,7 +84,7 @@ mod tests {
         let roots = [root.clone()];
         let check = |path: &Path| check_roots(path.to_str().unwrap(), &roots, true);
         assert_eq!(check(&inside), Ok(()));
-        assert_eq!(check(&root.join("step-9")), Ok(()), "what is missing is said by whoever looks into it");
+        assert_eq!(check(&root.join("step-9")), Ok(()), "a missing folder is refused by check_folder");
         for path in [other.clone(), root.join("../other"), inside.join("../../other"), "weights/step-1".into()] {
             let error = check(&path).unwrap_err().to_string();
             assert!(error.contains("a folder elsewhere") && error.contains("below weights.roots"), "{error}");
@@ -115,16 +108,6 @@ mod tests {
         let roots = [dir.join("weights")];
         for path in [folder, dir.join("weights/step-1")] {
             assert_eq!(check_roots(path.to_str().unwrap(), &roots, true), Ok(()));
-        }
-    }
-
-    #[test]
-    fn loopback_is_known_by_name_and_address() {
-        for listen in ["127.0.0.1:0", "localhost:50051", "[::1]:50051"] {
-            assert!(is_loopback(listen), "{listen}");
-        }
-        for listen in ["0.0.0.0:50051", "[::]:1", "10.0.0.1:1", "generation:50051"] {
-            assert!(!is_loopback(listen), "{listen}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP clients of an engine: pools of connections that are kept, and a count of those that were made.
+//! HTTP clients: connection pools, and a count of the connections opened.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use evenkeel_rpc::client::Target as Address;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -19,21 +18,21 @@ use crate::GenerationError;
 use crate::engine::EngineError;
 use crate::settings::{EngineConfig, GenerationConfig};
 
-/// How many connections were made. Whoever knows that none was made since can tell that an engine did not restart.
+/// How many connections were opened. If none was opened since, the engine has not restarted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Connects(Arc<AtomicU64>);
+pub(crate) struct ConnectionCounter(Arc<AtomicU64>);
 
-impl Connects {
+impl ConnectionCounter {
     pub(crate) fn count(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 }
 
-impl<S> Layer<S> for Connects {
+impl<S> Layer<S> for ConnectionCounter {
     type Service = Counted<S>;
 
     fn layer(&self, inner: S) -> Counted<S> {
-        Counted { inner, connects: self.clone() }
+        Counted { inner, counter: self.clone() }
     }
 }
 
@@ -41,7 +40,7 @@ impl<S> Layer<S> for Connects {
 #[derive(Debug, Clone)]
 pub(crate) struct Counted<S> {
     inner: S,
-    connects: Connects,
+    counter: ConnectionCounter,
 }
 
 impl<S, T> Service<T> for Counted<S>
@@ -58,25 +57,25 @@ where
     }
 
     fn call(&mut self, target: T) -> Self::Future {
-        let (connecting, connects) = (self.inner.call(target), self.connects.clone());
+        let (connecting, counter) = (self.inner.call(target), self.counter.clone());
         Box::pin(async move {
             let connection = connecting.await?;
-            // Before anything can be sent over it.
-            connects.0.fetch_add(1, Ordering::Release);
+            // Counted before anything can be sent over it.
+            counter.0.fetch_add(1, Ordering::Release);
             Ok(connection)
         })
     }
 }
 
-/// What the settings' files say, read once.
+/// The API key and certificates of the settings, read once.
 #[derive(Debug, Clone)]
-pub(crate) struct Files {
+pub(crate) struct HttpFiles {
     headers: HeaderMap,
     #[cfg(feature = "tls")]
     ca: Vec<reqwest::Certificate>,
 }
 
-impl Files {
+impl HttpFiles {
     pub(crate) fn read(config: &GenerationConfig) -> Result<Self, GenerationError> {
         let mut headers = HeaderMap::new();
         if let Some(path) = &config.api_key_file {
@@ -98,33 +97,33 @@ impl Files {
         })
     }
 
-    /// A client for one engine, and the URL that requests of it begin with: the address's own, except that a certificate must
-    /// name what the address was found by.
+    /// A client for one engine, and the base URL of its requests: the address, or the name behind which it was found if a certificate
+    /// has to match that.
     pub(crate) fn client(
         &self,
         config: &EngineConfig,
         address: &Address,
-        connects: Option<Connects>,
+        counter: Option<ConnectionCounter>,
     ) -> Result<(String, reqwest::Client), EngineError> {
         #[cfg(feature = "tls")]
         {
-            // Whoever came first has chosen; an error says just that.
+            // An error only says that a provider is installed already.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let mut builder = reqwest::Client::builder()
             .default_headers(self.headers.clone())
-            .connect_timeout(Duration::from_millis(config.connect_timeout_ms))
-            .pool_idle_timeout(Duration::from_millis(config.idle_connection_ms))
+            .connect_timeout(config.connect_timeout)
+            .pool_idle_timeout(config.idle_connection_timeout)
             .tcp_nodelay(true)
-            // Engines are where the settings say, and nowhere else.
+            // Engines are only where the settings say.
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
         #[cfg(feature = "tls")]
         if !self.ca.is_empty() {
             builder = builder.tls_certs_only(self.ca.iter().cloned());
         }
-        if let Some(connects) = connects {
-            builder = builder.connector_layer(connects);
+        if let Some(counter) = counter {
+            builder = builder.connector_layer(counter);
         }
         let mut base = address.url.clone();
         if let (Some(host), Some(Ok(at))) =
