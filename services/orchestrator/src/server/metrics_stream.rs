@@ -13,7 +13,7 @@ use tonic::Status;
 use super::registry::{End, Entry};
 use crate::directory::{EVALUATION_FILE, METRICS_FILE, WARM_START_FILE, read_lines};
 use crate::events::Event;
-use crate::metrics::Line;
+use crate::metrics::MetricsLine;
 
 /// Messages that wait for the client to read them.
 const UNREAD: usize = 64;
@@ -48,7 +48,7 @@ async fn tell(
 ) {
     let mut told: BTreeMap<i32, u64> = BTreeMap::new();
     let ended = entry.as_ref().map_or(RunState::Stopped, |entry| entry.events.state());
-    let message = |line: &Line, state: RunState| StepMetrics {
+    let message = |line: &MetricsLine, state: RunState| StepMetrics {
         run_id: request.run_id.clone(),
         kind: line.kind.into(),
         step: line.step,
@@ -102,7 +102,7 @@ async fn tell(
 }
 
 /// All lines as they were written, by the weights that they are about.
-fn read(directory: &Path) -> Result<Vec<Line>, crate::RunError> {
+fn read(directory: &Path) -> Result<Vec<MetricsLine>, crate::RunError> {
     let mut lines = read_lines(&directory.join(WARM_START_FILE), StepKind::WarmStart)?;
     lines.extend(read_lines(&directory.join(METRICS_FILE), StepKind::Train)?);
     lines.extend(read_lines(&directory.join(EVALUATION_FILE), StepKind::Evaluation)?);

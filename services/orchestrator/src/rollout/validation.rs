@@ -1,31 +1,34 @@
-//! Whether a rollout is the sample that was asked for. An engine that answers something else must not be trained on.
+//! Whether a rollout is the sample that was requested. Anything else must not be trained on.
 
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
 use evenkeel_proto::{SamplingSettings, check_token_ids, flatten};
 
-use super::Plan;
+use super::group::GroupPlan;
 
-/// What a rollout must agree with.
+/// What a rollout must satisfy.
 #[derive(Debug, Clone)]
-pub(crate) struct Expected {
-    /// The settings of the samples; their seeds differ.
-    pub(crate) sampling: SamplingSettings,
-    pub(crate) policy_version: u64,
-    /// Ids are below it.
-    pub(crate) vocabulary_size: u32,
-    /// Log-probabilities are trained with, so that they must be those of the distribution that was drawn from.
-    pub(crate) trained: bool,
+pub(super) struct Requirements {
+    /// The settings of the samples; seeds are not compared.
+    pub(super) sampling: SamplingSettings,
+    pub(super) policy_version: u64,
+    /// Token ids are below it.
+    pub(super) vocabulary_size: u32,
+    /// The learner uses the log-probabilities, so they must be those of the distribution that was sampled.
+    pub(super) for_training: bool,
 }
 
-impl Expected {
-    /// The number of response tokens.
-    pub(crate) fn check(&self, rollout: &Rollout, plan: &Plan) -> Result<usize, String> {
+impl Requirements {
+    /// Returns the number of response tokens.
+    ///
+    /// # Errors
+    /// What differs from the request.
+    pub(super) fn validate(&self, rollout: &Rollout, plan: &GroupPlan) -> Result<usize, String> {
         let reason = rollout.finish_reason();
         if !matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition) {
-            return Err(format!("ended as {}", reason.as_str_name()));
+            return Err(format!("its finish reason is {}", reason.as_str_name()));
         }
         if *rollout.prompt_token_ids != *plan.prompt_token_ids {
-            return Err("the engine read another prompt than was sent".to_owned());
+            return Err("the engine used another prompt than was sent".to_owned());
         }
         let response = flatten(&rollout.segments).map_err(|error| error.to_string())?;
         check_token_ids("segments", &response.token_ids, self.vocabulary_size).map_err(|error| error.to_string())?;
@@ -36,12 +39,12 @@ impl Expected {
         let wanted = self.policy_version;
         match response.policy_versions {
             Some(versions) if versions == (wanted..=wanted) => {}
-            found => return Err(format!("it was sampled by version {found:?}, asked for was {wanted}")),
+            found => return Err(format!("it was sampled by version {found:?}, requested was {wanted}")),
         }
         let plain = self.sampling.temperature == 1.0
             && self.sampling.is_untruncated()
             && self.sampling.repetition_penalty == 1.0;
-        if self.trained && !plain && rollout.log_probability_mode() == LogProbabilityMode::Raw {
+        if self.for_training && !plain && rollout.log_probability_mode() == LogProbabilityMode::Raw {
             let message =
                 "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones";
             return Err(format!("{message} (vLLM: --logprobs-mode processed_logprobs)"));
@@ -57,9 +60,9 @@ mod tests {
 
     use super::*;
 
-    fn plan() -> Plan {
+    fn plan() -> GroupPlan {
         let id = GroupId { purpose: Purpose::Train, step: 0, prompt: 0 };
-        Plan { id, prompt_token_ids: vec![5].into(), gold: "1".into() }
+        GroupPlan { id, prompt_token_ids: vec![5].into(), gold: "1".into() }
     }
 
     fn rollout() -> Rollout {
@@ -72,17 +75,22 @@ mod tests {
         }
     }
 
-    fn expected() -> Expected {
-        Expected { sampling: SamplingSettings::plain(4, 0), policy_version: 3, vocabulary_size: 10, trained: true }
+    fn requirements() -> Requirements {
+        Requirements {
+            sampling: SamplingSettings::plain(4, 0),
+            policy_version: 3,
+            vocabulary_size: 10,
+            for_training: true,
+        }
     }
 
     #[test]
-    fn the_sample_that_was_asked_for_passes() {
-        assert_eq!(expected().check(&rollout(), &plan()), Ok(2));
+    fn the_requested_sample_passes() {
+        assert_eq!(requirements().validate(&rollout(), &plan()), Ok(2));
     }
 
     #[test]
-    fn anything_else_is_named() {
+    fn every_difference_is_named() {
         type Case = (fn(&mut Rollout), &'static str);
         let cases: [Case; 6] = [
             (|r| r.prompt_token_ids = vec![4], "another prompt"),
@@ -95,13 +103,13 @@ mod tests {
         for (change, words) in cases {
             let mut other = rollout();
             change(&mut other);
-            let error = expected().check(&other, &plan()).unwrap_err();
+            let error = requirements().validate(&other, &plan()).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
-        let mut warm = expected();
+        let mut warm = requirements();
         warm.sampling.temperature = 0.7;
-        assert!(warm.check(&rollout(), &plan()).unwrap_err().contains("processed"));
-        warm.trained = false;
-        assert!(warm.check(&rollout(), &plan()).is_ok());
+        assert!(warm.validate(&rollout(), &plan()).unwrap_err().contains("processed"));
+        warm.for_training = false;
+        assert!(warm.validate(&rollout(), &plan()).is_ok());
     }
 }

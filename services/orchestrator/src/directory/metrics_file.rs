@@ -1,61 +1,62 @@
-//! Files of metric lines: each line is appended exactly once, whatever happens in between.
+//! Files of metrics: each line is appended exactly once, whatever happens in between.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use evenkeel_proto::Label;
 use evenkeel_proto::v1::StepKind;
 
 use crate::error::RunError;
-use crate::metrics::Line;
+use crate::metrics::MetricsLine;
 
-/// One file of lines in ascending order of their steps. A line survives the death of this process when [`Lines::append`] returns, and
-/// that of the machine after [`Lines::sync`].
+/// A file with the lines of one kind, in ascending order of their steps. A line survives the end of this process once
+/// [`MetricsFile::append`] returns, and that of the machine after [`MetricsFile::sync`].
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub(crate) struct MetricsFile {
     path: PathBuf,
     kind: StepKind,
     file: File,
-    /// Step of each line, and where it ends.
+    /// Step of each line, and the offset of its end.
     ends: Vec<(u64, u64)>,
 }
 
-impl Lines {
-    /// Opens the file, or makes it. A last line without its end (a write that was cut) is taken away.
+impl MetricsFile {
+    /// Opens or creates the file. A last line without its line break (a write that was interrupted) is removed.
     ///
     /// # Errors
-    /// A file that cannot be read; whole lines that are none of ours or out of order.
+    /// A file that cannot be read; lines that are no metrics of this kind, or out of order.
     pub(crate) fn open(directory: &Path, name: &str, kind: StepKind) -> Result<Self, RunError> {
         let path = directory.join(name);
         let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
         let file = open.map_err(RunError::file(&path))?;
         let text = std::fs::read(&path).map_err(RunError::file(&path))?;
-        let mut lines = Self { path, kind, file, ends: Vec::new() };
+        let mut metrics = Self { path, kind, file, ends: Vec::new() };
         let mut end = 0;
         for (index, bytes) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
             if bytes.last() != Some(&b'\n') {
-                tracing::warn!(file = name, line = index + 1, "the last line was cut and is taken away");
+                tracing::warn!(file = name, line = index + 1, "the last line is incomplete and is removed");
                 break;
             }
             end += bytes.len() as u64;
-            let line = std::str::from_utf8(bytes).ok().and_then(|text| Line::from_json(kind, text));
+            let line = std::str::from_utf8(bytes).ok().and_then(|text| MetricsLine::from_json(kind, text));
             let broken =
                 |message: &str| RunError::directory(directory, format!("{name} line {}: {message}", index + 1));
-            let line = line.ok_or_else(|| broken("is no line of metrics"))?;
-            if lines.last_step().is_some_and(|last| last >= line.step) {
+            let line = line.ok_or_else(|| broken(&format!("is no line of metrics of kind {}", kind.label())))?;
+            if metrics.last_step().is_some_and(|last| last >= line.step) {
                 return Err(broken("does not follow the line before it"));
             }
-            lines.ends.push((line.step, end));
+            metrics.ends.push((line.step, end));
         }
-        lines.cut(end)?;
-        Ok(lines)
+        metrics.cut(end)?;
+        Ok(metrics)
     }
 
-    /// Appends a line. One of a step that is there already is left as it is, so that a step may safely be told twice.
+    /// Appends a line. A step that has a line already keeps it, so that a step may safely be appended twice.
     ///
     /// # Errors
-    /// A file that cannot be written; it is then as it was before.
-    pub(crate) fn append(&mut self, line: &Line) -> Result<(), RunError> {
+    /// A file that cannot be written; its content is then unchanged.
+    pub(crate) fn append(&mut self, line: &MetricsLine) -> Result<(), RunError> {
         if self.last_step().is_some_and(|last| last >= line.step) {
             return Ok(());
         }
@@ -63,7 +64,7 @@ impl Lines {
         let text = format!("{}\n", line.to_json());
         let written = self.file.seek(SeekFrom::Start(begin)).and_then(|_| self.file.write_all(text.as_bytes()));
         if let Err(error) = written {
-            // Part of the line may be there. Where even this fails the next opening takes it away.
+            // Part of the line may be written. If this fails as well, the next opening removes it.
             let _ = self.file.set_len(begin);
             return Err(RunError::file(&self.path)(error));
         }
@@ -76,7 +77,7 @@ impl Lines {
         self.file.sync_data().map_err(RunError::file(&self.path))
     }
 
-    /// Takes away every line of a step from `step` on.
+    /// Removes the lines of `step` and later steps.
     pub(crate) fn truncate(&mut self, step: u64) -> Result<(), RunError> {
         let keep = self.ends.partition_point(|(line, _)| *line < step);
         self.ends.truncate(keep);
@@ -100,7 +101,7 @@ impl Lines {
     }
 
     /// All lines.
-    pub(crate) fn read(&self) -> Result<Vec<Line>, RunError> {
+    pub(crate) fn read(&self) -> Result<Vec<MetricsLine>, RunError> {
         read_lines(&self.path, self.kind)
     }
 
@@ -113,8 +114,8 @@ impl Lines {
     }
 }
 
-/// The whole lines of a file; none where there is no file.
-pub(crate) fn read_lines(path: &Path, kind: StepKind) -> Result<Vec<Line>, RunError> {
+/// The complete lines of a file; none where there is no file.
+pub(crate) fn read_lines(path: &Path, kind: StepKind) -> Result<Vec<MetricsLine>, RunError> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -123,7 +124,7 @@ pub(crate) fn read_lines(path: &Path, kind: StepKind) -> Result<Vec<Line>, RunEr
     Ok(text
         .split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))
-        .filter_map(|line| Line::from_json(kind, line))
+        .filter_map(|line| MetricsLine::from_json(kind, line))
         .collect())
 }
 
@@ -131,18 +132,18 @@ pub(crate) fn read_lines(path: &Path, kind: StepKind) -> Result<Vec<Line>, RunEr
 mod tests {
     use super::*;
 
-    fn line(step: u64) -> Line {
-        let mut line = Line::new(StepKind::Train, step, step + 1);
+    fn line(step: u64) -> MetricsLine {
+        let mut line = MetricsLine::new(StepKind::Train, step, step + 1);
         line.set("critic/rewards/mean", 0.25);
         line
     }
 
-    fn open(dir: &Path) -> Lines {
-        Lines::open(dir, "metrics.jsonl", StepKind::Train).unwrap()
+    fn open(dir: &Path) -> MetricsFile {
+        MetricsFile::open(dir, "metrics.jsonl", StepKind::Train).unwrap()
     }
 
     #[test]
-    fn a_line_is_there_once_and_stays() {
+    fn a_step_has_one_line_and_it_persists() {
         let dir = tempfile::tempdir().unwrap();
         let mut lines = open(dir.path());
         for step in [0, 1, 1, 0, 2] {
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_line_is_taken_away_wherever_it_was_cut() {
+    fn an_incomplete_line_is_removed_wherever_it_was_cut() {
         let whole = format!("{}\n", line(0).to_json());
         let next = format!("{}\n", line(1).to_json());
         for cut in 0..next.len() {
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_takes_lines_away() {
+    fn truncating_removes_later_lines() {
         let dir = tempfile::tempdir().unwrap();
         let mut lines = open(dir.path());
         (0..5).for_each(|step| lines.append(&line(step)).unwrap());
@@ -183,10 +184,10 @@ mod tests {
     fn a_foreign_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("metrics.jsonl"), "{\"loss\": 1}\n").unwrap();
-        let error = Lines::open(dir.path(), "metrics.jsonl", StepKind::Train).unwrap_err().to_string();
-        assert!(error.contains("metrics.jsonl line 1: is no line of metrics"), "{error}");
+        let error = MetricsFile::open(dir.path(), "metrics.jsonl", StepKind::Train).unwrap_err().to_string();
+        assert!(error.contains("metrics.jsonl line 1: is no line of metrics of kind train"), "{error}");
         let twice = format!("{}\n{}\n", line(3).to_json(), line(3).to_json());
         std::fs::write(dir.path().join("metrics.jsonl"), twice).unwrap();
-        assert!(Lines::open(dir.path(), "metrics.jsonl", StepKind::Train).is_err());
+        assert!(MetricsFile::open(dir.path(), "metrics.jsonl", StepKind::Train).is_err());
     }
 }
