@@ -115,12 +115,12 @@ fn answer(place: &mut Here<'_>, mut frame: Frame, cancel: &Cancel, loaded: &mut 
     match frame.kind {
         wire::COMPILE => place.compile(&source, &budget, cancel),
         wire::PROCESS => {
-            let program = Source { text: &source, code: &frame.part(2) };
+            let program = Source { text: &source, code: &frame.part(2), many: frame.part(4) == [1] };
             place.process(program, &frame.part(3), &budget, cancel)
         }
         wire::CALL => {
             let name = text(&mut frame, 3);
-            let program = Source { text: &source, code: &frame.part(2) };
+            let program = Source { text: &source, code: &frame.part(2), many: frame.part(5) == [1] };
             place.call(program, &name, &frame.part(4), &budget, cancel)
         }
         wire::LOAD => {
