@@ -85,3 +85,95 @@ impl Snapshot {
         self.copies.extend_from_slice(&memory[at..at + PAGE]);
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::Write as _;
+    use std::ptr;
+
+    use proptest::prelude::*;
+    use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+
+    use super::*;
+
+    const PAGES: usize = 64;
+
+    /// A private mapping: of a file for its first half, of nothing for its second, as wasmtime makes a memory.
+    struct Mapping(&'static mut [u8]);
+
+    impl Mapping {
+        fn new() -> Self {
+            let mut file = tempfile::tempfile().unwrap();
+            let content: Vec<u8> = (0..PAGES / 2 * PAGE).map(|at| (at / 7) as u8).collect();
+            file.write_all(&content).unwrap();
+            let (access, private) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+            // SAFETY: fresh mappings, the second over the first half of the first, that nobody else knows of.
+            #[allow(unsafe_code)]
+            unsafe {
+                let base = mmap_anonymous(ptr::null_mut(), PAGES * PAGE, access, private).unwrap();
+                mmap(base, PAGES / 2 * PAGE, access, private | MapFlags::FIXED, &file, 0).unwrap();
+                Self(std::slice::from_raw_parts_mut(base.cast(), PAGES * PAGE))
+            }
+        }
+    }
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: mapped above with this length.
+            #[allow(unsafe_code)]
+            unsafe {
+                munmap(self.0.as_mut_ptr().cast(), self.0.len()).unwrap();
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_is_put_back_is_what_was_taken_byte_for_byte(
+            before in proptest::collection::vec((0..PAGES * PAGE, any::<u8>()), 0..40),
+            rounds in proptest::collection::vec(proptest::collection::vec((0..PAGES * PAGE, any::<u8>()), 0..40), 1..5),
+        ) {
+            // Where the kernel does not tell there is nothing to put back.
+            let Some(pages) = Pages::open() else { return Ok(()) };
+            let mapping = Mapping::new();
+            for (at, byte) in before {
+                mapping.0[at] = byte;
+            }
+            let mut snapshot = Snapshot::take(&pages, mapping.0).unwrap();
+            let expected = mapping.0.to_vec();
+            for round in rounds {
+                for (at, byte) in round {
+                    mapping.0[at] = byte;
+                }
+                snapshot.put_back(&pages, mapping.0).unwrap();
+                prop_assert!(*mapping.0 == *expected);
+            }
+        }
+    }
+
+    #[test]
+    fn a_memory_that_has_grown_is_not_put_back() {
+        let Some(pages) = Pages::open() else { return };
+        let mapping = Mapping::new();
+        let (half, _) = mapping.0.split_at_mut(PAGES / 2 * PAGE);
+        let mut snapshot = Snapshot::take(&pages, half).unwrap();
+        assert!(snapshot.put_back(&pages, mapping.0).is_err());
+    }
+
+    #[test]
+    fn what_is_more_than_is_kept_is_put_back_as_well() {
+        let Some(pages) = Pages::open() else { return };
+        let mut memory = vec![0_u8; MOST_BYTES * 2 + PAGE];
+        let skip = memory.as_ptr().align_offset(PAGE);
+        let memory = &mut memory[skip..skip + MOST_BYTES * 2];
+        memory[5] = 7;
+        let mut snapshot = Snapshot::take(&pages, memory).unwrap();
+        for _ in 0..2 {
+            memory.fill(3);
+            snapshot.put_back(&pages, memory).unwrap();
+            assert!(memory.iter().enumerate().all(|(at, byte)| *byte == if at == 5 { 7 } else { 0 }));
+        }
+    }
+}
