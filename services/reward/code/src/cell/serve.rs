@@ -41,10 +41,10 @@ pub fn serve_cell(folder: &Path) -> Result<(), GuestError> {
     else {
         return Ok(());
     };
+    let output = File::from(output);
     let asked = Mutex::new(Asked { input: BufReader::new(input.into()), cancel: Cancel::new(), running: false });
     thread::scope(|scope| {
         let worker = thread::Builder::new().name("evenkeel-cell".to_owned());
-        let output = File::from(output);
         if worker.spawn_scoped(scope, || work(&interpreter, &asked, &output)).is_ok() {
             watch(&asked);
         }
