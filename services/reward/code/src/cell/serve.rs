@@ -114,10 +114,12 @@ fn watch(asked: &Mutex<Asked>) {
 
 /// Runs what is asked for, on threads that are replaced when their stack may be full.
 fn work(interpreter: &Interpreter, asked: &Mutex<Asked>, output: &File) {
+    // What was begun for many tests outlives the thread of one.
+    let mut place = Here::new(interpreter);
     loop {
         let more = thread::scope(|scope| {
             let thread = thread::Builder::new().name("evenkeel-guest".to_owned()).stack_size(THREAD_STACK);
-            let thread = thread.spawn_scoped(scope, || shift(interpreter, asked, output));
+            let thread = thread.spawn_scoped(scope, || shift(&mut place, asked, output));
             thread.map(|thread| thread.join().unwrap_or(false)).unwrap_or(false)
         });
         if !more {
@@ -128,8 +130,7 @@ fn work(interpreter: &Interpreter, asked: &Mutex<Asked>, output: &File) {
 }
 
 /// One thread's work: whether there is more.
-fn shift(interpreter: &Interpreter, asked: &Mutex<Asked>, mut output: &File) -> bool {
-    let mut place = Here::new(interpreter);
+fn shift(place: &mut Here<'_>, asked: &Mutex<Asked>, mut output: &File) -> bool {
     let mut loaded = false;
     let mut worked = false;
     loop {
@@ -144,7 +145,7 @@ fn shift(interpreter: &Interpreter, asked: &Mutex<Asked>, mut output: &File) -> 
             loaded = false;
             continue;
         }
-        let run = answer(&mut place, frame, &cancel, &mut loaded);
+        let run = answer(place, frame, &cancel, &mut loaded);
         worked |= run.cpu > FILLS_STACK;
         let parts = wire::run(&run);
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();

@@ -61,8 +61,8 @@ impl From<reencode::Error<Self>> for LinkError {
 /// Whether the globals that change are those that are as they were when a call returns: two stack pointers; and the address of the
 /// system's own state with what was done to make it, which change once, when the system is first asked for anything. What goes on from a
 /// snapshot of the memory alone relies on that.
-fn settles(numbers: &Numbers<'_>, stack_top: u32) -> Result<(), LinkError> {
-    match numbers.changing.as_slice() {
+fn settles(changing: &[Value], stack_top: u32) -> Result<(), LinkError> {
+    match changing {
         [Value::I32(top), Value::I32(_), Value::I32(0), Value::I32(STACK_IS_MADE)]
             if *top == stack_top.cast_signed() =>
         {
@@ -79,7 +79,7 @@ pub(super) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
     let stack_top = stack::deepen(graph.memory()?, &mut image)?;
     immortal::mark(&mut image)?;
     let numbers = Numbers::of(&graph, stack_top)?;
-    settles(&numbers, stack_top)?;
+    settles(&numbers.changing, stack_top)?;
     let collector = collector::policy(&graph, &numbers)?;
     let mut module = merge::merge(&graph, &numbers, &image, &[collector], &saturate::Saturated::of(&graph)?)?;
     // The component's own imports and exports are those it had.
