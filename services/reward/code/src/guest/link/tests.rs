@@ -1,9 +1,9 @@
 use wasmtime::{Engine, Instance, Linker, Module, Store};
 
 use super::image::Image;
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Value};
 use super::saturate::Saturated;
-use super::{LinkError, collector, graph, immortal, link, merge, stack};
+use super::{LinkError, STACK_IS_MADE, collector, graph, immortal, link, merge, settles, stack};
 
 /// Two libraries as componentize-py links them: the second is loaded at addresses that the first says, fills a part of the first one's
 /// table, and calls the host through functions that are there before the host's.
