@@ -118,16 +118,26 @@ def machine_cpu_seconds():
     return (sum(fields) - fields[3] - fields[4]) / TICKS
 
 
-def memory_mib(pid):
+def memory_mib(pid, kind="Pss"):
     """Of a process and everything that it started, what they share being counted once."""
     total = 0
     for one in tree(pid):
         try:
-            line = next(line for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines() if line.startswith("Pss:"))
-        except (OSError, StopIteration):
+            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+        except OSError:
             continue
-        total += int(line.split()[1])
+        total += sum(int(line.split()[1]) for line in lines if line.startswith(f"{kind}:"))
     return total / 1024
+
+
+def parts(pid):
+    """Anonymous and other memory of a process, and the number and memory of what it started."""
+    anonymous = 0
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        anonymous += int(line.split()[1]) if line.startswith("Anonymous:") else 0
+    children = tree(pid)[1:]
+    of_children = sum(memory_mib(child) for child in children)
+    return f"anonymous {anonymous / 1024:.1f}, {len(children)} processes with {of_children:.1f}"
 
 
 class Server:
@@ -170,7 +180,7 @@ class Services:
         url = lambda name: f"http://{at(port[name])}"
         # What tests that were seen are kept in is made small, so that what is left in the end is not what is kept on purpose.
         self.start(binary, "reward", [listen("reward"), "code.sandbox=at_start", "code.tests_cache_bytes=1048576"], "reward-metrics")
-        self.start(binary, "engine", [f"listen={at(port['engine'])}", place("model")])
+        self.start(binary, "engine", [f"listen={at(port['engine'])}", place("model"), f'weights_roots=["{folder}/weights"]'])
         self.start(binary, "generation", [listen("generation"), f'endpoints=["{url("engine")}"]', f'weights.roots=["{folder}/weights"]'])
         settings = [listen("learner"), place("model"), place("checkpoints"), place("weights")]
         self.start(binary, "learner", settings, "learner-metrics")
@@ -298,7 +308,11 @@ def phase(name, bench, services, minutes, targets=None):
 
 
 def memories(services):
-    return {server.name: memory_mib(server.pid) for server in services.servers.values()}
+    found = {}
+    for server in services.servers.values():
+        found[server.name] = memory_mib(server.pid)
+        print(f"  {server.name}: {found[server.name]:.1f} MiB: {parts(server.pid)}", flush=True)
+    return found
 
 
 class Verdict:
@@ -325,7 +339,7 @@ def report(phases, memory, services, verdict):
     for name, found in phases.items():
         honest = found["honest"]
         verdict.say(f"{name}: verdicts other than written", honest["unexpected"] == 0, str(honest["unexpected"]))
-        for line in honest["first_unexpected"]:
+        for line in honest["first_unexpected"][:3]:
             print(f"    {line[:300]}")
         other = [problem for problem, verdicts in honest["verdicts"].items() if len(verdicts) != 1 or verdicts != alone[problem]]
         verdict.say(f"{name}: problems with other verdicts than alone", not other, str(len(other)))

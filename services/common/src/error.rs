@@ -76,6 +76,15 @@ pub enum ServiceError {
         /// How long it may take.
         timeout: Duration,
     },
+    /// A message would be much larger in memory than on its way.
+    #[error("the message would take more than {most} bytes when it is decoded (setting `max_decoded_bytes`)")]
+    Expands {
+        /// What it may take.
+        most: u64,
+    },
+    /// Bytes that are no message of protobuf.
+    #[error("what was sent is no message of protobuf")]
+    Malformed,
     /// The client does not read its answers.
     #[error("no answer was read for {} s", READ_TIMEOUT.as_secs())]
     Unread,
@@ -151,7 +160,7 @@ impl ServiceError {
     /// The gRPC code.
     pub fn code(&self) -> Code {
         match self {
-            Self::Invalid(_) => Code::InvalidArgument,
+            Self::Invalid(_) | Self::Malformed | Self::Expands { .. } => Code::InvalidArgument,
             Self::Precondition { .. } => Code::FailedPrecondition,
             Self::NotFound { .. } => Code::NotFound,
             Self::AlreadyExists { .. } => Code::AlreadyExists,
@@ -183,6 +192,8 @@ impl ServiceError {
             Self::DiskFull { .. } => "DISK_FULL",
             Self::ConnectionsFull => "CONNECTIONS_FULL",
             Self::Late { .. } => "MESSAGE_TIMEOUT",
+            Self::Expands { .. } => "MESSAGE_EXPANDS",
+            Self::Malformed => "MALFORMED_MESSAGE",
             Self::Unread => "ANSWERS_UNREAD",
             Self::Draining => "DRAINING",
             Self::Deadline(_) => "DEADLINE_EXCEEDED",
@@ -207,7 +218,7 @@ impl ServiceError {
 
     fn failure_code(&self) -> FailureCode {
         match self {
-            Self::Invalid(_) => FailureCode::InvalidArgument,
+            Self::Invalid(_) | Self::Malformed | Self::Expands { .. } => FailureCode::InvalidArgument,
             Self::Precondition { .. } | Self::AlreadyExists { .. } | Self::Conflict { .. } => {
                 FailureCode::FailedPrecondition
             }

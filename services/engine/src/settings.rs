@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use evenkeel_common::config::Settings;
+use evenkeel_common::roots::is_loopback;
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,9 @@ pub struct EngineConfig {
     pub api_key_file: Option<PathBuf>,
     /// Whether there are the routes of a trainer, which change weights and pause: vLLM's `VLLM_SERVER_DEV_MODE`.
     pub development_routes: bool,
+    /// Folders that weights may lie below that a trainer names, with links resolved. Empty: anywhere, which only an engine that listens
+    /// on a loopback address may be set to; `["/"]` says so for others.
+    pub weights_roots: Vec<PathBuf>,
     /// Connections at once. Those beyond it are answered probes and metrics alone.
     pub max_connections: usize,
     /// How long a connection may take to send the header of a request, from its opening or the end of the answer before, in
@@ -98,6 +102,7 @@ impl Default for EngineConfig {
             max_body_bytes: 64 << 20,
             api_key_file: None,
             development_routes: true,
+            weights_roots: Vec::new(),
             max_connections: 4096,
             header_deadline_ms: 10_000,
             body_deadline_ms: 60_000,
@@ -165,6 +170,10 @@ impl Settings for EngineConfig {
         if port.and_then(|port| port.parse::<u16>().ok()).is_none() {
             return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
         }
+        if self.development_routes && self.weights_roots.is_empty() && !is_loopback(&self.listen) {
+            let allowed = "folders that weights lie below, since others reach `listen` ([\"/\"] for any)";
+            return Err(FieldError::new("weights_roots", "empty", allowed));
+        }
         Ok(())
     }
 }
@@ -192,6 +201,7 @@ mod tests {
             ("max_logprobs", EngineConfig { max_logprobs: -2, ..good.clone() }),
             ("threads", EngineConfig { threads: 5000, ..good.clone() }),
             ("listen", EngineConfig { listen: "8000".into(), ..good.clone() }),
+            ("weights_roots", EngineConfig { listen: "0.0.0.0:8000".into(), ..good.clone() }),
             ("served_model_name", EngineConfig { served_model_name: Some(String::new()), ..good }),
         ];
         for (field, config) in cases {

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 
 use evenkeel_common::config::Settings;
 use evenkeel_common::dispatch::Endpoints;
+use evenkeel_common::items::ItemLimits;
+use evenkeel_common::roots::is_loopback;
 use evenkeel_common::server::ServerConfig;
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::weights::is_loopback;
 
 pub use engine::EngineConfig;
 pub use weights::{PauseSetting, WeightsConfig};
@@ -57,6 +57,8 @@ pub struct GenerationConfig {
     pub ca_file: Option<PathBuf>,
     /// Samples of all streams that may wait or be in work; one more is answered RESOURCE_EXHAUSTED.
     pub max_items: usize,
+    /// Bytes of those samples, and of rollouts that are not read yet. Not below `server.max_message_bytes`.
+    pub max_bytes: usize,
     /// Samples that one engine may have at once.
     pub max_in_flight: usize,
     /// Deadline of samples that have none of their own.
@@ -93,6 +95,7 @@ impl Default for GenerationConfig {
             api_key_file: None,
             ca_file: None,
             max_items: 16_384,
+            max_bytes: ItemLimits::MAX_BYTES,
             max_in_flight: 256,
             item_deadline_ms: 600_000,
             max_attempts: 4,
@@ -138,6 +141,10 @@ impl Settings for GenerationConfig {
             ("max_attempts", self.max_attempts.into()),
             ("retry_initial_ms", self.retry_initial_ms),
         ])?;
+        if self.max_bytes < self.server.max_message_bytes {
+            let allowed = format!("at least server.max_message_bytes, which is {}", self.server.max_message_bytes);
+            return Err(FieldError::new("max_bytes", self.max_bytes, allowed));
+        }
         if self.retry_max_ms < self.retry_initial_ms {
             let allowed = format!("at least retry_initial_ms, which is {}", self.retry_initial_ms);
             return Err(FieldError::new("retry_max_ms", self.retry_max_ms, allowed));
@@ -216,6 +223,8 @@ mod tests {
     #[test]
     fn refusals_carry_their_path() {
         assert_eq!(refused(|c| c.max_attempts = 0), "max_attempts is 0, allowed: at least 1");
+        let error = refused(|c| c.max_bytes = 1);
+        assert_eq!(error, "max_bytes is 1, allowed: at least server.max_message_bytes, which is 33554432");
         assert_eq!(refused(|c| c.engine.health_interval_ms = 0), "engine.health_interval_ms is 0, allowed: at least 1");
         assert_eq!(
             refused(|c| c.retry_max_ms = 1),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use evenkeel_common::deadline::Deadline;
 use evenkeel_common::error::ServiceError;
+use evenkeel_common::roots::{Roots, check_roots};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     EngineUpdate, EngineUpdateOutcome, UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef, weights_ref,
@@ -13,8 +14,7 @@ use evenkeel_proto::v1::{
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::folder::check_folder;
-use super::roots::check_roots;
+use super::folder::{FIELD, check_folder};
 use super::switch::{Report, Switch, switch};
 use super::target::Target;
 use crate::fleet::{Fleet, Standing};
@@ -66,7 +66,8 @@ impl Updater {
         let fleet = &self.fleet;
         let (asked, settings, model) = (target.clone(), fleet.settings.weights.clone(), fleet.model.get().cloned());
         let looking = tokio::task::spawn_blocking(move || {
-            check_roots(&asked.path, &settings.roots, settings.check_folder)?;
+            let roots = Roots { setting: "weights.roots", folders: &settings.roots };
+            check_roots(FIELD, &asked.path, roots, settings.check_folder)?;
             if settings.check_folder { check_folder(&asked, &settings.marker, model.as_ref()) } else { Ok(()) }
         });
         let looked = deadline.run(looking).await?;

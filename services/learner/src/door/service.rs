@@ -84,7 +84,7 @@ pub async fn serve(settings: ServiceSettings) -> Result<Server, DoorError> {
     let model = opened.await.map_err(|_| LearnerError::input("the learner's thread", "gone", "running"))??;
     let limits = ItemLimits {
         max_items: settings.queue,
-        max_bytes: ItemLimits::MAX_BYTES,
+        max_bytes: settings.max_bytes,
         max_running: settings.queue,
         grace: GRACE,
     };

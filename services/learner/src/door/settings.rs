@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use candle_core::DType;
 use evenkeel_common::config;
+use evenkeel_common::items::ItemLimits;
 use evenkeel_common::server::ServerConfig;
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,8 @@ pub struct ServiceSettings {
     pub publish_dtype: PublishType,
     /// Calls and items that may wait for the model; one more is answered RESOURCE_EXHAUSTED.
     pub queue: usize,
+    /// Bytes of items that wait to be scored, and of scores that are not read yet. Not below `server.max_message_bytes`.
+    pub max_bytes: usize,
     /// How long a training step may wait for its next part while it holds the learner; it is then dropped, and nothing has changed.
     pub step_idle_ms: u64,
     /// How long after its last sign of life a run still has the learner for itself: no other run's checkpoint is loaded before.
@@ -70,6 +73,7 @@ impl Default for ServiceSettings {
             keep_weights: 3,
             publish_dtype: PublishType::default(),
             queue: 4096,
+            max_bytes: ItemLimits::MAX_BYTES,
             step_idle_ms: 300_000,
             lease_ms: 600_000,
             max_step_items: 1 << 20,
@@ -90,6 +94,11 @@ impl ServiceSettings {
         }
         if self.queue == 0 {
             return Err(LearnerError::setting("queue", 0, "1 or more"));
+        }
+        let least = self.server.max_message_bytes;
+        if self.max_bytes < least {
+            let allowed = format!("server.max_message_bytes, which is {least}, or more");
+            return Err(LearnerError::setting("max_bytes", self.max_bytes, allowed));
         }
         for (field, value) in [("step_idle_ms", self.step_idle_ms), ("max_step_items", self.max_step_items.into())] {
             if value == 0 {

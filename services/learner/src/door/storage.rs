@@ -7,7 +7,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::CheckpointRef;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::{CLIENT_STATE, digest};
+use crate::checkpoint::digest;
 use crate::error::{LearnerError, Result};
 
 /// What the door puts into a checkpoint beside the learner's state: whose it is, and the caller's own state.
@@ -20,20 +20,25 @@ pub(super) struct Envelope {
     pub(super) client_state: Vec<u8>,
 }
 
-/// The folder of a run's checkpoint after a number of GRPO steps.
-pub(super) fn checkpoint_path(folder: &Path, step: u64) -> PathBuf {
-    folder.join(format!("step-{step:06}"))
+/// The folder of a run's checkpoint after a number of GRPO steps. Runs have folders of their own: step 3 of one is not that of another.
+pub(super) fn checkpoint_path(folder: &Path, run_id: &str, step: u64) -> PathBuf {
+    folder.join(run_id).join(format!("step-{step:06}"))
 }
 
-/// Steps of the checkpoints in a folder, newest first.
-pub(super) fn checkpoints(folder: &Path) -> Result<Vec<u64>> {
-    numbered(folder)
+/// A run's checkpoint after a number of steps: where it is, and where versions before 0.2 wrote those of all runs.
+pub(super) fn checkpoint_paths(folder: &Path, run_id: &str, step: u64) -> Vec<PathBuf> {
+    let all_runs = checkpoint_path(folder, "", step);
+    [checkpoint_path(folder, run_id, step)].into_iter().chain(all_runs.exists().then_some(all_runs)).collect()
 }
 
-/// The run of a checkpoint, as far as it can be read.
-pub(super) fn run_of(path: &Path) -> Option<String> {
-    let bytes = std::fs::read(path.join(CLIENT_STATE)).ok()?;
-    serde_json::from_slice::<Envelope>(&bytes).ok().map(|envelope| envelope.run_id)
+/// Where a run's checkpoints are, newest first.
+pub(super) fn checkpoints(folder: &Path, run_id: &str) -> Result<Vec<PathBuf>> {
+    let mut steps = numbered(&folder.join(run_id))?;
+    steps.extend(numbered(folder)?);
+    steps.sort_unstable_by(|a, b| b.cmp(a));
+    steps.dedup();
+    let paths = steps.into_iter().flat_map(|step| checkpoint_paths(folder, run_id, step));
+    Ok(paths.filter(|path| path.exists()).collect())
 }
 
 /// A checkpoint below `folder`, with every link and `..` resolved. Its files are its own: a link in it could lead anywhere.
@@ -57,8 +62,8 @@ pub(super) fn within(folder: &Path, path: &Path) -> std::result::Result<PathBuf,
 
 /// Removes all but the `keep` folders named `step-NUMBER` that were written last; 0 keeps all. By time, not by number: after a
 /// return to an older checkpoint the folders of the steps that are done again are still there, and must not displace
-/// the one that was just written. Those that are not `own` are left alone.
-pub(super) fn retain(folder: &Path, keep: u32, own: impl Fn(&Path) -> bool) -> Result<()> {
+/// the one that was just written.
+pub(super) fn retain(folder: &Path, keep: u32) -> Result<()> {
     if keep == 0 {
         return Ok(());
     }
@@ -66,9 +71,7 @@ pub(super) fn retain(folder: &Path, keep: u32, own: impl Fn(&Path) -> bool) -> R
     for number in numbered(folder)? {
         for name in [format!("step-{number}"), format!("step-{number:06}")] {
             let path = folder.join(name);
-            if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified())
-                && own(&path)
-            {
+            if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) {
                 folders.push((written, number, path));
             }
         }

@@ -130,7 +130,7 @@ impl Worker {
         let began = Instant::now();
         let published =
             self.learner.publish(&self.settings.weights, self.settings.publish_options()).map_err(convert::error)?;
-        storage::retain(&self.settings.weights, keep, |_| true).map_err(convert::error)?;
+        storage::retain(&self.settings.weights, keep).map_err(convert::error)?;
         let size = storage::size(&published.path).map_err(convert::error)?;
         let path = std::path::absolute(&published.path).unwrap_or(published.path);
         let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
@@ -151,7 +151,7 @@ impl Worker {
             return Err(FieldError::new("client_state", format_args!("{size} bytes"), allowed).into());
         }
         let began = Instant::now();
-        let path = storage::checkpoint_path(&self.settings.checkpoints, request.step);
+        let path = storage::checkpoint_path(&self.settings.checkpoints, &request.run_id, request.step);
         let envelope = Envelope {
             run_id: request.run_id.clone(),
             step: request.step,
@@ -161,8 +161,7 @@ impl Worker {
         let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");
         self.learner.save_checkpoint(&path, &bytes).map_err(convert::error)?;
         let keep = request.keep.unwrap_or(self.settings.keep_checkpoints);
-        let own = |path: &std::path::Path| storage::run_of(path).is_none_or(|run_id| run_id == request.run_id);
-        storage::retain(&self.settings.checkpoints, keep, own).map_err(convert::error)?;
+        storage::retain(&self.settings.checkpoints.join(&request.run_id), keep).map_err(convert::error)?;
         self.adopt(&request.run_id);
         let checkpoint = storage::reference(&path, &envelope).map_err(convert::error)?;
         Ok(SaveCheckpointResponse { checkpoint: Some(checkpoint), write_us: micros(began.elapsed()) })
@@ -173,12 +172,9 @@ impl Worker {
         self.check_lease(&request.run_id)?;
         let folder = self.settings.checkpoints.clone();
         let candidates = match &request.which {
-            Some(Which::Step(step)) => vec![storage::checkpoint_path(&folder, *step)],
+            Some(Which::Step(step)) => storage::checkpoint_paths(&folder, &request.run_id, *step),
             Some(Which::Path(path)) => vec![path.into()],
-            None => {
-                let steps = storage::checkpoints(&folder).map_err(convert::error)?;
-                steps.into_iter().map(|step| storage::checkpoint_path(&folder, step)).collect()
-            }
+            None => storage::checkpoints(&folder, &request.run_id).map_err(convert::error)?,
         };
         let mut failure = ServiceError::NotFound { what: format!("checkpoint of run `{}`", request.run_id) };
         // Only the newest whole one is wanted where none was named, so a broken one is passed over with a warning.
@@ -281,7 +277,8 @@ fn check_name(run_id: &str) -> Result<(), FieldError> {
     match run_id.len() {
         0 => Err(FieldError::missing("run_id", "the name of the run")),
         bytes @ 129.. => Err(FieldError::new("run_id", format_args!("{bytes} bytes"), allowed)),
-        _ if run_id.bytes().all(good) => Ok(()),
+        // A run's name is that of a folder.
+        _ if run_id.bytes().all(good) && !run_id.bytes().all(|byte| byte == b'.') => Ok(()),
         _ => Err(FieldError::new("run_id", format_args!("{run_id:?}"), allowed)),
     }
 }

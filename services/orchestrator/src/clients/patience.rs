@@ -1,7 +1,9 @@
 //! Trying again: pauses that double, one message for each attempt, a last moment.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel_common::error::reason_of;
@@ -96,14 +98,20 @@ impl Patience {
 
     /// Writes until the disk takes it.
     pub(crate) async fn write(&self, path: &Path, mut write: impl FnMut() -> Result<(), RunError>) -> Result<(), Halt> {
+        let full = AtomicBool::new(false);
         let lost = |waited: Duration, message: String| RunError::DiskLost {
             path: path.to_owned(),
             waited_ms: waited.as_millis() as u64,
+            full: full.load(Ordering::Relaxed),
             message,
         };
         let mut tries = || {
             let result = write().map_err(|error| match error {
-                RunError::File { source, .. } => Attempt::Gone(source.to_string()),
+                RunError::File { source, .. } => {
+                    let no_room = matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+                    full.store(no_room, Ordering::Relaxed);
+                    Attempt::Gone(source.to_string())
+                }
                 other => Attempt::Final(other.into()),
             });
             std::future::ready(result)
@@ -203,7 +211,7 @@ mod tests {
     }
 
     fn full() -> Result<(), RunError> {
-        let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let source = std::io::Error::from(ErrorKind::StorageFull);
         Err(RunError::File { path: PathBuf::from("metrics.jsonl"), source })
     }
 
@@ -227,7 +235,7 @@ mod tests {
     #[tokio::test]
     async fn a_disk_that_stays_full_ends_the_run_by_its_file() {
         let halt = patience(30).write(Path::new("metrics.jsonl"), full).await.unwrap_err();
-        assert!(matches!(&halt, Halt::Error(RunError::DiskLost { waited_ms: 30.., .. })), "{halt:?}");
+        assert!(matches!(&halt, Halt::Error(RunError::DiskLost { waited_ms: 30.., full: true, .. })), "{halt:?}");
     }
 
     #[tokio::test]

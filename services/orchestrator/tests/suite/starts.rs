@@ -1,5 +1,7 @@
 //! Starting runs over the service: what is refused leaves nothing, what is loaded holds nobody up, OK means that the run began.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use evenkeel_proto::v1::{GetRunRequest, ListRunsRequest, RunState, StartRunRequest, StopRunRequest};
@@ -40,6 +42,10 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
         let files = tempfile::tempdir().unwrap();
         let fifo = files.path().join("rows.jsonl");
         pipe(&fifo);
+        // As `/proc/self/fd/0` is: what the server itself has open, and what never ends.
+        let endless = File::options().read(true).write(true).open(&fifo).unwrap();
+        let zeros = File::open("/dev/zero").unwrap();
+        let of_this_process = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd());
         let model = files.path().join("model");
         std::fs::create_dir(&model).unwrap();
         std::fs::write(model.join("config.json"), "{}").unwrap();
@@ -51,6 +57,8 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
             (jsonl("/dev/stdin/../zero"), "cannot be read"),
             (jsonl(fifo.to_str().unwrap()), "allowed: a regular file"),
             (jsonl("/proc"), "is a folder"),
+            (jsonl(&of_this_process(&endless)), "allowed: a regular file"),
+            (jsonl(&of_this_process(&zeros)), "allowed: a regular file"),
             (with("x", &["model.fresh.hidden_size=1000000000"]), "allowed: at most 1000000000"),
             (with("x", &["model.fresh.hidden_size=400000"]), "limits.max_fresh_parameters"),
             (with("x", &["model.fresh.layers=5000"]), "model.fresh.layers is 5000"),

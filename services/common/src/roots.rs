@@ -1,19 +1,30 @@
-//! Which folders weights may come from.
+//! Which folders weights may come from, where clients name them.
 
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf, absolute};
 
 use evenkeel_proto::FieldError;
 
-use super::folder::FIELD;
+/// Folders below which others may lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Roots<'a> {
+    /// Path of the setting that names them.
+    pub setting: &'a str,
+    /// The folders. None: anywhere.
+    pub folders: &'a [PathBuf],
+}
 
 /// Refuses a folder that lies below none of the roots, with links resolved where the folder can be seen from here, and one that holds
-/// anything but files. No roots: folders may lie anywhere.
-pub(super) fn check_roots(path: &str, roots: &[PathBuf], is_visible: bool) -> Result<(), FieldError> {
+/// anything but files. `field` is where the request names it.
+///
+/// # Errors
+/// The field, by its name.
+pub fn check_roots(field: &str, path: &str, roots: Roots<'_>, is_visible: bool) -> Result<(), FieldError> {
+    let Roots { setting, folders: roots } = roots;
     let refused = |what: String| {
         let named: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-        let allowed = format!("a folder below weights.roots ({})", named.join(", "));
-        Err(FieldError::new(FIELD, format_args!("{what}, in `{}`", shortened(path)), allowed))
+        let allowed = format!("a folder below {setting} ({})", named.join(", "));
+        Err(FieldError::new(field, format_args!("{what}, in `{}`", shortened(path)), allowed))
     };
     let folder = Path::new(path);
     if roots.is_empty() {
@@ -60,7 +71,7 @@ fn shortened(path: &str) -> String {
 }
 
 /// Whether a server that listens there is reached from its own machine only.
-pub(crate) fn is_loopback(listen: &str) -> bool {
+pub fn is_loopback(listen: &str) -> bool {
     let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -88,8 +99,9 @@ mod tests {
         let linked = root.join("step-2");
         std::fs::create_dir(&linked).unwrap();
         symlink(other.join("model.safetensors"), linked.join("model.safetensors")).unwrap();
-        let roots = [root.clone()];
-        let check = |path: &Path| check_roots(path.to_str().unwrap(), &roots, true);
+        let folders = [root.clone()];
+        let roots = Roots { setting: "weights.roots", folders: &folders };
+        let check = |path: &Path| check_roots("path", path.to_str().unwrap(), roots, true);
         assert_eq!(check(&inside), Ok(()));
         assert_eq!(check(&root.join("step-9")), Ok(()), "what is missing is said by whoever looks into it");
         for path in [other.clone(), root.join("../other"), inside.join("../../other"), "weights/step-1".into()] {
@@ -100,10 +112,10 @@ mod tests {
             assert!(check(&path).is_err(), "{}", path.display());
         }
         // Where only the engines see the folders their names have to do.
-        let unseen = |path: &Path| check_roots(path.to_str().unwrap(), &roots, false);
+        let unseen = |path: &Path| check_roots("path", path.to_str().unwrap(), roots, false);
         assert_eq!(unseen(&root.join("link")), Ok(()));
         assert!(unseen(&other).is_err());
-        assert_eq!(check_roots(other.to_str().unwrap(), &[], true), Ok(()));
+        assert_eq!(check_roots("path", other.to_str().unwrap(), Roots { folders: &[], ..roots }, true), Ok(()));
     }
 
     #[test]
@@ -112,9 +124,9 @@ mod tests {
         let dir = dir.path().canonicalize().unwrap();
         let folder = weights(&dir.join("disk"), "step-1");
         symlink(dir.join("disk"), dir.join("weights")).unwrap();
-        let roots = [dir.join("weights")];
+        let roots = Roots { setting: "weights.roots", folders: &[dir.join("weights")] };
         for path in [folder, dir.join("weights/step-1")] {
-            assert_eq!(check_roots(path.to_str().unwrap(), &roots, true), Ok(()));
+            assert_eq!(check_roots("path", path.to_str().unwrap(), roots, true), Ok(()));
         }
     }
 
