@@ -7,27 +7,33 @@ use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::weights_ref::Source;
 use evenkeel_proto::v1::{
-    ChunkedWeights, GenerateItem, GenerateRequest, GetRunRequest, ListRunsRequest, LoadCheckpointRequest, LoraWeights,
-    NcclWeights, PathWeights, PublishRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest, Segment, StartRunRequest,
-    StopRunRequest, TrainGroup, TrainHeader, TrainKind, TrainRequest, UpdateWeightsRequest, WatchRunRequest,
-    WeightsRef, load_checkpoint_request,
+    ChunkedWeights, GenerateItem, GenerateRequest, GetRunRequest, LearnerGetStatusResponse, ListRunsRequest,
+    LoadCheckpointRequest, LoraWeights, NcclWeights, PathWeights, PublishRequest, SaveCheckpointRequest, ScoreItem,
+    ScoreRequest, Segment, StartRunRequest, StopRunRequest, TrainGroup, TrainHeader, TrainKind, TrainRequest,
+    UpdateWeightsRequest, WatchRunRequest, WeightsRef, load_checkpoint_request,
 };
+use prost::Message;
 
 use super::Round;
 use crate::wire::{self, Failed};
 
-/// A step that is begun and never goes on.
+/// A step that is begun as it should be and never goes on; others that are not as they should be.
 pub(super) async fn idle_step(round: Round) -> Result<(), Failed> {
     let channel = round.channel(round.targets().learner).await?;
+    let status = wire::unary(&channel, "/evenkeel.v1.Learner/GetStatus", wire::framed(&[])).await?.1;
+    let status = LearnerGetStatusResponse::decode(status)?;
     let header = TrainHeader {
-        run_id: format!("stranger-{}", round.number),
+        run_id: if round.number % 3 == 0 { status.run_id } else { format!("stranger-{}", round.number) },
+        step: if round.number % 4 == 1 { u64::MAX } else { status.last_grpo_step.map_or(0, |step| step + 1) },
+        base_version: status.version,
         expected_groups: if round.number % 2 == 0 { 4 } else { u32::MAX },
+        settings_hash: status.settings_hash,
         kind: TrainKind::Grpo.into(),
         ..TrainHeader::default()
     };
-    let group = TrainGroup { index: 7, ..TrainGroup::default() };
     let mut pieces = vec![wire::encoded(&TrainRequest::from(header))];
     if round.number % 3 == 2 {
+        let group = TrainGroup { index: 7, ..TrainGroup::default() };
         pieces.push(wire::encoded(&TrainRequest::from(group)));
     }
     let response = wire::call(&channel, "/evenkeel.v1.Learner/Train", pieces, true).await?;

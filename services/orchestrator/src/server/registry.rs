@@ -186,7 +186,7 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
             use evenkeel_common::config::ConfigError;
             let text = error.to_string();
             ServiceError::from(match error {
-                ConfigError::Invalid { key, value, allowed, .. } => FieldError { field: key, value, allowed },
+                ConfigError::Invalid { key, value, allowed, .. } => FieldError::new(key, value, allowed),
                 ConfigError::UnknownKey { key, allowed, .. } => FieldError::new(key, "no setting", allowed.join(", ")),
                 _ => FieldError::new("configuration", "not readable", text),
             })

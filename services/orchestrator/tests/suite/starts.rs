@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{GetRunRequest, ListRunsRequest, RunState, StartRunRequest, StopRunRequest};
 use tonic::Code;
 
@@ -77,6 +78,28 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
         assert_eq!(door.client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs, []);
         door.client.start_run(start("x")).await.unwrap();
         completes(&door, "x").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recipe_that_is_none_is_refused_in_a_message_that_clients_can_take() {
+    bounded(async {
+        let cluster = Cluster::start().await;
+        let mut door = door(&cluster).await;
+        let texts =
+            ["[".repeat(100_000), "\x1b[31m\nrun = 7".to_owned(), "答".repeat(100_000), "a = 1\n".repeat(10_000)];
+        for text in texts {
+            let request = StartRunRequest { configuration: Some(Configuration::Toml(text)), ..start("x") };
+            let status = door.client.start_run(request).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+            assert!(!status.message().contains(['\n', '\x1b']), "{status}");
+        }
+        for run_id in ["a\n\x1b[31m", "../x", "..", &"x".repeat(1 << 20), &"答".repeat(1 << 18)] {
+            let status = door.client.start_run(start(run_id)).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        }
+        assert_eq!(left(&door), [""; 0]);
     })
     .await;
 }
