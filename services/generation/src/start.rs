@@ -56,7 +56,7 @@ pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> 
 
     let limits = ItemLimits {
         max_items: config.max_items,
-        max_bytes: ItemLimits::MAX_BYTES,
+        max_bytes: config.max_bytes,
         max_running: config.max_items,
         grace: ANSWER_GRACE,
     };

@@ -81,6 +81,8 @@ pub enum RunError {
         path: PathBuf,
         /// How long it was tried.
         waited_ms: u64,
+        /// Whether the last failure was want of room.
+        full: bool,
         /// The last failure.
         message: String,
     },

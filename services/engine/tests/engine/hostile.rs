@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{PATIENCE, serve_with};
+use crate::support::{PATIENCE, config, model, serve_with, write_model};
 
 /// Whether the other side closes, saying whatever it says, before the tests' bound.
 async fn closes(stream: &mut TcpStream) {
@@ -106,5 +106,37 @@ async fn where_every_place_is_taken_probes_are_still_answered() {
     }
     // The places are free again.
     served.client.complete(json!({})).await.good();
+    served.engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn weights_are_taken_from_below_the_configured_folders_only() {
+    let published = tempfile::tempdir().unwrap();
+    let root = published.path().canonicalize().unwrap();
+    let inside = root.join("step-1");
+    std::fs::create_dir(&inside).unwrap();
+    write_model(&inside, &config(), 2);
+    let outside = model(3);
+    std::os::unix::fs::symlink(outside.path(), root.join("step-2")).unwrap();
+    let served = serve_with(|settings| EngineConfig { weights_roots: vec![root.clone()], ..settings }).await;
+    let load = |path: String| json!({"method": "reload_weights", "kwargs": {"weights_path": path}});
+    for path in [
+        outside.path().display().to_string(),
+        root.join("step-2").display().to_string(),
+        format!("{}/../step-1", inside.display()),
+        "/etc".to_owned(),
+        "/nowhere\n\x1b[31m".repeat(10_000),
+    ] {
+        let answer = served.client.post("/collective_rpc", load(path.clone())).await;
+        let text = answer.text;
+        assert_eq!(answer.status, 500, "{text}");
+        assert!(text.contains("allowed: a folder below weights_roots") && text.len() < 2_000, "{text}");
+    }
+    let before = served.client.complete(json!({"temperature": 0, "max_tokens": 8})).await.good();
+    served.client.post("/collective_rpc", load(inside.display().to_string())).await.good();
+    let after = served.client.complete(json!({"temperature": 0, "max_tokens": 8})).await.good();
+    assert_ne!(before["choices"], after["choices"], "the weights inside were taken, and none before");
+    // Without a path it is the folder of last time.
+    served.client.post("/collective_rpc", json!({"method": "reload_weights"})).await.good();
     served.engine.stop().await;
 }

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod cluster;
+mod connections;
 mod documents;
 mod refusals;
 mod runs;

@@ -186,7 +186,7 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
             use evenkeel_config::ConfigError;
             let text = error.to_string();
             ServiceError::from(match error {
-                ConfigError::Invalid { key, value, allowed, .. } => FieldError { field: key, value, allowed },
+                ConfigError::Invalid { key, value, allowed, .. } => FieldError::new(key, value, allowed),
                 ConfigError::UnknownKey { key, allowed, .. } => FieldError::new(key, "no setting", allowed.join(", ")),
                 _ => FieldError::new("configuration", "not readable", text),
             })
@@ -195,15 +195,46 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
             ServiceError::Precondition { reason: "RUN_DIRECTORY", message: error.to_string() }
         }
         RunError::Cancelled => ServiceError::Cancelled,
-        RunError::File { ref source, .. }
-            if matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) =>
-        {
-            ServiceError::Unavailable { reason: "DISK_FULL", message: error.to_string() }
+        RunError::DiskLost { full: true, .. } => ServiceError::DiskFull { message: error.to_string() },
+        // What refuses to be written may be written again once somebody has looked at it.
+        RunError::DiskLost { .. } => ServiceError::Unavailable { reason: "DISK_LOST", message: error.to_string() },
+        RunError::ServiceLost { .. } => {
+            ServiceError::Unavailable { reason: "SERVICE_LOST", message: error.to_string() }
         }
         RunError::Data { .. } | RunError::PromptTooLong { .. } | RunError::Model { .. } => {
             ServiceError::from(FieldError::new("configuration", "refused", error.to_string()))
         }
         RunError::File { path, source } => ServiceError::file(path.display(), &source),
         other => ServiceError::Internal { message: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use evenkeel_rpc::error::reason_of;
+    use tonic::{Code, Status};
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_one_that_is_broken_and_neither_is_a_defect() {
+        let lost = |full| RunError::DiskLost {
+            path: "runs/a/metrics.jsonl".into(),
+            waited_ms: 30,
+            full,
+            message: "it could not be written".to_owned(),
+        };
+        let file = |kind: ErrorKind| RunError::File { path: "runs/a/run.json".into(), source: kind.into() };
+        let cases = [
+            (lost(true), Code::ResourceExhausted, "DISK_FULL"),
+            (lost(false), Code::Unavailable, "DISK_LOST"),
+            (file(ErrorKind::StorageFull), Code::ResourceExhausted, "DISK_FULL"),
+        ];
+        for (error, code, reason) in cases {
+            let status = Status::from(service_error(error));
+            assert_eq!((status.code(), reason_of(&status).as_deref()), (code, Some(reason)), "{status}");
+        }
     }
 }
