@@ -6,7 +6,9 @@ use evenkeel_sandbox::guest::GuestError;
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// The machine has no Python to build it with.
-    #[error("building the guest needs Python 3.9 or newer: `{command}` {problem}; install python3 or name one with EVENKEEL_PYTHON")]
+    #[error(
+        "building the guest needs Python 3.9 or newer: `{command}` {problem}; install python3 or name one with EVENKEEL_PYTHON"
+    )]
     NoPython {
         /// What was run.
         command: String,

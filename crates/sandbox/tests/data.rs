@@ -1,20 +1,58 @@
-//! Agreement with the reference grader and with a native process, over the data of `shared/data/code`.
+//! Agreement with the reference grader and with a native process, over data outside the repository.
 #![allow(clippy::print_stderr)]
 
 mod support;
 
+use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
 use evenkeel_sandbox::{Answer, Limits, Mode, Outcome, Task};
+use evenkeel_testing::{outside, run};
 use serde_json::Value;
 use support::{graded, judge, judge_all, results, rows, strict, tests_of};
 
+fn main() -> ExitCode {
+    run(vec![
+        outside(
+            "the_graders_mode_agrees_with_the_grader_program_by_program",
+            &["data/code/cases.jsonl"],
+            the_graders_mode_agrees_with_the_grader_program_by_program,
+        ),
+        outside(
+            "the_strict_mode_passes_what_passes_and_fails_what_fails",
+            &["data/code/cases.jsonl"],
+            the_strict_mode_passes_what_passes_and_fails_what_fails,
+        ),
+        outside(
+            "published_rows_are_judged_right_in_both_modes",
+            &["data/code/livecodebench-rows.jsonl"],
+            published_rows_are_judged_right_in_both_modes,
+        ),
+        outside(
+            "quirks_are_the_graders_in_its_mode_except_its_holes",
+            &["data/code/quirks.jsonl"],
+            quirks_are_the_graders_in_its_mode_except_its_holes,
+        ),
+        outside(
+            "quirks_are_a_processs_in_the_strict_mode",
+            &["data/code/quirks.jsonl"],
+            quirks_are_a_processs_in_the_strict_mode,
+        ),
+        outside(
+            "the_reference_programs_have_the_verdicts_that_they_have_without_a_series",
+            &["data/code/cases.jsonl"],
+            the_reference_programs_have_the_verdicts_that_they_have_without_a_series,
+        ),
+    ])
+}
+
 /// Programs of the cases: label, task, the grader's list and whether it passed.
-fn cases(mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
+fn cases(data: &Path, mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
     let mut found = Vec::new();
-    for row in rows("cases.jsonl") {
+    for row in rows(&data.join("data/code/cases.jsonl")) {
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
@@ -36,9 +74,8 @@ fn cases(mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
     found
 }
 
-#[test]
-fn the_graders_mode_agrees_with_the_grader_program_by_program() {
-    let cases = cases(Mode::LiveCodeBench);
+fn the_graders_mode_agrees_with_the_grader_program_by_program(data: &Path) {
+    let cases = cases(data, Mode::LiveCodeBench);
     let verdicts = judge_all(cases.iter().map(|case| case.1.clone()).collect());
     let mut different = 0;
     for ((label, _, expected, passed), verdict) in cases.iter().zip(&verdicts) {
@@ -53,9 +90,8 @@ fn the_graders_mode_agrees_with_the_grader_program_by_program() {
     assert!(different * 1000 <= cases.len() * 5, "{different} of {} differ", cases.len());
 }
 
-#[test]
-fn the_strict_mode_passes_what_passes_and_fails_what_fails() {
-    let cases = cases(Mode::Strict);
+fn the_strict_mode_passes_what_passes_and_fails_what_fails(data: &Path) {
+    let cases = cases(data, Mode::Strict);
     let verdicts = judge_all(cases.iter().map(|case| case.1.clone()).collect());
     let mut different = Vec::new();
     for ((label, _, expected, passed), verdict) in cases.iter().zip(&verdicts) {
@@ -68,9 +104,8 @@ fn the_strict_mode_passes_what_passes_and_fails_what_fails() {
     assert!(different.is_empty(), "{different:#?}");
 }
 
-#[test]
-fn published_rows_are_judged_right_in_both_modes() {
-    for row in rows("livecodebench-rows.jsonl") {
+fn published_rows_are_judged_right_in_both_modes(data: &Path) {
+    for row in rows(&data.join("data/code/livecodebench-rows.jsonl")) {
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
@@ -113,10 +148,9 @@ fn quirk_tests(row: &Value) -> Arc<Tests> {
     Arc::new(Tests::new(tests.collect(), function).expect("well formed"))
 }
 
-#[test]
-fn quirks_are_the_graders_in_its_mode_except_its_holes() {
+fn quirks_are_the_graders_in_its_mode_except_its_holes(data: &Path) {
     let mut wrong = Vec::new();
-    for row in rows("quirks.jsonl") {
+    for row in rows(&data.join("data/code/quirks.jsonl")) {
         let name = row["name"].as_str().expect("a name");
         let verdict = graded(row["code"].as_str().expect("code"), &quirk_tests(&row));
         let grader = verdict.grader.clone().unwrap_or_default();
@@ -144,10 +178,9 @@ fn quirks_are_the_graders_in_its_mode_except_its_holes() {
 /// What a native process can do and the guest cannot: other processes, and libraries that are not the standard library's.
 const NO_SYSTEM: [&str; 4] = ["numpy import", "subprocess", "os.fork", "signal.alarm(0) disarm"];
 
-#[test]
-fn quirks_are_a_processs_in_the_strict_mode() {
+fn quirks_are_a_processs_in_the_strict_mode(data: &Path) {
     let mut wrong = Vec::new();
-    for row in rows("quirks.jsonl") {
+    for row in rows(&data.join("data/code/quirks.jsonl")) {
         let name = row["name"].as_str().expect("a name");
         let Some(process) = row["process"].as_array() else { continue };
         let tests = quirk_tests(&row);
@@ -169,4 +202,31 @@ fn quirks_are_a_processs_in_the_strict_mode() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The reference programs have three tests each: here each test many times.
+fn the_reference_programs_have_the_verdicts_that_they_have_without_a_series(data: &Path) {
+    let mut tasks = Vec::new();
+    for row in rows(&data.join("data/code/cases.jsonl")) {
+        let tests = tests_of(&row["question"]);
+        for program in row["programs"].as_array().expect("programs").iter().filter(|program| program["passed"] == true)
+        {
+            let answer = Answer::Completion(program["completion"].as_str().expect("a completion").to_owned());
+            tasks.push(Task::new(answer, Arc::clone(&tests)));
+        }
+    }
+    // The whole list takes as long as all programs' own tests.
+    let step = if std::env::var_os("EVENKEEL_LONG").is_some() { 1 } else { 12 };
+    let tasks: Vec<Task> = tasks.into_iter().step_by(step).collect();
+    let many = tasks.iter().map(|task| {
+        let tests: Vec<Test> = task.tests.tests().iter().cycle().take(3 * task.tests.len()).cloned().collect();
+        let tests = Tests::new(tests, task.tests.function().map(str::to_owned)).expect("the tests are well formed");
+        Task { tests: Arc::new(tests), ..task.clone() }
+    });
+    let many = judge_all(many.collect());
+    let once = judge_all(tasks.clone());
+    for ((task, once), many) in tasks.iter().zip(&once).zip(&many) {
+        assert_eq!((many.outcome, many.failing_test), (once.outcome, once.failing_test), "{:?}", task.answer);
+    }
+    eprintln!("{} programs", tasks.len());
 }

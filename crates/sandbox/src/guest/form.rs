@@ -24,7 +24,8 @@ pub enum Form {
 impl Form {
     /// The file's name: what it was made from and for.
     pub fn file_name(self) -> String {
-        let target = Self::target().map_or_else(|| format!("native-{}", std::env::consts::ARCH), |(_, level)| level.to_owned());
+        let target =
+            Self::target().map_or_else(|| format!("native-{}", std::env::consts::ARCH), |(_, level)| level.to_owned());
         let counted = if self == Self::Counted { "-counted" } else { "" };
         format!("guest-{}-{ENGINE}-{target}{counted}.cwasm", &sources::digest()[..16])
     }

@@ -70,7 +70,12 @@ pub(crate) fn load(
 ) -> Result<Component, GuestError> {
     let name = form.file_name();
     let image = image_folder();
-    if let Some(component) = image.iter().map(|image| image.as_path()).chain([folder]).find_map(|folder| open(engine, &folder.join(&name)).ok()) {
+    if let Some(component) = image
+        .iter()
+        .map(|image| image.as_path())
+        .chain([folder])
+        .find_map(|folder| open(engine, &folder.join(&name)).ok())
+    {
         return Ok(component);
     }
     builder::run(folder, form, progress)?;
