@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Limits, Outcome, Task, Verdict};
-use support::{functional, judge, judge_all, stdin, task};
+use evenkeel_sandbox::{Limits, Outcome, Verdict};
+use support::{functional, judge, stdin, task};
 
 /// So many tests make a series.
 const MANY: usize = 24;
