@@ -10,7 +10,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::{
-    Cancel, CellCommand, Interpreter, Invalid, Limits, Outcome, Pool, PoolSettings, Task, Verdict, guest, serve_cell,
+    Cancel, CellCommand, Invalid, Limits, Outcome, Pool, PoolSettings, Task, Verdict, guest, serve_cell,
 };
 use support::{stdin, task};
 
@@ -35,7 +35,8 @@ fn main() -> ExitCode {
     if asked.first().is_some_and(|first| first == CELL) {
         return if serve_cell(&folder).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    drop(Interpreter::load(&folder, 1, &|line| eprintln!("{line}")).unwrap_or_else(|error| panic!("{error}")));
+    evenkeel_guest::ensure(&folder, guest::Form::Timed, &|line| eprintln!("{line}"))
+        .unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&String> = asked.iter().filter(|name| !name.starts_with('-')).collect();
     for (name, test) in TESTS {
         if names.is_empty() || names.iter().any(|part| name.contains(part.as_str())) {
