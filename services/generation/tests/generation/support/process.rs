@@ -33,7 +33,7 @@ impl EngineProcess {
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let address = lines.filter_map(|line| line.split_once("listens on ")?.1.trim().parse().ok()).next();
-        Self { child, address: address.expect("it says where it listens") }
+        Self { child, address: address.expect("it prints its address") }
     }
 
     pub(crate) fn endpoint(&self) -> String {
