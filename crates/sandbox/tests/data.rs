@@ -27,6 +27,11 @@ fn main() -> ExitCode {
             the_strict_mode_passes_what_passes_and_fails_what_fails,
         ),
         outside(
+            "the_reference_programs_have_the_verdicts_that_they_have_without_a_series",
+            &["data/code/cases.jsonl"],
+            the_reference_programs_have_the_verdicts_that_they_have_without_a_series,
+        ),
+        outside(
             "published_rows_are_judged_right_in_both_modes",
             &["data/code/livecodebench-rows.jsonl"],
             published_rows_are_judged_right_in_both_modes,
