@@ -328,7 +328,7 @@ async fn the_order_of_groups_follows_the_seed_of_the_run() {
 #[tokio::test]
 async fn weights_published_after_a_return_to_an_older_checkpoint_stay_and_later_ones_go_first() {
     let mut served = served().await;
-    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version), keep: None };
+    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version), keep: Some(2) };
     let save = SaveCheckpointRequest { run_id: "run".into(), ..SaveCheckpointRequest::default() };
     served.client.save_checkpoint(save).await.unwrap();
     for step in 0..3 {
