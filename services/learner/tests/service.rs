@@ -250,6 +250,27 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
 }
 
 #[tokio::test]
+async fn a_step_is_counted_and_timed_by_phase() {
+    let metrics = evenkeel_telemetry::install_metrics().unwrap();
+    let mut served = served().await;
+    let timings = served.step(0, 0).await.unwrap().timings.unwrap();
+    assert!(timings.gradient_us > 0 && timings.optimizer_us > 0, "{timings:?}");
+    assert_eq!(timings.score_us, 0, "one update with recomputed log-probabilities needs no pass of its own");
+    assert!(timings.total_us >= timings.gradient_us + timings.optimizer_us, "{timings:?}");
+    let text = metrics.render();
+    for metric in [
+        r#"evenkeel_training_steps_total{kind="grpo",outcome="updated"}"#,
+        r#"evenkeel_training_step_seconds_count{kind="grpo",phase="gradient"}"#,
+        r#"evenkeel_training_step_seconds_count{kind="grpo",phase="total"}"#,
+        r#"evenkeel_training_tokens_total{kind="grpo",tokens="trainable"}"#,
+        r#"evenkeel_training_micro_batches_total{kind="grpo"}"#,
+        "evenkeel_learner_version",
+    ] {
+        assert!(text.contains(metric), "{metric} is not in {text}");
+    }
+}
+
+#[tokio::test]
 async fn publishing_is_idempotent_by_version_and_bounded_in_number() {
     let mut served = served().await;
     for step in 0..3 {
@@ -307,7 +328,7 @@ async fn the_order_of_groups_follows_the_seed_of_the_run() {
 #[tokio::test]
 async fn weights_published_after_a_return_to_an_older_checkpoint_stay_and_later_ones_go_first() {
     let mut served = served().await;
-    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version), keep: None };
+    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version), keep: Some(2) };
     let save = SaveCheckpointRequest { run_id: "run".into(), ..SaveCheckpointRequest::default() };
     served.client.save_checkpoint(save).await.unwrap();
     for step in 0..3 {
