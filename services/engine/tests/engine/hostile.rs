@@ -1,4 +1,4 @@
-//! Strangers and clients that send nothing: the key, the routes of a trainer, deadlines and places of connections.
+//! Hostile clients: API key, development routes, deadlines and limits of connections.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{PATIENCE, config, model, serve_with, write_model};
 
-/// Whether the other side closes, saying whatever it says, before the tests' bound.
+/// Whether the server closes the connection within the tests' time limit, with or without a response.
 async fn closes(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
@@ -17,7 +17,7 @@ async fn closes(stream: &mut TcpStream) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_key_only_probes_are_open_and_everything_else_answers_401_as_vllm_does() {
+async fn with_a_key_only_probes_are_open_and_everything_else_is_401_as_in_vllm() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "secret\n").unwrap();
     let path = file.path().to_owned();
@@ -49,7 +49,7 @@ async fn with_a_key_only_probes_are_open_and_everything_else_answers_401_as_vllm
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_development_routes_nobody_changes_the_engine() {
+async fn without_development_routes_the_engine_cannot_be_changed() {
     let served = serve_with(|settings| EngineConfig { development_routes: false, ..settings }).await;
     for path in ["/pause", "/resume", "/collective_rpc", "/update_weight_version", "/abort_requests", "/update_weights"]
     {
@@ -60,7 +60,7 @@ async fn without_development_routes_nobody_changes_the_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn headers_and_bodies_that_do_not_come_and_idle_connections_are_given_up() {
+async fn slow_headers_and_bodies_and_idle_connections_are_closed() {
     let deadlines = |settings| EngineConfig {
         header_deadline: Duration::from_millis(400),
         body_deadline: Duration::from_millis(400),
@@ -90,7 +90,7 @@ async fn headers_and_bodies_that_do_not_come_and_idle_connections_are_given_up()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_every_place_is_taken_probes_are_still_answered() {
+async fn a_full_engine_still_answers_probes() {
     let places = |settings| EngineConfig { max_connections: 3, header_deadline: Duration::from_secs(3), ..settings };
     let served = serve_with(places).await;
     let mut idle = Vec::new();
