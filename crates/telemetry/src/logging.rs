@@ -68,7 +68,8 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     let builder = fmt::fmt().with_env_filter(filter(&config.log)?).with_writer(std::io::stderr).with_ansi(ansi);
     match config.log_format {
         LogFormat::Human => builder.fmt_fields(one_line()).finish().try_init()?,
-        LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
+        // Spans are part of every line: run, step and sample of what is logged.
+        LogFormat::Json => builder.json().flatten_event(true).with_current_span(false).finish().try_init()?,
     }
     Ok(())
 }
@@ -115,6 +116,24 @@ mod tests {
         assert_eq!(log.lines().count(), 1);
         assert!(!log.contains('\x1b') && log.len() < 20_000, "{} bytes", log.len());
         assert!(log.contains(r"id=a\n INFO forged \u{1b}[31mxxx") && log.contains("refused a"), "{}", &log[..300]);
+    }
+
+    #[test]
+    fn json_lines_carry_the_fields_of_their_spans() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let file = Arc::new(log.reopen().unwrap());
+        let builder = fmt::fmt().with_writer(file).json().flatten_event(true).with_current_span(false);
+        tracing::subscriber::with_default(builder.finish(), || {
+            let _run = tracing::info_span!("run", run = "first").entered();
+            let _step = tracing::info_span!("step", step = 3).entered();
+            let _sample = tracing::info_span!("sample", sample = "train/3/1/2").entered();
+            tracing::warn!(reason = "late", "no verdict");
+        });
+        let line: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(log.path()).unwrap()).unwrap();
+        assert_eq!((&line["message"], &line["reason"]), (&"no verdict".into(), &"late".into()));
+        let spans = line["spans"].as_array().unwrap();
+        let field = |name: &str| spans.iter().find_map(|span| span.get(name)).unwrap();
+        assert_eq!((field("run"), field("step"), field("sample")), (&"first".into(), &3.into(), &"train/3/1/2".into()));
     }
 
     #[test]
