@@ -70,7 +70,9 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     match config.log_format {
         LogFormat::Human => builder.fmt_fields(one_line()).finish().try_init()?,
         LogFormat::Json => {
-            builder.json().flatten_event(true).with_writer(|| ShortValues(io::stderr())).finish().try_init()?;
+            // Spans are part of every line: run, step and sample of what is logged.
+            let builder = builder.json().flatten_event(true).with_current_span(false);
+            builder.with_writer(|| ShortValues(io::stderr())).finish().try_init()?;
         }
     }
     Ok(())
@@ -161,7 +163,7 @@ mod tests {
         let log = tempfile::NamedTempFile::new().unwrap();
         let file = Arc::new(log.reopen().unwrap());
         let writer = move || ShortValues(Arc::clone(&file));
-        let subscriber = fmt::fmt().json().flatten_event(true).with_writer(writer).finish();
+        let subscriber = fmt::fmt().json().flatten_event(true).with_current_span(false).with_writer(writer).finish();
         let hostile = format!("a\n\x1b[31m\u{202e}{}", "\x07".repeat(1 << 20));
         tracing::subscriber::with_default(subscriber, || {
             let _entered = tracing::info_span!("call", run_id = %hostile).entered();
@@ -174,7 +176,25 @@ mod tests {
         assert_eq!((lines.len(), &lines[0]["count"], &lines[1]["message"]), (2, &7.into(), &"the next".into()));
         let id = lines[0]["id"].as_str().unwrap();
         assert!(id.starts_with("a\n\x1b[31m") && id.ends_with('…') && id.chars().count() == MAX_VALUE_CHARS + 1);
-        assert!(lines[0]["span"]["run_id"].as_str().unwrap().chars().count() <= MAX_VALUE_CHARS + 1);
+        assert!(lines[0]["spans"][0]["run_id"].as_str().unwrap().chars().count() <= MAX_VALUE_CHARS + 1);
+    }
+
+    #[test]
+    fn json_lines_carry_the_fields_of_their_spans() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let file = Arc::new(log.reopen().unwrap());
+        let builder = fmt::fmt().with_writer(file).json().flatten_event(true).with_current_span(false);
+        tracing::subscriber::with_default(builder.finish(), || {
+            let _run = tracing::info_span!("run", run = "first").entered();
+            let _step = tracing::info_span!("step", step = 3).entered();
+            let _sample = tracing::info_span!("sample", sample = "train/3/1/2").entered();
+            tracing::warn!(reason = "late", "no verdict");
+        });
+        let line: Value = serde_json::from_str(&std::fs::read_to_string(log.path()).unwrap()).unwrap();
+        assert_eq!((&line["message"], &line["reason"]), (&"no verdict".into(), &"late".into()));
+        let spans = line["spans"].as_array().unwrap();
+        let field = |name: &str| spans.iter().find_map(|span| span.get(name)).unwrap();
+        assert_eq!((field("run"), field("step"), field("sample")), (&"first".into(), &3.into(), &"train/3/1/2".into()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The orchestrator: it turns a recipe into prompts, rollouts, verdicts and training steps until the run is done.
 //!
 //! - [`Recipe`]: what to run; typed sections of its own, the sections of other services as they come.
-//! - [`RunDirectory`]: what a run leaves behind, and the only place that it writes to.
+//! - [`RunDirectory`]: everything that a run writes.
 //! - [`Run`]: the loop over gRPC, with its [`Event`]s; the same seed gives the same metrics to the bit, also after a resume.
 //! - [`serve`]: the same behind the service `evenkeel.v1.Orchestrator`.
 //!

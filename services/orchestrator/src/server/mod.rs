@@ -1,11 +1,13 @@
 //! The service `evenkeel.v1.Orchestrator`: runs by name, over the same API that a terminal uses.
 
+mod api;
 mod config;
 mod event_log;
 mod metrics_stream;
 mod registry;
 mod request;
 mod service;
+mod start;
 
 use evenkeel_proto::v1::orchestrator_server::OrchestratorServer;
 use evenkeel_rpc::server::{Server, ServerError};
@@ -14,8 +16,8 @@ pub use config::{OrchestratorConfig, StartConfig};
 pub use registry::Inspect;
 pub use service::OrchestratorService;
 
-/// Takes the port of the settings and adds the service: [`Server::run`] or [`Server::spawn`] what comes back. `inspect` checks the
-/// sections of other services, whose types this crate does not know.
+/// Binds the port of the settings and adds the service; [`Server::run`] or [`Server::spawn`] the result. `inspect` checks the sections of
+/// other services, whose types this crate does not know.
 ///
 /// # Errors
 /// A port that is taken, files of the settings that cannot be read.
@@ -26,7 +28,7 @@ pub async fn serve(
     let server = Server::bind("orchestrator", "server", config.server.clone()).await?;
     let service = OrchestratorService::new(config, inspect, server.drain());
     let limit = server.max_message_bytes();
-    let door =
+    let grpc =
         OrchestratorServer::new(service.clone()).max_decoding_message_size(limit).max_encoding_message_size(limit);
-    Ok((server.with_service(door), service))
+    Ok((server.with_service(grpc), service))
 }

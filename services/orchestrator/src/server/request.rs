@@ -13,7 +13,7 @@ use crate::error::RunError;
 use crate::recipe::{Recipe, built_in_recipe, recipe_of};
 use crate::settings::is_run_name;
 
-/// The recipe, the name and the directory that a request asks for.
+/// The recipe, the name and the directory that a request names.
 pub(super) fn resolve(request: &StartRunRequest, runs: &Path) -> Result<(Recipe, String, PathBuf), ServiceError> {
     let mut overrides = request.overrides.clone();
     if let Some(steps) = request.total_steps {
@@ -58,7 +58,7 @@ pub(super) fn resolve(request: &StartRunRequest, runs: &Path) -> Result<(Recipe,
     Ok((recipe, run_id, path))
 }
 
-/// The request that the settings `start` stand for: to start the run, or to resume the one that is there and not done.
+/// The request of the settings `start`: to start the run, or to resume it where it exists and is not done.
 pub(super) fn configured(config: &OrchestratorConfig) -> Result<Option<StartRunRequest>, ServiceError> {
     let start = &config.start;
     if start.recipe.is_empty() {

@@ -180,7 +180,9 @@ async fn a_run_that_its_services_refuse_never_began_and_its_name_is_free() {
         until_async(async || {
             let request = GetRunRequest { run_id: "second".into() };
             let run = door.client.clone().get_run(request).await.unwrap().into_inner().run.unwrap();
-            run.state() == RunState::Failed && run.message.contains("must be started anew") && left(&door) == ["first"]
+            run.state() == RunState::Failed
+                && run.message.contains("restart it for `second`")
+                && left(&door) == ["first"]
         })
         .await;
         let resume = StartRunRequest { resume: true, ..start("second") };

@@ -3,16 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::RunOptions;
-use super::checkpoints::CheckpointKeeper;
-use super::evaluator::Evaluator;
-use super::grpo::GrpoTrainer;
-use super::journal::RunJournal;
-use super::preflight::Preflight;
-use super::run_loop::{Announcement, RunLoop};
-use super::train_session::TrainSession;
-use super::warm_start::WarmStart;
-use super::weight_sync::WeightSync;
+use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Dataset, Demonstrations, Prompts, unsound};
 use crate::directory::RunDirectory;
@@ -22,10 +13,19 @@ use crate::load::Loading;
 use crate::model::prepare_model;
 use crate::recipe::Recipe;
 use crate::rollout::RolloutContext;
+use crate::run::RunOptions;
+use crate::run::checkpoints::CheckpointKeeper;
+use crate::run::evaluator::Evaluator;
+use crate::run::grpo::GrpoTrainer;
+use crate::run::journal::RunJournal;
+use crate::run::preflight::Preflight;
+use crate::run::train_session::TrainSession;
+use crate::run::warm_start::WarmStart;
+use crate::run::weight_sync::WeightSync;
 use crate::text::{Tokenizer, optional_json};
 
 /// Checks everything that needs no service, and builds the run from its parts.
-pub(super) fn prepare(
+pub(in crate::run) fn prepare(
     recipe: Recipe,
     directory: RunDirectory,
     endpoints: &Endpoints,
@@ -67,14 +67,14 @@ pub(super) fn prepare(
             prompts,
             &recipe,
         ),
-        warm_start: WarmStart {
-            services: Arc::clone(&services),
+        warm_start: WarmStart::new(
+            Arc::clone(&services),
             session,
-            weights: Arc::clone(&weights),
-            settings: recipe.warm_start.clone(),
+            Arc::clone(&weights),
+            &recipe.warm_start,
             tokenizer,
             demonstrations,
-        },
+        ),
         journal: RunJournal::open(directory.clone(), Arc::clone(&recipe), services.retrier().clone(), events)?,
         weights,
         services,
