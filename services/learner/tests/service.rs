@@ -384,7 +384,7 @@ async fn a_folder_that_is_no_model_is_refused_before_anything_is_served() {
     let error = bind(ServiceSettings::default()).await.err().unwrap().to_string();
     assert!(error.contains("model is empty"), "{error}");
     let small = ServiceSettings { model: "model".into(), max_bytes: 1, ..ServiceSettings::default() };
-    let error = serve(small).await.err().unwrap().to_string();
+    let error = bind(small).await.err().unwrap().to_string();
     assert!(error.contains("max_bytes is 1") && error.contains("server.max_message_bytes"), "{error}");
 }
 
@@ -497,7 +497,7 @@ async fn changing_calls_are_those_of_the_run_that_has_the_learner() {
 
 #[tokio::test]
 async fn runs_of_one_learner_neither_overwrite_nor_evict_each_other_s_checkpoints() {
-    let mut served = served_as(|settings| settings.lease_ms = 0).await;
+    let mut served = served_as(|settings| settings.lease = Duration::ZERO).await;
     let keep = |run_id: &str, step: u64, state: &str| SaveCheckpointRequest {
         client_state: state.as_bytes().to_vec(),
         keep: Some(1),
