@@ -16,6 +16,10 @@ pub enum ModelError {
         allowed: String,
     },
 
+    /// A `config.json` that cannot be read.
+    #[error(transparent)]
+    Folder(#[from] evenkeel_hf::FolderError),
+
     /// A feature that the configuration asks for and this crate does not have.
     #[error("config.json: `{field}` = {value} is not supported: {reason}")]
     Unsupported {

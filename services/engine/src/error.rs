@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use evenkeel_hf::FolderError;
 use evenkeel_model::ModelError;
 use evenkeel_proto::FieldError;
 
@@ -36,6 +37,9 @@ pub enum EngineError {
         /// What is wrong with it, with the value where it is one value.
         reason: String,
     },
+    /// Another file of the model's folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The system would not start a thread.
     #[error("cannot start the engine's threads: {0}")]
     Thread(String),

@@ -1,16 +1,16 @@
-//! What a model's folder says: its shape, its tokenizer, and the tokens that end an answer.
+//! The served model: its shape, its tokenizer, and the tokens that end a response.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candle_core::Device;
+use evenkeel_hf::{ConfigFile, EndTokens, Folder};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, folder::load_parameters};
-use serde_json::Value;
 
 use crate::error::EngineError;
 use crate::settings::EngineConfig;
-use crate::text::{Tokenizer, end_token};
+use crate::text::Tokenizer;
 
 /// A model as it is served. Its weights are the scheduler's.
 pub(crate) struct Model {
@@ -20,31 +20,34 @@ pub(crate) struct Model {
     /// Longest sequence in tokens.
     pub(crate) context: usize,
     pub(crate) tokenizer: Option<Arc<Tokenizer>>,
-    /// The tokenizer's end of sequence: it ends an answer and is no stop reason.
+    /// The tokenizer's end of sequence: it ends a response and is no stop reason.
     pub(crate) end: Option<u32>,
-    /// The other ends that the model's own files name: each is the stop reason when it comes.
+    /// The other ends that the model's files name: each is the stop reason when it comes.
     pub(crate) other_ends: Vec<u32>,
 }
 
 impl Model {
     /// Reads everything but the weights.
     pub(crate) fn load(settings: &EngineConfig) -> Result<Self, EngineError> {
-        let folder = settings.model.clone();
-        let (config, _) = Config::load(&folder).map_err(EngineError::model(&folder))?;
-        let tokenizer_path = folder.join("tokenizer.json");
-        let tokenizer = match tokenizer_path.exists() {
-            true => Some(Arc::new(Tokenizer::load(&tokenizer_path, config.vocab_size)?)),
-            false => None,
-        };
-        let end = tokenizer.as_deref().map(|tokenizer| end_of(&folder, tokenizer)).transpose()?.flatten();
-        let mut other_ends = match optional_json(&folder.join("generation_config.json"))? {
-            Some(json) => ends(&folder.join("generation_config.json"), &json, config.vocab_size)?,
-            None => None,
+        let folder = Folder::new(&settings.model);
+        let file = ConfigFile::read(&folder)?;
+        let config = Config::from_json(file.json()).map_err(EngineError::model(&settings.model))?;
+        let tokenizer = evenkeel_hf::Tokenizer::read(&folder)?;
+        if let Some(tokenizer) = &tokenizer {
+            tokenizer.check_fits(file.vocab_size()?)?;
         }
-        .unwrap_or_else(|| config.eos_token_ids.clone());
-        other_ends.retain(|&id| Some(id) != end);
+        let ends = EndTokens::read(&folder, &file, tokenizer.as_ref())?;
+        let tokenizer = tokenizer.map(|tokenizer| Arc::new(Tokenizer::new(tokenizer, config.vocab_size)));
         let context = context(settings, &config)?;
-        Ok(Self { folder, name: settings.model_name(), config, context, tokenizer, end, other_ends })
+        Ok(Self {
+            folder: settings.model.clone(),
+            name: settings.model_name(),
+            config,
+            context,
+            tokenizer,
+            end: ends.tokenizer,
+            other_ends: ends.others(),
+        })
     }
 
     /// Reads weights of this model's shape, laid out for decoding on the calling thread.
@@ -82,41 +85,4 @@ fn context(settings: &EngineConfig, config: &Config) -> Result<usize, EngineErro
         return Err(wrong("kv_cache_tokens", settings.kv_cache_tokens, allowed).into());
     }
     Ok(context)
-}
-
-fn optional_json(path: &Path) -> Result<Option<Value>, EngineError> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(EngineError::file(path, error.to_string())),
-    };
-    serde_json::from_str(&text).map(Some).map_err(|error| EngineError::file(path, format!("is not JSON: {error}")))
-}
-
-fn end_of(folder: &Path, tokenizer: &Tokenizer) -> Result<Option<u32>, EngineError> {
-    let path = folder.join("tokenizer_config.json");
-    let Some(json) = optional_json(&path)? else {
-        return Ok(None);
-    };
-    let Some(token) = end_token(&json) else {
-        return Ok(None);
-    };
-    let id = tokenizer.id(token);
-    id.map(Some)
-        .ok_or_else(|| EngineError::file(path, format!("`eos_token` is {token:?}, which tokenizer.json does not have")))
-}
-
-fn ends(path: &Path, json: &Value, vocabulary: usize) -> Result<Option<Vec<u32>>, EngineError> {
-    let found = match json.get("eos_token_id") {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::Array(ids)) => ids.clone(),
-        Some(one) => vec![one.clone()],
-    };
-    let id = |value: &Value| {
-        let id = value.as_u64().filter(|&id| id < vocabulary as u64).map(|id| id as u32);
-        let reason =
-            format!("`eos_token_id` is {value}, allowed are ids from 0 to vocab_size - 1 = {}", vocabulary - 1);
-        id.ok_or_else(|| EngineError::file(path, reason))
-    };
-    found.iter().map(id).collect::<Result<_, _>>().map(Some)
 }

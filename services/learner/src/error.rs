@@ -37,6 +37,10 @@ pub enum LearnerError {
     #[error(transparent)]
     Model(#[from] ModelError),
 
+    /// A file of a model folder.
+    #[error(transparent)]
+    Folder(#[from] evenkeel_hf::FolderError),
+
     /// A file that cannot be read or written.
     #[error("{path}: {source}")]
     File {

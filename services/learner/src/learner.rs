@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use candle_core::Tensor;
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{Config, NetworkOptions, Packed, Parameters, Scores, Train, network};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -169,13 +167,6 @@ impl Learner {
             self.phase = phase;
         }
         Ok(())
-    }
-
-    /// Random numbers of this step that no other draw shares.
-    pub(crate) fn random(&self, stream: u64) -> ChaCha8Rng {
-        let mut random = ChaCha8Rng::seed_from_u64(self.settings.seed ^ self.steps.rotate_left(32));
-        random.set_stream(stream);
-        random
     }
 
     pub(crate) fn micro_batch_tokens(&self) -> usize {

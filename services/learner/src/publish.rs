@@ -3,30 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
+use evenkeel_hf::{COMPANION_FILES, Folder, weights_digest};
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::checkpoint::{digest, hex};
 use crate::error::{LearnerError, Result};
 use crate::files::{write_file, write_folder};
 use crate::learner::Learner;
 
 /// The file that says that a published folder is whole.
 pub const MARKER: &str = "evenkeel-version.json";
-
-/// Files beside the weights that an engine needs; copied where the source has them.
-const COMPANIONS: &[&str] = &[
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "generation_config.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-];
 
 /// A published version, and the content of its marker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +57,7 @@ impl Learner {
             save_parameters(aside, self.parameters(), save)?;
             save_config(aside, &self.config_json, options.dtype)?;
             self.copy_companions(aside)?;
-            published.digest = digest_weights(aside)?;
+            published.digest = weights_digest(&Folder::new(aside))?;
             let marker = serde_json::to_string_pretty(&published).expect("a number and a string serialise");
             write_file(&aside.join(MARKER), marker.as_bytes())
         })?;
@@ -80,13 +66,12 @@ impl Learner {
 
     /// `sha256:` and the digest of the model's tokenizer.json; nothing where it has none.
     pub(crate) fn tokenizer_digest(&self) -> Option<String> {
-        let path = self.source.as_ref()?.join("tokenizer.json");
-        digest(&path).ok().map(|found| format!("sha256:{}", found.sha256))
+        Folder::new(self.source.as_ref()?).tokenizer_digest().ok()
     }
 
     fn copy_companions(&self, to: &Path) -> Result<()> {
         let Some(source) = &self.source else { return Ok(()) };
-        for name in COMPANIONS {
+        for name in COMPANION_FILES {
             let from = source.join(name);
             if from.exists() {
                 let bytes = std::fs::read(&from).map_err(LearnerError::file(&from))?;
@@ -106,27 +91,11 @@ pub fn verify_published(path: &Path) -> Result<Published> {
     let text = std::fs::read_to_string(&marker).map_err(LearnerError::file(&marker))?;
     let mut published: Published = serde_json::from_str(&text)
         .map_err(|e| LearnerError::checkpoint(&marker, format!("is no marker of this program: {e}")))?;
-    let found = digest_weights(path)?;
+    let found = weights_digest(&Folder::new(path))?;
     if found != published.digest {
         let reason = format!("weights are damaged: their digest is {found}, written was {}", published.digest);
         return Err(LearnerError::checkpoint(path, reason));
     }
     published.path = path.to_owned();
     Ok(published)
-}
-
-fn digest_weights(folder: &Path) -> Result<String> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(LearnerError::file(folder))? {
-        let name = entry.map_err(LearnerError::file(folder))?.file_name();
-        if Path::new(&name).extension().is_some_and(|extension| extension == "safetensors") {
-            names.push(name);
-        }
-    }
-    names.sort();
-    let mut hasher = Sha256::new();
-    for name in names {
-        hasher.update(digest(&folder.join(name))?.sha256.as_bytes());
-    }
-    Ok(format!("sha256:{}", hex(hasher)))
 }

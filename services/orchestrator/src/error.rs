@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::ConfigError;
+use evenkeel_hf::FolderError;
 use evenkeel_proto::FieldError;
 
 /// Why a run was refused or ended. What it had finished is in its directory and can be resumed.
@@ -139,6 +140,15 @@ pub enum RunError {
     /// The task of the run ended in a way that it did not expect.
     #[error("the run ended unexpectedly: {0}")]
     Defect(String),
+}
+
+impl From<FolderError> for RunError {
+    fn from(error: FolderError) -> Self {
+        match error {
+            FolderError::File { path, reason } => Self::Model { path, message: reason },
+            FolderError::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 impl RunError {

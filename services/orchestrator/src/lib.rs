@@ -17,7 +17,6 @@ mod events;
 mod load;
 mod metrics;
 mod model;
-mod random;
 mod recipe;
 mod report;
 mod rollout;

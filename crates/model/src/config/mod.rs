@@ -8,6 +8,7 @@ mod unsupported;
 
 use std::path::Path;
 
+use evenkeel_hf::{ConfigFile, Folder};
 use serde_json::{Value, json};
 
 use crate::error::{ModelError, Result};
@@ -77,10 +78,7 @@ pub struct Config {
 impl Config {
     /// Reads `config.json` in `folder`, with its text as it stood (to be written again beside new weights).
     pub fn load(folder: &Path) -> Result<(Self, Value)> {
-        let path = folder.join("config.json");
-        let text = std::fs::read_to_string(&path).map_err(ModelError::file(&path))?;
-        let json: Value = serde_json::from_str(&text)
-            .map_err(|e| ModelError::Corrupt { path: path.clone(), reason: format!("is not JSON: {e}") })?;
+        let json = ConfigFile::read(&Folder::new(folder))?.into_json();
         Ok((Self::from_json(&json)?, json))
     }
 

@@ -1,10 +1,9 @@
 //! From a row of logits to a token and its log-probability.
 //!
-//! Everything here is a function of the row, the request and one number of the sequence's own stream ([`random`]): which thread
-//! draws, and beside what, cannot be seen in the result.
+//! Everything here is a function of the row, the request and one number of the sequence's own stream: which thread draws, and
+//! beside what, cannot be seen in the result.
 
 mod draw;
-pub(crate) mod random;
 mod truncate;
 mod weights;
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use evenkeel_model::Decoder;
+use evenkeel_seeds::Stream;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -13,7 +14,7 @@ use super::sequence::{Finish, Sequence};
 use super::{Job, Order, batch};
 use crate::folder::Model;
 use crate::metrics::Metrics;
-use crate::sampling::{Sampler, random};
+use crate::sampling::Sampler;
 use crate::settings::EngineConfig;
 
 /// Whether sequences run.
@@ -132,8 +133,9 @@ impl State {
             let seed = match job.seed {
                 Some(seed) => seed.wrapping_add(number as u64),
                 None => {
+                    let stream = Stream::UnseededSample { arrival: self.unseeded };
                     self.unseeded += 1;
-                    random::unseeded(self.settings.seed, self.unseeded)
+                    evenkeel_seeds::seed(self.settings.seed, stream)
                 }
             };
             let sequence = Sequence::new(job.clone(), job.first + number, seed, permits.next());

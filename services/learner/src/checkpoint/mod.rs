@@ -6,14 +6,12 @@
 //! of the other files. It is written under another name, synced and renamed, so that a folder of the final name is
 //! whole; and it is checked before a byte of it is used.
 
-mod digest;
 mod read;
 mod write;
 
-pub(crate) use digest::{FileDigest, digest, hex};
-
 use std::collections::BTreeMap;
 
+use evenkeel_files::FileDigest;
 use serde::{Deserialize, Serialize};
 
 use crate::learner::Phase;

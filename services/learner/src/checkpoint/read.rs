@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use candle_core::{DType, Tensor};
+use evenkeel_files::FileDigest;
 use evenkeel_model::Config;
 use evenkeel_model::folder::load_parameters;
 
-use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State, digest};
+use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State};
 use crate::error::{LearnerError, Result};
 use crate::learner::Learner;
 use crate::optimizer::Moments;
@@ -23,7 +24,7 @@ impl Learner {
         let state = read_state(folder)?;
         for (name, wanted) in &state.files {
             let path = folder.join(name);
-            let found = digest(&path)?;
+            let found = FileDigest::of(&path).map_err(LearnerError::file(&path))?;
             if found != *wanted {
                 let reason = format!(
                     "is damaged: {} bytes with digest {}, written were {} with {}",

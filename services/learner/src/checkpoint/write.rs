@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use candle_core::{Device, Tensor};
+use evenkeel_files::FileDigest;
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
 
-use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State, digest};
+use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State};
 use crate::error::{LearnerError, Result};
 use crate::files::{write_file, write_folder};
 use crate::learner::Learner;
@@ -25,7 +26,8 @@ impl Learner {
             self.save_moments(&folder.join(MOMENTS))?;
             let mut files = std::collections::BTreeMap::new();
             for name in FILES {
-                files.insert(name.to_owned(), digest(&folder.join(name))?);
+                let path = folder.join(name);
+                files.insert(name.to_owned(), FileDigest::of(&path).map_err(LearnerError::file(&path))?);
             }
             let state = State {
                 format: FORMAT,

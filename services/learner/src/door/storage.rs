@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_files::FileDigest;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::CheckpointRef;
 use evenkeel_rpc::error::ServiceError;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::{CLIENT_STATE, digest};
+use crate::checkpoint::CLIENT_STATE;
 use crate::error::{LearnerError, Result};
 
 /// What the door puts into a checkpoint beside the learner's state: whose it is, and the caller's own state.
@@ -98,12 +99,13 @@ fn numbered(folder: &Path) -> Result<Vec<u64>> {
 /// A reference to a checkpoint that was just written or read. Its state names the digests of all else, so the
 /// digest of the state is that of the whole.
 pub(super) fn reference(path: &Path, envelope: &Envelope) -> Result<CheckpointRef> {
+    let state = path.join("state.json");
     Ok(CheckpointRef {
         path: path.display().to_string(),
         run_id: envelope.run_id.clone(),
         step: envelope.step,
         version: envelope.version,
-        digest: format!("sha256:{}", digest(&path.join("state.json"))?.sha256),
+        digest: FileDigest::of(&state).map_err(LearnerError::file(&state))?.to_string(),
         size_bytes: size(path)?,
     })
 }

@@ -9,7 +9,6 @@ pub use optimizer::{OptimizerSettings, Schedule};
 use evenkeel_objective::{Correction, Error, MAX_REWARD};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::error::{LearnerError, Result};
 
@@ -149,7 +148,7 @@ impl LearnerSettings {
     pub fn hash(&self) -> String {
         let rules = Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.clone() };
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
-        format!("sha256:{}", crate::checkpoint::hex(Sha256::new_with_prefix(text)))
+        evenkeel_files::sha256(text)
     }
 
     /// Whether one update takes the whole batch, so that its gradient can be summed while groups still come.

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 
 use candle_core::Tensor;
 use evenkeel_objective::{Aggregation, GroupView, Quantities, StepCounts};
+use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
 
 use super::loss::{PolicyLoss, ResponseStats};
@@ -153,7 +154,8 @@ impl<'a> PolicyStep<'a> {
     fn order(&self, epoch: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.plans.len()).collect();
         if self.learner.settings.shuffle {
-            order.shuffle(&mut self.learner.random(epoch as u64));
+            let stream = Stream::GroupOrder { step: self.learner.steps, epoch: epoch as u64 };
+            order.shuffle(&mut rng(self.learner.settings.seed, stream));
         }
         order
     }

@@ -120,9 +120,10 @@ pub(crate) fn plan(purpose: evenkeel_proto::Purpose, step: u64, place: u64, prom
 mod tests {
     use evenkeel_proto::v1::{FinishReason, Outcome};
     use evenkeel_proto::{GroupId, Purpose};
+    use evenkeel_seeds::{Stream, rng};
+    use rand::Rng;
 
     use super::*;
-    use crate::random::Random;
     use crate::rollout::group::{Judgement, Rewards, Sample};
 
     fn group(place: u64, signal: bool) -> SampledGroup {
@@ -142,7 +143,7 @@ mod tests {
 
     /// Runs a selection with groups that end in a random order; returns kept places, filled up, and the next place.
     fn run(signal: &[bool], dynamic: bool, wanted: u64, limit: u64, seed: u64) -> (Vec<u64>, u64, u64, u64) {
-        let mut random = Random::new(&[seed]);
+        let mut rng = rng(seed, Stream::PromptOrder { epoch: 0 });
         let mut selection = Selection::new(dynamic, wanted, limit, 0);
         let (mut in_work, mut launched, mut sent) = (Vec::new(), 0, Vec::new());
         while !selection.is_full() {
@@ -150,7 +151,7 @@ mod tests {
                 in_work.push(launched);
                 launched += 1;
             }
-            let place = in_work.swap_remove(random.below(in_work.len()));
+            let place = in_work.swap_remove(rng.random_range(0..in_work.len()));
             let released = selection.end(group(place, signal[place as usize]));
             sent.extend(released.iter().map(|(index, group)| (*index, group.plan.id.prompt)));
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel_hf::ConfigFile;
 use evenkeel_proto::v1::{RunState, StepKind};
 
 use super::RunOptions;
@@ -14,7 +15,7 @@ use crate::events::{Event, Events};
 use crate::load::Loading;
 use crate::model::prepare_model;
 use crate::recipe::Recipe;
-use crate::text::{Tokenizer, optional_json};
+use crate::text::Tokenizer;
 
 /// How long a reward worker may take to connect before that is told.
 const REWARD_PATIENCE: Duration = Duration::from_millis(50);
@@ -37,21 +38,11 @@ pub(super) fn begin(
         Some(folder) => folder.clone(),
         None => prepare_model(&recipe, directory.path())?,
     };
-    let tokenizer = Tokenizer::load_within(&folder, &loading)?;
-    let config = optional_json(&folder.join("config.json"))?.unwrap_or_default();
-    let number = |key: &str| config.get(key).and_then(serde_json::Value::as_u64);
-    let (context, vocabulary) = (number("max_position_embeddings"), number("vocab_size"));
-    let missing = |key: &str| RunError::model(folder.join("config.json"), format!("has no number `{key}`"));
-    let context = context.ok_or_else(|| missing("max_position_embeddings"))? as usize;
-    let vocabulary = vocabulary.ok_or_else(|| missing("vocab_size"))?;
-    if u64::from(tokenizer.vocabulary_size()) > vocabulary {
-        let message = format!(
-            "has {} tokens, allowed: at most vocab_size of config.json, which is {vocabulary}",
-            tokenizer.vocabulary_size()
-        );
-        return Err(RunError::model(folder.join("tokenizer.json"), message));
-    }
-    if let Some(id) = recipe.sampling.stop_token_ids.iter().find(|&&id| u64::from(id) >= vocabulary) {
+    let folder = loading.model_folder(&folder);
+    let config = ConfigFile::read(&folder)?;
+    let tokenizer = Tokenizer::of(&folder, &config)?;
+    let (context, vocabulary) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
+    if let Some(id) = recipe.sampling.stop_token_ids.iter().find(|&&id| id >= vocabulary) {
         let allowed = format!("ids below vocab_size of config.json, which is {vocabulary}");
         return Err(evenkeel_proto::FieldError::new("sampling.stop_token_ids", id, allowed).into());
     }
@@ -75,7 +66,7 @@ pub(super) fn begin(
         evaluations: lines(EVALUATION_FILE, StepKind::Evaluation)?,
         settings_hash: options.learner_settings_hash,
         notes: options.notes,
-        vocabulary_size: vocabulary.try_into().unwrap_or(u32::MAX),
+        vocabulary_size: vocabulary,
         versions: Default::default(),
         unsound_golds,
         recipe,
