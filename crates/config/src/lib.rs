@@ -4,11 +4,16 @@
 //! with what is allowed there, and both name the place where they were written.
 #![forbid(unsafe_code)]
 
+mod byte_size;
+mod duration;
 mod error;
 mod loader;
 mod overrides;
+mod renamed;
 mod say;
 
+pub use byte_size::ByteSize;
+pub use duration::{HumanDuration, OptionalHumanDuration, human};
 pub use error::ConfigError;
 pub use loader::{Loaded, Loader};
 
@@ -23,7 +28,7 @@ pub const ENVIRONMENT_PREFIX: &str = "EVENKEEL__";
 /// `#[serde(default, deny_unknown_fields)]`.
 pub trait Settings: Serialize + DeserializeOwned + Default {
     /// Refuses values that have the right type and still cannot be: ranges, combinations. Field paths are relative to `self`.
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ impl Engine {
     /// Settings that cannot be, a port that is taken, a folder that is no model or whose tokenizer does not fit it: each names what
     /// it is about. Nothing runs then.
     pub async fn start(settings: EngineConfig) -> Result<RunningEngine, EngineError> {
-        settings.check()?;
+        settings.validate()?;
         // The port first: that it is taken must not take a model's loading to find out.
         let listen = |source| EngineError::Listen { address: settings.listen.clone(), source };
         let listener = TcpListener::bind(&settings.listen).await.map_err(listen)?;

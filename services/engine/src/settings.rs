@@ -132,7 +132,7 @@ impl EngineConfig {
 }
 
 impl Settings for EngineConfig {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         if self.model.as_os_str().is_empty() {
             return Err(FieldError::missing("model", "a folder with config.json and safetensors"));
         }
@@ -175,8 +175,8 @@ mod tests {
 
     #[test]
     fn the_defaults_lack_nothing_but_a_model() {
-        assert_eq!(EngineConfig::default().check().unwrap_err().field, "model");
-        assert_eq!(EngineConfig::for_model("/models/tiny").check(), Ok(()));
+        assert_eq!(EngineConfig::default().validate().unwrap_err().field, "model");
+        assert_eq!(EngineConfig::for_model("/models/tiny").validate(), Ok(()));
         assert_eq!(EngineConfig::for_model("/models/tiny").model_name(), "/models/tiny");
     }
 
@@ -195,7 +195,7 @@ mod tests {
             ("served_model_name", EngineConfig { served_model_name: Some(String::new()), ..good }),
         ];
         for (field, config) in cases {
-            assert_eq!(config.check().unwrap_err().field, field);
+            assert_eq!(config.validate().unwrap_err().field, field);
         }
     }
 

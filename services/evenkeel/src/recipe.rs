@@ -55,13 +55,13 @@ fn refused(error: &ConfigError) -> FieldError {
 
 /// What only the sections' own crates know about their values.
 fn check(recipe: &Recipe) -> Result<(), FieldError> {
-    recipe.learner.check().map_err(|error| error.within("learner"))?;
+    Settings::validate(&recipe.learner).map_err(|error| error.within("learner"))?;
     check_batch(recipe)?;
-    recipe.generation.check().map_err(|error| error.within("generation"))?;
-    recipe.reward.check().map_err(|error| error.within("reward"))?;
+    recipe.generation.validate().map_err(|error| error.within("generation"))?;
+    recipe.reward.validate().map_err(|error| error.within("reward"))?;
     // Its model is the run's.
     let engine = EngineConfig { model: "model".into(), ..recipe.engine.clone() };
-    engine.check().map_err(|error| error.within("engine"))
+    engine.validate().map_err(|error| error.within("engine"))
 }
 
 /// What the learner would refuse in each step of this run, said before anything starts.

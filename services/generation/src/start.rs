@@ -46,7 +46,7 @@ pub async fn bind(config: GenerationConfig) -> Result<Server, GenerationError> {
 /// # Errors
 /// Those of [`bind`].
 pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> Result<Server, GenerationError> {
-    config.check().map_err(GenerationError::Setting)?;
+    config.validate().map_err(GenerationError::Setting)?;
     let endpoints = Endpoints::parse(&config.endpoints).map_err(GenerationError::Setting)?.with_resolver(resolver);
     let server = Server::bind(NAME, "generation.server", config.server.clone()).await?;
     let files = Files::read(&config)?;

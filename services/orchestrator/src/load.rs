@@ -64,7 +64,7 @@ impl LoadLimits {
     }
 
     /// Refuses limits with which nothing could be loaded.
-    pub(crate) fn check(&self) -> Result<(), FieldError> {
+    pub(crate) fn validate(&self) -> Result<(), FieldError> {
         let all = [
             ("max_data_bytes", self.max_data_bytes),
             ("max_row_bytes", self.max_row_bytes),

@@ -71,7 +71,7 @@ where
     G: Serialize + DeserializeOwned + Default,
     R: Serialize + DeserializeOwned + Default,
 {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         check_own(self)?;
         check_learner(self)
     }

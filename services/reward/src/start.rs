@@ -30,7 +30,7 @@ pub async fn bind_with_cells(config: RewardConfig, cells: Cells) -> Result<Serve
 }
 
 async fn start(config: RewardConfig, cells: Option<Cells>) -> Result<Server, RewardError> {
-    config.check().map_err(RewardError::Setting)?;
+    config.validate().map_err(RewardError::Setting)?;
     let judge = judge(&config, cells).await?;
     let server = Server::bind(&config.name, "reward.server", config.server.clone()).await?;
     // A check has no half of a verdict to give, so that a stopped one gets no grace.

@@ -54,7 +54,7 @@ impl Default for ClientConfig {
 }
 
 impl Settings for ClientConfig {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         if self.connect_timeout_ms == 0 {
             return Err(FieldError::new("connect_timeout_ms", 0, "at least 1"));
         }

@@ -65,7 +65,7 @@ impl Default for DispatchConfig {
 }
 
 impl Settings for DispatchConfig {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         let positive = [
             ("max_outstanding", self.max_outstanding as u64),
             ("max_queued", self.max_queued as u64),
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn settings_that_cannot_work_are_refused() {
         let good = DispatchConfig { endpoints: vec!["http://a:1".into()], ..DispatchConfig::default() };
-        assert_eq!(good.check(), Ok(()));
-        let refused = |config: DispatchConfig| config.check().unwrap_err().to_string();
+        assert_eq!(good.validate(), Ok(()));
+        let refused = |config: DispatchConfig| config.validate().unwrap_err().to_string();
         assert_eq!(
             refused(DispatchConfig { max_attempts: 0, ..good.clone() }),
             "max_attempts is 0, allowed: at least 1"

@@ -93,7 +93,7 @@ impl ServerConfig {
 }
 
 impl Settings for ServerConfig {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         let port = self.listen.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));
         if !matches!(port, Some((host, Ok(_))) if !host.is_empty()) {
             return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn limits_that_let_nothing_through_are_refused() {
-        let refused = |config: ServerConfig| config.check().unwrap_err().to_string();
+        let refused = |config: ServerConfig| config.validate().unwrap_err().to_string();
         let config = ServerConfig { max_connections: 0, ..ServerConfig::default() };
         assert_eq!(refused(config), "max_connections is 0, allowed: at least 1");
         let config = ServerConfig { max_receive_bytes: 1, ..ServerConfig::default() };
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn an_address_has_host_and_port() {
-        assert_eq!(ServerConfig::on("0.0.0.0:50051").check(), Ok(()));
-        assert_eq!(ServerConfig::on("[::1]:0").check(), Ok(()));
+        assert_eq!(ServerConfig::on("0.0.0.0:50051").validate(), Ok(()));
+        assert_eq!(ServerConfig::on("[::1]:0").validate(), Ok(()));
         for listen in ["", "50051", ":50051", "localhost", "localhost:99999", "localhost:x"] {
-            let error = ServerConfig::on(listen).check().unwrap_err();
+            let error = ServerConfig::on(listen).validate().unwrap_err();
             assert_eq!(error.to_string(), format!("listen is {listen:?}, allowed: HOST:PORT"));
         }
     }

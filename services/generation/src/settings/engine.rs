@@ -59,7 +59,7 @@ impl Default for EngineConfig {
 }
 
 impl Settings for EngineConfig {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         at_least_one(&[
             ("connect_timeout_ms", self.connect_timeout_ms),
             ("control_timeout_ms", self.control_timeout_ms),

@@ -122,10 +122,10 @@ impl GenerationConfig {
 
 impl Settings for GenerationConfig {
     /// An empty list of endpoints passes: who composes services fills it in. [`crate::bind`] refuses it.
-    fn check(&self) -> Result<(), FieldError> {
-        self.server.check().map_err(|error| error.within("server"))?;
-        self.engine.check().map_err(|error| error.within("engine"))?;
-        self.weights.check().map_err(|error| error.within("weights"))?;
+    fn validate(&self) -> Result<(), FieldError> {
+        self.server.validate().map_err(|error| error.within("server"))?;
+        self.engine.validate().map_err(|error| error.within("engine"))?;
+        self.weights.validate().map_err(|error| error.within("weights"))?;
         if self.weights.roots.is_empty() && !is_loopback(&self.server.listen) {
             let allowed = "folders that weights lie below, since others reach server.listen ([\"/\"] for any)";
             return Err(FieldError::new("weights.roots", "empty", allowed));
@@ -185,12 +185,12 @@ mod tests {
     fn refused(change: impl Fn(&mut GenerationConfig)) -> String {
         let mut config = GenerationConfig::default();
         change(&mut config);
-        config.check().unwrap_err().to_string()
+        config.validate().unwrap_err().to_string()
     }
 
     #[test]
     fn the_defaults_are_settings() {
-        assert_eq!(GenerationConfig::default().check(), Ok(()));
+        assert_eq!(GenerationConfig::default().validate(), Ok(()));
     }
 
     #[test]
@@ -200,7 +200,7 @@ mod tests {
         let mut config = GenerationConfig::default();
         config.server.listen = "0.0.0.0:50051".into();
         config.weights.roots = vec!["/data/weights".into()];
-        assert_eq!(config.check(), Ok(()));
+        assert_eq!(config.validate(), Ok(()));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Default for WeightsConfig {
 }
 
 impl Settings for WeightsConfig {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         at_least_one(&[("update_timeout_ms", self.update_timeout_ms), ("settle_ms", self.settle_ms)])?;
         if self.marker.contains('/') {
             return Err(FieldError::new(

@@ -109,15 +109,15 @@ impl ServiceSettings {
 }
 
 impl evenkeel_config::Settings for LearnerSettings {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         self.validate().map_err(field_error)
     }
 }
 
 impl evenkeel_config::Settings for ServiceSettings {
-    fn check(&self) -> Result<(), FieldError> {
-        self.server.check().map_err(|error| error.within("server"))?;
-        self.training.check().map_err(|error| error.within("training"))?;
+    fn validate(&self) -> Result<(), FieldError> {
+        self.server.validate().map_err(|error| error.within("server"))?;
+        evenkeel_config::Settings::validate(&self.training).map_err(|error| error.within("training"))?;
         self.validate().map_err(field_error)
     }
 }

@@ -56,9 +56,9 @@ impl Default for OrchestratorConfig {
 }
 
 impl Settings for OrchestratorConfig {
-    fn check(&self) -> Result<(), FieldError> {
-        self.server.check().map_err(|error| error.within("server"))?;
-        self.limits.check().map_err(|error| error.within("limits"))?;
+    fn validate(&self) -> Result<(), FieldError> {
+        self.server.validate().map_err(|error| error.within("server"))?;
+        self.limits.validate().map_err(|error| error.within("limits"))?;
         if self.runs.as_os_str().is_empty() {
             return Err(FieldError::missing("runs", "a folder"));
         }

@@ -166,7 +166,7 @@ fn services<L, E, G, R>(recipe: &Recipe<L, E, G, R>) -> Result<(), FieldError> {
     let (first, longest) = (services.backoff_initial_ms, services.backoff_max_ms);
     let allowed = format!("at least services.backoff_initial_ms, which is {first}");
     require("services.backoff_max_ms", longest, longest >= first, allowed)?;
-    services.client.check().map_err(|error| error.within("services.client"))
+    services.client.validate().map_err(|error| error.within("services.client"))
 }
 
 /// What the learner's section must agree on with the others, as far as it says it in plain words.

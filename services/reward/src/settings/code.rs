@@ -155,7 +155,7 @@ impl CodeConfig {
         super::thread_count(self.threads)
     }
 
-    pub(super) fn check(&self) -> Result<(), FieldError> {
+    pub(super) fn validate(&self) -> Result<(), FieldError> {
         if self.threads > MAX_THREADS {
             let allowed = format!("0 (as many as the machine has) to {MAX_THREADS}");
             return Err(FieldError::new("threads", self.threads, allowed));

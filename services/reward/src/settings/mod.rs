@@ -114,8 +114,8 @@ fn thread_count(threads: usize) -> usize {
 }
 
 impl Settings for RewardConfig {
-    fn check(&self) -> Result<(), FieldError> {
-        self.server.check().map_err(|error| error.within("server"))?;
+    fn validate(&self) -> Result<(), FieldError> {
+        self.server.validate().map_err(|error| error.within("server"))?;
         if self.name.is_empty() {
             return Err(FieldError::new("name", "\"\"", "a name"));
         }
@@ -150,7 +150,7 @@ impl Settings for RewardConfig {
             let allowed = format!("at least math.fuel, which is {}", self.math.fuel);
             return Err(FieldError::new("math.max_fuel", self.math.max_fuel, allowed));
         }
-        self.code.check().map_err(|error| error.within("code"))
+        self.code.validate().map_err(|error| error.within("code"))
     }
 }
 
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_defaults_can_be() {
-        assert_eq!(RewardConfig::default().check(), Ok(()));
+        assert_eq!(RewardConfig::default().validate(), Ok(()));
         assert!(RewardConfig::default().thread_count() >= 1);
     }
 
@@ -189,7 +189,7 @@ mod tests {
         let refused = |change: fn(&mut RewardConfig)| {
             let mut config = RewardConfig::default();
             change(&mut config);
-            config.check().unwrap_err().to_string()
+            config.validate().unwrap_err().to_string()
         };
         assert_eq!(refused(|config| config.max_items = 0), "max_items is 0, allowed: at least 1");
         assert_eq!(
