@@ -1,5 +1,8 @@
 //! The choices of a check on which reasonable people differ. Each is one switch with a documented default.
 
+use std::fmt::Display;
+
+use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
 /// Where a final answer may stand in a completion.
@@ -167,23 +170,10 @@ impl Default for Policy {
     }
 }
 
-/// A policy under which no check can be done.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is {value}, allowed: {allowed}")]
-pub struct PolicyError {
-    /// The field, with its path from the policy on.
-    pub field: &'static str,
-    /// What it was.
-    pub value: String,
-    /// What it may be.
-    pub allowed: &'static str,
-}
-
 impl Policy {
     /// Refuses a policy under which nothing could ever be found or compared.
-    pub fn validate(&self) -> Result<(), PolicyError> {
-        let refuse =
-            |field, value: &dyn ToString, allowed| Err(PolicyError { field, value: value.to_string(), allowed });
+    pub fn validate(&self) -> Result<(), FieldError> {
+        let refuse = |field, value: &dyn Display, allowed| Err(FieldError::new(field, value, allowed));
         if self.markers.is_empty() {
             return refuse("markers", &"empty", "at least one marker");
         }

@@ -1,4 +1,4 @@
-//! Logs: to stderr only, for people or as JSON lines, filtered by target and level.
+//! Logs on stderr, as text or JSON lines, filtered by target and level.
 
 use std::io::IsTerminal;
 
@@ -20,19 +20,19 @@ const MAX_VALUE_CHARS: usize = 4000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// What is logged: a level, or `target=level` pairs between commas.
+    /// Filter: a level, or `target=level` pairs separated by commas.
     pub log: String,
-    /// How it is written.
+    /// Format of a line.
     pub log_format: LogFormat,
-    /// Where `/metrics` is served, `HOST:PORT`. Absent: nowhere.
+    /// Address that serves `/metrics`, `HOST:PORT`. Absent: it is not served.
     pub metrics_listen: Option<String>,
 }
 
-/// How logs are written.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// A line for people, coloured in a terminal.
+    /// Text, coloured in a terminal.
     #[default]
     Human,
     /// A JSON object per line.
@@ -46,23 +46,23 @@ impl Default for TelemetryConfig {
 }
 
 impl Settings for TelemetryConfig {
-    fn check(&self) -> Result<(), FieldError> {
+    fn validate(&self) -> Result<(), FieldError> {
         filter(&self.log).map(drop)
     }
 }
 
-/// Why logging could not begin.
+/// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter is malformed.
     #[error(transparent)]
     Filter(#[from] FieldError),
-    /// Logging began already.
+    /// Logging was set up before.
     #[error("logging was set up before: {0}")]
     Again(#[from] TryInitError),
 }
 
-/// Begins logging for the whole process; once.
+/// Sets up logging for the whole process; once.
 pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     let ansi = std::io::stderr().is_terminal();
     let builder = fmt::fmt().with_env_filter(filter(&config.log)?).with_writer(std::io::stderr).with_ansi(ansi);
@@ -73,7 +73,7 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     Ok(())
 }
 
-/// Fields as `name=value`, whatever they hold: values from outside neither end a line nor reach the terminal. JSON escapes by itself.
+/// Fields as `name=value`, escaped: values from outside neither end a line nor control the terminal. JSON does its own escaping.
 fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
     debug_fn(|writer, field, value| {
         let value = format!("{value:?}");
@@ -89,7 +89,7 @@ fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static
 fn filter(text: &str) -> Result<EnvFilter, FieldError> {
     EnvFilter::builder().parse(text).map_err(|error| {
         let allowed =
-            format!("a level (error, warn, info, debug, trace) or target=level pairs between commas ({error})");
+            format!("a level (error, warn, info, debug, trace) or target=level pairs separated by commas ({error})");
         FieldError::new("log", format_args!("{text:?}"), allowed)
     })
 }
@@ -120,8 +120,8 @@ mod tests {
     #[test]
     fn a_malformed_filter_is_refused_before_it_is_used() {
         let config = TelemetryConfig { log: "evenkeel=loud".into(), ..TelemetryConfig::default() };
-        let error = config.check().unwrap_err();
+        let error = config.validate().unwrap_err();
         assert_eq!((error.field.as_str(), error.value.as_str()), ("log", "\"evenkeel=loud\""));
-        assert_eq!(TelemetryConfig::default().check(), Ok(()));
+        assert_eq!(TelemetryConfig::default().validate(), Ok(()));
     }
 }
