@@ -4,12 +4,12 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use evenkeel_hf::{Folder, tensor_shapes, weight_files};
 use evenkeel_proto::FieldError;
 use serde::Deserialize;
 
 use super::target::Target;
-use super::tensors::{read_shapes, weight_files};
-use crate::model::{Model, read_config};
+use crate::model::{Model, identity};
 
 /// The field of a request that names the folder.
 pub(super) const FIELD: &str = "weights.path.path";
@@ -37,14 +37,14 @@ pub(super) fn check_folder(target: &Target, marker: &str, model: Option<&Model>)
     if !marker.is_empty() {
         check_marker(target, &folder.join(marker))?;
     }
-    let files = weight_files(folder).map_err(|error| refused(&error, "a readable folder"))?;
+    let folder = Folder::new(folder);
+    let files = weight_files(&folder).map_err(|error| refused(&error, "a readable folder"))?;
     if files.is_empty() {
         return Err(refused(&"which holds no *.safetensors", "a folder with weights"));
     }
     let Some(model) = model.filter(|model| model.is_known()) else { return Ok(()) };
-    let Some((architecture, vocabulary)) = read_config(folder) else {
-        return Err(refused(&"which has no config.json with architectures and vocab_size", "a Hugging Face folder"));
-    };
+    let (architecture, vocabulary) = identity(&folder)
+        .map_err(|error| refused(&error, "a folder whose config.json names architectures and vocab_size"))?;
     let served = &model.info;
     if architecture != served.architecture {
         return Err(refused(
@@ -59,7 +59,7 @@ pub(super) fn check_folder(target: &Target, marker: &str, model: Option<&Model>)
     if model.shapes.is_empty() {
         return Ok(());
     }
-    let shapes = read_shapes(folder).map_err(|error| refused(&error, "whole safetensors files"))?;
+    let shapes = tensor_shapes(&folder).map_err(|error| refused(&error, "whole safetensors files"))?;
     for (name, shape) in &model.shapes {
         match shapes.get(name) {
             Some(found) if found == shape => {}

@@ -5,11 +5,9 @@ mod roots;
 mod sleep;
 mod switch;
 mod target;
-mod tensors;
 mod update;
 
 pub(crate) use roots::is_loopback;
 pub(crate) use switch::{Switch, switch};
 pub(crate) use target::{Target, parse};
-pub(crate) use tensors::{Shapes, read_shapes};
 pub(crate) use update::Updater;
