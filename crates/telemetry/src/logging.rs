@@ -2,8 +2,8 @@
 
 use std::io::IsTerminal;
 
-use evenkeel_proto::FieldError;
-use evenkeel_proto::shown::shown;
+use evenkeel_errors::FieldError;
+use evenkeel_errors::shown::shown;
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use evenkeel_errors::FieldError;
 use evenkeel_hf::FolderError;
 use evenkeel_model::ModelError;
-use evenkeel_proto::FieldError;
 
 /// An error of the engine itself. What is wrong with a request is said to its client alone.
 #[derive(Debug, thiserror::Error)]

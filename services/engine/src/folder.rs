@@ -75,7 +75,7 @@ impl Model {
 fn context(settings: &EngineConfig, config: &Config) -> Result<usize, EngineError> {
     let longest = config.max_position_embeddings;
     let context = settings.max_model_len.unwrap_or(longest);
-    let wrong = |field: &str, value: usize, allowed: String| evenkeel_proto::FieldError::new(field, value, allowed);
+    let wrong = |field: &str, value: usize, allowed: String| evenkeel_errors::FieldError::new(field, value, allowed);
     if context > longest {
         let allowed = format!("at most max_position_embeddings = {longest} of {}", settings.model.display());
         return Err(wrong("max_model_len", context, allowed).into());

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use evenkeel_config::Settings;
-use evenkeel_proto::FieldError;
+use evenkeel_errors::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -7,8 +7,8 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
+use evenkeel_errors::FieldError;
 use evenkeel_files::{ReadError, Secret};
-use evenkeel_proto::FieldError;
 use serde_json::json;
 
 use super::error::json_response;
