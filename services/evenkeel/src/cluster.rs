@@ -28,12 +28,10 @@ impl Cluster {
             model: model.to_owned(),
             checkpoints: directory.checkpoints(),
             weights: directory.weights(),
-            keep_checkpoints: recipe.checkpoint.keep,
-            keep_weights: recipe.checkpoint.keep_weights,
             training: recipe.learner.clone(),
             ..ServiceSettings::default()
         };
-        let learner = evenkeel_learner::serve(learner).await.context("the learner")?.spawn();
+        let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();
 
         let reward = evenkeel_reward::RewardConfig { server: ServerConfig::on(LOOPBACK), ..recipe.reward.clone() };
         let reward =

@@ -1,4 +1,4 @@
-//! What the engines serve, as far as its folder can be read from here.
+//! The model that engines serve, if its folder can be read from here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +10,14 @@ use evenkeel_proto::v1::ModelInfo;
 /// A served model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Model {
-    /// What other servers must agree on. Without an architecture where its folder cannot be read.
+    /// What other servers must agree on. Without an architecture if its folder cannot be read.
     pub(crate) info: ModelInfo,
-    /// Its tensors; empty where they cannot be read.
+    /// Its tensors. Empty if they cannot be read.
     pub(crate) shapes: TensorShapes,
 }
 
 impl Model {
-    /// Reads the folder that an engine says its model is from. Engines elsewhere say a path or a name that means nothing here.
+    /// Reads the folder that an engine reports. Engines on other machines report a path or a name that means nothing here.
     pub(crate) fn read(name: &str, root: &Path) -> Self {
         let folder = Folder::new(root);
         match identity(&folder) {
@@ -33,7 +33,7 @@ impl Model {
                 Self { info, shapes }
             }
             Err(error) => {
-                tracing::warn!(model = name, %error, root = %root.display(), "the model's folder cannot be read here, so that token ids are not checked against its vocabulary");
+                tracing::warn!(model = name, %error, root = %root.display(), "the model's folder cannot be read here: token ids are not checked against its vocabulary");
                 Self { info: ModelInfo::default(), shapes: BTreeMap::new() }
             }
         }
@@ -44,8 +44,8 @@ impl Model {
         !self.info.architecture.is_empty()
     }
 
-    /// Refuses an engine that serves another model.
-    pub(crate) fn agrees_with(&self, other: &Self) -> Result<(), FieldError> {
+    /// Refuses an engine that serves another model. Models whose folders cannot be read pass.
+    pub(crate) fn check_same(&self, other: &Self) -> Result<(), FieldError> {
         if !self.is_known() || !other.is_known() {
             return Ok(());
         }
@@ -60,7 +60,7 @@ impl Model {
     }
 }
 
-/// Architecture and vocabulary of a folder.
+/// Architecture and vocabulary size of a folder.
 pub(crate) fn identity(folder: &Folder) -> Result<(String, u32), FolderError> {
     let config = ConfigFile::read(folder)?;
     Ok((config.architecture()?.to_owned(), config.vocab_size()?))

@@ -1,4 +1,4 @@
-//! The key of vLLM's `--api-key`: who may have samples, and who may change the engine.
+//! The API key, as in vLLM's `--api-key`.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use serde_json::json;
 
 use super::error::json_response;
 
-/// Routes without authentication, as in vLLM: probes, metrics, versions.
+/// Routes without secrets or work, which need no key in vLLM either: probes, metrics, version.
 const OPEN: &[&str] = &["/health", "/ping", "/version", "/load", "/metrics"];
 
-/// The key that requests must carry.
+/// Reads the key that requests must carry.
 pub(crate) fn read_api_key(path: &Path) -> Result<Secret, FieldError> {
     let refused = |error: ReadError| {
         let value = format_args!("{}, which {error}", path.display());
@@ -25,7 +25,7 @@ pub(crate) fn read_api_key(path: &Path) -> Result<Secret, FieldError> {
     Secret::read(path).map_err(refused)
 }
 
-/// Lets requests through that carry the key or need none.
+/// Passes requests with the key, and those that need none.
 pub(super) async fn authorize(State(key): State<Option<Secret>>, request: Request, next: Next) -> Response {
     let Some(key) = key else { return next.run(request).await };
     let is_open = OPEN.contains(&request.uri().path()) || request.method() == Method::OPTIONS;

@@ -1,7 +1,6 @@
-//! Between text and token ids.
+//! Conversion between text and token ids.
 //!
-//! The tokenizer is used by whoever answers clients, on their threads; the scheduler touches text only for requests that stop
-//! at one.
+//! Handlers of requests use the tokenizer on their own threads; the scheduler converts text only for requests with stop texts.
 
 mod transcript;
 
@@ -9,17 +8,17 @@ pub(crate) use transcript::{Stopped, Transcript};
 
 use std::sync::OnceLock;
 
-/// What stands for bytes that are no whole character.
+/// Stands for bytes that are not a complete character.
 const REPLACEMENT: char = '\u{fffd}';
-/// Ids of the prompt that a completion's text may depend on where a decoder looks at neighbours.
+/// Last ids of the prompt on which a completion's text may depend if the decoder looks at neighbours.
 const CONTEXT: usize = 16;
 
 /// A model's tokenizer, with the text of each id at hand.
 pub(crate) struct Tokenizer {
     inner: evenkeel_hf::Tokenizer,
-    /// Text of each id alone, made when it is first needed.
+    /// The text of each id by itself, decoded on first use.
     pieces: Vec<OnceLock<Box<str>>>,
-    /// Whether the text of several ids is the concatenation of their texts, wherever these are whole characters.
+    /// Whether the text of several ids is the concatenation of their texts, as far as these are complete characters.
     is_concatenative: bool,
 }
 
@@ -30,23 +29,23 @@ impl Tokenizer {
         Self { inner, pieces: (0..vocabulary).map(|_| OnceLock::new()).collect(), is_concatenative }
     }
 
-    /// The ids of a text. `add_special` adds what the tokenizer puts around every text (a beginning of sequence).
+    /// The ids of a text. `add_special` adds what the tokenizer puts around every text, such as a beginning of sequence.
     pub(crate) fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, String> {
         self.inner.encode(text, add_special).map_err(|error| error.to_string())
     }
 
-    /// The text of ids; those that have none are left out.
+    /// The text of ids; unknown ids are skipped.
     pub(crate) fn decode(&self, ids: &[u32], skip_special: bool) -> String {
-        // The library fails here for decoders that cannot take a list of tokens apart, which have no text to give.
+        // The library fails for decoders that cannot split a list of tokens, which have no text.
         self.inner.decode(ids, skip_special).unwrap_or_default()
     }
 
-    /// The vocabulary's spelling of an id.
+    /// The vocabulary's own spelling of an id.
     pub(crate) fn token(&self, id: u32) -> Option<String> {
         self.inner.token(id)
     }
 
-    /// The text of one id alone.
+    /// The text of one id by itself.
     fn piece(&self, id: u32) -> &str {
         match self.pieces.get(id as usize) {
             Some(piece) => piece.get_or_init(|| self.decode(&[id], false).into_boxed_str()),
@@ -58,9 +57,9 @@ impl Tokenizer {
         self.inner.is_special(id)
     }
 
-    /// The text of an id as a list of log-probabilities shows it, behind the ids `before` it.
+    /// The text of an id in a list of log-probabilities, after the ids `before` it.
     ///
-    /// A token may be a part of a character. The one that completes it shows the whole character, those before it nothing.
+    /// A token may be part of a character. The token that completes it shows the whole character, the ones before it nothing.
     pub(crate) fn shown(&self, id: u32, before: &[u32]) -> String {
         let piece = self.piece(id);
         if !piece.ends_with(REPLACEMENT) {
@@ -72,7 +71,7 @@ impl Tokenizer {
             if whole.ends_with(REPLACEMENT) {
                 continue;
             }
-            // What showed nothing belongs to this token; what stands before it was shown.
+            // Tokens that showed nothing belong to this one; earlier text was shown.
             let parts = context.iter().rev().take_while(|&&id| self.piece(id).ends_with(REPLACEMENT)).count();
             let shown = self.decode(&context[..count - parts], false);
             let common: usize =
@@ -83,18 +82,18 @@ impl Tokenizer {
     }
 }
 
-/// Turns ids into text as they come, whole characters only.
+/// Incremental detokenization, complete characters only.
 pub(crate) struct Detokenizer {
-    /// Ids whose text is out and is the context of the next, then ids whose text is not out.
+    /// Ids whose text was emitted, as context for the next ones, then ids whose text was not.
     ids: Vec<u32>,
-    /// The text of the former, and how many they are.
+    /// The emitted text of the former, and their number.
     out: String,
     out_ids: usize,
     skip_special: bool,
 }
 
 impl Detokenizer {
-    /// For what follows `prompt`.
+    /// For the text after `prompt`.
     pub(crate) fn new(tokenizer: &Tokenizer, prompt: &[u32], skip_special: bool) -> Self {
         if tokenizer.is_concatenative {
             return Self { ids: Vec::new(), out: String::new(), out_ids: 0, skip_special };
@@ -104,7 +103,7 @@ impl Detokenizer {
         Self { ids, out, out_ids, skip_special }
     }
 
-    /// Appends to `text` what `id` adds to it.
+    /// Appends the text that `id` adds.
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, id: u32, text: &mut String) {
         if tokenizer.is_concatenative && self.ids.is_empty() {
             if self.skip_special && tokenizer.is_special(id) {
@@ -123,7 +122,7 @@ impl Detokenizer {
         }
         match whole.strip_prefix(&self.out) {
             Some(new) => text.push_str(new),
-            // The decoder changed what it had said before: there is no text that continues it, so this id begins anew.
+            // The decoder changed earlier text, so that nothing can continue it: start over with this id.
             None => {
                 self.out_ids = self.ids.len() - 1;
                 text.push_str(&tokenizer.decode(&[id], self.skip_special));

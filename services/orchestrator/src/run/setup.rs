@@ -1,0 +1,128 @@
+//! From a recipe to a run that can start: everything that can be checked without a service.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use evenkeel_hf::ConfigFile;
+
+use super::RunOptions;
+use super::checkpoints::CheckpointKeeper;
+use super::evaluator::Evaluator;
+use super::grpo::GrpoTrainer;
+use super::journal::RunJournal;
+use super::preflight::Preflight;
+use super::run_loop::{Announcement, RunLoop};
+use super::train_session::TrainSession;
+use super::warm_start::WarmStart;
+use super::weight_sync::WeightSync;
+use crate::clients::{Endpoints, Services, Stop};
+use crate::data::{Dataset, Demonstrations, Prompts, unsound};
+use crate::directory::RunDirectory;
+use crate::error::RunError;
+use crate::events::Events;
+use crate::load::Loading;
+use crate::model::prepare_model;
+use crate::recipe::Recipe;
+use crate::rollout::RolloutContext;
+use crate::text::Tokenizer;
+
+/// Checks everything that needs no service, and builds the run from its parts.
+pub(super) fn prepare(
+    recipe: Recipe,
+    directory: RunDirectory,
+    endpoints: &Endpoints,
+    options: RunOptions,
+    events: Events,
+    stop: Stop,
+) -> Result<RunLoop, RunError> {
+    evenkeel_config::Settings::validate(&recipe)?;
+    let loading = Loading { limits: options.limits, cancel: options.cancel };
+    loading.check(&recipe)?;
+    let inputs = Inputs::load(&recipe, directory.path(), options.model.as_deref(), &loading)?;
+    let Inputs { tokenizer, vocabulary_size, prompts, demonstrations, data_warning } = inputs;
+
+    let (recipe, prompts) = (Arc::new(recipe), Arc::new(prompts));
+    let services = Arc::new(Services::connect(endpoints, &recipe.services, events.clone(), stop)?);
+    let (run_id, hash) = (directory.run_id(), options.learner_settings_hash);
+    let (seed, groups) = (recipe.run.seed, recipe.sampling.prompts_per_step);
+    let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, hash));
+    let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &recipe));
+    let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &recipe);
+    let rollouts = Arc::new(rollouts);
+    let announcement = Announcement { problems: prompts.train.len(), notes: options.notes, warning: data_warning };
+    Ok(RunLoop {
+        preflight: Preflight::new(
+            Arc::clone(&services),
+            Arc::clone(&session),
+            vocabulary_size,
+            &tokenizer,
+            &prompts,
+            &recipe,
+        ),
+        checkpoints: CheckpointKeeper::new(Arc::clone(&services), &recipe.checkpoint, &directory),
+        evaluator: Evaluator::new(Arc::clone(&services), Arc::clone(&rollouts), Arc::clone(&prompts), &recipe),
+        trainer: GrpoTrainer::new(
+            Arc::clone(&services),
+            Arc::clone(&session),
+            Arc::clone(&weights),
+            rollouts,
+            prompts,
+            &recipe,
+        ),
+        warm_start: WarmStart {
+            services: Arc::clone(&services),
+            session,
+            weights: Arc::clone(&weights),
+            settings: recipe.warm_start.clone(),
+            tokenizer,
+            demonstrations,
+        },
+        journal: RunJournal::open(directory.clone(), Arc::clone(&recipe), services.retrier().clone(), events)?,
+        weights,
+        services,
+        recipe,
+        directory,
+        announcement,
+    })
+}
+
+/// What a run reads before it starts.
+struct Inputs {
+    tokenizer: Tokenizer,
+    vocabulary_size: u32,
+    prompts: Prompts,
+    demonstrations: Option<Demonstrations>,
+    /// What is wrong with answers in the data.
+    data_warning: Option<String>,
+}
+
+impl Inputs {
+    fn load(recipe: &Recipe, directory: &Path, model: Option<&Path>, loading: &Loading) -> Result<Self, RunError> {
+        let dataset = Dataset::load_within(recipe, loading)?;
+        loading.cancel.check()?;
+        let folder = match model {
+            Some(folder) => folder.to_owned(),
+            None => prepare_model(recipe, directory)?,
+        };
+        let folder = loading.model_folder(&folder);
+        let config = ConfigFile::read(&folder)?;
+        let tokenizer = Tokenizer::of(&folder, &config)?;
+        let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
+        if let Some(id) = recipe.sampling.stop_token_ids.iter().find(|&&id| id >= vocabulary_size) {
+            let allowed = format!("ids below vocab_size of config.json, which is {vocabulary_size}");
+            return Err(evenkeel_proto::FieldError::new("sampling.stop_token_ids", id, allowed).into());
+        }
+        let (answer, cancel) = (recipe.sampling.max_tokens as usize, &loading.cancel);
+        let prompts = Prompts::encode(&dataset, &tokenizer, context, answer, recipe.data.overlong, cancel)?;
+        let demonstrations = match recipe.warm_start.steps {
+            0 => None,
+            _ => {
+                let demonstrations = Demonstrations::of(&dataset, recipe.run.seed, &recipe.data.demonstration_field)?;
+                demonstrations.check(&tokenizer, context, cancel)?;
+                Some(demonstrations)
+            }
+        };
+        let data_warning = unsound(&dataset, &recipe.data.math_profile, cancel)?;
+        Ok(Self { tokenizer, vocabulary_size, prompts, demonstrations, data_warning })
+    }
+}
