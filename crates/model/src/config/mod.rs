@@ -6,8 +6,10 @@
 mod read;
 mod unsupported;
 
+use std::fmt::Display;
 use std::path::Path;
 
+use evenkeel_errors::FieldError;
 use evenkeel_hf::{ConfigFile, Folder};
 use serde_json::{Value, json};
 
@@ -185,8 +187,8 @@ impl Config {
     }
 }
 
-pub(crate) fn refused(field: &str, value: impl ToString, allowed: impl Into<String>) -> ModelError {
-    ModelError::Config { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+pub(crate) fn refused(field: &str, value: impl Display, allowed: impl Into<String>) -> ModelError {
+    ModelError::Config(FieldError::new(field, value, allowed))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use evenkeel_hf::eos_token_ids;
 use serde_json::Value;
 
 use super::{Config, Family, refused};
-use crate::error::Result;
+use crate::error::{ModelError, Result};
 
 pub(super) fn config(json: &Value) -> Result<Config> {
     let family = family(json)?;
@@ -39,9 +39,7 @@ pub(super) fn config(json: &Value) -> Result<Config> {
         qkv_bias: attention_bias,
         output_bias: attention_bias && family == Family::Qwen3,
         tie_word_embeddings: flag(json, "tie_word_embeddings", false)?,
-        eos_token_ids: eos_token_ids(json)
-            .map_err(|error| refused(&error.field, error.value, error.allowed))?
-            .unwrap_or_default(),
+        eos_token_ids: eos_token_ids(json).map_err(ModelError::Config)?.unwrap_or_default(),
     })
 }
 

@@ -67,7 +67,7 @@ fn read_moments(parameters: &Parameters, path: &Path) -> Result<[Vec<Tensor>; 2]
                 Some(tensor) if tensor.dims() == spec.shape && tensor.dtype() == DType::F32 => Ok(tensor),
                 Some(tensor) => {
                     let found = format!("`{name}` is {:?} of shape {:?}", tensor.dtype(), tensor.dims());
-                    Err(LearnerError::checkpoint(path, format!("{found}, allowed is F32 of {:?}", spec.shape)))
+                    Err(LearnerError::checkpoint(path, format!("{found}, allowed: F32 of {:?}", spec.shape)))
                 }
                 None => Err(LearnerError::checkpoint(path, format!("`{name}` is missing"))),
             }
@@ -83,7 +83,7 @@ fn read_state(folder: &Path) -> Result<State> {
     let state: State = serde_json::from_str(&text)
         .map_err(|e| LearnerError::checkpoint(&path, format!("is not a state of this program: {e}")))?;
     if state.format != FORMAT {
-        return Err(LearnerError::checkpoint(&path, format!("`format` is {}, allowed is {FORMAT}", state.format)));
+        return Err(LearnerError::checkpoint(&path, format!("`format` is {}, allowed: {FORMAT}", state.format)));
     }
     for name in FILES {
         if !state.files.contains_key(name) {

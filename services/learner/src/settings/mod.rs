@@ -109,7 +109,7 @@ impl LearnerSettings {
     /// The first field of the batch that these settings cannot train on, with its value and what is allowed.
     pub fn validate_batch(&self, batch: BatchShape) -> Result<()> {
         self.objective.validate_group_size(batch.group_size).map_err(|error| match error {
-            Error::Setting { value, allowed, .. } => LearnerError::setting("group_size", value, allowed),
+            Error::Setting(error) => LearnerError::setting("group_size", error.value, error.allowed),
             other => other.into(),
         })?;
         if batch.largest_reward.is_nan() || batch.largest_reward.abs() > MAX_REWARD {
