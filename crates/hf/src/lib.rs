@@ -1,11 +1,11 @@
 //! Hugging Face model folders, read once and the same way by every service.
 //!
 //! A [`Folder`] is a directory as transformers and engines write and read it. From it come
-//! - [`ConfigFile`]: `config.json`,
-//! - [`Tokenizer`]: `tokenizer.json`, with the digest by which services compare tokenizers,
-//! - [`EndTokens`]: the tokens that end a response, from three files that may name different ones,
-//! - [`ChatTemplates`]: the templates that turn messages into a prompt, as text,
-//! - [`tensor_shapes`], [`weight_files`] and [`weights_digest`]: what the safetensors files hold.
+//! - `config.json` as a [`ConfigFile`],
+//! - `tokenizer.json` as a [`Tokenizer`], with the digest by which services compare tokenizers,
+//! - the [`EndTokens`] that end a response, from three files that may name different ones,
+//! - the [`ChatTemplates`] that turn messages into a prompt, as text,
+//! - what the safetensors files hold ([`tensor_shapes`], [`weight_files`], [`weights_digest`]).
 //!
 //! Every file is bounded in size. Loading tensors and computing with them is not this crate's work: it links no tensor library.
 #![forbid(unsafe_code)]

@@ -196,12 +196,13 @@ mod tests {
     fn a_tokenizer_is_read_within_the_limits_and_while_the_run_is_wanted() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("tokenizer.json"), "{\"version\": 1}").unwrap();
-        let loading = limited(3);
-        let read = || evenkeel_hf::Tokenizer::read(&loading.model_folder(dir.path())).map_err(RunError::from);
-        let error = read().unwrap_err().to_string();
+        let read =
+            |loading: &Loading| evenkeel_hf::Tokenizer::read(&loading.model_folder(dir.path())).map_err(RunError::from);
+        let error = read(&limited(3)).unwrap_err().to_string();
         assert!(error.ends_with("allowed: at most 3"), "{error}");
+        let loading = limited(100);
         loading.cancel.cancel();
-        assert!(matches!(read(), Err(RunError::Cancelled)));
+        assert!(matches!(read(&loading), Err(RunError::Cancelled)));
     }
 
     #[test]
