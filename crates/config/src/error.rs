@@ -1,8 +1,8 @@
-//! Why settings were refused.
+//! Errors of settings.
 
 use std::path::PathBuf;
 
-/// A refusal of settings, before anything started.
+/// Why settings were refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file that cannot be read.
@@ -10,10 +10,10 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A text that is no TOML.
+    /// A text that is not TOML.
     #[error("{origin} is not TOML: {message}")]
     Syntax {
         /// Where it was written.
@@ -26,10 +26,10 @@ pub enum ConfigError {
     Malformed {
         /// Where it was written.
         origin: String,
-        /// The form that is allowed.
+        /// The allowed form.
         allowed: &'static str,
     },
-    /// A key that no setting has.
+    /// An unknown key.
     #[error("unknown key `{key}` in {origin}{}, allowed here: {}", hint(renamed.as_deref(), nearest.as_deref()), allowed.join(", "))]
     UnknownKey {
         /// The key with its path.
@@ -38,9 +38,9 @@ pub enum ConfigError {
         origin: String,
         /// What the key is called now, where an earlier version had it, with its path.
         renamed: Option<String>,
-        /// The allowed key that looks most like it, with its path.
+        /// The most similar known key, with its path.
         nearest: Option<String>,
-        /// All keys that are allowed in its place.
+        /// All known keys of the same table.
         allowed: Vec<String>,
     },
     /// A value of the wrong type or out of range.
@@ -48,11 +48,11 @@ pub enum ConfigError {
     Invalid {
         /// The key with its path.
         key: String,
-        /// What it was.
+        /// The value.
         value: String,
         /// Where it was written.
         origin: String,
-        /// What it may be.
+        /// What is allowed.
         allowed: String,
     },
     /// Settings that cannot be written as TOML.

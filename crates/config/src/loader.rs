@@ -1,4 +1,4 @@
-//! Layers of settings and how they become one checked value.
+//! Layers of settings, and how they are merged into one validated value.
 
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use figment::{Error, Figment, Metadata, Profile, Provider};
 
 use super::overrides::{Override, Reading};
 use crate::renamed::renamed;
-use crate::{ConfigError, Settings, say};
+use crate::{ConfigError, Settings, wording};
 
-/// Collects layers. The order of the calls does not matter between kinds: files, then environment, then arguments.
+/// Collects layers. Whatever the order of the calls, files come first, then the environment, then arguments.
 #[derive(Debug, Default)]
 pub struct Loader {
     files: Vec<TomlLayer>,
@@ -19,16 +19,16 @@ pub struct Loader {
     arguments: Vec<Override>,
 }
 
-/// Settings, and where each came from.
+/// Settings, and where each was written.
 #[derive(Debug, Clone)]
 pub struct Loaded<T> {
-    /// The settings, checked.
+    /// The settings, validated.
     pub settings: T,
     figment: Figment,
 }
 
 impl Loader {
-    /// Only defaults so far.
+    /// Only defaults.
     pub fn new() -> Self {
         Self::default()
     }
@@ -51,27 +51,27 @@ impl Loader {
         Ok(self)
     }
 
-    /// Adds the process's environment.
+    /// Adds the environment of the process.
     pub fn environment(self) -> Result<Self, ConfigError> {
-        // A variable that is not Unicode cannot be one of ours.
+        // A variable that is not Unicode has no name with our prefix.
         let variables =
             std::env::vars_os().filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)));
         self.variables(variables)
     }
 
-    /// Adds environment variables; those without the prefix are left alone.
+    /// Adds environment variables; those without the prefix are ignored.
     pub fn variables(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Result<Self, ConfigError> {
         for (name, text) in variables {
             if let Some(variable) = Override::from_variable(&name, &text) {
                 self.variables.push(variable?);
             }
         }
-        // The environment has no order; messages should.
+        // The environment has no order; error messages should.
         self.variables.sort_by(|a, b| a.origin.cmp(&b.origin));
         Ok(self)
     }
 
-    /// Adds `section.key=value` arguments; of two for one key the later wins.
+    /// Adds `section.key=value` arguments; the last one for a key wins.
     pub fn set<A: AsRef<str>>(mut self, arguments: impl IntoIterator<Item = A>) -> Result<Self, ConfigError> {
         for argument in arguments {
             self.arguments.push(Override::from_argument(argument.as_ref())?);
@@ -87,16 +87,16 @@ impl Loader {
                 Ok(settings) => return finish(settings, figment),
                 Err(error) => error,
             };
-            // `--set run.name=5` may mean the text 5, which only the setting's type tells.
+            // `--set run.name=5` may mean the text `5`: that depends on the type of the setting.
             let reading = match () {
-                () if say::wants_text(&error) => Reading::Text,
-                () if say::wants_list(&error) => Reading::List,
+                () if wording::wants_text(&error) => Reading::Text,
+                () if wording::wants_list(&error) => Reading::List,
                 () => return Err(explain(error, &figment)),
             };
-            // The last one that wrote there is the one whose value was refused.
+            // The last override of the key is the one whose value was refused.
             let mut overrides = self.arguments.iter_mut().rev().chain(self.variables.iter_mut().rev());
             match overrides.find(|set| set.wrote(&error.path)) {
-                // Each is read anew at most once, so that this ends.
+                // Each override is reinterpreted at most once, so that the loop ends.
                 Some(set) if set.reading == Reading::Toml => set.reading = reading,
                 _ => return Err(explain(error, &figment)),
             }
@@ -116,12 +116,12 @@ impl Loader {
 }
 
 impl<T: Settings> Loaded<T> {
-    /// Where the value of `key` was written; `defaults` where nowhere.
+    /// Where the value of `key` was written; `defaults` if nowhere.
     pub fn origin(&self, key: &str) -> String {
         origin(&self.figment, key)
     }
 
-    /// The settings as TOML that loads to the same settings.
+    /// The settings as TOML, from which the same settings load.
     pub fn to_toml(&self) -> Result<String, ConfigError> {
         toml::to_string_pretty(&self.settings).map_err(|error| ConfigError::Write(error.to_string()))
     }
@@ -164,7 +164,7 @@ fn finish<T: Settings>(settings: T, figment: Figment) -> Result<Loaded<T>, Confi
     Ok(Loaded { settings, figment })
 }
 
-/// The first key that was written and is not in the settings that came of it: the net below structs without `deny_unknown_fields`.
+/// The first key that was written and is absent from the loaded settings: catches structs without `deny_unknown_fields`.
 fn unread<T: Settings>(figment: &Figment, settings: &T) -> Option<Vec<String>> {
     fn missing(written: &Dict, read: &Dict) -> Option<Vec<String>> {
         written.iter().find_map(|(key, value)| match (value, read.get(key)) {
@@ -179,7 +179,7 @@ fn unread<T: Settings>(figment: &Figment, settings: &T) -> Option<Vec<String>> {
     missing(&dict(figment)?, &dict(&Figment::from(Serialized::defaults(settings)))?)
 }
 
-/// The keys of a table; those at the top for an empty path.
+/// The keys of a table; the top-level ones for an empty path.
 fn keys_at(figment: &Figment, path: &str) -> Vec<String> {
     let table = match path {
         "" => figment.data().ok().and_then(|mut data| data.remove(&Profile::Default)),
@@ -188,7 +188,7 @@ fn keys_at(figment: &Figment, path: &str) -> Vec<String> {
     table.unwrap_or_default().into_keys().collect()
 }
 
-/// The metadata of a key, or of the nearest table around it that something wrote.
+/// The layer that wrote a key, or the nearest enclosing table that was written.
 fn origin(figment: &Figment, key: &str) -> String {
     figment.find_metadata(key).map_or_else(|| "defaults".to_owned(), name_of)
 }
@@ -204,7 +204,7 @@ fn name_of(metadata: &Metadata) -> String {
 
 fn unknown_key(parent: Option<&str>, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
     let full = |name: &str| parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}.{name}"));
-    let nearest = say::nearest(name, allowed.iter().map(String::as_str)).map(full);
+    let nearest = wording::nearest(name, allowed.iter().map(String::as_str)).map(full);
     let renamed = renamed(name, &allowed).map(full);
     ConfigError::UnknownKey { key: full(name), origin, renamed, nearest, allowed }
 }
@@ -216,7 +216,7 @@ fn explain(error: Error, figment: &Figment) -> ConfigError {
         None => origin(figment, &path),
     };
     if let Kind::UnknownField(name, allowed) = &error.kind {
-        // figment counts the refused key itself to the path where it has got that far.
+        // figment sometimes includes the refused key in the path.
         let parent = match error.path.split_last() {
             Some((last, rest)) if last == name => rest.join("."),
             _ => path,
@@ -229,11 +229,11 @@ fn explain(error: Error, figment: &Figment) -> ConfigError {
         return ConfigError::Invalid { key, value: "absent".to_owned(), origin, allowed: "a value".to_owned() };
     }
     let value = figment.find_value(&path).map_or_else(|_| "absent".to_owned(), |value| written(&value));
-    let allowed = say::allowed(&error.kind).unwrap_or_else(|| error.kind.to_string());
+    let allowed = wording::allowed(&error.kind).unwrap_or_else(|| error.kind.to_string());
     ConfigError::Invalid { key: path, value, origin, allowed }
 }
 
-/// A value as its writer wrote it, more or less.
+/// A value as TOML writes it.
 fn written(value: &Value) -> String {
     toml::Value::try_from(value).map_or_else(
         |_| "a value that TOML cannot write".to_owned(),

@@ -1,22 +1,22 @@
-//! Single settings from the environment and from `--set`: a path and a text whose type only the setting knows.
+//! Single settings from the environment and from `--set`: a path and a text whose type is that of the setting.
 
 use figment::value::{Dict, Map, Value};
 use figment::{Error, Metadata, Profile, Provider};
 
 use crate::{ConfigError, ENVIRONMENT_PREFIX};
 
-/// How the text of an override is read. It begins as TOML and is read anew where the setting wants a text or a list.
+/// How the text of an override is interpreted: first as TOML, then, if the setting is a text or a list, as that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// As a TOML value where it is one (`5`, `true`, `["a", "b"]`), otherwise as text.
+    /// As a TOML value if it is one (`5`, `true`, `["a", "b"]`), otherwise as text.
     Toml,
-    /// As text, whatever it looks like.
+    /// As text.
     Text,
-    /// As texts between commas.
+    /// As texts separated by commas.
     List,
 }
 
-/// One setting from outside the files.
+/// A setting from the environment or the command line.
 #[derive(Debug, Clone)]
 pub(super) struct Override {
     pub(super) origin: String,
@@ -37,7 +37,7 @@ impl Override {
         Ok(Self { origin, path, text: text.trim().to_owned(), reading: Reading::Toml })
     }
 
-    /// `EVENKEEL__SECTION__KEY`. `None` for variables that are not ours.
+    /// `EVENKEEL__SECTION__KEY`. `None` for variables without the prefix.
     pub(super) fn from_variable(name: &str, text: &str) -> Option<Result<Self, ConfigError>> {
         let key = name.strip_prefix(ENVIRONMENT_PREFIX)?;
         let origin = format!("environment variable {name}");
@@ -48,7 +48,7 @@ impl Override {
         Some(Ok(Self { origin, path, text: text.to_owned(), reading: Reading::Toml }))
     }
 
-    /// Whether this override wrote what an error at `path` is about.
+    /// Whether this override wrote the value at `path`.
     pub(super) fn wrote(&self, path: &[String]) -> bool {
         path.starts_with(&self.path)
     }
@@ -67,7 +67,7 @@ impl Override {
 
 /// The text as one TOML value.
 fn toml_value(text: &str) -> Option<toml::Value> {
-    // A line break would let one setting smuggle in others.
+    // With a line break the text could contain other settings.
     let mut table = if text.contains('\n') { None } else { format!("value = {text}").parse::<toml::Table>().ok() }?;
     table.remove("value").filter(|_| table.is_empty())
 }
@@ -82,7 +82,7 @@ impl Provider for Override {
         for part in self.path.iter().rev() {
             value = Value::from(Dict::from([(part.clone(), value)]));
         }
-        // The path has at least one part, so that the value is a dictionary by now.
+        // The path has at least one part, so that the value is a dictionary.
         Ok(Map::from([(Profile::Default, value.into_dict().unwrap_or_default())]))
     }
 }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_others_are_left_alone() {
+    fn variables_without_the_prefix_are_ignored() {
         assert!(Override::from_variable("PATH", "/bin").is_none());
         assert!(Override::from_variable("EVENKEEL_LOG", "info").is_none());
         assert!(Override::from_variable("EVENKEEL__SERVER____X", "1").unwrap().is_err());

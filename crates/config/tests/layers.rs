@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_config::{ByteSize, ConfigError, HumanDuration, Loader, OptionalHumanDuration, Settings};
-use evenkeel_proto::FieldError;
+use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -62,7 +62,7 @@ pub use gold::{BadGold, Gold, Submission, check};
 pub use lint::{Finding, lint};
 pub use number::{Huge, MAX_EXACT_DIGITS, Magnitude, Number, Written};
 pub use policy::{
-    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, PolicyError, TextCase, Thinking, Units,
+    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, TextCase, Thinking, Units,
 };
 pub use profile::{Profile, UnknownProfile};
 pub use unit::Unit;

@@ -1,5 +1,8 @@
 //! The decisions of a check on which graders differ, each a switch with a documented default.
 
+use std::fmt::Display;
+
+use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
 /// Where a final answer may be in a completion.
@@ -167,23 +170,10 @@ impl Default for Policy {
     }
 }
 
-/// An invalid policy.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is {value}, allowed: {allowed}")]
-pub struct PolicyError {
-    /// The field, as a path from the policy.
-    pub field: &'static str,
-    /// Its value.
-    pub value: String,
-    /// The allowed values.
-    pub allowed: &'static str,
-}
-
 impl Policy {
     /// Rejects a policy under which no answer could be found or compared.
-    pub fn validate(&self) -> Result<(), PolicyError> {
-        let refuse =
-            |field, value: &dyn ToString, allowed| Err(PolicyError { field, value: value.to_string(), allowed });
+    pub fn validate(&self) -> Result<(), FieldError> {
+        let refuse = |field, value: &dyn Display, allowed| Err(FieldError::new(field, value, allowed));
         if self.markers.is_empty() {
             return refuse("markers", &"empty", "at least one marker");
         }

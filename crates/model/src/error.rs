@@ -1,20 +1,20 @@
 //! Errors of a model's configuration, its files, and arguments of its functions.
 
+use std::fmt::Display;
 use std::path::PathBuf;
+
+use evenkeel_errors::FieldError;
 
 /// An error of this crate. Its text names the field, the value and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// A setting of `config.json` that is missing, out of range or of the wrong type.
-    #[error("config.json: `{field}` is {value}, allowed is {allowed}")]
-    Config {
-        /// The key in `config.json`.
-        field: String,
-        /// The value found, as JSON.
-        value: String,
-        /// What would have been accepted.
-        allowed: String,
-    },
+    #[error("config.json: {0}")]
+    Config(FieldError),
+
+    /// A `config.json` that cannot be read.
+    #[error(transparent)]
+    Folder(#[from] evenkeel_hf::FolderError),
 
     /// A feature that the configuration uses and this crate does not support.
     #[error("config.json: `{field}` = {value} is not supported: {reason}")]
@@ -57,15 +57,8 @@ pub enum ModelError {
     },
 
     /// An argument outside its range.
-    #[error("{field} is {value}, allowed is {allowed}")]
-    Input {
-        /// Which input, with its index.
-        field: String,
-        /// The value found.
-        value: String,
-        /// What would have been accepted.
-        allowed: String,
-    },
+    #[error(transparent)]
+    Input(FieldError),
 
     /// A trainable parameter that no backward pass reached: the step must not be taken.
     #[error("parameter `{0}` received no gradient in this step: refusing to update")]
@@ -88,8 +81,8 @@ pub type Result<T, E = ModelError> = std::result::Result<T, E>;
 
 impl ModelError {
     /// An [`ModelError::Input`] from anything that can be shown.
-    pub fn input(field: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
-        Self::Input { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+    pub fn input(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
+        Self::Input(FieldError::new(field, value, allowed))
     }
 
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {

@@ -1,8 +1,7 @@
 //! The parameters of a model: their names and shapes as Hugging Face has them, and the fp32 master tensors.
 
 use candle_core::{DType, Device, Tensor};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
+use evenkeel_seeds::{Stream, rng};
 use rand_distr::{Distribution, Normal};
 
 use crate::config::{Config, Family};
@@ -162,9 +161,8 @@ impl Parameters {
         let values = specs.iter().enumerate().map(|(id, spec)| {
             let count = spec.shape.iter().product();
             let values: Vec<f32> = if spec.decay {
-                let mut random = ChaCha8Rng::seed_from_u64(seed);
-                random.set_stream(id as u64);
-                normal.sample_iter(random).take(count).collect()
+                let stream = Stream::InitialWeights { tensor: id as u64 };
+                normal.sample_iter(rng(seed, stream)).take(count).collect()
             } else if spec.name.ends_with("bias") {
                 vec![0.0; count]
             } else {

@@ -1,6 +1,8 @@
 //! What can be wrong with settings and input: the field, where it is in the step, its value and what is allowed.
 
-use std::fmt;
+use std::fmt::{self, Display};
+
+use evenkeel_errors::FieldError;
 
 /// Where in a step a value is; each part is absent where it does not apply or is not known yet.
 ///
@@ -27,7 +29,7 @@ impl Location {
     }
 }
 
-impl fmt::Display for Location {
+impl Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [("group", self.group), ("response", self.response), ("token", self.token)];
         let mut separator = " of ";
@@ -46,7 +48,7 @@ impl fmt::Display for Location {
 #[non_exhaustive]
 pub enum Error {
     /// A name that stands for nothing.
-    #[error("{field} is '{value}': unknown; allowed: {allowed}")]
+    #[error("{field} is '{value}': unknown, allowed: {allowed}")]
     UnknownName {
         /// The setting.
         field: &'static str,
@@ -68,17 +70,10 @@ pub enum Error {
         instead: &'static str,
     },
     /// A setting outside its range.
-    #[error("{field} is {value}: allowed is {allowed}")]
-    Setting {
-        /// The setting.
-        field: &'static str,
-        /// The value.
-        value: String,
-        /// What is allowed.
-        allowed: String,
-    },
+    #[error(transparent)]
+    Setting(FieldError),
     /// A value of the input outside its range.
-    #[error("{field}{location} is {value}: allowed is {allowed}")]
+    #[error("{field}{location} is {value}, allowed: {allowed}")]
     Input {
         /// The name of the value.
         field: &'static str,
@@ -90,7 +85,7 @@ pub enum Error {
         allowed: String,
     },
     /// Slices that describe the same thing with different lengths.
-    #[error("{field}{location} has length {length}: allowed is {expected}, the length of {reference}")]
+    #[error("{field}{location} has length {length}, allowed: {expected}, the length of {reference}")]
     Length {
         /// The slice.
         field: &'static str,
@@ -116,8 +111,8 @@ impl Error {
         self
     }
 
-    pub(crate) fn setting(field: &'static str, value: impl ToString, allowed: impl ToString) -> Self {
-        Self::Setting { field, value: value.to_string(), allowed: allowed.to_string() }
+    pub(crate) fn setting(field: &'static str, value: impl Display, allowed: impl Into<String>) -> Self {
+        Self::Setting(FieldError::new(field, value, allowed))
     }
 
     pub(crate) fn input(field: &'static str, location: Location, value: impl ToString, allowed: impl ToString) -> Self {

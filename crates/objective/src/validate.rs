@@ -55,8 +55,8 @@ impl<T: Real> ResponseTokens<'_, T> {
 /// # Errors
 /// The first thing that is wrong, with `group` as the index of the group.
 pub fn validate_group<T: Real>(settings: &Settings, group: usize, responses: &[Response<'_, T>]) -> Result<(), Error> {
-    if let Err(Error::Setting { field, value, allowed }) = settings.validate_group_size(responses.len()) {
-        return Err(Error::input(field, Location::default(), value, allowed).at(group, None));
+    if let Err(Error::Setting(error)) = settings.validate_group_size(responses.len()) {
+        return Err(Error::input("group_size", Location::default(), error.value, error.allowed).at(group, None));
     }
     for (i, response) in responses.iter().enumerate().filter(|(_, response)| response.valid) {
         validate_response(settings, response).map_err(|error| error.at(group, Some(i)))?;

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_files::Secret;
+
 /// A file named by a setting that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("`{setting}` names {path}, which cannot be used: {message}", path = path.display())]
@@ -27,11 +29,6 @@ pub(crate) fn read(setting: &str, path: &Path) -> Result<Vec<u8>, FileError> {
 }
 
 /// A bearer token: the file's only line.
-pub(crate) fn read_token(setting: &str, path: &Path) -> Result<String, FileError> {
-    let text = std::fs::read_to_string(path).map_err(|error| FileError::new(setting, path, error))?;
-    let token = text.trim_end_matches(['\r', '\n']);
-    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(FileError::new(setting, path, "the file must hold one line of visible ASCII characters"));
-    }
-    Ok(token.to_owned())
+pub(crate) fn read_token(setting: &str, path: &Path) -> Result<Secret, FileError> {
+    Secret::read(path).map_err(|error| FileError::new(setting, path, format_args!("it {error}")))
 }

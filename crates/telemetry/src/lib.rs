@@ -1,4 +1,4 @@
-//! What a server says about itself: logs on stderr, metrics for Prometheus, and one trace from prompt to optimizer step.
+//! Observability of a process: logs on stderr, metrics for Prometheus, and one trace from prompt to optimizer step.
 #![forbid(unsafe_code)]
 
 mod logging;

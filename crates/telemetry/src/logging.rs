@@ -1,9 +1,9 @@
-//! Logs: to stderr only, for people or as JSON lines, filtered by target and level.
+//! Logs on stderr, as text or JSON lines, filtered by target and level.
 
 use std::io::{self, IsTerminal, Write};
 
-use evenkeel_proto::FieldError;
-use evenkeel_proto::shown::shown;
+use evenkeel_errors::FieldError;
+use evenkeel_errors::shown::shown;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
@@ -21,19 +21,19 @@ const MAX_VALUE_CHARS: usize = 4000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// What is logged: a level, or `target=level` pairs between commas.
+    /// Filter: a level, or `target=level` pairs separated by commas.
     pub log: String,
-    /// How it is written.
+    /// Format of a line.
     pub log_format: LogFormat,
-    /// Where `/metrics` is served, `HOST:PORT`. Absent: nowhere.
+    /// Address that serves `/metrics`, `HOST:PORT`. Absent: it is not served.
     pub metrics_listen: Option<String>,
 }
 
-/// How logs are written.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// A line for people, coloured in a terminal.
+    /// Text, coloured in a terminal.
     #[default]
     Human,
     /// A JSON object per line.
@@ -52,18 +52,18 @@ impl Settings for TelemetryConfig {
     }
 }
 
-/// Why logging could not begin.
+/// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
     /// The filter is malformed.
     #[error(transparent)]
     Filter(#[from] FieldError),
-    /// Logging began already.
+    /// Logging was set up before.
     #[error("logging was set up before: {0}")]
     Again(#[from] TryInitError),
 }
 
-/// Begins logging for the whole process; once.
+/// Sets up logging for the whole process; once.
 pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     let ansi = io::stderr().is_terminal();
     let builder = fmt::fmt().with_env_filter(filter(&config.log)?).with_writer(io::stderr).with_ansi(ansi);
@@ -78,7 +78,7 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     Ok(())
 }
 
-/// Fields as `name=value`, whatever they hold: values from outside neither end a line nor reach the terminal. JSON escapes by itself.
+/// Fields as `name=value`, escaped: values from outside neither end a line nor control the terminal. JSON does its own escaping.
 fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
     debug_fn(|writer, field, value| {
         let value = format!("{value:?}");
@@ -130,7 +130,7 @@ fn cut(value: &mut Value) {
 fn filter(text: &str) -> Result<EnvFilter, FieldError> {
     EnvFilter::builder().parse(text).map_err(|error| {
         let allowed =
-            format!("a level (error, warn, info, debug, trace) or target=level pairs between commas ({error})");
+            format!("a level (error, warn, info, debug, trace) or target=level pairs separated by commas ({error})");
         FieldError::new("log", format_args!("{text:?}"), allowed)
     })
 }

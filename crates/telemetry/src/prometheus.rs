@@ -1,4 +1,4 @@
-//! Metrics: one recorder for the process, `/metrics` wherever a server wants it.
+//! Metrics: one recorder for each process, and a route that serves it.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -7,35 +7,35 @@ use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-/// Upper bounds of the buckets of every metric that ends in `_seconds`: from a plain verification to a whole training step.
+/// Upper bounds of the histogram buckets of every metric that ends in `_seconds`: from one verification to a training step.
 pub const DURATION_BUCKETS_SECONDS: [f64; 18] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0,
     60.0, 300.0,
 ];
 
-/// Reads the process's metrics.
+/// Access to the metrics of the process.
 #[derive(Debug, Clone)]
 pub struct MetricsHandle(PrometheusHandle);
 
 impl MetricsHandle {
     /// All metrics in Prometheus's text format.
     pub fn render(&self) -> String {
-        // Histograms keep samples until they are asked to fold them; without this an unscraped process would grow.
+        // Histograms keep every sample until upkeep folds them into buckets.
         self.0.run_upkeep();
         self.0.render()
     }
 
-    /// Folds samples into their histograms, so that memory stays bounded without a scrape.
+    /// Folds samples into buckets. Call it regularly: without it the memory of a process that is never scraped grows.
     pub fn upkeep(&self) {
         self.0.run_upkeep();
     }
 }
 
-/// The process's recorder, made at the first call. `None` where somebody else installed one.
+/// The recorder of the process, installed by the first call. `None` if another recorder is installed.
 pub fn install_metrics() -> Option<MetricsHandle> {
     static HANDLE: OnceLock<MetricsHandle> = OnceLock::new();
     static INSTALL: Mutex<()> = Mutex::new(());
-    // The lock is not poisonable in effect: what it guards is set at once or not at all.
+    // A poisoned lock is harmless: what it guards is set in one assignment.
     let _guard = INSTALL.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(handle) = HANDLE.get() {
         return Some(handle.clone());

@@ -1,13 +1,13 @@
-//! Spans for an OpenTelemetry collector: what a trace id that is carried from service to service leads to.
+//! Spans for an OpenTelemetry collector, in the traces whose ids travel from service to service.
 //!
-//! Whoever did something hands over when it began and ended; nothing is kept where no collector was named. What the collector cannot
-//! take in time is dropped, never waited for.
+//! A span is recorded once it has ended, with the times at which it began and ended. Without a collector nothing is kept. Spans that
+//! the collector cannot take in time are dropped.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::trace::{SpanId, SpanKind, Status};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
@@ -17,47 +17,47 @@ use super::TraceContext;
 
 static COLLECTOR: OnceLock<BatchSpanProcessor> = OnceLock::new();
 
-/// How long the last spans may take to be sent.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long sending the last spans may take.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Something that was done, as a part of a trace.
+/// A finished operation, as part of a trace.
 #[derive(Debug, Clone)]
 pub struct Span {
-    /// Its own place.
+    /// Its trace and its own id.
     pub context: TraceContext,
-    /// Where it belongs. `None` where it begins its trace.
+    /// The enclosing span. `None` for the first of a trace.
     pub parent: Option<TraceContext>,
-    /// What was done.
+    /// The operation.
     pub name: &'static str,
-    /// When.
+    /// When it began.
     pub began: SystemTime,
-    /// Until when.
+    /// When it ended.
     pub ended: SystemTime,
-    /// What is to be known about it.
+    /// Further facts by name.
     pub attributes: Vec<(&'static str, Value)>,
-    /// Why it failed. `None` where it did not.
+    /// Why it failed. `None` for success.
     pub failure: Option<String>,
 }
 
-/// Why there is no collector.
+/// Why spans cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub enum SpansError {
-    /// The endpoint cannot be one.
+    /// The endpoint is not a URL of a collector.
     #[error(
         "no spans can be sent to `{endpoint}` (allowed: http://HOST:PORT of an OTLP collector over gRPC): {message}"
     )]
     Endpoint {
-        /// What was asked for.
+        /// The endpoint.
         endpoint: String,
         /// Why not.
         message: String,
     },
-    /// It was set up before.
+    /// Exporting was set up before.
     #[error("a collector for spans was set up before")]
     Again,
 }
 
-/// Sends what is left when it goes.
+/// Flushes the remaining spans when dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct SpansGuard(());
@@ -65,17 +65,17 @@ pub struct SpansGuard(());
 impl Drop for SpansGuard {
     fn drop(&mut self) {
         if let Some(collector) = COLLECTOR.get()
-            && let Err(error) = collector.shutdown_with_timeout(LAST_WORDS)
+            && let Err(error) = collector.shutdown_with_timeout(FLUSH_TIMEOUT)
         {
             tracing::debug!(%error, "the last spans were not sent");
         }
     }
 }
 
-/// Sends the spans of this process, which is `service`, to an OTLP collector over gRPC. Once, within a runtime.
+/// Exports the spans of this process, as service `evenkeel-SERVICE`, to an OTLP collector over gRPC. Once, within a tokio runtime.
 ///
 /// # Errors
-/// An endpoint that cannot be one; a second call. A collector that is not there is no error: its spans are dropped.
+/// A malformed endpoint; a second call. An unreachable collector is no error: its spans are dropped.
 pub fn export_spans(service: &str, endpoint: &str) -> Result<SpansGuard, SpansError> {
     let refused = |message: String| SpansError::Endpoint { endpoint: endpoint.to_owned(), message };
     if !endpoint.starts_with("http://") {
@@ -88,19 +88,18 @@ pub fn export_spans(service: &str, endpoint: &str) -> Result<SpansGuard, SpansEr
     Ok(SpansGuard(()))
 }
 
-/// Whether anybody wants spans: making them can be spared otherwise.
+/// Whether spans are exported. Otherwise callers need not build them.
 pub fn spans_are_wanted() -> bool {
     COLLECTOR.get().is_some()
 }
 
-/// Hands a span over.
+/// Exports a span.
 pub fn record_span(span: Span) {
     let Some(collector) = COLLECTOR.get() else { return };
-    let (trace, id) = ids(span.context);
     let attributes = span.attributes.into_iter().map(|(name, value)| KeyValue::new(name, value));
     collector.on_end(SpanData {
-        span_context: SpanContext::new(trace, id, TraceFlags::SAMPLED, false, TraceState::default()),
-        parent_span_id: span.parent.map_or(SpanId::INVALID, |parent| ids(parent).1),
+        span_context: span.context.span_context(),
+        parent_span_id: span.parent.map_or(SpanId::INVALID, |parent| parent.span_context().span_id()),
         parent_span_is_remote: false,
         span_kind: SpanKind::Internal,
         name: Cow::Borrowed(span.name),
@@ -113,8 +112,4 @@ pub fn record_span(span: Span) {
         status: span.failure.map_or(Status::Unset, Status::error),
         instrumentation_scope: InstrumentationScope::builder("evenkeel").build(),
     });
-}
-
-fn ids(context: TraceContext) -> (TraceId, SpanId) {
-    (TraceId::from_bytes(context.trace.get().to_be_bytes()), SpanId::from_bytes(context.span.get().to_be_bytes()))
 }

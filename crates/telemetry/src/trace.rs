@@ -1,15 +1,20 @@
 //! Trace contexts as W3C Trace Context writes them: one trace id from a prompt to the optimizer step that it led to.
 //!
-//! Calls carry it in the `traceparent` header, items of a stream in a field of their own. Within a process it travels with the
-//! task that [`TraceContext::scope`] runs.
+//! Calls carry the context in the `traceparent` header, items of a stream in a field of their own. Within a process it travels with
+//! the task that [`TraceContext::scope`] runs.
+//!
+//! Ids and flags are OpenTelemetry's types. Three things are not left to its propagator and to tracing-opentelemetry, because they
+//! do something else: the trace of a sample follows from its id ([`TraceContext::for_id`]), where a tracer draws trace ids at random;
+//! a context is a value that crosses threads beside its item, not a property of the thread's current span; and a malformed
+//! `traceparent` is refused as the standard asks, where the propagator (0.33) accepts ids of any length.
 
 use std::fmt;
 use std::future::Future;
-use std::hash::{BuildHasher, RandomState};
-use std::num::{NonZeroU64, NonZeroU128};
 use std::str::FromStr;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
+use sha2::{Digest, Sha256};
 
 /// Name of the header and of the items' field.
 pub const TRACEPARENT: &str = "traceparent";
@@ -18,70 +23,68 @@ tokio::task_local! {
     static CURRENT: TraceContext;
 }
 
-/// A place in a trace.
+/// A position in a trace: the trace and the span that further spans belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceContext {
-    pub(super) trace: NonZeroU128,
-    pub(super) span: NonZeroU64,
-    sampled: bool,
+    trace: TraceId,
+    span: SpanId,
+    flags: TraceFlags,
 }
 
 impl TraceContext {
-    /// The beginning of a new trace. Ids of traces decide nothing, so that they need not be the same in two runs.
+    /// The beginning of a new trace. Trace ids decide nothing, so that they need not be the same in two runs.
     pub fn root() -> Self {
-        let trace = NonZeroU128::from(fresh()).saturating_mul(NonZeroU128::from(fresh()));
-        Self { trace, span: fresh(), sampled: true }
+        let ids = RandomIdGenerator::default();
+        Self { trace: ids.new_trace_id(), span: ids.new_span_id(), flags: TraceFlags::SAMPLED }
     }
 
-    /// The beginning of the trace of something with an id, the same in every process that knows the id.
+    /// The beginning of the trace of something with an id, the same in every process that knows the id: the first 24 bytes of
+    /// SHA-256 over the length of the run's id (64 bits, little-endian), the run's id and the id.
     pub fn for_id(run_id: &str, id: &str) -> Self {
-        let high = fnv(run_id.bytes().chain([0]).chain(id.bytes()), 0xcbf2_9ce4_8422_2325);
-        let low = fnv(id.bytes().chain([0]).chain(run_id.bytes()), high);
-        let trace = NonZeroU128::new(u128::from(high) << 64 | u128::from(low)).unwrap_or(NonZeroU128::MIN);
-        Self { trace, span: NonZeroU64::new(low).unwrap_or(NonZeroU64::MIN), sampled: true }
+        let mut hash = Sha256::new_with_prefix((run_id.len() as u64).to_le_bytes());
+        hash.update(run_id);
+        hash.update(id);
+        let hash: [u8; 32] = hash.finalize().into();
+        let (mut trace, mut span) = ([0; 16], [0; 8]);
+        trace.copy_from_slice(&hash[..16]);
+        span.copy_from_slice(&hash[16..24]);
+        Self { trace: TraceId::from_bytes(trace), span: SpanId::from_bytes(span), flags: TraceFlags::SAMPLED }
     }
 
-    /// A step further in the same trace.
+    /// A further span in the same trace.
     #[must_use]
     pub fn child(self) -> Self {
-        Self { span: fresh(), ..self }
+        Self { span: RandomIdGenerator::default().new_span_id(), ..self }
     }
 
-    /// The trace as it is written in logs: 32 hex digits.
+    /// The trace id as logs write it: 32 hex digits.
     pub fn trace_id(self) -> String {
-        format!("{:032x}", self.trace)
+        self.trace.to_string()
     }
 
-    /// Where the running task is. `None` outside of [`TraceContext::scope`].
+    /// The context of the running task. `None` outside of [`TraceContext::scope`].
     pub fn current() -> Option<Self> {
         CURRENT.try_with(|context| *context).ok()
     }
 
-    /// Runs the future at this place of the trace. Tasks that it spawns begin without one.
+    /// Runs the future with this context as the current one. Tasks that it spawns begin without one.
     pub async fn scope<F: Future>(self, future: F) -> F::Output {
         CURRENT.scope(self, future).await
     }
-}
 
-/// An id that no other of this process has and others hardly.
-fn fresh() -> NonZeroU64 {
-    static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    NonZeroU64::new(KEYS.hash_one(COUNT.fetch_add(1, Ordering::Relaxed))).unwrap_or(NonZeroU64::MIN)
-}
-
-/// FNV-1a from a chosen offset.
-fn fnv(bytes: impl Iterator<Item = u8>, offset: u64) -> u64 {
-    bytes.fold(offset, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    /// As OpenTelemetry's exporters take it.
+    pub(crate) fn span_context(self) -> SpanContext {
+        SpanContext::new(self.trace, self.span, self.flags, false, TraceState::default())
+    }
 }
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace, self.span, u8::from(self.sampled))
+        write!(f, "00-{}-{}-{:02x}", self.trace, self.span, self.flags)
     }
 }
 
-/// A text that is no traceparent. Whoever gets one begins a new trace; it is never an error of a request.
+/// A text that is no `traceparent`. Its receiver begins a new trace; it is never an error of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a traceparent")]
 pub struct NotATraceparent;
@@ -90,25 +93,21 @@ impl FromStr for TraceContext {
     type Err = NotATraceparent;
 
     fn from_str(text: &str) -> Result<Self, NotATraceparent> {
-        let hex = |part: &str| part.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
         let mut parts = text.split('-');
-        let (Some(version), Some(trace), Some(span), Some(flags)) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(NotATraceparent);
+        let mut hex = |length: usize| {
+            let is_hex = |part: &&str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            parts.next().filter(|part| part.len() == length).filter(is_hex).ok_or(NotATraceparent)
         };
-        let lengths = (version.len(), trace.len(), span.len(), flags.len());
-        if lengths != (2, 32, 16, 2) || ![version, trace, span, flags].into_iter().all(hex) || version == "ff" {
-            return Err(NotATraceparent);
-        }
+        let (version, trace, span, flags) = (hex(2)?, hex(32)?, hex(16)?, hex(2)?);
         // Later versions may add parts; this one may not.
-        if version == "00" && parts.next().is_some() {
+        if version == "ff" || (version == "00" && parts.next().is_some()) {
             return Err(NotATraceparent);
         }
-        let trace = u128::from_str_radix(trace, 16).ok().and_then(NonZeroU128::new).ok_or(NotATraceparent)?;
-        let span = u64::from_str_radix(span, 16).ok().and_then(NonZeroU64::new).ok_or(NotATraceparent)?;
+        let trace = TraceId::from_hex(trace).map_err(|_| NotATraceparent)?;
+        let span = SpanId::from_hex(span).map_err(|_| NotATraceparent)?;
         let flags = u8::from_str_radix(flags, 16).map_err(|_| NotATraceparent)?;
-        Ok(Self { trace, span, sampled: flags & 1 == 1 })
+        let context = Self { trace, span, flags: TraceFlags::new(flags) & TraceFlags::SAMPLED };
+        if context.span_context().is_valid() { Ok(context) } else { Err(NotATraceparent) }
     }
 }
 
@@ -148,6 +147,11 @@ mod tests {
 
     #[test]
     fn an_id_has_one_trace_everywhere() {
+        // From Python: sha256(struct.pack("<Q", 3) + b"run" + b"train/0/1").hexdigest()
+        assert_eq!(
+            TraceContext::for_id("run", "train/0/1").to_string(),
+            "00-be7b8b28bd4af59a41aab29f6c2c855d-6ce97b21c1a4a48a-01"
+        );
         let context = TraceContext::for_id("run", "train/0/1");
         assert_eq!(context, TraceContext::for_id("run", "train/0/1"));
         assert_ne!(context.trace, TraceContext::for_id("run", "train/0/2").trace);

@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::connections::{self, Limits};
 use crate::error::EngineError;
 use crate::folder::Model;
-use crate::http::{ApiKey, App, probes, router};
+use crate::http::{App, probes, read_api_key, router};
 use crate::metrics::Metrics;
 use crate::scheduler::{Admission, Command, Scheduler};
 use crate::settings::EngineConfig;
@@ -36,7 +36,7 @@ impl Engine {
         let listener = TcpListener::bind(&settings.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
 
-        let key = settings.api_key_file.as_deref().map(ApiKey::read).transpose()?;
+        let key = settings.api_key_file.as_deref().map(read_api_key).transpose()?;
         if key.is_none() && !address.ip().is_loopback() {
             tracing::warn!(%address, "anybody who can reach this port can use and change the engine: see api_key_file");
         }

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use evenkeel_errors::FieldError;
+use evenkeel_hf::FolderError;
 use evenkeel_model::ModelError;
-use evenkeel_proto::FieldError;
 
 /// An error of the engine itself. Errors in requests are only reported to their clients.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +37,9 @@ pub enum EngineError {
         /// What is wrong with it, with the value if it is a single one.
         reason: String,
     },
+    /// A file of the model's folder.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     /// The system refused to start a thread.
     #[error("cannot start the engine's threads: {0}")]
     Thread(String),

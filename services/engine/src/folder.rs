@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candle_core::Device;
+use evenkeel_hf::{ConfigFile, EndTokens, Folder};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, folder::load_parameters};
-use serde_json::Value;
 
 use crate::error::EngineError;
 use crate::settings::EngineConfig;
-use crate::text::{Tokenizer, end_token};
+use crate::text::Tokenizer;
 
 /// A served model. Its weights belong to the scheduler.
 pub(crate) struct Model {
@@ -29,22 +29,25 @@ pub(crate) struct Model {
 impl Model {
     /// Reads everything but the weights.
     pub(crate) fn load(settings: &EngineConfig) -> Result<Self, EngineError> {
-        let folder = settings.model.clone();
-        let (config, _) = Config::load(&folder).map_err(EngineError::model(&folder))?;
-        let tokenizer_path = folder.join("tokenizer.json");
-        let tokenizer = match tokenizer_path.exists() {
-            true => Some(Arc::new(Tokenizer::load(&tokenizer_path, config.vocab_size)?)),
-            false => None,
-        };
-        let end = tokenizer.as_deref().map(|tokenizer| end_of(&folder, tokenizer)).transpose()?.flatten();
-        let mut other_ends = match optional_json(&folder.join("generation_config.json"))? {
-            Some(json) => ends(&folder.join("generation_config.json"), &json, config.vocab_size)?,
-            None => None,
+        let folder = Folder::new(&settings.model);
+        let file = ConfigFile::read(&folder)?;
+        let config = Config::from_json(file.json()).map_err(EngineError::model(&settings.model))?;
+        let tokenizer = evenkeel_hf::Tokenizer::read(&folder)?;
+        if let Some(tokenizer) = &tokenizer {
+            tokenizer.check_fits(file.vocab_size()?)?;
         }
-        .unwrap_or_else(|| config.eos_token_ids.clone());
-        other_ends.retain(|&id| Some(id) != end);
+        let ends = EndTokens::read(&folder, &file, tokenizer.as_ref())?;
+        let tokenizer = tokenizer.map(|tokenizer| Arc::new(Tokenizer::new(tokenizer, config.vocab_size)));
         let context = context(settings, &config)?;
-        Ok(Self { folder, name: settings.model_name(), config, context, tokenizer, end, other_ends })
+        Ok(Self {
+            folder: settings.model.clone(),
+            name: settings.model_name(),
+            config,
+            context,
+            tokenizer,
+            end: ends.tokenizer,
+            other_ends: ends.others(),
+        })
     }
 
     /// Reads weights of this model's shape for decoding.
@@ -72,7 +75,7 @@ impl Model {
 fn context(settings: &EngineConfig, config: &Config) -> Result<usize, EngineError> {
     let longest = config.max_position_embeddings;
     let context = settings.max_model_len.unwrap_or(longest);
-    let wrong = |field: &str, value: usize, allowed: String| evenkeel_proto::FieldError::new(field, value, allowed);
+    let wrong = |field: &str, value: usize, allowed: String| evenkeel_errors::FieldError::new(field, value, allowed);
     if context > longest {
         let allowed = format!("at most max_position_embeddings = {longest} of {}", settings.model.display());
         return Err(wrong("max_model_len", context, allowed).into());
@@ -82,41 +85,4 @@ fn context(settings: &EngineConfig, config: &Config) -> Result<usize, EngineErro
         return Err(wrong("kv_cache_tokens", settings.kv_cache_tokens, allowed).into());
     }
     Ok(context)
-}
-
-fn optional_json(path: &Path) -> Result<Option<Value>, EngineError> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(EngineError::file(path, error.to_string())),
-    };
-    serde_json::from_str(&text).map(Some).map_err(|error| EngineError::file(path, format!("is not JSON: {error}")))
-}
-
-fn end_of(folder: &Path, tokenizer: &Tokenizer) -> Result<Option<u32>, EngineError> {
-    let path = folder.join("tokenizer_config.json");
-    let Some(json) = optional_json(&path)? else {
-        return Ok(None);
-    };
-    let Some(token) = end_token(&json) else {
-        return Ok(None);
-    };
-    let id = tokenizer.id(token);
-    id.map(Some)
-        .ok_or_else(|| EngineError::file(path, format!("`eos_token` is {token:?}, which tokenizer.json does not have")))
-}
-
-fn ends(path: &Path, json: &Value, vocabulary: usize) -> Result<Option<Vec<u32>>, EngineError> {
-    let found = match json.get("eos_token_id") {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::Array(ids)) => ids.clone(),
-        Some(one) => vec![one.clone()],
-    };
-    let id = |value: &Value| {
-        let id = value.as_u64().filter(|&id| id < vocabulary as u64).map(|id| id as u32);
-        let reason =
-            format!("`eos_token_id` is {value}, allowed are ids from 0 to vocab_size - 1 = {}", vocabulary - 1);
-        id.ok_or_else(|| EngineError::file(path, reason))
-    };
-    found.iter().map(id).collect::<Result<_, _>>().map(Some)
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_config::{ByteSize, HumanDuration, Settings, human};
-use evenkeel_proto::FieldError;
+use evenkeel_errors::FieldError;
 use evenkeel_rpc::roots::is_loopback;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

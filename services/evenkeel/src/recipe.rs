@@ -73,10 +73,8 @@ fn check_batch(recipe: &Recipe) -> Result<(), FieldError> {
     };
     let penalty = recipe.shaping.overlong_penalty;
     recipe.learner.validate_batch(batch).map_err(|error| match error {
-        LearnerError::Setting { field, value, allowed } if field == "group_size" => {
-            FieldError::new("sampling.group_size", value, allowed)
-        }
-        LearnerError::Setting { allowed, .. } => FieldError::new("shaping.overlong_penalty", penalty, allowed),
+        LearnerError::Setting(error) if error.field == "group_size" => error.within("sampling"),
+        LearnerError::Setting(error) => FieldError::new("shaping.overlong_penalty", penalty, error.allowed),
         other => FieldError::new("sampling", other, "what its message says"),
     })
 }

@@ -27,7 +27,6 @@ mod error;
 mod model;
 mod monitor;
 mod pool;
-mod safetensors;
 mod sample;
 mod service;
 mod settings;

@@ -1,16 +1,11 @@
 //! The model that engines serve, if its folder can be read from here.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
+use evenkeel_hf::{ConfigFile, Folder, FolderError, TensorShapes, tensor_shapes};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::ModelInfo;
-use serde_json::Value;
-use sha2::{Digest, Sha256};
-
-use crate::safetensors::{Shapes, read_shapes};
 
 /// A served model.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,26 +13,27 @@ pub(crate) struct Model {
     /// What other servers must agree on. Without an architecture if its folder cannot be read.
     pub(crate) info: ModelInfo,
     /// Its tensors. Empty if they cannot be read.
-    pub(crate) shapes: Shapes,
+    pub(crate) shapes: TensorShapes,
 }
 
 impl Model {
     /// Reads the folder that an engine reports. Engines on other machines report a path or a name that means nothing here.
     pub(crate) fn read(name: &str, root: &Path) -> Self {
-        match read_config(root) {
-            Some((architecture, vocabulary_size)) => {
-                let shapes = read_shapes(root).unwrap_or_default();
+        let folder = Folder::new(root);
+        match identity(&folder) {
+            Ok((architecture, vocabulary_size)) => {
+                let shapes = tensor_shapes(&folder).unwrap_or_default();
                 let info = ModelInfo {
                     architecture,
                     parameters: shapes.values().map(|shape| shape.iter().product::<u64>()).sum(),
                     vocabulary_size,
                     context_tokens: 0,
-                    tokenizer_digest: digest(&root.join("tokenizer.json")).unwrap_or_default(),
+                    tokenizer_digest: folder.tokenizer_digest().unwrap_or_default(),
                 };
                 Self { info, shapes }
             }
-            None => {
-                tracing::warn!(model = name, root = %root.display(), "the model's folder cannot be read here: token ids are not checked against its vocabulary");
+            Err(error) => {
+                tracing::warn!(model = name, %error, root = %root.display(), "the model's folder cannot be read here: token ids are not checked against its vocabulary");
                 Self { info: ModelInfo::default(), shapes: BTreeMap::new() }
             }
         }
@@ -64,24 +60,8 @@ impl Model {
     }
 }
 
-/// Architecture and vocabulary size of a folder. `None` without a readable config.json.
-pub(crate) fn read_config(folder: &Path) -> Option<(String, u32)> {
-    let config: Value = serde_json::from_slice(&std::fs::read(folder.join("config.json")).ok()?).ok()?;
-    let architecture = config.get("architectures")?.get(0)?.as_str()?.to_owned();
-    let text = config.get("text_config").unwrap_or(&config);
-    let vocabulary = text.get("vocab_size")?.as_u64()?.try_into().ok()?;
-    Some((architecture, vocabulary))
-}
-
-fn digest(path: &Path) -> Option<String> {
-    let (mut file, mut hasher) = (File::open(path).ok()?, Sha256::new());
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut buffer).ok()? {
-            0 => break,
-            read => hasher.update(&buffer[..read]),
-        }
-    }
-    let hex = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    Some(format!("sha256:{hex}"))
+/// Architecture and vocabulary size of a folder.
+pub(crate) fn identity(folder: &Folder) -> Result<(String, u32), FolderError> {
+    let config = ConfigFile::read(folder)?;
+    Ok((config.architecture()?.to_owned(), config.vocab_size()?))
 }

@@ -1,33 +1,21 @@
 //! Why a step, a checkpoint or a setting is refused.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use evenkeel_model::ModelError;
+use evenkeel_proto::FieldError;
 
 /// An error of the learner. Its text names the field and where it is, the value and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnerError {
     /// A setting outside its range.
-    #[error("{field} is {value}: allowed is {allowed}")]
-    Setting {
-        /// The setting.
-        field: String,
-        /// Its value.
-        value: String,
-        /// What is allowed.
-        allowed: String,
-    },
+    #[error(transparent)]
+    Setting(FieldError),
 
     /// A value of a request outside its range.
-    #[error("{field} is {value}: allowed is {allowed}")]
-    Input {
-        /// The value's name, with its group, response and token.
-        field: String,
-        /// Its value.
-        value: String,
-        /// What is allowed.
-        allowed: String,
-    },
+    #[error(transparent)]
+    Input(FieldError),
 
     /// An error of the objective.
     #[error(transparent)]
@@ -36,6 +24,10 @@ pub enum LearnerError {
     /// An error of the model.
     #[error(transparent)]
     Model(ModelError),
+
+    /// A file of a model folder.
+    #[error(transparent)]
+    Folder(#[from] evenkeel_hf::FolderError),
 
     /// A file that cannot be read or written.
     #[error("{path}: {source}")]
@@ -60,12 +52,12 @@ pub enum LearnerError {
 pub type Result<T, E = LearnerError> = std::result::Result<T, E>;
 
 impl LearnerError {
-    pub(crate) fn setting(field: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
-        Self::Setting { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+    pub(crate) fn setting(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
+        Self::Setting(FieldError::new(field, value, allowed))
     }
 
-    pub(crate) fn input(field: impl Into<String>, value: impl ToString, allowed: impl Into<String>) -> Self {
-        Self::Input { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+    pub(crate) fn input(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
+        Self::Input(FieldError::new(field, value, allowed))
     }
 
     pub(crate) fn file(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
@@ -81,8 +73,8 @@ impl LearnerError {
 /// An input that the model refuses, with where in the request it is.
 pub(crate) fn input_error(error: ModelError, location: &str) -> LearnerError {
     match error {
-        ModelError::Input { field, value, allowed } => {
-            LearnerError::input(format!("{field} in {location}"), value, allowed)
+        ModelError::Input(error) => {
+            LearnerError::input(format!("{} in {location}", error.field), error.value, error.allowed)
         }
         other => other.into(),
     }

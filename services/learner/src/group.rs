@@ -58,9 +58,7 @@ impl Group {
             return Err(LearnerError::input(location("prompt"), "empty", "1 or more token ids"));
         }
         settings.objective.validate_group_size(self.responses.len()).map_err(|error| match error {
-            Error::Setting { value, allowed, .. } => {
-                LearnerError::input(location("number of responses"), value, allowed)
-            }
+            Error::Setting(error) => LearnerError::input(location("number of responses"), error.value, error.allowed),
             other => other.into(),
         })?;
         check_ids(config, &self.prompt).map_err(|error| input_error(error, &location("prompt")))?;

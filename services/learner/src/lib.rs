@@ -10,7 +10,6 @@
 #![forbid(unsafe_code)]
 
 mod checkpoint;
-mod digest;
 mod error;
 mod files;
 mod group;

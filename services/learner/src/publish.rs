@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
+use evenkeel_hf::{Folder, weights_digest};
 use evenkeel_model::folder::{SaveOptions, save_parameters};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use crate::digest::{digest, hex};
 use crate::error::{LearnerError, Result};
 use crate::files::{write_file, write_folder};
 use crate::source::ModelSource;
@@ -65,7 +64,7 @@ pub(crate) fn publish(
         save_parameters(aside, trainer.parameters(), save)?;
         source.write_config(aside, options.dtype)?;
         source.copy_companions(aside)?;
-        published.digest = digest_weights(aside)?;
+        published.digest = weights_digest(&Folder::new(aside))?;
         let marker = serde_json::to_string_pretty(&published).expect("a number and a string serialise");
         write_file(&aside.join(MARKER), marker.as_bytes())
     })?;
@@ -81,27 +80,11 @@ pub fn verify_published(path: &Path) -> Result<Published> {
     let text = std::fs::read_to_string(&marker).map_err(LearnerError::file(&marker))?;
     let mut published: Published = serde_json::from_str(&text)
         .map_err(|e| LearnerError::checkpoint(&marker, format!("is not a marker of this program: {e}")))?;
-    let found = digest_weights(path)?;
+    let found = weights_digest(&Folder::new(path))?;
     if found != published.digest {
         let reason = format!("weights are damaged: their digest is {found}, the marker has {}", published.digest);
         return Err(LearnerError::checkpoint(path, reason));
     }
     published.path = path.to_owned();
     Ok(published)
-}
-
-fn digest_weights(folder: &Path) -> Result<String> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(LearnerError::file(folder))? {
-        let name = entry.map_err(LearnerError::file(folder))?.file_name();
-        if Path::new(&name).extension().is_some_and(|extension| extension == "safetensors") {
-            names.push(name);
-        }
-    }
-    names.sort();
-    let mut hasher = Sha256::new();
-    for name in names {
-        hasher.update(digest(&folder.join(name))?.sha256.as_bytes());
-    }
-    Ok(format!("sha256:{}", hex(hasher)))
 }

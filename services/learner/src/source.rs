@@ -3,26 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
+use evenkeel_hf::{COMPANION_FILES, Folder};
 use evenkeel_model::Config;
 use evenkeel_model::folder::save_config;
 use serde_json::Value;
 
-use crate::digest::digest;
 use crate::error::{LearnerError, Result};
 use crate::files::write_file;
-
-/// Files beside the weights that an engine needs; copied where the source has them.
-const COMPANIONS: &[&str] = &[
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "generation_config.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-];
 
 /// Where a model came from.
 pub(crate) struct ModelSource {
@@ -51,7 +38,7 @@ impl ModelSource {
     /// Copies tokenizer and generation files.
     pub(crate) fn copy_companions(&self, to: &Path) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        for name in COMPANIONS {
+        for name in COMPANION_FILES {
             let from = folder.join(name);
             if from.exists() {
                 let bytes = std::fs::read(&from).map_err(LearnerError::file(&from))?;
@@ -63,7 +50,6 @@ impl ModelSource {
 
     /// `sha256:` and the digest of tokenizer.json; none where there is no such file.
     pub(crate) fn tokenizer_digest(&self) -> Option<String> {
-        let path = self.folder.as_ref()?.join("tokenizer.json");
-        digest(&path).ok().map(|found| format!("sha256:{}", found.sha256))
+        Folder::new(self.folder.as_ref()?).tokenizer_digest().ok()
     }
 }

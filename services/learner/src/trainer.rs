@@ -4,8 +4,6 @@ use std::time::{Duration, Instant};
 
 use candle_core::Tensor;
 use evenkeel_model::{Config, Parameters, Scores, TokenLoss};
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 
 use crate::error::Result;
 use crate::micro_batch::{MicroBatches, Sequence};
@@ -88,13 +86,6 @@ impl Trainer {
 
     pub(crate) fn set_seed(&mut self, seed: u64) {
         self.settings.seed = seed;
-    }
-
-    /// Random numbers of the next step; `stream` tells the draws of one step apart.
-    pub(crate) fn random(&self, stream: u64) -> ChaCha8Rng {
-        let mut random = ChaCha8Rng::seed_from_u64(self.settings.seed ^ self.version.rotate_left(32));
-        random.set_stream(stream);
-        random
     }
 
     /// What was done since this was last called.

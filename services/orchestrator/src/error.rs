@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::ConfigError;
+use evenkeel_hf::FolderError;
 use evenkeel_proto::FieldError;
 
 /// Why a run was refused or ended. Finished steps are in its directory and can be resumed.
@@ -141,6 +142,15 @@ pub enum RunError {
     /// A defect of this program.
     #[error("the run ended unexpectedly: {0}")]
     Defect(String),
+}
+
+impl From<FolderError> for RunError {
+    fn from(error: FolderError) -> Self {
+        match error {
+            FolderError::File { path, reason } => Self::Model { path, message: reason },
+            FolderError::Cancelled => Self::Cancelled,
+        }
+    }
 }
 
 impl RunError {

@@ -18,7 +18,6 @@ mod instruments;
 mod load;
 mod metrics;
 mod model;
-mod random;
 mod recipe;
 mod report;
 mod rollout;

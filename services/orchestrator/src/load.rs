@@ -1,27 +1,23 @@
-//! Reading what a recipe points at: regular files only, bounded in size, and given up once nobody waits for it.
-//!
-//! A recipe may come over the network. A device, a pipe or a file without an end must cost a refusal, not the process.
+//! Limits on what a recipe points at, and giving up once nobody waits for it. A recipe may come over the network.
 
-use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use evenkeel_files::{open, read_optional};
+use evenkeel_hf::Folder;
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::RunError;
 use crate::recipe::Recipe;
 use crate::settings::FreshShape;
 
-/// Largest configuration file of a model folder (`config.json` and its like), in bytes.
+/// Largest JSON file of a run directory or model folder, in bytes.
 const MAX_JSON_BYTES: u64 = 16 << 20;
 /// Largest token or certificate file, in bytes.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
-/// Bytes that are read between two looks at whether anybody still waits.
-const PIECE: usize = 1 << 20;
 
 /// What a run may cost to load. A server sets it, since its recipes are its clients'.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,11 +133,11 @@ impl Loading {
             std::iter::once(("tls.ca_file", &tls.ca_file)).chain(own)
         });
         for (field, path) in secrets.chain(client.token_file.iter().map(|path| ("token_file", path))) {
-            open(path, MAX_SECRET_BYTES).map_err(|message| {
+            open(path, MAX_SECRET_BYTES).map_err(|error| {
                 let allowed = format!("a regular file of at most {MAX_SECRET_BYTES} bytes");
                 FieldError::new(
                     format!("services.client.{field}"),
-                    format_args!("{}, which {message}", path.display()),
+                    format_args!("{}, which {error}", path.display()),
                     allowed,
                 )
             })?;
@@ -149,75 +145,21 @@ impl Loading {
         Ok(())
     }
 
-    /// The whole of a tokenizer file.
-    pub(crate) fn tokenizer(&self, path: &Path) -> Result<Vec<u8>, RunError> {
-        self.read(path, self.limits.max_tokenizer_bytes).map_err(|error| match error {
-            ReadError::Refused(message) => RunError::model(path, message),
-            ReadError::Cancelled => RunError::Cancelled,
-        })
-    }
-
-    fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
-        let mut file = open(path, most).map_err(ReadError::Refused)?.take(most.saturating_add(1));
-        let mut bytes = Vec::new();
-        loop {
-            self.cancel.check().map_err(|_| ReadError::Cancelled)?;
-            match file.by_ref().take(PIECE as u64).read_to_end(&mut bytes) {
-                Ok(0) => return Ok(bytes),
-                // A file may grow while it is read, and some say nothing true about their size.
-                Ok(_) if bytes.len() as u64 > most => {
-                    return Err(ReadError::Refused(too_large(bytes.len() as u64, most)));
-                }
-                Ok(_) => {}
-                Err(error) => return Err(ReadError::Refused(format!("cannot be read: {error}"))),
-            }
-        }
+    /// A model folder that is read within the limits, and while the run is wanted.
+    pub(crate) fn model_folder(&self, path: &Path) -> Folder {
+        let cancel = self.cancel.clone();
+        Folder::new(path)
+            .with_max_tokenizer_bytes(self.limits.max_tokenizer_bytes)
+            .read_while(move || cancel.check().is_ok())
     }
 }
 
-enum ReadError {
-    Refused(String),
-    Cancelled,
-}
-
-/// A small configuration file, of whatever limits; `None` where it is not there.
-pub(crate) fn small_file(path: &Path) -> Result<Option<Vec<u8>>, RunError> {
-    if std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+/// A small JSON file; `None` where nothing has that name.
+pub(crate) fn optional_json(path: &Path) -> Result<Option<Value>, RunError> {
+    let Some(bytes) = read_optional(path, MAX_JSON_BYTES).map_err(|error| RunError::model(path, error))? else {
         return Ok(None);
-    }
-    match Loading::default().read(path, MAX_JSON_BYTES) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(ReadError::Refused(message)) => Err(RunError::model(path, message)),
-        Err(ReadError::Cancelled) => Err(RunError::Cancelled),
-    }
-}
-
-/// Opens a regular file of at most so many bytes, or says what is wrong with it.
-pub(crate) fn open(path: &Path, most: u64) -> Result<File, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
-    // Looked at before it is opened, since opening a device may already do something, and afterwards, since it may have changed.
-    // Without waiting: a pipe would not be open before somebody writes to it.
-    regular(&std::fs::metadata(path).map_err(unreadable)?, most)?;
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(nonblocking).unwrap_or_default())
-        .open(path)
-        .map_err(unreadable)?;
-    regular(&file.metadata().map_err(unreadable)?, most)?;
-    Ok(file)
-}
-
-fn regular(found: &std::fs::Metadata, most: u64) -> Result<(), String> {
-    if !found.is_file() {
-        let kind = if found.is_dir() { "a folder" } else { "a device, a pipe or a socket" };
-        return Err(format!("is {kind}, allowed: a regular file"));
-    }
-    if found.len() > most { Err(too_large(found.len(), most)) } else { Ok(()) }
-}
-
-fn too_large(bytes: u64, most: u64) -> String {
-    format!("has {bytes} bytes or more, allowed: at most {most}")
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| RunError::model(path, format!("is not JSON: {error}")))
 }
 
 /// Parameters of a fresh model of this shape; the largest number where there are more.
@@ -251,38 +193,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused_at_once() {
+    fn a_tokenizer_is_read_within_the_limits_and_while_the_run_is_wanted() {
         let dir = tempfile::tempdir().unwrap();
-        let pipe = dir.path().join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
-        assert!(made.success());
-        for path in [Path::new("/dev/zero"), dir.path(), &pipe] {
-            let error = limited(1 << 20).tokenizer(path).unwrap_err().to_string();
-            assert!(error.contains("allowed: a regular file"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_file_is_read_up_to_its_limit_and_no_further() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tokenizer.json");
-        std::fs::write(&path, vec![b'x'; 3_000_000]).unwrap();
-        assert_eq!(limited(3_000_000).tokenizer(&path).unwrap().len(), 3_000_000);
-        let error = limited(2_999_999).tokenizer(&path).unwrap_err().to_string();
-        assert!(error.ends_with("allowed: at most 2999999"), "{error}");
-        // A file of the system that says that it is empty and is not.
-        let error = limited(3).tokenizer(Path::new("/proc/self/status")).unwrap_err().to_string();
+        std::fs::write(dir.path().join("tokenizer.json"), "{\"version\": 1}").unwrap();
+        let read =
+            |loading: &Loading| evenkeel_hf::Tokenizer::read(&loading.model_folder(dir.path())).map_err(RunError::from);
+        let error = read(&limited(3)).unwrap_err().to_string();
         assert!(error.ends_with("allowed: at most 3"), "{error}");
-    }
-
-    #[test]
-    fn loading_ends_once_it_is_cancelled() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("tokenizer.json");
-        std::fs::write(&path, "{}").unwrap();
         let loading = limited(100);
         loading.cancel.cancel();
-        assert!(matches!(loading.tokenizer(&path), Err(RunError::Cancelled)));
+        assert!(matches!(read(&loading), Err(RunError::Cancelled)));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::error::RunError;
 use crate::settings::{
@@ -91,8 +90,7 @@ impl Recipe {
         same.services = ServicesSettings::default();
         // JSON of sorted maps: the order in which a file has its keys does not matter.
         let text = serde_json::to_value(&same).map(|value| value.to_string());
-        let digest = Sha256::digest(text.expect("settings are texts, numbers and tables with text keys").as_bytes());
-        format!("sha256:{digest:x}")
+        evenkeel_files::sha256(text.expect("settings are texts, numbers and tables with text keys"))
     }
 }
 

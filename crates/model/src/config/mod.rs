@@ -6,8 +6,11 @@
 mod read;
 mod unsupported;
 
+use std::fmt::Display;
 use std::path::Path;
 
+use evenkeel_errors::FieldError;
+use evenkeel_hf::{ConfigFile, Folder};
 use serde_json::{Value, json};
 
 use crate::error::{ModelError, Result};
@@ -77,10 +80,7 @@ pub struct Config {
 impl Config {
     /// Reads `config.json` in `folder`, and returns its JSON as well (to be written beside new weights).
     pub fn load(folder: &Path) -> Result<(Self, Value)> {
-        let path = folder.join("config.json");
-        let text = std::fs::read_to_string(&path).map_err(ModelError::file(&path))?;
-        let json: Value = serde_json::from_str(&text)
-            .map_err(|e| ModelError::Corrupt { path: path.clone(), reason: format!("is not JSON: {e}") })?;
+        let json = ConfigFile::read(&Folder::new(folder))?.into_json();
         Ok((Self::from_json(&json)?, json))
     }
 
@@ -187,8 +187,8 @@ impl Config {
     }
 }
 
-pub(crate) fn refused(field: &str, value: impl ToString, allowed: impl Into<String>) -> ModelError {
-    ModelError::Config { field: field.into(), value: value.to_string(), allowed: allowed.into() }
+pub(crate) fn refused(field: &str, value: impl Display, allowed: impl Into<String>) -> ModelError {
+    ModelError::Config(FieldError::new(field, value, allowed))
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! From the keys of `config.json` to [`Config`], with the defaults that transformers has for each family.
 
+use evenkeel_hf::eos_token_ids;
 use serde_json::Value;
 
 use super::{Config, Family, refused};
-use crate::error::Result;
+use crate::error::{ModelError, Result};
 
 pub(super) fn config(json: &Value) -> Result<Config> {
     let family = family(json)?;
@@ -38,7 +39,7 @@ pub(super) fn config(json: &Value) -> Result<Config> {
         qkv_bias: attention_bias,
         output_bias: attention_bias && family == Family::Qwen3,
         tie_word_embeddings: flag(json, "tie_word_embeddings", false)?,
-        eos_token_ids: eos(json)?,
+        eos_token_ids: eos_token_ids(json).map_err(ModelError::Config)?.unwrap_or_default(),
     })
 }
 
@@ -70,16 +71,6 @@ fn rope_theta(json: &Value) -> Result<f64> {
             Err(refused("rope_theta", b, format!("rope_parameters.rope_theta = {a}, since both are given")))
         }
         (a, b) => Ok(a.or(b).unwrap_or(10_000.0)),
-    }
-}
-
-fn eos(json: &Value) -> Result<Vec<u32>> {
-    let wrong = |v: &Value| refused("eos_token_id", v, "a token id, a list of them, or null");
-    let id = |v: &Value| v.as_u64().and_then(|n| u32::try_from(n).ok()).ok_or_else(|| wrong(v));
-    match json.get("eos_token_id") {
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(ids)) => ids.iter().map(id).collect(),
-        Some(one) => Ok(vec![id(one)?]),
     }
 }
 

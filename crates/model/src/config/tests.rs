@@ -77,5 +77,5 @@ fn senseless_numbers_are_refused_by_name() {
 fn a_missing_size_is_named() {
     let mut json = qwen3();
     json.as_object_mut().unwrap().remove("hidden_size");
-    assert!(Config::from_json(&json).unwrap_err().to_string().contains("`hidden_size` is missing"));
+    assert!(Config::from_json(&json).unwrap_err().to_string().contains("hidden_size is missing"));
 }

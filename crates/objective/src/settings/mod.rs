@@ -140,6 +140,6 @@ fn not_negative(value: f64) -> bool {
     value.is_finite() && value >= 0.0
 }
 
-fn require(field: &'static str, value: f64, holds: bool, allowed: impl ToString) -> Result<(), Error> {
+fn require(field: &'static str, value: f64, holds: bool, allowed: impl Into<String>) -> Result<(), Error> {
     if holds { Ok(()) } else { Err(Error::setting(field, value, allowed)) }
 }

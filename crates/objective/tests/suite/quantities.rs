@@ -69,7 +69,7 @@ fn quantities_are_written_under_the_names_of_the_rules() {
 #[test]
 fn slices_of_different_lengths_are_refused_with_their_group() {
     let error = Quantities::of(&[group(&[1.0], &[1], &[true]), group(&[1.0], &[1], &[])], 0).unwrap_err();
-    assert_eq!(error.to_string(), "correct of group 1 has length 0: allowed is 1, the length of trainable_tokens");
+    assert_eq!(error.to_string(), "correct of group 1 has length 0, allowed: 1, the length of trainable_tokens");
 }
 
 proptest! {

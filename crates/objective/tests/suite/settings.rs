@@ -85,7 +85,7 @@ fn a_token_sum_per_response_is_sequence_sum_with_a_divisor_of_one() {
 #[test]
 fn a_token_sum_per_response_beside_another_divisor_is_refused() {
     let error = read(json!({"aggregation": "seq-mean-token-sum", "max_tokens": 4096})).unwrap_err();
-    assert!(error.contains("max_tokens is 4096: allowed is 1 with seq-mean-token-sum"), "{error}");
+    assert!(error.contains("max_tokens is 4096, allowed: 1 with seq-mean-token-sum"), "{error}");
 }
 
 #[test]
@@ -101,12 +101,12 @@ fn an_alias_of_another_formula_is_refused_with_what_to_use() {
 #[test]
 fn an_unknown_name_is_refused_with_every_name_and_alias() {
     let error = refusal::<Aggregation>("mean of means");
-    assert!(error.starts_with("aggregation is 'mean of means': unknown; allowed: "), "{error}");
+    assert!(error.starts_with("aggregation is 'mean of means': unknown, allowed: "), "{error}");
     for &choice in Aggregation::ALL {
         assert!(error.contains(choice.name()), "{error}");
         assert!(choice.aliases().iter().all(|alias| error.contains(alias)), "{error}");
     }
-    assert!(read(json!({"policy": "trpo"})).unwrap_err().contains("policy is 'trpo': unknown; allowed: ppo (ppo-clip"));
+    assert!(read(json!({"policy": "trpo"})).unwrap_err().contains("policy is 'trpo': unknown, allowed: ppo (ppo-clip"));
 }
 
 #[test]
@@ -133,17 +133,17 @@ fn an_unknown_field_is_refused() {
 #[test]
 fn a_setting_out_of_range_is_refused_with_its_range() {
     let cases = [
-        (json!({"clip_low": -0.1}), "clip_low is -0.1: allowed is 0 to 1"),
-        (json!({"clip_low": 1.1}), "clip_low is 1.1: allowed is 0 to 1"),
-        (json!({"clip_high": -1e-9}), "clip_high is -0.000000001: allowed is a finite number from 0"),
-        (json!({"dual_clip": 0.5}), "dual_clip is 0.5: allowed is a finite number from 1"),
+        (json!({"clip_low": -0.1}), "clip_low is -0.1, allowed: 0 to 1"),
+        (json!({"clip_low": 1.1}), "clip_low is 1.1, allowed: 0 to 1"),
+        (json!({"clip_high": -1e-9}), "clip_high is -0.000000001, allowed: a finite number from 0"),
+        (json!({"dual_clip": 0.5}), "dual_clip is 0.5, allowed: a finite number from 1"),
         (json!({"gmpo_clip": -0.4}), "gmpo_clip is -0.4"),
-        (json!({"correction_low": 3.0}), "correction_low is 3: allowed is 0 to correction_high, which is 2"),
+        (json!({"correction_low": 3.0}), "correction_low is 3, allowed: 0 to correction_high, which is 2"),
         (json!({"correction_low": -1.0}), "correction_low is -1"),
-        (json!({"correction_high": 0.0}), "correction_high is 0: allowed is above 0"),
+        (json!({"correction_high": 0.0}), "correction_high is 0, allowed: above 0"),
         (
             json!({"aggregation": "sequence-sum"}),
-            "max_tokens is 0: allowed is at least 1 with aggregation = sequence-sum",
+            "max_tokens is 0, allowed: at least 1 with aggregation = sequence-sum",
         ),
         (json!({"kl_coefficient": -0.1}), "kl_coefficient is -0.1"),
         (json!({"entropy_coefficient": -0.1}), "entropy_coefficient is -0.1"),
@@ -164,7 +164,7 @@ fn gmpo_takes_no_notice_of_a_low_clip_above_one() {
 #[test]
 fn a_group_of_one_is_refused_where_the_group_normalises() {
     let error = Settings::default().validate_group_size(1).unwrap_err();
-    assert_eq!(error.to_string(), "group_size is 1: allowed is at least 2 with advantage = grpo");
+    assert_eq!(error.to_string(), "group_size is 1, allowed: at least 2 with advantage = grpo");
     for advantage in [Advantage::GrpoSample, Advantage::Mean, Advantage::Rloo] {
         let settings = Settings { advantage, ..Settings::default() };
         assert!(settings.validate_group_size(1).is_ok());

@@ -43,7 +43,7 @@ impl Connector {
         let token =
             config.token_file.as_deref().map(|path| read_token(&format!("{section}.token_file"), path)).transpose()?;
         Ok(Self {
-            headers: Headers::new(token.as_deref()),
+            headers: Headers::new(token.as_ref()),
             #[cfg(feature = "tls")]
             tls: config.tls.as_ref().map(|config| tls(section, config)).transpose()?,
             config,

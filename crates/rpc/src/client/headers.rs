@@ -1,5 +1,6 @@
 //! What every call of ours carries: the token, and the place in the trace.
 
+use evenkeel_files::Secret;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
@@ -14,9 +15,9 @@ pub struct Headers {
 
 impl Headers {
     /// With this bearer token, or none.
-    pub(super) fn new(token: Option<&str>) -> Self {
+    pub(super) fn new(token: Option<&Secret>) -> Self {
         let authorization = token.map(|token| {
-            let mut value: MetadataValue<Ascii> = format!("Bearer {token}")
+            let mut value: MetadataValue<Ascii> = format!("Bearer {}", token.expose())
                 .parse()
                 .expect("a token is visible ASCII, which was checked when it was read");
             value.set_sensitive(true);

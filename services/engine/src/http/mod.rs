@@ -28,11 +28,12 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
+use evenkeel_files::Secret;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-pub(crate) use self::auth::ApiKey;
+pub(crate) use self::auth::read_api_key;
 use self::error::{ApiError, json_response};
 use crate::folder::Model;
 use crate::metrics::Metrics;
@@ -91,7 +92,7 @@ impl App {
 }
 
 /// All routes.
-pub(crate) fn router(app: Arc<App>, key: Option<ApiKey>) -> Router {
+pub(crate) fn router(app: Arc<App>, key: Option<Secret>) -> Router {
     let limit = app.settings.max_body.bytes_usize();
     let upload = app.settings.body_deadline;
     let mut routes = open_routes()

@@ -1,10 +1,9 @@
 //! Sampling: from a row of logits to a token and its log-probability.
 //!
-//! The result is a function of the row, the request and one number of the sequence's own stream ([`random`]). It does not depend on
+//! The result is a function of the row, the request and one number of the sequence's own stream. It does not depend on
 //! the thread that draws or on what else runs.
 
 mod draw;
-pub(crate) mod random;
 mod truncate;
 mod weights;
 

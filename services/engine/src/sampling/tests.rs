@@ -2,9 +2,16 @@
 
 use std::sync::Arc;
 
+use evenkeel_seeds::{Stream, Uniforms};
+
+use super::super::Sampling;
 use super::super::truncate::Limits;
-use super::super::{Sampling, random::uniform};
 use super::*;
+
+/// A number of a stream that nothing but these tests draws from.
+fn uniform(seed: u64, position: u64) -> f64 {
+    Uniforms::new(seed, Stream::Tokens).at(position)
+}
 
 fn sampling(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> Sampling {
     Sampling {

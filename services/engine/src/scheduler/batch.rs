@@ -8,7 +8,6 @@ use evenkeel_model::{Config, Decoder, parameter_specs};
 
 use super::sequence::{Finish, Sequence};
 use crate::sampling::Sampler;
-use crate::sampling::random::uniform;
 use crate::settings::LogprobsMode;
 
 /// A model up to this size fits a core's own caches, or nearly.
@@ -117,7 +116,7 @@ fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sample
             continue;
         }
         let generated = sequence.generated();
-        let number = uniform(sequence.seed, generated as u64);
+        let number = sequence.uniforms.at(generated as u64);
         let mut top = std::mem::take(sequence.top_mut());
         let sampling = sequence.sampling();
         let drawn = sampler.draw(row, sampling, mode, generated < sampling.min_tokens, number, &mut top);

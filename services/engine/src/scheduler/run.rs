@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use evenkeel_model::Decoder;
+use evenkeel_seeds::Stream;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -14,7 +15,7 @@ use super::sequence::{Finish, Sequence};
 use super::{Command, Job, PauseMode, batch, reply};
 use crate::folder::Model;
 use crate::metrics::Metrics;
-use crate::sampling::{Sampler, random};
+use crate::sampling::Sampler;
 use crate::settings::{EngineConfig, LogprobsMode};
 
 /// What the thread owns.
@@ -140,8 +141,9 @@ impl State {
             let seed = match job.seed {
                 Some(seed) => seed.wrapping_add(number as u64),
                 None => {
+                    let stream = Stream::UnseededSample { arrival: self.unseeded };
                     self.unseeded += 1;
-                    random::unseeded(self.seed, self.unseeded)
+                    evenkeel_seeds::seed(self.seed, stream)
                 }
             };
             self.queue.push(Sequence::new(job.clone(), job.first + number, seed, permits.next()));

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use evenkeel_model::SequenceCache;
+use evenkeel_seeds::{Stream, Uniforms};
 use tokio::sync::mpsc;
 
 use super::{Job, Permit};
@@ -59,7 +60,8 @@ pub(crate) struct Output {
 pub(super) struct Sequence {
     pub(super) job: Arc<Job>,
     pub(super) index: usize,
-    pub(super) seed: u64,
+    /// The random number of each position. They follow from the seed of the sample alone.
+    pub(super) uniforms: Uniforms,
     /// The prompt, then what was generated. Empty until it is admitted.
     pub(super) ids: Vec<u32>,
     /// Keys and values of the first of them. `None` until it is admitted.
@@ -85,7 +87,7 @@ impl Sequence {
         Self {
             job,
             index,
-            seed,
+            uniforms: Uniforms::new(seed, Stream::Tokens),
             ids: Vec::new(),
             cache: None,
             planned: 0,

@@ -6,56 +6,32 @@ mod transcript;
 
 pub(crate) use transcript::{Stopped, Transcript};
 
-use std::collections::HashMap;
-use std::path::Path;
 use std::sync::OnceLock;
-
-use serde_json::Value;
-use tokenizers::decoders::DecoderWrapper;
-
-use crate::error::EngineError;
 
 /// Stands for bytes that are not a complete character.
 const REPLACEMENT: char = '\u{fffd}';
 /// Last ids of the prompt on which a completion's text may depend if the decoder looks at neighbours.
 const CONTEXT: usize = 16;
 
-/// A model's tokenizer.
+/// A model's tokenizer, with the text of each id at hand.
 pub(crate) struct Tokenizer {
-    inner: tokenizers::Tokenizer,
-    special: HashMap<u32, ()>,
+    inner: evenkeel_hf::Tokenizer,
     /// The text of each id by itself, decoded on first use.
     pieces: Vec<OnceLock<Box<str>>>,
     /// Whether the text of several ids is the concatenation of their texts, as far as these are complete characters.
-    joins_plainly: bool,
+    is_concatenative: bool,
 }
 
 impl Tokenizer {
-    /// Reads `tokenizer.json` for a model with `vocabulary` ids.
-    pub(crate) fn load(path: &Path, vocabulary: usize) -> Result<Self, EngineError> {
-        let bytes = std::fs::read(path).map_err(|error| EngineError::file(path, error.to_string()))?;
-        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
-            .map_err(|error| EngineError::file(path, format!("is no tokenizer: {error}")))?;
-        let broken = |error: tokenizers::Error| EngineError::file(path, error.to_string());
-        // Truncation and padding may be left over from a training script.
-        inner.with_truncation(None).map_err(broken)?.with_padding(None);
-        let largest = inner.get_vocab(true).into_iter().max_by_key(|&(_, id)| id);
-        if let Some((token, id)) = largest.filter(|&(_, id)| id as usize >= vocabulary) {
-            let reason =
-                format!("token {token:?} has id {id}, config.json allows 0 to vocab_size - 1 = {}", vocabulary - 1);
-            return Err(EngineError::file(path, reason));
-        }
-        let added = inner.get_added_tokens_decoder();
-        let special = added.into_iter().filter(|(_, token)| token.special).map(|(id, _)| (id, ())).collect();
-        let joins_plainly = matches!(inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_) | DecoderWrapper::Fuse(_)));
-        let pieces = (0..vocabulary).map(|_| OnceLock::new()).collect();
-        Ok(Self { inner, special, pieces, joins_plainly })
+    /// For a model with `vocabulary` ids.
+    pub(crate) fn new(inner: evenkeel_hf::Tokenizer, vocabulary: usize) -> Self {
+        let is_concatenative = inner.is_concatenative();
+        Self { inner, pieces: (0..vocabulary).map(|_| OnceLock::new()).collect(), is_concatenative }
     }
 
     /// The ids of a text. `add_special` adds what the tokenizer puts around every text, such as a beginning of sequence.
     pub(crate) fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, String> {
-        let encoding = self.inner.encode_fast(text, add_special).map_err(|error| error.to_string())?;
-        Ok(encoding.get_ids().to_vec())
+        self.inner.encode(text, add_special).map_err(|error| error.to_string())
     }
 
     /// The text of ids; unknown ids are skipped.
@@ -66,12 +42,7 @@ impl Tokenizer {
 
     /// The vocabulary's own spelling of an id.
     pub(crate) fn token(&self, id: u32) -> Option<String> {
-        self.inner.id_to_token(id)
-    }
-
-    /// The id of a token in the vocabulary's spelling.
-    pub(crate) fn id(&self, token: &str) -> Option<u32> {
-        self.inner.token_to_id(token)
+        self.inner.token(id)
     }
 
     /// The text of one id by itself.
@@ -83,7 +54,7 @@ impl Tokenizer {
     }
 
     fn is_special(&self, id: u32) -> bool {
-        self.special.contains_key(&id)
+        self.inner.is_special(id)
     }
 
     /// The text of an id in a list of log-probabilities, after the ids `before` it.
@@ -111,12 +82,6 @@ impl Tokenizer {
     }
 }
 
-/// The `eos_token` of a `tokenizer_config.json`: a string, or an object with its content.
-pub(crate) fn end_token(config: &Value) -> Option<&str> {
-    let token = config.get("eos_token")?;
-    token.as_str().or_else(|| token.get("content")?.as_str())
-}
-
 /// Incremental detokenization, complete characters only.
 pub(crate) struct Detokenizer {
     /// Ids whose text was emitted, as context for the next ones, then ids whose text was not.
@@ -130,7 +95,7 @@ pub(crate) struct Detokenizer {
 impl Detokenizer {
     /// For the text after `prompt`.
     pub(crate) fn new(tokenizer: &Tokenizer, prompt: &[u32], skip_special: bool) -> Self {
-        if tokenizer.joins_plainly {
+        if tokenizer.is_concatenative {
             return Self { ids: Vec::new(), out: String::new(), out_ids: 0, skip_special };
         }
         let ids = prompt[prompt.len().saturating_sub(CONTEXT)..].to_vec();
@@ -140,7 +105,7 @@ impl Detokenizer {
 
     /// Appends the text that `id` adds.
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, id: u32, text: &mut String) {
-        if tokenizer.joins_plainly && self.ids.is_empty() {
+        if tokenizer.is_concatenative && self.ids.is_empty() {
             if self.skip_special && tokenizer.is_special(id) {
                 return;
             }
@@ -164,7 +129,7 @@ impl Detokenizer {
             }
         }
         self.ids.drain(..self.out_ids);
-        if tokenizer.joins_plainly {
+        if tokenizer.is_concatenative {
             self.ids.clear();
         }
         self.out = tokenizer.decode(&self.ids, self.skip_special);

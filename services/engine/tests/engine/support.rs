@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use candle_core::{DType, Device};
+use candle_core::{DType, Device, Tensor};
 use evenkeel_engine::{Engine, EngineConfig, RunningEngine};
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
-use evenkeel_model::{Config, Family, Parameters};
+use evenkeel_model::{Config, Family, Parameters, parameter_specs};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Normal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -77,9 +80,26 @@ pub fn ids(text: &str) -> Vec<u32> {
         .collect()
 }
 
+/// Random weights of a generator of this file's own: vLLM's answers were recorded with these weights, so that they must not change
+/// with how fresh models are drawn.
+fn weights(config: &Config, seed: u64) -> Parameters {
+    let values = parameter_specs(config).0.into_iter().enumerate().map(|(id, spec)| {
+        let count = spec.shape.iter().product();
+        let values: Vec<f32> = if spec.decay {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            rng.set_stream(id as u64);
+            Normal::new(0.0, 0.35).unwrap().sample_iter(rng).take(count).collect()
+        } else {
+            vec![if spec.name.ends_with("bias") { 0.0 } else { 1.0 }; count]
+        };
+        Tensor::from_vec(values, spec.shape, &Device::Cpu).unwrap()
+    });
+    Parameters::new(config, values.collect(), &Device::Cpu).unwrap()
+}
+
 /// Writes a model with random weights.
 pub fn write_model(folder: &Path, config: &Config, seed: u64) {
-    let parameters = Parameters::random(config, seed, 0.35, &Device::Cpu).unwrap();
+    let parameters = weights(config, seed);
     save_parameters(folder, &parameters, SaveOptions::default()).unwrap();
     save_config(folder, &config.to_json(), DType::F32).unwrap();
     std::fs::write(folder.join("tokenizer.json"), tokenizer_json().to_string()).unwrap();

@@ -14,6 +14,7 @@ use evenkeel_proto::v1::{Failure, FailureCode, GenerateItem, Segment};
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::items::ItemContext;
 use evenkeel_rpc::retry::RetryPolicy;
+use evenkeel_seeds::Stream;
 use tokio::time::Instant;
 
 use super::plan::Plan;
@@ -223,17 +224,9 @@ fn remaining(sampling: &SamplingSettings, sampled: u32) -> SamplingSettings {
         max_tokens: sampling.max_tokens - sampled,
         min_tokens: sampling.min_tokens.saturating_sub(sampled),
         // The same seed would repeat the random numbers of the first tokens.
-        seed: continued(sampling.seed, sampled),
+        seed: evenkeel_seeds::seed(sampling.seed, Stream::Continuation { tokens: sampled.into() }),
         ..sampling.clone()
     }
-}
-
-/// The seed for the rest of a sample, below 2^63: SplitMix64 over seed and position.
-fn continued(seed: u64, sampled: u32) -> u64 {
-    let mut z = seed.wrapping_add(u64::from(sampled).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (z ^ (z >> 31)) >> 1
 }
 
 #[cfg(test)]
@@ -249,6 +242,5 @@ mod tests {
         assert_ne!(rest.seed, 7);
         assert_eq!(rest.seed, remaining(&sampling, 4).seed);
         assert_ne!(rest.seed, remaining(&sampling, 5).seed);
-        assert!(i64::try_from(continued(u64::MAX, u32::MAX)).is_ok());
     }
 }

@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use evenkeel_hf::{Folder, tensor_shapes, weight_files};
 use evenkeel_proto::FieldError;
 use serde::Deserialize;
 
-use crate::model::{Model, read_config};
+use crate::model::{Model, identity};
 use crate::pool::WeightsVersion;
-use crate::safetensors::{read_shapes, weight_files};
 
 /// The field of a request that names the folder.
 pub(super) const FIELD: &str = "weights.path.path";
@@ -36,14 +36,14 @@ pub(super) fn check_folder(weights: &WeightsVersion, marker: &str, model: Option
     if !marker.is_empty() {
         check_marker(weights, &folder.join(marker))?;
     }
-    let files = weight_files(folder).map_err(|error| refused(&error, "a readable folder"))?;
+    let folder = Folder::new(folder);
+    let files = weight_files(&folder).map_err(|error| refused(&error, "a readable folder"))?;
     if files.is_empty() {
         return Err(refused(&"which holds no *.safetensors", "a folder with weights"));
     }
     let Some(model) = model.filter(|model| model.is_known()) else { return Ok(()) };
-    let Some((architecture, vocabulary)) = read_config(folder) else {
-        return Err(refused(&"which has no config.json with architectures and vocab_size", "a Hugging Face folder"));
-    };
+    let (architecture, vocabulary) = identity(&folder)
+        .map_err(|error| refused(&error, "a folder whose config.json has architectures and vocab_size"))?;
     let served = &model.info;
     if architecture != served.architecture {
         return Err(refused(
@@ -58,7 +58,7 @@ pub(super) fn check_folder(weights: &WeightsVersion, marker: &str, model: Option
     if model.shapes.is_empty() {
         return Ok(());
     }
-    let shapes = read_shapes(folder).map_err(|error| refused(&error, "complete safetensors files"))?;
+    let shapes = tensor_shapes(&folder).map_err(|error| refused(&error, "complete safetensors files"))?;
     for (name, shape) in &model.shapes {
         match shapes.get(name) {
             Some(found) if found == shape => {}

@@ -10,12 +10,12 @@ mod write;
 
 use std::collections::BTreeMap;
 
+use evenkeel_files::FileDigest;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use read::{read_client_state, restore};
 pub(crate) use write::save;
 
-use crate::digest::FileDigest;
 use crate::optimizer::Phase;
 
 const STATE: &str = "state.json";

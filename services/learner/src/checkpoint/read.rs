@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use candle_core::{DType, Tensor};
+use evenkeel_files::FileDigest;
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{Config, Parameters};
 
 use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State};
-use crate::digest::digest;
 use crate::error::{LearnerError, Result};
 use crate::optimizer::OptimizerState;
 use crate::trainer::{Trainer, TrainerState};
@@ -24,7 +24,7 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     let state = read_state(folder)?;
     for (name, expected) in &state.files {
         let path = folder.join(name);
-        let found = digest(&path)?;
+        let found = FileDigest::of(&path).map_err(LearnerError::file(&path))?;
         if found != *expected {
             let reason = format!(
                 "is damaged: {} bytes with digest {}, written were {} with {}",
@@ -67,7 +67,7 @@ fn read_moments(parameters: &Parameters, path: &Path) -> Result<[Vec<Tensor>; 2]
                 Some(tensor) if tensor.dims() == spec.shape && tensor.dtype() == DType::F32 => Ok(tensor),
                 Some(tensor) => {
                     let found = format!("`{name}` is {:?} of shape {:?}", tensor.dtype(), tensor.dims());
-                    Err(LearnerError::checkpoint(path, format!("{found}, allowed is F32 of {:?}", spec.shape)))
+                    Err(LearnerError::checkpoint(path, format!("{found}, allowed: F32 of {:?}", spec.shape)))
                 }
                 None => Err(LearnerError::checkpoint(path, format!("`{name}` is missing"))),
             }
@@ -83,7 +83,7 @@ fn read_state(folder: &Path) -> Result<State> {
     let state: State = serde_json::from_str(&text)
         .map_err(|e| LearnerError::checkpoint(&path, format!("is not a state of this program: {e}")))?;
     if state.format != FORMAT {
-        return Err(LearnerError::checkpoint(&path, format!("`format` is {}, allowed is {FORMAT}", state.format)));
+        return Err(LearnerError::checkpoint(&path, format!("`format` is {}, allowed: {FORMAT}", state.format)));
     }
     for name in FILES {
         if !state.files.contains_key(name) {

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use candle_core::{Device, Tensor};
+use evenkeel_files::FileDigest;
 use evenkeel_model::folder::{SaveOptions, save_parameters};
 
 use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State};
-use crate::digest::digest;
 use crate::error::{LearnerError, Result};
 use crate::files::{write_file, write_folder};
 use crate::source::ModelSource;
@@ -29,7 +29,8 @@ pub(crate) fn save(trainer: &Trainer, source: &ModelSource, target: &Path, clien
         save_moments(&folder.join(MOMENTS), names, &optimizer.first, &optimizer.second)?;
         let mut files = std::collections::BTreeMap::new();
         for name in FILES {
-            files.insert(name.to_owned(), digest(&folder.join(name))?);
+            let path = folder.join(name);
+            files.insert(name.to_owned(), FileDigest::of(&path).map_err(LearnerError::file(&path))?);
         }
         let state = State {
             format: FORMAT,

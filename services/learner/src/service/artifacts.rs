@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use evenkeel_files::FileDigest;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CheckpointRef, PublishRequest, PublishResponse, SaveCheckpointRequest, WeightsRef, load_checkpoint_request::Which,
@@ -12,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{convert, retention};
 use crate::checkpoint::read_client_state;
-use crate::digest::digest;
 use crate::error::{LearnerError, Result};
 use crate::learner::Learner;
 use crate::publish::PublishOptions;
@@ -175,12 +175,13 @@ fn try_load(
 /// A reference to a checkpoint that was just written or read. Its state holds the digests of all other files, so the
 /// digest of the state is that of the whole.
 fn reference(path: &Path, envelope: &Envelope) -> Result<CheckpointRef> {
+    let state = path.join("state.json");
     Ok(CheckpointRef {
         path: path.display().to_string(),
         run_id: envelope.run_id.clone(),
         step: envelope.step,
         version: envelope.version,
-        digest: format!("sha256:{}", digest(&path.join("state.json"))?.sha256),
+        digest: FileDigest::of(&state).map_err(LearnerError::file(&state))?.to_string(),
         size_bytes: size(path)?,
     })
 }

@@ -31,13 +31,11 @@ pub(super) fn example(message: SupervisedExample) -> Example {
 
 /// An error of the learner as the caller gets it.
 pub(super) fn error(error: LearnerError) -> ServiceError {
-    let refused = |field: String, value: String, allowed: String| FieldError::new(field, value, allowed).into();
     match error {
-        LearnerError::Input { field, value, allowed } => refused(field, value, allowed),
-        LearnerError::Model(ModelError::Input { field, value, allowed }) => refused(field, value, allowed),
+        LearnerError::Input(error) | LearnerError::Model(ModelError::Input(error)) => error.into(),
         LearnerError::Objective(error @ evenkeel_objective::Error::Input { .. })
         | LearnerError::Objective(error @ evenkeel_objective::Error::Length { .. }) => {
-            refused("group".into(), error.to_string(), "what the objective takes".into())
+            FieldError::new("group", error, "what the objective takes").into()
         }
         LearnerError::Checkpoint { path, reason } => {
             ServiceError::DataLoss { message: format!("checkpoint {}: {reason}", path.display()) }

@@ -127,10 +127,8 @@ impl evenkeel_config::Settings for ServiceSettings {
 /// The refusal of a setting, with the path of its key.
 fn field_error(error: LearnerError) -> FieldError {
     match error {
-        LearnerError::Setting { field, value, allowed } => FieldError::new(field, value, allowed),
-        LearnerError::Objective(evenkeel_objective::Error::Setting { field, value, allowed }) => {
-            FieldError::new(format!("objective.{field}"), value, allowed)
-        }
+        LearnerError::Setting(error) => error,
+        LearnerError::Objective(evenkeel_objective::Error::Setting(error)) => error.within("objective"),
         other => FieldError::new("settings", other, "what its message says"),
     }
 }

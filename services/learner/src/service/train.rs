@@ -174,7 +174,7 @@ fn grpo(
         if received == header.expected_groups {
             return Err(wrong_count("groups", received + 1, header.expected_groups));
         }
-        let group = convert::group(*message, received).map_err(|error| error.within(&format!("group[{received}]")))?;
+        let group = convert::group(*message, received).map_err(|error| error.within(format!("group[{received}]")))?;
         counts.prompt_tokens += group.prompt.len() as u64;
         for response in &group.responses {
             counts.response_tokens += response.tokens.len() as u64;

@@ -9,7 +9,6 @@ pub use optimizer::{OptimizerSettings, Schedule};
 use evenkeel_objective::{Correction, Error, MAX_REWARD};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::error::{LearnerError, Result};
 
@@ -110,7 +109,7 @@ impl LearnerSettings {
     /// The first field of the batch that these settings cannot train on, with its value and what is allowed.
     pub fn validate_batch(&self, batch: BatchShape) -> Result<()> {
         self.objective.validate_group_size(batch.group_size).map_err(|error| match error {
-            Error::Setting { value, allowed, .. } => LearnerError::setting("group_size", value, allowed),
+            Error::Setting(error) => LearnerError::setting("group_size", error.value, error.allowed),
             other => other.into(),
         })?;
         if batch.largest_reward.is_nan() || batch.largest_reward.abs() > MAX_REWARD {
@@ -149,7 +148,7 @@ impl LearnerSettings {
     pub fn hash(&self) -> String {
         let rules = Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.clone() };
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
-        format!("sha256:{}", crate::digest::hex(Sha256::new_with_prefix(text)))
+        evenkeel_files::sha256(text)
     }
 
     /// Whether one update takes the whole batch, so that its gradient can be summed while groups still come.

@@ -1,6 +1,7 @@
 //! One policy step, from its first group to the last update.
 
 use evenkeel_objective::{Aggregation, GroupView, Normalizer, Quantities, StepCounts};
+use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
 
 use super::group_plan::{GroupPlan, PlannedResponse, is_regularized, plan};
@@ -143,7 +144,8 @@ fn many_updates(
 fn group_order(trainer: &Trainer, groups: usize, epoch: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups).collect();
     if trainer.settings().shuffle {
-        order.shuffle(&mut trainer.random(epoch as u64));
+        let stream = Stream::GroupOrder { step: trainer.version(), epoch: epoch as u64 };
+        order.shuffle(&mut rng(trainer.settings().seed, stream));
     }
     order
 }

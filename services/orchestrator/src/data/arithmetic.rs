@@ -3,12 +3,15 @@
 //! Made so that aggregation matters: who stops at the result is short and right, who hesitates is long and wrong. The demonstrations
 //! of the warm start are of both kinds, so that GRPO has something to prefer, and response length goes with the sign of the advantage.
 
+use rand::Rng;
+
 use crate::data::{Dataset, Problem, hold_out};
-use crate::random::Random;
 use crate::settings::Task;
 
 /// Share of demonstrations that stop at the right result.
 const DECIDED: f64 = 0.08;
+/// What wrong results are off by.
+const ERRORS: [i64; 6] = [-10, 10, 1, -1, 2, -2];
 /// The smallest and the largest number of a problem.
 const OPERANDS: std::ops::RangeInclusive<u32> = 10..=99;
 
@@ -35,12 +38,13 @@ pub(super) fn operands(prompt: &str) -> (u32, u32) {
 
 /// An answer as a teacher writes it who works well and then mostly talks himself out of it. Every answer begins with the right
 /// working, so that all of them teach addition; who stops there is short and right.
-pub(super) fn demonstration(random: &mut Random, a: u32, b: u32) -> String {
-    if random.unit() < DECIDED {
+pub(super) fn demonstration(rng: &mut impl Rng, a: u32, b: u32) -> String {
+    if rng.random::<f64>() < DECIDED {
         return worked_answer(a, b, 0, 0);
     }
-    let hesitations = 1 + random.below(2);
-    worked_answer(a, b, hesitations, random.pick(&[-10, 10, 1, -1, 2, -2]))
+    let hesitations = rng.random_range(1..=2);
+    let error = ERRORS[rng.random_range(0..ERRORS.len())];
+    worked_answer(a, b, hesitations, error)
 }
 
 /// The longest that [`demonstration`] writes.
@@ -65,6 +69,8 @@ fn worked_answer(a: u32, b: u32, hesitations: usize, error: i64) -> String {
 mod tests {
     use std::collections::HashSet;
 
+    use evenkeel_seeds::{Stream, rng};
+
     use super::*;
 
     #[test]
@@ -87,9 +93,9 @@ mod tests {
     fn wrong_demonstrations_are_longer_than_right_ones() {
         let (mut right, mut wrong) = (Vec::new(), Vec::new());
         for index in 0..1_000 {
-            let mut random = Random::new(&[1, index]);
-            let (a, b) = (10 + random.below(90) as u32, 10 + random.below(90) as u32);
-            let text = demonstration(&mut random, a, b);
+            let mut rng = rng(1, Stream::Demonstration { step: 0, row: index });
+            let (a, b) = (rng.random_range(OPERANDS), rng.random_range(OPERANDS));
+            let text = demonstration(&mut rng, a, b);
             let correct = text.ends_with(&format!("\\boxed{{{}}}", a + b));
             if correct { &mut right } else { &mut wrong }.push(text.len());
         }

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use evenkeel_files::open;
 use serde_json::Value;
 
 use crate::data::{Dataset, Problem, hold_out};
 use crate::error::RunError;
-use crate::load::{Loading, open};
+use crate::load::Loading;
 use crate::settings::{DataSettings, Task};
 
 /// The problems of the files that the settings name.
@@ -43,7 +44,7 @@ pub(super) fn dataset(
 /// Line by line, so that what is not kept is never in memory as a whole.
 fn read(path: &Path, settings: &DataSettings, loading: &Loading) -> Result<Vec<Problem>, RunError> {
     let limits = &loading.limits;
-    let file = open(path, limits.max_data_bytes).map_err(|message| RunError::data(path, message))?;
+    let file = open(path, limits.max_data_bytes).map_err(|error| RunError::data(path, error.to_string()))?;
     // One more than may be: a file that grows while it is read is found out.
     let mut file = BufReader::new(file.take(limits.max_data_bytes.saturating_add(1)));
     let (mut problems, mut line, mut bytes) = (Vec::new(), Vec::new(), 0);

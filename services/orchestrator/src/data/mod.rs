@@ -8,9 +8,11 @@ mod prompts;
 
 use std::collections::HashSet;
 
+use evenkeel_seeds::{Stream, rng};
+use rand::seq::SliceRandom;
+
 use crate::error::RunError;
 use crate::load::Loading;
-use crate::random::{Random, stream};
 use crate::recipe::Recipe;
 use crate::settings::Task;
 
@@ -78,7 +80,7 @@ fn hold_out<K: std::hash::Hash + Eq>(
     key: impl Fn(&Problem) -> K,
 ) -> (Vec<Problem>, Vec<Problem>) {
     let mut order: Vec<usize> = (0..problems.len()).collect();
-    Random::new(&[seed, stream::HELD_OUT]).shuffle(&mut order);
+    order.shuffle(&mut rng(seed, Stream::HeldOut));
     let (mut keys, mut held) = (HashSet::new(), Vec::new());
     for index in order {
         if held.len() >= count as usize {

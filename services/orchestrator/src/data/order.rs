@@ -1,6 +1,7 @@
 //! The data order: which problem stands at which place, from the first step to the last, over any number of epochs.
 
-use crate::random::{Random, stream};
+use evenkeel_seeds::{Stream, rng};
+use rand::seq::SliceRandom;
 
 /// Places 0, 1, 2, ... of an endless sequence over a finite list.
 #[derive(Debug, Clone)]
@@ -33,7 +34,7 @@ impl Order {
             Some(known) if known.0 == epoch => self.epoch.insert(known),
             _ => {
                 let mut order: Vec<usize> = (0..self.length).collect();
-                Random::new(&[self.seed, stream::ORDER, epoch]).shuffle(&mut order);
+                order.shuffle(&mut rng(self.seed, Stream::PromptOrder { epoch }));
                 self.epoch.insert((epoch, order))
             }
         };

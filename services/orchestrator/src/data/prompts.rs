@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use evenkeel_seeds::{Stream, rng};
+use rand::Rng;
+
 use crate::data::{Dataset, Problem, arithmetic};
 use crate::error::RunError;
 use crate::load::Cancel;
-use crate::random::{Random, stream};
 use crate::settings::{Overlong, Task};
 use crate::text::Tokenizer;
 
@@ -133,13 +135,13 @@ impl Demonstrations {
 
     /// The example of a row of a step: it follows from the seed, the step and the row alone.
     pub(crate) fn at(&self, step: u64, row: u32, tokenizer: &Tokenizer) -> Result<Demonstration, RunError> {
-        let mut random = Random::new(&[self.seed, stream::DEMONSTRATION, step, row.into()]);
-        let problem = &self.problems[random.below(self.problems.len())];
+        let mut rng = rng(self.seed, Stream::Demonstration { step, row: row.into() });
+        let problem = &self.problems[rng.random_range(0..self.problems.len())];
         let text = match (self.task, &problem.demonstration) {
             (Task::Jsonl, Some(text)) => text.clone(),
             _ => {
                 let (a, b) = arithmetic::operands(&problem.prompt);
-                arithmetic::demonstration(&mut random, a, b)
+                arithmetic::demonstration(&mut rng, a, b)
             }
         };
         let mut response_token_ids = tokenizer.encode(&text)?;

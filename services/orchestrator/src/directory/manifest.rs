@@ -35,7 +35,7 @@ impl RunManifest {
 
     /// `None` where the directory holds no run.
     pub(crate) fn read(directory: &Path) -> Result<Option<Self>, RunError> {
-        let Some(json) = crate::text::optional_json(&directory.join(FILE))? else { return Ok(None) };
+        let Some(json) = crate::load::optional_json(&directory.join(FILE))? else { return Ok(None) };
         let broken = |message: String| RunError::directory(directory, format!("{FILE} {message}"));
         let manifest: Self = serde_json::from_value(json)
             .map_err(|error| broken(format!("was not written by this program: {error}")))?;

@@ -62,6 +62,7 @@ mod tests {
     fn every_character_is_one_token_and_comes_back() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, json: &Value| std::fs::write(dir.path().join(name), json.to_string()).unwrap();
+        write("config.json", &json!({"vocab_size": CHARACTER_TOKENS}));
         write("tokenizer.json", &character_tokenizer());
         write("tokenizer_config.json", &tokenizer_config(256));
         let tokenizer = Tokenizer::load(dir.path()).unwrap();

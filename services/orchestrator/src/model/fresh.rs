@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::characters::{CHARACTER_TOKENS, END, PAD, character_tokenizer, tokenizer_config};
 use crate::error::RunError;
+use crate::load::optional_json;
 use crate::settings::FreshShape;
-use crate::text::optional_json;
 
 /// The file that says what a folder was written from. It is written last: with it the folder is whole.
 const MARKER: &str = "evenkeel-fresh.json";

@@ -124,8 +124,10 @@ impl StepSelection {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_seeds::{Stream, rng};
+    use rand::Rng;
+
     use super::*;
-    use crate::random::Random;
     use crate::rollout::group::tests::group;
 
     /// A group of two samples whose rewards differ or not.
@@ -135,7 +137,7 @@ mod tests {
 
     /// Runs a selection with groups that finish in a random order; returns the kept numbers, filled up, dropped, and the next number.
     fn run(advantage: &[bool], dynamic: bool, target: u64, limit: u64, seed: u64) -> (Vec<u64>, u64, u64, u64) {
-        let mut random = Random::new(&[seed]);
+        let mut rng = rng(seed, Stream::PromptOrder { epoch: 0 });
         let mut selection = StepSelection::new(dynamic, target, limit, 0);
         let (mut in_flight, mut started, mut sent) = (Vec::new(), 0, Vec::new());
         while !selection.is_full() {
@@ -143,7 +145,7 @@ mod tests {
                 in_flight.push(started);
                 started += 1;
             }
-            let number = in_flight.swap_remove(random.below(in_flight.len()));
+            let number = in_flight.swap_remove(rng.random_range(0..in_flight.len()));
             let released = selection.add(finished(number, advantage[number as usize]));
             sent.extend(released.iter().map(|(index, group)| (*index, group.number())));
         }

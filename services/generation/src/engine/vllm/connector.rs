@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use evenkeel_files::Secret;
 use evenkeel_rpc::client::Target as Address;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use tower_layer::Layer;
@@ -81,12 +82,9 @@ impl HttpFiles {
         if let Some(path) = &config.api_key_file {
             let failed =
                 |message: String| GenerationError::File { setting: "api_key_file", path: path.clone(), message };
-            let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-            let key = text.trim();
-            let visible = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
-            let value = visible.then(|| HeaderValue::try_from(format!("Bearer {key}")).ok()).flatten();
-            let mut value =
-                value.ok_or_else(|| failed("holds no key, allowed: visible ASCII characters".to_owned()))?;
+            let key = Secret::read(path).map_err(|error| failed(format!("it {error}")))?;
+            let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose()))
+                .expect("a secret is visible ASCII characters");
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }

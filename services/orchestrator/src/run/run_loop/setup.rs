@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use evenkeel_hf::ConfigFile;
+
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Dataset, Demonstrations, Prompts, unsound};
@@ -22,7 +24,7 @@ use crate::run::preflight::Preflight;
 use crate::run::train_session::TrainSession;
 use crate::run::warm_start::WarmStart;
 use crate::run::weight_sync::WeightSync;
-use crate::text::{Tokenizer, optional_json};
+use crate::text::Tokenizer;
 
 /// Checks everything that needs no service, and builds the run from its parts.
 pub(in crate::run) fn prepare(
@@ -102,16 +104,12 @@ impl Inputs {
             Some(folder) => folder.to_owned(),
             None => prepare_model(recipe, directory)?,
         };
-        let tokenizer = Tokenizer::load_within(&folder, loading)?;
-        let (context, vocabulary) = model_limits(&folder)?;
-        if u64::from(tokenizer.vocabulary_size()) > vocabulary {
-            let tokens = tokenizer.vocabulary_size();
-            let message =
-                format!("has {tokens} tokens, allowed: at most vocab_size of config.json, which is {vocabulary}");
-            return Err(RunError::model(folder.join("tokenizer.json"), message));
-        }
-        if let Some(id) = recipe.sampling.stop_token_ids.iter().find(|&&id| u64::from(id) >= vocabulary) {
-            let allowed = format!("ids below vocab_size of config.json, which is {vocabulary}");
+        let folder = loading.model_folder(&folder);
+        let config = ConfigFile::read(&folder)?;
+        let tokenizer = Tokenizer::of(&folder, &config)?;
+        let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
+        if let Some(id) = recipe.sampling.stop_token_ids.iter().find(|&&id| id >= vocabulary_size) {
+            let allowed = format!("ids below vocab_size of config.json, which is {vocabulary_size}");
             return Err(evenkeel_proto::FieldError::new("sampling.stop_token_ids", id, allowed).into());
         }
         let (answer, cancel) = (recipe.sampling.max_tokens as usize, &loading.cancel);
@@ -125,18 +123,6 @@ impl Inputs {
             }
         };
         let data_warning = unsound(&dataset, &recipe.data.math_profile, cancel)?;
-        let vocabulary_size = vocabulary.try_into().unwrap_or(u32::MAX);
         Ok(Self { tokenizer, vocabulary_size, prompts, demonstrations, data_warning })
     }
-}
-
-/// The context in tokens and the size of the vocabulary of a model folder.
-fn model_limits(folder: &Path) -> Result<(usize, u64), RunError> {
-    let path = folder.join("config.json");
-    let config = optional_json(&path)?.unwrap_or_default();
-    let number = |key: &str| {
-        let missing = || RunError::model(&path, format!("has no number `{key}`"));
-        config.get(key).and_then(serde_json::Value::as_u64).ok_or_else(missing)
-    };
-    Ok((number("max_position_embeddings")? as usize, number("vocab_size")?))
 }

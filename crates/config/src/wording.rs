@@ -1,24 +1,24 @@
-//! What serde and figment say, in words for people.
+//! Messages of serde and figment in plain words.
 
 use figment::Error;
 use figment::error::{Actual, Kind};
 
-/// Similarity from which on a known key is offered for an unknown one.
-const ALIKE: f64 = 0.6;
+/// Least similarity of a known key that is suggested for an unknown one.
+const MIN_SIMILARITY: f64 = 0.6;
 
-/// The candidate that looks most like `name`. `None` where none looks like it at all.
+/// The candidate most similar to `name`. `None` if none is similar enough.
 pub(super) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(f64, &str)> = None;
     for candidate in candidates {
         let score = strsim::jaro_winkler(name, candidate).max(strsim::normalized_damerau_levenshtein(name, candidate));
-        if score >= ALIKE && best.is_none_or(|(top, _)| score > top) {
+        if score >= MIN_SIMILARITY && best.is_none_or(|(top, _)| score > top) {
             best = Some((score, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
 }
 
-/// What may stand in place of a refused value. `None` where the error is about something else.
+/// What is allowed in place of a refused value. `None` if the error is about something else.
 pub(super) fn allowed(kind: &Kind) -> Option<String> {
     match kind {
         Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => Some(type_in_words(expected)),
@@ -38,7 +38,7 @@ pub(super) fn allowed(kind: &Kind) -> Option<String> {
     }
 }
 
-/// Whether the refused place takes texts only, so that a value that merely looks like a number was meant as one.
+/// Whether the setting is a text and the value is not: `5` was meant as a text.
 pub(super) fn wants_text(error: &Error) -> bool {
     match &error.kind {
         Kind::InvalidType(actual, expected) => !matches!(actual, Actual::Str(_)) && expected.contains("string"),
@@ -46,7 +46,7 @@ pub(super) fn wants_text(error: &Error) -> bool {
     }
 }
 
-/// Whether the refused place takes a list and got a text.
+/// Whether the setting is a list and the value is a text.
 pub(super) fn wants_list(error: &Error) -> bool {
     matches!(&error.kind, Kind::InvalidType(Actual::Str(_), expected) if expected.contains("sequence"))
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_misspelt_key_finds_its_neighbour() {
+    fn the_nearest_key_of_a_misspelt_one_is_suggested() {
         let keys = ["listen", "max_message_bytes", "drain_ms"];
         assert_eq!(nearest("lisen", keys), Some("listen"));
         assert_eq!(nearest("max_mesage_byte", keys), Some("max_message_bytes"));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_like_no_other_has_no_neighbour() {
+    fn nothing_is_suggested_for_a_key_like_no_other() {
         assert_eq!(nearest("qqqq", ["listen", "drain_ms"]), None);
     }
 }

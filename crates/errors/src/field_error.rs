@@ -1,9 +1,8 @@
-//! The error of every check in this crate: which field, what it was, what it may be.
+//! The error of every check: which field, its value, and what is allowed.
 
 use std::fmt::Display;
 
 use crate::shown::shown;
-use crate::v1;
 
 /// Longest value that is repeated in an error, in characters; a refused completion may be megabytes.
 const MAX_VALUE_CHARS: usize = 80;
@@ -16,16 +15,16 @@ const MAX_ALLOWED_CHARS: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {value}, allowed: {allowed}")]
 pub struct FieldError {
-    /// Path of the field from the checked message on, with indexes: `segments[2].log_probabilities[5]`.
+    /// Path of the field within the checked value, with indices: `segments[2].log_probabilities[5]`.
     pub field: String,
-    /// What it was, cut where long.
+    /// Its value, cut where long.
     pub value: String,
-    /// What it may be.
+    /// What is allowed.
     pub allowed: String,
 }
 
 impl FieldError {
-    /// `field` held `value` and may be `allowed`.
+    /// `field` is `value`, which is not one of the values described by `allowed`.
     pub fn new(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
         let value = shown(&value.to_string(), MAX_VALUE_CHARS).into_owned();
         let field = shown(&field.into(), MAX_PATH_CHARS).into_owned();
@@ -33,28 +32,29 @@ impl FieldError {
         Self { field, value, allowed }
     }
 
-    /// `field` is required and was not there.
+    /// `field` is required and absent.
     pub fn missing(field: impl Into<String>, allowed: impl Into<String>) -> Self {
         Self::new(field, "absent", allowed)
     }
 
-    /// The same error seen from the message around: `segments[0]` within `samples[3]` is `samples[3].segments[0]`.
+    /// `Ok` where `holds`, else the error of [`new`](Self::new).
+    ///
+    /// # Errors
+    /// The field, where the condition does not hold.
+    pub fn ensure(
+        holds: bool,
+        field: impl Into<String>,
+        value: impl Display,
+        allowed: impl Into<String>,
+    ) -> Result<(), Self> {
+        if holds { Ok(()) } else { Err(Self::new(field, value, allowed)) }
+    }
+
+    /// The same error with the path of the enclosing value: `segments[0]` within `samples[3]` is `samples[3].segments[0]`.
     #[must_use]
     pub fn within(mut self, parent: impl Display) -> Self {
         self.field = format!("{parent}.{}", self.field);
         self
-    }
-}
-
-impl From<FieldError> for v1::FieldViolation {
-    fn from(error: FieldError) -> Self {
-        Self { field: error.field, value: error.value, allowed: error.allowed }
-    }
-}
-
-impl From<v1::FieldViolation> for FieldError {
-    fn from(violation: v1::FieldViolation) -> Self {
-        Self { field: violation.field, value: violation.value, allowed: violation.allowed }
     }
 }
 

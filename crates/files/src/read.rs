@@ -1,0 +1,151 @@
+//! Bounded reading.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Bytes that are read between two checks whether anybody still waits.
+const CHUNK: u64 = 1 << 20;
+
+/// Why a file was not read. The text continues a sentence that begins with the file.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The system refused.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// A directory, device, pipe or socket.
+    #[error("is {kind}, allowed: a regular file")]
+    NotRegular {
+        /// What it is, with its article.
+        kind: &'static str,
+    },
+    /// More bytes than the caller takes.
+    #[error("has {bytes} bytes or more, allowed: at most {max}")]
+    TooLarge {
+        /// How many there are, at least.
+        bytes: u64,
+        /// How many there may be.
+        max: u64,
+    },
+    /// Something else than one line of visible ASCII characters (see [`Secret`](crate::Secret)).
+    #[error("must hold one line of visible ASCII characters")]
+    NotOneLine,
+    /// Nobody waits any more.
+    #[error("is no longer wanted")]
+    Cancelled,
+}
+
+/// Opens a regular file of at most `max_bytes`.
+///
+/// # Errors
+/// [`ReadError::Io`], [`ReadError::NotRegular`] and [`ReadError::TooLarge`].
+pub fn open(path: &Path, max_bytes: u64) -> Result<File, ReadError> {
+    // Checked before it is opened, since opening a device may already do something, and afterwards, since the path may have
+    // changed. Without blocking: opening a pipe would wait for its writer.
+    check(&std::fs::metadata(path)?, max_bytes)?;
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
+    let file = OpenOptions::new().read(true).custom_flags(i32::try_from(nonblocking).unwrap_or_default()).open(path)?;
+    check(&file.metadata()?, max_bytes)?;
+    Ok(file)
+}
+
+/// The content of a regular file of at most `max_bytes`.
+///
+/// # Errors
+/// As [`open`].
+pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
+    read_while(path, max_bytes, || true)
+}
+
+/// As [`read`]; `None` where nothing has that name.
+///
+/// # Errors
+/// As [`open`].
+pub fn read_optional(path: &Path, max_bytes: u64) -> Result<Option<Vec<u8>>, ReadError> {
+    match read(path, max_bytes) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(ReadError::Io(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// As [`read`], and stops soon after `is_wanted` becomes false.
+///
+/// # Errors
+/// As [`open`], and [`ReadError::Cancelled`].
+pub fn read_while(path: &Path, max_bytes: u64, is_wanted: impl Fn() -> bool) -> Result<Vec<u8>, ReadError> {
+    let mut file = open(path, max_bytes)?.take(max_bytes.saturating_add(1));
+    let mut content = Vec::new();
+    loop {
+        if !is_wanted() {
+            return Err(ReadError::Cancelled);
+        }
+        let read = file.by_ref().take(CHUNK).read_to_end(&mut content)?;
+        let bytes = content.len() as u64;
+        // A file may grow while it is read, and some files of the system do not know their size.
+        if bytes > max_bytes {
+            return Err(ReadError::TooLarge { bytes, max: max_bytes });
+        }
+        if read == 0 {
+            return Ok(content);
+        }
+    }
+}
+
+fn check(found: &Metadata, max_bytes: u64) -> Result<(), ReadError> {
+    if !found.is_file() {
+        let kind = if found.is_dir() { "a directory" } else { "a device, a pipe or a socket" };
+        return Err(ReadError::NotRegular { kind });
+    }
+    match found.len() {
+        bytes if bytes > max_bytes => Err(ReadError::TooLarge { bytes, max: max_bytes }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened_and_nothing_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [Path::new("/dev/zero"), dir.path(), &pipe] {
+            let error = read(path, 1 << 20).unwrap_err().to_string();
+            assert!(error.ends_with("allowed: a regular file"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_the_limit() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![b'x'; 3_000_000]).unwrap();
+        assert_eq!(read(&path, 3_000_000).unwrap().len(), 3_000_000);
+        let error = read(&path, 2_999_999).unwrap_err().to_string();
+        assert!(error.ends_with("allowed: at most 2999999"), "{error}");
+        // Its metadata says 0 bytes.
+        let error = read(Path::new("/proc/self/status"), 3).unwrap_err().to_string();
+        assert!(error.ends_with("allowed: at most 3"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_an_error_or_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        assert!(matches!(read(&path, 9), Err(ReadError::Io(_))));
+        assert!(read_optional(&path, 9).unwrap().is_none());
+        std::fs::write(&path, "x").unwrap();
+        assert_eq!(read_optional(&path, 9).unwrap().unwrap(), b"x");
+        assert!(read_optional(dir.path(), 9).is_err());
+    }
+
+    #[test]
+    fn reading_ends_once_nobody_waits() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(matches!(read_while(file.path(), 100, || false), Err(ReadError::Cancelled)));
+    }
+}

@@ -1,0 +1,27 @@
+//! Hugging Face model folders, read once and the same way by every service.
+//!
+//! A [`Folder`] is a directory as transformers and engines write and read it. From it come
+//! - `config.json` as a [`ConfigFile`],
+//! - `tokenizer.json` as a [`Tokenizer`], with the digest by which services compare tokenizers,
+//! - the [`EndTokens`] that end a response, from three files that may name different ones,
+//! - the [`ChatTemplates`] that turn messages into a prompt, as text,
+//! - what the safetensors files hold ([`tensor_shapes`], [`weight_files`], [`weights_digest`]).
+//!
+//! Every file is bounded in size. Loading tensors and computing with them is not this crate's work: it links no tensor library.
+#![forbid(unsafe_code)]
+
+mod chat_template;
+mod config;
+mod end_tokens;
+mod error;
+mod folder;
+mod tokenizer;
+mod weights;
+
+pub use chat_template::ChatTemplates;
+pub use config::ConfigFile;
+pub use end_tokens::{EndTokens, eos_token_ids};
+pub use error::FolderError;
+pub use folder::{COMPANION_FILES, Folder, name};
+pub use tokenizer::{TextError, Tokenizer};
+pub use weights::{TensorShapes, tensor_shapes, weight_files, weights_digest};

@@ -1,0 +1,99 @@
+//! The list of everything that is drawn.
+
+/// What is drawn, with the indices that tell one draw from the next. All count from 0.
+///
+/// The names are part of the construction: changing one changes what runs of a seed draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// The seed of a sample that is trained on. From the run's seed.
+    TrainingSample {
+        /// The step.
+        step: u64,
+        /// Position of the prompt in the data order.
+        prompt: u64,
+        /// Position of the sample in its group.
+        sample: u64,
+    },
+    /// The seed of a sample of an evaluation. From the run's seed.
+    EvaluationSample {
+        /// The step after which the evaluation happens.
+        step: u64,
+        /// Position of the prompt among the held-out ones.
+        prompt: u64,
+        /// Position of the sample in its group.
+        sample: u64,
+    },
+    /// The seed with which another engine samples the rest of an interrupted sample. From the sample's seed.
+    Continuation {
+        /// Tokens that the sample already has.
+        tokens: u64,
+    },
+    /// Which problems are held out for evaluation. From the run's seed.
+    HeldOut,
+    /// The order of the problems in an epoch. From the run's seed.
+    PromptOrder {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// A demonstration of the warm start. From the run's seed.
+    Demonstration {
+        /// The step of the warm start.
+        step: u64,
+        /// Position in the step.
+        row: u64,
+    },
+    /// The weights of a fresh model. From the run's seed.
+    InitialWeights {
+        /// Position of the tensor among the model's parameters.
+        tensor: u64,
+    },
+    /// The order in which the groups of a step are trained on. From the run's seed.
+    GroupOrder {
+        /// The learner's step.
+        step: u64,
+        /// Epoch of the step over its groups.
+        epoch: u64,
+    },
+    /// The tokens of a sample in the embedded engine: a number for each position. From the sample's seed.
+    Tokens,
+    /// The seed of a sample whose request came without one. From the engine's seed.
+    UnseededSample {
+        /// Position in the order of arrival.
+        arrival: u64,
+    },
+}
+
+impl Stream {
+    /// The name that is hashed.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::TrainingSample { .. } => "training-sample",
+            Self::EvaluationSample { .. } => "evaluation-sample",
+            Self::Continuation { .. } => "continuation",
+            Self::HeldOut => "held-out",
+            Self::PromptOrder { .. } => "prompt-order",
+            Self::Demonstration { .. } => "demonstration",
+            Self::InitialWeights { .. } => "initial-weights",
+            Self::GroupOrder { .. } => "group-order",
+            Self::Tokens => "tokens",
+            Self::UnseededSample { .. } => "unseeded-sample",
+        }
+    }
+
+    /// The indices that are hashed, in the order of the fields.
+    pub(crate) fn indices(self) -> impl Iterator<Item = u64> {
+        let (indices, count) = match self {
+            Self::TrainingSample { step, prompt, sample } | Self::EvaluationSample { step, prompt, sample } => {
+                ([step, prompt, sample], 3)
+            }
+            Self::Demonstration { step, row } => ([step, row, 0], 2),
+            Self::GroupOrder { step, epoch } => ([step, epoch, 0], 2),
+            Self::Continuation { tokens: index }
+            | Self::PromptOrder { epoch: index }
+            | Self::InitialWeights { tensor: index }
+            | Self::UnseededSample { arrival: index } => ([index, 0, 0], 1),
+            Self::HeldOut | Self::Tokens => ([0; 3], 0),
+        };
+        indices.into_iter().take(count)
+    }
+}

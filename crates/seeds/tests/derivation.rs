@@ -1,0 +1,196 @@
+//! What the derivation promises: the same numbers everywhere, and no stream that is another's.
+
+use evenkeel_seeds::{Stream, Uniforms, rng, seed};
+use proptest::prelude::*;
+use rand::seq::SliceRandom;
+use rand::{Rng, RngCore};
+
+/// A stream, its seed, the seed derived from it and its words 0, 1 and 1000, from `vectors.py`.
+const KNOWN: [(u64, Stream, u64, [u64; 3]); 11] = [
+    (
+        0,
+        Stream::TrainingSample { step: 0, prompt: 0, sample: 0 },
+        8_091_250_195_140_201_170,
+        [0x3b3d_933a_9690_f9aa, 0xaabb_c8e9_9033_6263, 0x1a5b_e69f_e848_ac1e],
+    ),
+    (
+        42,
+        Stream::TrainingSample { step: 12, prompt: 345, sample: 7 },
+        355_503_575_661_280_197,
+        [0xc2a5_3175_1f30_0bbe, 0xac61_c7c4_134d_386f, 0x3aa2_5e11_ad38_6bb6],
+    ),
+    (
+        42,
+        Stream::EvaluationSample { step: 12, prompt: 345, sample: 7 },
+        8_773_132_007_956_152_175,
+        [0xc08f_0033_5a5c_04fd, 0x3fd3_b71d_0ce0_4d2f, 0x06c7_83e7_b4d3_b314],
+    ),
+    (
+        7,
+        Stream::Continuation { tokens: 100 },
+        8_481_547_236_223_559_888,
+        [0xd4dc_db93_6951_1c11, 0xbf33_f3e8_7df5_61f9, 0xfd28_ccdc_05f1_73a2],
+    ),
+    (
+        i64::MAX as u64,
+        Stream::HeldOut,
+        8_353_484_232_495_220_093,
+        [0x2cdf_783d_4ed3_8aa3, 0x821e_9aad_21f0_9e40, 0x299a_57f6_21bf_b5db],
+    ),
+    (
+        3,
+        Stream::PromptOrder { epoch: 1 },
+        3_966_325_203_567_470_998,
+        [0x3c72_7537_4e55_eb5f, 0xcfc1_1523_d2c9_e1f2, 0xaa19_ee2d_c38c_0646],
+    ),
+    (
+        3,
+        Stream::Demonstration { step: 5, row: 6 },
+        5_294_681_321_388_259_432,
+        [0xd91f_5f8c_05e9_1604, 0x5b62_7873_be29_d34b, 0x182a_73c5_6234_3e5d],
+    ),
+    (
+        3,
+        Stream::InitialWeights { tensor: 2 },
+        8_240_008_650_229_766_228,
+        [0x5a16_c7c1_17f0_0f3c, 0x1bac_13e0_e816_26bb, 0x9abe_0cd4_8880_db62],
+    ),
+    (
+        3,
+        Stream::GroupOrder { step: 5, epoch: 6 },
+        4_667_168_001_176_580_277,
+        [0x940c_0936_d699_b711, 0x57d0_b908_c9fa_3719, 0x0408_78e3_75bb_74ce],
+    ),
+    (
+        u64::MAX,
+        Stream::Tokens,
+        5_845_830_782_516_743_515,
+        [0x0823_0157_f555_0bc0, 0x8f53_7e8e_85d0_ed0e, 0xdcf3_2ea8_8f74_d4cd],
+    ),
+    (
+        0,
+        Stream::UnseededSample { arrival: 1 },
+        4_912_028_615_409_930_481,
+        [0xfc41_ee68_4cd7_98d9, 0xb4ec_25f1_83a3_9518, 0x2281_08d7_0307_0da4],
+    ),
+];
+
+fn word_at(seed: u64, stream: Stream, position: usize) -> u64 {
+    let mut rng = rng(seed, stream);
+    let mut words = std::iter::repeat_with(|| rng.next_u64());
+    words.nth(position).expect("a stream has no end in sight")
+}
+
+#[test]
+fn every_stream_is_what_its_documentation_says_on_every_machine() {
+    for (root, stream, derived, words) in KNOWN {
+        assert_eq!(seed(root, stream), derived, "{stream:?}");
+        assert_eq!([0, 1, 1000].map(|at| word_at(root, stream, at)), words, "{stream:?}");
+        let mut uniforms = Uniforms::new(root, stream);
+        let unit = |word: u64| (word >> 11) as f64 / (1_u64 << 53) as f64;
+        assert_eq!([0, 1, 1000].map(|at| uniforms.at(at)), words.map(unit), "{stream:?}");
+    }
+    let mut names: Vec<_> = KNOWN.iter().map(|(_, stream, ..)| stream.name()).collect();
+    names.dedup();
+    assert_eq!(names.len(), 10, "one row or more for each stream");
+}
+
+/// The `rand` crate keeps its algorithms within a version, not forever: an update that changes them changes runs.
+#[test]
+fn shuffles_and_ranges_of_the_rand_crate_stay_what_they_are() {
+    let mut rng = rng(3, Stream::PromptOrder { epoch: 1 });
+    let mut order: Vec<u32> = (0..10).collect();
+    order.shuffle(&mut rng);
+    let range: Vec<usize> = (0..8).map(|_| rng.random_range(0..100)).collect();
+    let real: f64 = rng.random();
+    assert_eq!(
+        (order.as_slice(), range.as_slice(), real),
+        (&[6, 1, 7, 9, 5, 0, 4, 2, 8, 3][..], &[23, 82, 81, 32, 79, 8, 82, 75][..], 0.796_805_678_577_482_2)
+    );
+}
+
+fn stream() -> impl Strategy<Value = Stream> {
+    // Small indices collide often, in every field; large ones cover the whole range.
+    let index = || prop_oneof![0..3_u64, any::<u64>()];
+    (0..10, index(), index(), index()).prop_map(|(kind, a, b, c)| match kind {
+        0 => Stream::TrainingSample { step: a, prompt: b, sample: c },
+        1 => Stream::EvaluationSample { step: a, prompt: b, sample: c },
+        2 => Stream::Continuation { tokens: a },
+        3 => Stream::HeldOut,
+        4 => Stream::PromptOrder { epoch: a },
+        5 => Stream::Demonstration { step: a, row: b },
+        6 => Stream::InitialWeights { tensor: a },
+        7 => Stream::GroupOrder { step: a, epoch: b },
+        8 => Stream::Tokens,
+        _ => Stream::UnseededSample { arrival: a },
+    })
+}
+
+proptest! {
+    #[test]
+    fn two_draws_share_a_stream_only_where_seed_and_stream_are_equal(
+        (one, two) in (prop_oneof![0..3_u64, any::<u64>()], prop_oneof![0..3_u64, any::<u64>()]),
+        (this, other) in (stream(), stream()),
+    ) {
+        let words = |seed, stream| {
+            let mut rng = rng(seed, stream);
+            [rng.next_u64(), rng.next_u64()]
+        };
+        prop_assert_eq!(words(one, this) == words(two, other), (one, this) == (two, other));
+        prop_assert_eq!(seed(one, this) == seed(two, other), (one, this) == (two, other));
+        prop_assert!(i64::try_from(seed(one, this)).is_ok());
+    }
+
+    #[test]
+    fn a_number_depends_on_its_position_alone(seed: u64, positions in prop::collection::vec(0..5_000_u64, 1..20)) {
+        let mut one = Uniforms::new(seed, Stream::Tokens);
+        let mut other = Uniforms::new(seed, Stream::Tokens);
+        let forwards: Vec<f64> = positions.iter().map(|&at| one.at(at)).collect();
+        let mut backwards: Vec<f64> = positions.iter().rev().map(|&at| other.at(at)).collect();
+        backwards.reverse();
+        prop_assert_eq!(forwards, backwards);
+    }
+}
+
+#[test]
+fn streams_of_neighbouring_seeds_are_uniform_and_unrelated() {
+    // 64 seeds of 1000 positions: means within 5 deviations of a half, correlations between seeds, positions and lags of zero.
+    let numbers = |seed| {
+        let mut uniforms = Uniforms::new(seed, Stream::Tokens);
+        (0..1000).map(|position| uniforms.at(position)).collect::<Vec<f64>>()
+    };
+    let numbers: Vec<Vec<f64>> = (0..64).map(numbers).collect();
+    let covariance = |pairs: &mut dyn Iterator<Item = (f64, f64)>| {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for (a, b) in pairs {
+            sum += (a - 0.5) * (b - 0.5);
+            count += 1.0f64;
+        }
+        // In units of its deviation, 1/12 / sqrt(count).
+        sum / count * 12.0 * count.sqrt()
+    };
+    for seed in 0..63 {
+        let mean = numbers[seed].iter().sum::<f64>() / 1000.0;
+        assert!((mean - 0.5).abs() < 5.0 * (1.0f64 / 12.0 / 1000.0).sqrt(), "seed {seed}: {mean}");
+        for lag in 0..3 {
+            let (a, b) = (&numbers[seed], &numbers[seed + 1]);
+            let across = covariance(&mut a[lag..].iter().copied().zip(b.iter().copied()));
+            let along = covariance(&mut a[lag + 1..].iter().copied().zip(a.iter().copied()));
+            assert!(across.abs() < 5.0 && along.abs() < 5.0, "seed {seed}, lag {lag}: {across} {along}");
+        }
+    }
+}
+
+#[test]
+fn every_sixteenth_is_hit_as_often_as_the_others() {
+    let mut counts = [0f64; 16];
+    for seed in 0..640 {
+        let mut uniforms = Uniforms::new(u64::MAX - seed, Stream::Tokens);
+        for position in 0..100 {
+            counts[(uniforms.at(position) * 16.0) as usize] += 1.0;
+        }
+    }
+    // Chi-squared with 15 degrees of freedom: above 45 once in 10,000 streams, and this one is fixed.
+    let chi: f64 = counts.iter().map(|count| (count - 4000.0) * (count - 4000.0) / 4000.0).sum();
+    assert!(chi < 45.0, "{chi}");
+}
