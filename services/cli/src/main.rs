@@ -18,6 +18,11 @@ use arguments::{Arguments, Command, Format};
 use clap::Parser;
 use evenkeel_common::telemetry::{LogFormat, TelemetryConfig, init_logging};
 
+/// A service that had many large messages for a moment is as small as before ten seconds later.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = logging(&arguments).and_then(|()| {

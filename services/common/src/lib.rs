@@ -6,10 +6,9 @@
 //! - [`items`]: streams of items with their own ids, deadlines and cancellation, as the server sees them.
 //! - [`dispatch`]: the same streams as the client sees them: many workers, the least loaded first, nothing lost or counted twice.
 //! - [`client`]: channels to a single server.
-//! - [`memory`]: what is free goes back to the system.
 //! - [`roots`]: folders that clients may name.
 //! - [`deadline`], [`admission`], [`error`]: time that runs out, queues that are full, and how both are said over gRPC.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod admission;
 pub mod client;
@@ -18,7 +17,6 @@ pub mod deadline;
 pub mod dispatch;
 pub mod error;
 pub mod items;
-pub mod memory;
 pub mod roots;
 pub mod server;
 pub mod telemetry;
