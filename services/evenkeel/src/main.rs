@@ -18,6 +18,11 @@ use arguments::{Arguments, Command, Format};
 use clap::Parser;
 use evenkeel_telemetry::{LogFormat, TelemetryConfig, init_logging};
 
+/// A service that held many large messages for a moment returns their memory soon after.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = logging(&arguments).and_then(|()| {

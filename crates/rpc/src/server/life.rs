@@ -25,7 +25,6 @@ use super::incoming::accept;
 use super::metrics_port;
 use super::{Drain, RunningServer, ServerConfig, ServerError};
 use crate::admission::{Admission, Unit};
-use crate::memory;
 use evenkeel_telemetry::{MetricsHandle, install_metrics, metrics_router};
 
 /// How often histograms are folded where nobody scrapes.
@@ -171,7 +170,6 @@ impl Server {
         let stop = CancellationToken::new();
         let connections = Connections::new(&config);
         helpers.spawn(connections.clone().look_after());
-        helpers.spawn(memory::give_back());
         let incoming = accept(helpers, listener, stop.clone(), drain.aborting_token(), connections);
         let calls = CallLayer {
             draining: drain.draining_token(),

@@ -28,6 +28,7 @@ struct Place {
     /// Bytes of the message that were received, and that are missing.
     received: u64,
     missing: u64,
+    is_plain: bool,
     /// What messages become, where that is known.
     scan: Option<Scan>,
 }
@@ -57,6 +58,8 @@ impl Place {
                 bytes = later;
                 let [_, length @ ..] = self.prefix;
                 (self.received, self.missing) = (0, u32::from_be_bytes(length).into());
+                // What is compressed is refused by the transport, since no server takes it.
+                self.is_plain = self.prefix[0] == 0;
                 if let (PREFIX_BYTES, Some(scan)) = (self.prefix_bytes, &mut self.scan) {
                     scan.begin(self.missing);
                 }
@@ -65,7 +68,7 @@ impl Place {
                 self.received += length as u64;
                 self.missing -= length as u64;
                 let (now, later) = bytes.split_at(length);
-                if let Some(scan) = &mut self.scan {
+                if let Some(scan) = self.scan.as_mut().filter(|_| self.is_plain) {
                     scan.pass(now)?;
                     most.decoded = most.decoded.max(scan.decoded());
                 }
