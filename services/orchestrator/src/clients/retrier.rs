@@ -223,7 +223,7 @@ mod tests {
     }
 
     fn full() -> Result<(), RunError> {
-        let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let source = std::io::Error::from(ErrorKind::StorageFull);
         Err(RunError::File { path: PathBuf::from("metrics.jsonl"), source })
     }
 
