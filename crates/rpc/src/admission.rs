@@ -20,25 +20,6 @@ const SHARE: u64 = 7;
 /// All clients of one host may.
 const HOST_SHARE: u64 = 15;
 
-/// What a queue counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
-    /// Items.
-    Items,
-    /// Bytes.
-    Bytes,
-}
-
-impl Unit {
-    /// Its plural.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Items => "items",
-            Self::Bytes => "bytes",
-        }
-    }
-}
-
 /// One queue, as far as it is full. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Admission(Arc<Queue>);

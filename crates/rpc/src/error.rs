@@ -11,9 +11,6 @@ use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-use crate::admission::Unit;
-use crate::items::READ_TIMEOUT;
-
 /// Most bytes of a message in a header, in which all but ASCII is written as three characters for a byte.
 const MAX_MESSAGE_BYTES: usize = 6_000;
 /// Most bytes of refused fields in a header, before they are written in base64. Clients take headers of 16 KiB in all, and break the
@@ -22,6 +19,25 @@ const MAX_DETAIL_BYTES: usize = 4_000;
 
 /// The domain of every reason.
 pub const ERROR_DOMAIN: &str = "evenkeel.v1";
+
+/// What a queue counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Items.
+    Items,
+    /// Bytes.
+    Bytes,
+}
+
+impl Unit {
+    /// Its plural.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Items => "items",
+            Self::Bytes => "bytes",
+        }
+    }
+}
 
 /// Why a call or an item was not done.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -92,8 +108,11 @@ pub enum ServiceError {
     #[error("what was sent is no message of protobuf")]
     Malformed,
     /// The client does not read its answers.
-    #[error("no answer was read for {} s", READ_TIMEOUT.as_secs())]
-    Unread,
+    #[error("no answer was read for {} s", timeout.as_secs())]
+    Unread {
+        /// How long answers may wait.
+        timeout: Duration,
+    },
     /// The server is about to end.
     #[error("the server drains and takes no new work")]
     Draining,
@@ -174,7 +193,7 @@ impl ServiceError {
             | Self::ShareTaken { .. }
             | Self::ConnectionsFull
             | Self::DiskFull { .. }
-            | Self::Unread => Code::ResourceExhausted,
+            | Self::Unread { .. } => Code::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
             Self::Deadline(_) | Self::Late { .. } => Code::DeadlineExceeded,
             Self::Cancelled => Code::Cancelled,
@@ -200,7 +219,7 @@ impl ServiceError {
             Self::Late { .. } => "MESSAGE_TIMEOUT",
             Self::Expands { .. } => "MESSAGE_EXPANDS",
             Self::Malformed => "MALFORMED_MESSAGE",
-            Self::Unread => "ANSWERS_UNREAD",
+            Self::Unread { .. } => "ANSWERS_UNREAD",
             Self::Draining => "DRAINING",
             Self::Deadline(_) => "DEADLINE_EXCEEDED",
             Self::Cancelled => "CANCELLED",
@@ -233,7 +252,7 @@ impl ServiceError {
             | Self::ShareTaken { .. }
             | Self::ConnectionsFull
             | Self::DiskFull { .. }
-            | Self::Unread => FailureCode::ResourceExhausted,
+            | Self::Unread { .. } => FailureCode::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => FailureCode::Unavailable,
             Self::Deadline(_) | Self::Late { .. } => FailureCode::DeadlineExceeded,
             Self::Cancelled => FailureCode::Cancelled,

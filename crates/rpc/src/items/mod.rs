@@ -4,6 +4,7 @@
 //! [`crate::dispatch::Dispatcher`] the client's.
 
 mod answers;
+mod capacity;
 mod context;
 mod generate;
 mod score;
@@ -23,11 +24,11 @@ use tonic::{Status, Streaming};
 use crate::client::ClientChannel;
 
 pub use answers::AnswerStream;
-pub(crate) use answers::READ_TIMEOUT;
+pub use capacity::ItemLimits;
 pub use context::{ItemContext, Stopped};
 pub use generate::GenerateItems;
 pub use score::ScoreItems;
-pub use server::{ItemLimits, ItemServer};
+pub use server::ItemServer;
 pub use verify::VerifyItems;
 
 /// What a message of the request stream is.

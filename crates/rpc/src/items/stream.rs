@@ -14,9 +14,10 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use tracing::Instrument;
 
-use super::answers::{AnswerStream, Answers};
+use super::answers::{AnswerStream, Answers, READ_TIMEOUT};
+use super::capacity::Capacity;
 use super::context::{Stop, StopOnDrop};
-use super::{Incoming, ItemContext, ItemServer, Items, Stopped, check_id};
+use super::{Incoming, ItemContext, Items, Stopped, check_id};
 use crate::deadline::Deadline;
 use crate::error::ServiceError;
 use crate::peer::ClientId;
@@ -27,7 +28,7 @@ const MAX_ID_CHARS: usize = 200;
 
 /// The server's end of one stream.
 pub(super) struct Connection<P: Items, S, H> {
-    server: ItemServer<P>,
+    server: Capacity<P>,
     requests: S,
     call: Deadline,
     handler: Arc<H>,
@@ -46,12 +47,7 @@ where
     H: Fn(P::Item, ItemContext) -> F + Send + Sync + 'static,
     F: Future<Output = P::Answer> + Send + 'static,
 {
-    pub(super) fn start(
-        server: ItemServer<P>,
-        requests: S,
-        call: Deadline,
-        handler: Arc<H>,
-    ) -> AnswerStream<P::Answer> {
+    pub(super) fn start(server: Capacity<P>, requests: S, call: Deadline, handler: Arc<H>) -> AnswerStream<P::Answer> {
         let client = ClientId::current();
         let (answers, stream) = Answers::channel(server.bytes.nothing(client));
         let (tasks, live, ids) = (JoinSet::new(), HashMap::new(), HashMap::new());
@@ -71,7 +67,7 @@ where
                 () = answers.gone() => {}
                 () = answers.stalled() => {
                     count::<P>("unread");
-                    answers.cut(ServiceError::Unread.into());
+                    answers.cut(ServiceError::Unread { timeout: READ_TIMEOUT }.into());
                 }
                 () = served => {}
             }
@@ -195,7 +191,7 @@ impl<A> Drop for EndOnDrop<A> {
 
 /// One item from its place to its answer.
 pub(super) async fn work<P, H, F>(
-    server: &ItemServer<P>,
+    server: &Capacity<P>,
     client: ClientId,
     id: String,
     item: P::Item,

@@ -1,4 +1,4 @@
-//! The life of a server. In this order:
+//! The lifecycle of a server. In this order:
 //!
 //! 1. [`Server::bind`] takes every port and reads every file that the settings name; whatever is wrong is said now, before any work.
 //! 2. Services are added; health is NOT_SERVING.
@@ -14,7 +14,7 @@ mod connections;
 mod decoded;
 mod drain;
 mod incoming;
-mod life;
+mod lifecycle;
 mod metrics_port;
 mod receive;
 mod running;
@@ -27,6 +27,6 @@ pub use crate::files::FileError;
 pub use bind::ServerError;
 pub use config::{ServerConfig, ServerTlsConfig};
 pub use drain::Drain;
-pub use life::{Ended, Server};
+pub use lifecycle::{Ended, Server};
 pub use running::RunningServer;
 pub use signal::shutdown_signal;

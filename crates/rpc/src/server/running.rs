@@ -52,6 +52,13 @@ impl RunningServer {
     }
 }
 
+impl Server {
+    /// Serves in a task of its own, until it is told to stop.
+    pub fn spawn(self) -> RunningServer {
+        RunningServer::start(self)
+    }
+}
+
 async fn joined(
     task: impl Future<Output = Result<Result<Ended, ServerError>, tokio::task::JoinError>>,
 ) -> Result<Ended, ServerError> {

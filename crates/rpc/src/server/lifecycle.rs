@@ -23,7 +23,7 @@ use super::calls::CallLayer;
 use super::connections::Connections;
 use super::incoming::accept;
 use super::metrics_port;
-use super::{Drain, RunningServer, ServerConfig, ServerError};
+use super::{Drain, ServerConfig, ServerError};
 use crate::admission::{Admission, Unit};
 use evenkeel_telemetry::{MetricsHandle, install_metrics, metrics_router};
 
@@ -137,11 +137,6 @@ impl Server {
             address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
         format!("{}://{address}", if self.config.tls.is_some() { "https" } else { "http" })
-    }
-
-    /// Serves in a task of its own, until it is told to stop.
-    pub fn spawn(self) -> RunningServer {
-        RunningServer::start(self)
     }
 
     /// Serves until `shutdown` ends, then drains.
