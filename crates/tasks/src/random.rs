@@ -2,37 +2,38 @@
 
 /// SplitMix64 whose stream is chosen by a list of words.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     /// The stream of these words. By convention the first is the run's seed and the second says what is drawn.
-    pub(crate) fn new(words: &[u64]) -> Self {
+    pub fn new(words: &[u64]) -> Self {
         Self(words.iter().fold(0x6576_656e_6b65_656c, |state, word| mix(state ^ word)))
     }
 
-    pub(crate) fn word(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// 0 to `bound` - 1; 0 where the bound is 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         // The high half of the product: its bias is below 2^-64 times the bound.
         ((u128::from(self.word()) * bound as u128) >> 64) as usize
     }
 
     /// One of the values, of which there is at least one.
-    pub(crate) fn pick<T: Copy>(&mut self, values: &[T]) -> T {
+    pub fn pick<T: Copy>(&mut self, values: &[T]) -> T {
         values[self.below(values.len())]
     }
 
     /// 0 to below 1.
-    pub(crate) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.word() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Fisher and Yates.
-    pub(crate) fn shuffle<T>(&mut self, values: &mut [T]) {
+    pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for end in (1..values.len()).rev() {
             values.swap(end, self.below(end + 1));
         }
@@ -40,10 +41,13 @@ impl Random {
 }
 
 /// What is drawn: the second word of a stream.
-pub(crate) mod stream {
-    pub(crate) const HELD_OUT: u64 = 1;
-    pub(crate) const ORDER: u64 = 2;
-    pub(crate) const DEMONSTRATION: u64 = 3;
+pub mod stream {
+    /// Which problems are held out.
+    pub const HELD_OUT: u64 = 1;
+    /// The order of problems in an epoch.
+    pub const ORDER: u64 = 2;
+    /// Which demonstration a warm-start step imitates.
+    pub const DEMONSTRATION: u64 = 3;
 }
 
 fn mix(word: u64) -> u64 {
