@@ -30,12 +30,14 @@ pub enum ConfigError {
         allowed: &'static str,
     },
     /// A key that no setting has.
-    #[error("unknown key `{key}` in {origin}{}, allowed here: {}", nearest_clause(nearest.as_deref()), allowed.join(", "))]
+    #[error("unknown key `{key}` in {origin}{}, allowed here: {}", hint(renamed.as_deref(), nearest.as_deref()), allowed.join(", "))]
     UnknownKey {
         /// The key with its path.
         key: String,
         /// Where it was written.
         origin: String,
+        /// What the key is called now, where an earlier version had it, with its path.
+        renamed: Option<String>,
         /// The allowed key that looks most like it, with its path.
         nearest: Option<String>,
         /// All keys that are allowed in its place.
@@ -58,6 +60,10 @@ pub enum ConfigError {
     Write(String),
 }
 
-fn nearest_clause(nearest: Option<&str>) -> String {
-    nearest.map(|key| format!(", nearest allowed: `{key}`")).unwrap_or_default()
+fn hint(renamed: Option<&str>, nearest: Option<&str>) -> String {
+    match (renamed, nearest) {
+        (Some(key), _) => format!(", now called `{key}`"),
+        (None, Some(key)) => format!(", nearest allowed: `{key}`"),
+        (None, None) => String::new(),
+    }
 }

@@ -4,11 +4,16 @@
 //! with what is allowed there, and both name the place where they were written.
 #![forbid(unsafe_code)]
 
+mod byte_size;
+mod duration;
 mod error;
 mod loader;
 mod overrides;
+mod renamed;
 mod say;
 
+pub use byte_size::ByteSize;
+pub use duration::{HumanDuration, OptionalHumanDuration, human};
 pub use error::ConfigError;
 pub use loader::{Loaded, Loader};
 

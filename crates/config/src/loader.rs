@@ -6,9 +6,9 @@ use figment::error::Kind;
 use figment::providers::Serialized;
 use figment::value::{Dict, Map, Value};
 use figment::{Error, Figment, Metadata, Profile, Provider};
-use serde::{Deserialize, Deserializer};
 
 use super::overrides::{Override, Reading};
+use crate::renamed::renamed;
 use crate::{ConfigError, Settings, say};
 
 /// Collects layers. The order of the calls does not matter between kinds: files, then environment, then arguments.
@@ -83,8 +83,8 @@ impl Loader {
     pub fn load<T: Settings>(mut self) -> Result<Loaded<T>, ConfigError> {
         loop {
             let figment = self.figment::<T>();
-            let error = match figment.extract::<Strict<T>>() {
-                Ok(strict) => return finish(strict, figment),
+            let error = match figment.extract::<T>() {
+                Ok(settings) => return finish(settings, figment),
                 Err(error) => error,
             };
             // `--set run.name=5` may mean the text 5, which only the setting's type tells.
@@ -144,36 +144,48 @@ impl Provider for TomlLayer {
     }
 }
 
-/// Settings with the keys that nothing read: the net below structs without `deny_unknown_fields`.
-struct Strict<T> {
-    settings: T,
-    unread: Vec<String>,
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Strict<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut unread = Vec::new();
-        let settings = serde_ignored::deserialize(deserializer, |path| unread.push(path.to_string()))?;
-        Ok(Self { settings, unread })
-    }
-}
-
-fn finish<T: Settings>(strict: Strict<T>, figment: Figment) -> Result<Loaded<T>, ConfigError> {
-    if let Some(key) = strict.unread.first() {
-        let (parent, name) = key.rsplit_once('.').map_or((None, key.as_str()), |(parent, name)| (Some(parent), name));
+fn finish<T: Settings>(settings: T, figment: Figment) -> Result<Loaded<T>, ConfigError> {
+    if let Some(path) = unread(&figment, &settings) {
+        let (name, parent) = path.split_last().expect("an unread key has a name");
+        let parent = parent.join(".");
         let defaults = Figment::from(Serialized::defaults(T::default()));
-        let siblings = match parent {
-            Some(parent) => defaults.find_value(parent).ok(),
-            None => defaults.data().ok().and_then(|mut data| data.remove(&Profile::Default)).map(Value::from),
-        };
-        let allowed: Vec<String> = siblings.and_then(Value::into_dict).unwrap_or_default().into_keys().collect();
-        return Err(unknown_key(parent, name, allowed, origin(&figment, key)));
+        let allowed = keys_at(&defaults, &parent);
+        return Err(unknown_key(
+            Some(&*parent).filter(|parent| !parent.is_empty()),
+            name,
+            allowed,
+            origin(&figment, &path.join(".")),
+        ));
     }
-    if let Err(error) = strict.settings.validate() {
+    if let Err(error) = settings.validate() {
         let origin = origin(&figment, &error.field);
         return Err(ConfigError::Invalid { key: error.field, value: error.value, origin, allowed: error.allowed });
     }
-    Ok(Loaded { settings: strict.settings, figment })
+    Ok(Loaded { settings, figment })
+}
+
+/// The first key that was written and is not in the settings that came of it: the net below structs without `deny_unknown_fields`.
+fn unread<T: Settings>(figment: &Figment, settings: &T) -> Option<Vec<String>> {
+    fn missing(written: &Dict, read: &Dict) -> Option<Vec<String>> {
+        written.iter().find_map(|(key, value)| match (value, read.get(key)) {
+            (_, None) => Some(vec![key.clone()]),
+            (Value::Dict(_, written), Some(Value::Dict(_, read))) => {
+                missing(written, read).map(|path| [vec![key.clone()], path].concat())
+            }
+            _ => None,
+        })
+    }
+    let dict = |figment: &Figment| figment.data().ok()?.remove(&Profile::Default);
+    missing(&dict(figment)?, &dict(&Figment::from(Serialized::defaults(settings)))?)
+}
+
+/// The keys of a table; those at the top for an empty path.
+fn keys_at(figment: &Figment, path: &str) -> Vec<String> {
+    let table = match path {
+        "" => figment.data().ok().and_then(|mut data| data.remove(&Profile::Default)),
+        path => figment.find_value(path).ok().and_then(Value::into_dict),
+    };
+    table.unwrap_or_default().into_keys().collect()
 }
 
 /// The metadata of a key, or of the nearest table around it that something wrote.
@@ -193,7 +205,8 @@ fn name_of(metadata: &Metadata) -> String {
 fn unknown_key(parent: Option<&str>, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
     let full = |name: &str| parent.map_or_else(|| name.to_owned(), |parent| format!("{parent}.{name}"));
     let nearest = say::nearest(name, allowed.iter().map(String::as_str)).map(full);
-    ConfigError::UnknownKey { key: full(name), origin, nearest, allowed }
+    let renamed = renamed(name, &allowed).map(full);
+    ConfigError::UnknownKey { key: full(name), origin, renamed, nearest, allowed }
 }
 
 fn explain(error: Error, figment: &Figment) -> ConfigError {

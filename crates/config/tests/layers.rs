@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use evenkeel_config::{ConfigError, Loader, Settings};
+use evenkeel_config::{ByteSize, ConfigError, HumanDuration, Loader, OptionalHumanDuration, Settings};
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,7 @@ impl Default for Run {
             endpoints: vec!["http://127.0.0.1:1".into()],
             notes: None,
             rule: Rule::Balanced,
-            server: Server { port: 50051, rate: 0.5 },
+            server: Server { port: 50051, rate: 0.5, ..Server::default() },
             lenient: Lenient::default(),
             labels: BTreeMap::new(),
         }
@@ -47,6 +48,11 @@ enum Rule {
 struct Server {
     port: u16,
     rate: f64,
+    #[serde(with = "HumanDuration")]
+    drain: Duration,
+    #[serde(with = "OptionalHumanDuration")]
+    idle: Option<Duration>,
+    max_message: ByteSize,
 }
 
 /// Somebody forgot `deny_unknown_fields`.
@@ -123,11 +129,11 @@ fn a_misspelt_key_is_refused_with_its_neighbour() {
     );
     assert_eq!(
         message(from_text("[server]\nprot = 3")),
-        "unknown key `server.prot` in recipe.toml, nearest allowed: `server.port`, allowed here: port, rate"
+        "unknown key `server.prot` in recipe.toml, nearest allowed: `server.port`, allowed here: port, rate, drain, idle, max_message"
     );
     assert_eq!(
         message(from_set("server.prot=3")),
-        "unknown key `server.prot` in --set server.prot=3, nearest allowed: `server.port`, allowed here: port, rate"
+        "unknown key `server.prot` in --set server.prot=3, nearest allowed: `server.port`, allowed here: port, rate, drain, idle, max_message"
     );
 }
 
@@ -202,4 +208,56 @@ fn broken_toml_names_file_and_line() {
 fn a_missing_file_is_named() {
     let text = message(Loader::new().file("/nonexistent/recipe.toml"));
     assert!(text.starts_with("cannot read settings from /nonexistent/recipe.toml: "), "{text}");
+}
+
+#[test]
+fn durations_carry_their_unit_and_are_written_as_they_are_read() {
+    let server = |text: &str| from_text(&format!("[server]\n{text}")).map(|run| run.server);
+    let set = from_set("server.drain=1h 30m").unwrap();
+    assert_eq!(set.server.drain, Duration::from_secs(5400));
+    assert_eq!(server("idle = \"250ms\"").unwrap().idle, Some(Duration::from_millis(250)));
+    assert_eq!(server("").unwrap().idle, None);
+    let loaded = Loader::new().set(["server.drain=90s", "server.idle=7ms"]).unwrap().load::<Run>().unwrap();
+    let written = loaded.to_toml().unwrap();
+    assert!(written.contains("drain = \"1m 30s\"") && written.contains("idle = \"7ms\""), "{written}");
+    assert_eq!(from_text(&written).unwrap(), loaded.settings);
+    for (text, shown) in [("drain = 10", "10"), ("drain = \"10\"", "\"10\""), ("drain = \"soon\"", "\"soon\"")] {
+        assert_eq!(
+            message(server(text)),
+            format!(
+                "`server.drain` is {shown} in recipe.toml, allowed: a duration with its unit, such as 250ms, 10s or 1h 30m"
+            )
+        );
+    }
+    assert!(message(server("idle = 10")).ends_with("allowed: a duration with its unit, such as 250ms, 10s or 1h 30m"));
+}
+
+#[test]
+fn sizes_carry_their_unit_and_are_written_as_they_are_read() {
+    let size = |text: &str| from_text(&format!("[server]\nmax_message = {text}")).map(|run| run.server.max_message);
+    assert_eq!(size("\"64MiB\"").unwrap(), ByteSize::mib(64));
+    assert_eq!(size("\"1.5 KiB\"").unwrap().bytes(), 1536);
+    assert_eq!(from_set("server.max_message=2GiB").unwrap().server.max_message, ByteSize::gib(2));
+    let shown: Vec<_> =
+        [0, 1, 1536, 1 << 20, (1 << 20) + 1, 3 << 30].map(|bytes| ByteSize::b(bytes).to_string()).into();
+    assert_eq!(shown, ["0B", "1B", "1536B", "1MiB", "1048577B", "3GiB"]);
+    for text in &shown {
+        assert_eq!(size(&format!("\"{text}\"")).unwrap().to_string(), *text);
+    }
+    for (text, shown) in [("64", "64"), ("\"64\"", "\"64\""), ("\"many\"", "\"many\"")] {
+        assert_eq!(
+            message(size(text)),
+            format!(
+                "`server.max_message` is {shown} in recipe.toml, allowed: a size with its unit, such as 512KiB, 64MiB or 2GiB"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_key_of_an_earlier_version_is_refused_with_its_new_name() {
+    assert_eq!(
+        message(from_text("[server]\ndrain_ms = 3000")),
+        "unknown key `server.drain_ms` in recipe.toml, now called `server.drain`, allowed here: port, rate, drain, idle, max_message"
+    );
 }

@@ -1,0 +1,28 @@
+//! Settings that have another name than in earlier versions, so that an old file is refused with the new name.
+
+/// Old and new name, without the section.
+const RENAMED: &[(&str, &str)] = &[];
+
+/// Units that names carried before values did.
+const UNITS: [&str; 3] = ["_ms", "_s", "_bytes"];
+
+/// The key among `allowed` that an earlier version called `name`.
+pub(crate) fn renamed<'a>(name: &str, allowed: &'a [String]) -> Option<&'a str> {
+    let new = RENAMED.iter().find(|(old, _)| *old == name).map(|(_, new)| *new);
+    let new = new.or_else(|| UNITS.iter().find_map(|unit| name.strip_suffix(unit)))?;
+    allowed.iter().map(String::as_str).find(|key| *key == new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_with_its_unit_is_answered_with_the_one_without() {
+        let allowed = ["drain".to_owned(), "max_message".to_owned()];
+        assert_eq!(renamed("drain_ms", &allowed), Some("drain"));
+        assert_eq!(renamed("max_message_bytes", &allowed), Some("max_message"));
+        assert_eq!(renamed("params", &allowed), None);
+        assert_eq!(renamed("drain", &allowed), None);
+    }
+}
