@@ -5,7 +5,6 @@
 //! needed for: ids and seeds, the way from segments to tokens, checks that name the field, names of enum values.
 #![forbid(unsafe_code)]
 
-mod code_tests;
 mod failure;
 mod field_error;
 mod ids;
@@ -18,7 +17,6 @@ mod train;
 mod verdict;
 mod weights;
 
-pub use code_tests::CODE_TESTS_DIGEST_ALGORITHM;
 pub use field_error::FieldError;
 pub use ids::{GroupId, IdError, Purpose, SampleId};
 pub use names::Label;

@@ -148,6 +148,15 @@ impl Fields {
         })
     }
 
+    /// The question of a row with tests, whatever else is in the row.
+    ///
+    /// # Errors
+    /// A row without tests; columns that cannot be read.
+    pub fn code(&self, row: &Row) -> Result<Task, RowError> {
+        let missing = || RowError("no tests, allowed: the columns of a LiveCodeBench row, also in `question`".to_owned());
+        code::task(row)?.ok_or_else(missing)
+    }
+
     /// The gold answers of a row, as they are written; some data sets list several of equal worth.
     ///
     /// # Errors

@@ -103,6 +103,14 @@ impl Task {
         }
     }
 
+    /// The name of a program's question; empty for other tasks.
+    pub fn question_id(&self) -> &str {
+        match &*self.0 {
+            Message::Code(task) => &task.question_id,
+            _ => "",
+        }
+    }
+
     /// The tests of a program; `None` for other tasks.
     pub fn tests(&self) -> Option<&TestsSource> {
         match &*self.0 {

@@ -26,12 +26,7 @@ impl Cluster {
         let learner = ServiceSettings {
             server: ServerConfig::on(LOOPBACK),
             model: model.to_owned(),
-            checkpoints: directory.checkpoints(),
-            weights: directory.weights(),
-            keep_checkpoints: recipe.checkpoint.keep,
-            keep_weights: recipe.checkpoint.keep_weights,
-            training: recipe.learner.clone(),
-            ..ServiceSettings::default()
+            ..recipe.learner_service_in(directory)
         };
         let learner = evenkeel_learner::serve(learner).await.context("the learner")?.spawn();
 

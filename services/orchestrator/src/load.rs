@@ -2,19 +2,17 @@
 //!
 //! A recipe may come over the network. A device, a pipe or a file without an end must cost a refusal, not the process.
 
-use std::fs::{File, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::client::ClientConfig;
+use evenkeel_tasks::read::{Limits, open_regular};
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
-use crate::recipe::Recipe;
-use crate::settings::FreshShape;
+
+pub use evenkeel_tasks::Cancel;
 
 /// Largest configuration file of a model folder (`config.json` and its like), in bytes.
 const MAX_JSON_BYTES: u64 = 16 << 20;
@@ -35,7 +33,7 @@ pub struct LoadLimits {
     pub max_problems: usize,
     /// Largest `tokenizer.json`, in bytes.
     pub max_tokenizer_bytes: u64,
-    /// Most parameters of a fresh model (`model.fresh`), which are drawn and written by the orchestrator itself.
+    /// Most parameters of a fresh model (`model.fresh`), which are drawn and written before the run.
     pub max_fresh_parameters: u64,
     /// Most samples of a step (prompts times group), most examples of a warm-start step.
     pub max_step_samples: u64,
@@ -67,6 +65,15 @@ impl LoadLimits {
         }
     }
 
+    /// Those of data files.
+    pub(crate) fn data(&self) -> Limits {
+        Limits {
+            max_bytes: self.max_data_bytes,
+            max_row_bytes: usize::try_from(self.max_row_bytes).unwrap_or(usize::MAX),
+            max_rows: self.max_problems,
+        }
+    }
+
     /// Refuses limits with which nothing could be loaded.
     pub(crate) fn validate(&self) -> Result<(), FieldError> {
         let all = [
@@ -84,21 +91,6 @@ impl LoadLimits {
     }
 }
 
-/// Takes the start of a run back while it is being loaded. Clones are the same.
-#[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Asks for it; loading ends soon after.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(crate) fn check(&self) -> Result<(), RunError> {
-        if self.0.load(Ordering::Acquire) { Err(RunError::Cancelled) } else { Ok(()) }
-    }
-}
-
 /// The limits of one start, and whether it is still wanted.
 #[derive(Debug, Clone)]
 pub(crate) struct Loading {
@@ -113,42 +105,6 @@ impl Default for Loading {
 }
 
 impl Loading {
-    /// Refuses a recipe that asks for more than the limits allow, before anything is read or written.
-    pub(crate) fn check(&self, recipe: &Recipe) -> Result<(), FieldError> {
-        let (limits, sampling) = (&self.limits, &recipe.sampling);
-        let refuse = |field: &str, value: u64, limit: u64, what: &str| match value <= limit {
-            true => Ok(()),
-            false => Err(FieldError::new(field, value, format!("at most {limit} {what}"))),
-        };
-        let prompts = sampling.prompts_per_step.max(sampling.max_prompts_per_step);
-        let samples = u64::from(prompts).saturating_mul(sampling.group_size.into());
-        refuse("samples of a step", samples, limits.max_step_samples, "(limits.max_step_samples)")?;
-        let examples = recipe.warm_start.examples_per_step.into();
-        refuse("warm_start.examples_per_step", examples, limits.max_step_samples, "(limits.max_step_samples)")?;
-        if recipe.model.path.is_none() {
-            let parameters = parameters_of(&recipe.model.fresh);
-            let limit = limits.max_fresh_parameters;
-            refuse("model.fresh", parameters, limit, "parameters (limits.max_fresh_parameters)")?;
-        }
-        let client = &recipe.services.client;
-        let secrets = client.tls.iter().flat_map(|tls| {
-            let own = [("tls.certificate_file", &tls.certificate_file), ("tls.key_file", &tls.key_file)];
-            let own = own.into_iter().filter_map(|(field, path)| Some((field, path.as_ref()?)));
-            std::iter::once(("tls.ca_file", &tls.ca_file)).chain(own)
-        });
-        for (field, path) in secrets.chain(client.token_file.iter().map(|path| ("token_file", path))) {
-            open(path, MAX_SECRET_BYTES).map_err(|message| {
-                let allowed = format!("a regular file of at most {MAX_SECRET_BYTES} bytes");
-                FieldError::new(
-                    format!("services.client.{field}"),
-                    format_args!("{}, which {message}", path.display()),
-                    allowed,
-                )
-            })?;
-        }
-        Ok(())
-    }
-
     /// The whole of a tokenizer file.
     pub(crate) fn tokenizer(&self, path: &Path) -> Result<Vec<u8>, RunError> {
         self.read(path, self.limits.max_tokenizer_bytes).map_err(|error| match error {
@@ -158,7 +114,7 @@ impl Loading {
     }
 
     fn read(&self, path: &Path, most: u64) -> Result<Vec<u8>, ReadError> {
-        let mut file = open(path, most).map_err(ReadError::Refused)?.take(most.saturating_add(1));
+        let mut file = open_regular(path, most).map_err(ReadError::Refused)?.take(most.saturating_add(1));
         let mut bytes = Vec::new();
         loop {
             self.cancel.check().map_err(|_| ReadError::Cancelled)?;
@@ -166,7 +122,8 @@ impl Loading {
                 Ok(0) => return Ok(bytes),
                 // A file may grow while it is read, and some say nothing true about their size.
                 Ok(_) if bytes.len() as u64 > most => {
-                    return Err(ReadError::Refused(too_large(bytes.len() as u64, most)));
+                    let message = format!("has {} bytes or more, allowed: at most {most}", bytes.len());
+                    return Err(ReadError::Refused(message));
                 }
                 Ok(_) => {}
                 Err(error) => return Err(ReadError::Refused(format!("cannot be read: {error}"))),
@@ -192,53 +149,20 @@ pub(crate) fn small_file(path: &Path) -> Result<Option<Vec<u8>>, RunError> {
     }
 }
 
-/// Opens a regular file of at most so many bytes, or says what is wrong with it.
-pub(crate) fn open(path: &Path, most: u64) -> Result<File, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
-    // Looked at before it is opened, since opening a device may already do something, and afterwards, since it may have changed.
-    // Without waiting: a pipe would not be open before somebody writes to it.
-    regular(&std::fs::metadata(path).map_err(unreadable)?, most)?;
-    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(nonblocking).unwrap_or_default())
-        .open(path)
-        .map_err(unreadable)?;
-    regular(&file.metadata().map_err(unreadable)?, most)?;
-    Ok(file)
-}
-
-fn regular(found: &std::fs::Metadata, most: u64) -> Result<(), String> {
-    if !found.is_file() {
-        let kind = if found.is_dir() { "a folder" } else { "a device, a pipe or a socket" };
-        return Err(format!("is {kind}, allowed: a regular file"));
+/// Refuses files of a client's settings that are no regular files, or too large to be secrets.
+pub(crate) fn check_secrets(client: &ClientConfig) -> Result<(), FieldError> {
+    let tls = client.tls.iter().flat_map(|tls| {
+        let own = [("tls.certificate_file", &tls.certificate_file), ("tls.key_file", &tls.key_file)];
+        let own = own.into_iter().filter_map(|(field, path)| Some((field, path.as_ref()?)));
+        std::iter::once(("tls.ca_file", &tls.ca_file)).chain(own)
+    });
+    for (field, path) in tls.chain(client.token_file.iter().map(|path| ("token_file", path))) {
+        open_regular(path, MAX_SECRET_BYTES).map_err(|message| {
+            let allowed = format!("a regular file of at most {MAX_SECRET_BYTES} bytes");
+            FieldError::new(field, format_args!("{}, which {message}", path.display()), allowed)
+        })?;
     }
-    if found.len() > most { Err(too_large(found.len(), most)) } else { Ok(()) }
-}
-
-fn too_large(bytes: u64, most: u64) -> String {
-    format!("has {bytes} bytes or more, allowed: at most {most}")
-}
-
-/// Parameters of a fresh model of this shape; the largest number where there are more.
-pub(crate) fn parameters_of(shape: &FreshShape) -> u64 {
-    let wide = |number: usize| number as u128;
-    let times = u128::saturating_mul;
-    let hidden = wide(shape.hidden_size);
-    let heads = times(wide(shape.heads), wide(shape.head_dim));
-    let kv_heads = times(wide(shape.kv_heads), wide(shape.head_dim));
-    let matrices = [
-        times(times(hidden, heads), 2),
-        times(times(hidden, kv_heads), 2),
-        times(times(hidden, wide(shape.intermediate_size)), 3),
-        times(hidden, 2),
-        times(wide(shape.head_dim), 2),
-    ];
-    let layer = matrices.into_iter().fold(0, u128::saturating_add);
-    let embeddings = if shape.tied { 1 } else { 2 };
-    let embedding = times(times(wide(shape.vocabulary_size), hidden), embeddings);
-    let all = embedding.saturating_add(times(layer, wide(shape.layers))).saturating_add(hidden);
-    u64::try_from(all).unwrap_or(u64::MAX)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -283,37 +207,5 @@ mod tests {
         let loading = limited(100);
         loading.cancel.cancel();
         assert!(matches!(loading.tokenizer(&path), Err(RunError::Cancelled)));
-    }
-
-    #[test]
-    fn parameters_are_counted_as_they_are_written_and_never_overflow() {
-        assert_eq!(parameters_of(&FreshShape::default()), 320_352);
-        let tied = FreshShape { tied: true, ..FreshShape::default() };
-        assert_eq!(parameters_of(&tied), 320_352 - 128 * 96);
-        let huge = FreshShape { hidden_size: usize::MAX, layers: usize::MAX, ..FreshShape::default() };
-        assert_eq!(parameters_of(&huge), u64::MAX);
-    }
-
-    #[test]
-    fn what_a_recipe_asks_for_is_bounded_before_anything_is_read() {
-        let refused = |change: &dyn Fn(&mut Recipe)| {
-            let mut recipe = Recipe::default();
-            change(&mut recipe);
-            Loading { limits: LoadLimits::default(), cancel: Cancel::default() }.check(&recipe).unwrap_err().to_string()
-        };
-        type Change = dyn Fn(&mut Recipe);
-        let cases: [(&Change, &str); 4] = [
-            (&|recipe| recipe.model.fresh.hidden_size = 1_000_000_000, "at most 100000000 parameters"),
-            (&|recipe| recipe.sampling.prompts_per_step = u32::MAX, "samples of a step is"),
-            (&|recipe| recipe.warm_start.examples_per_step = u32::MAX, "warm_start.examples_per_step is 4294967295"),
-            (
-                &|recipe| recipe.services.client.token_file = Some("/dev/zero".into()),
-                "services.client.token_file is /dev/zero, which is a device",
-            ),
-        ];
-        for (change, words) in cases {
-            let error = refused(change);
-            assert!(error.contains(words), "{error}");
-        }
     }
 }

@@ -45,7 +45,7 @@ pub struct Summary {
     pub invalid_samples: u64,
     /// Where the time went.
     pub seconds: Seconds,
-    /// The rule by which token terms are summed, where the recipe says it.
+    /// The rule by which token terms are summed, if known.
     pub aggregation: Option<String>,
     /// Seed of the run.
     pub seed: u64,
@@ -76,6 +76,7 @@ impl Summary {
     pub(crate) fn of(
         run_id: &str,
         recipe: &Recipe,
+        aggregation: Option<&str>,
         state: RunState,
         metrics: &[Line],
         warm_start: &[Line],
@@ -114,7 +115,7 @@ impl Summary {
             tokens: sum(metrics, "perf/total_num_tokens") as u64,
             invalid_samples: sum(metrics, "rollout/invalid_samples") as u64,
             seconds,
-            aggregation: aggregation(recipe),
+            aggregation: aggregation.map(str::to_owned),
             seed: recipe.run.seed,
             versions,
         }
@@ -134,8 +135,4 @@ pub(crate) fn accuracy(line: &Line) -> Option<f64> {
 fn problems(line: &Line) -> Option<u64> {
     let is_count = |name: &str| name.starts_with("val-aux/") && name.ends_with("/problems");
     line.values.iter().find(|(name, _)| is_count(name)).map(|(_, value)| *value as u64)
-}
-
-fn aggregation(recipe: &Recipe) -> Option<String> {
-    recipe.learner.get("objective")?.get("aggregation")?.as_str().map(str::to_owned)
 }

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod cluster;
+mod code_run;
 mod documents;
 mod refusals;
 mod runs;

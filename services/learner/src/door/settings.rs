@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use candle_core::DType;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::server::ServerConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
@@ -15,7 +16,7 @@ use crate::settings::LearnerSettings;
 pub(super) const KEEP_WEIGHTS: &str = "0 (all), or 2 or more, since engines may still read the version before";
 
 /// The type of published weights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PublishType {
     /// fp32.

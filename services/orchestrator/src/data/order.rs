@@ -1,6 +1,6 @@
 //! The data order: which problem stands at which place, from the first step to the last, over any number of epochs.
 
-use crate::random::{Random, stream};
+use evenkeel_tasks::random::{Random, stream};
 
 /// Places 0, 1, 2, ... of an endless sequence over a finite list.
 #[derive(Debug, Clone)]

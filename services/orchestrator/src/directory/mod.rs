@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use evenkeel_config::Loader;
 
 use crate::error::RunError;
-use crate::recipe::Recipe;
+use crate::recipe::ResolvedRecipe;
 use crate::settings::is_run_name;
 
 pub(crate) use lines::{Lines, read_lines};
@@ -75,13 +75,13 @@ impl Drop for Hold {
 }
 
 impl RunDirectory {
-    /// Makes the directory of a new run of that [identity](crate::Inspection::identity) and writes `config.toml`. It holds a run from
+    /// Makes the directory of a new run and writes `config.toml`. It holds a run from
     /// [`Run::start`](crate::Run::start) on; before that it is removed with its last clone, and what a process that died left of it
     /// is taken over.
     ///
     /// # Errors
     /// A directory that holds a run already or anything else; one that cannot be written.
-    pub fn create(path: &Path, recipe: &Recipe, identity: &str) -> Result<Self, RunError> {
+    pub fn create(path: &Path, recipe: &ResolvedRecipe) -> Result<Self, RunError> {
         std::fs::create_dir_all(path).map_err(RunError::file(path))?;
         let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
         if let Some(marker) = Marker::read(&path)? {
@@ -94,19 +94,19 @@ impl RunDirectory {
         let lock = Lock::take(&path)?;
         clear_unbegun(&path)?;
         let hold = Hold::new(&path, lock, false);
-        let run_id = run_id(&path, recipe)?;
+        let run_id = run_id(&path, &recipe.recipe.run.name)?;
         let unbegun = path.join(UNBEGUN_FILE);
         std::fs::write(&unbegun, "").map_err(RunError::file(&unbegun))?;
-        let identity = identity.to_owned();
+        let identity = recipe.identity.clone();
         let directory = Self { path, run_id, identity, resumed: false, hold };
-        directory.write_config(recipe)?;
+        directory.replace(CONFIG_FILE, &recipe.toml)?;
         Ok(directory)
     }
 
     /// From now on this is the directory of a run, which everything was checked for. A run that goes on may have other settings.
-    pub(crate) fn begin(&self, recipe: &Recipe) -> Result<(), RunError> {
+    pub(crate) fn begin(&self, config: &str) -> Result<(), RunError> {
         if self.resumed {
-            self.write_config(recipe)?;
+            self.replace(CONFIG_FILE, config)?;
         } else {
             Marker::of(&self.run_id, &self.identity).write(&self.path)?;
             let _ = std::fs::remove_file(self.path.join(UNBEGUN_FILE));
@@ -204,12 +204,6 @@ impl RunDirectory {
         self.path.join("weights")
     }
 
-    fn write_config(&self, recipe: &Recipe) -> Result<(), RunError> {
-        let text =
-            toml::to_string_pretty(recipe).map_err(|error| evenkeel_config::ConfigError::Write(error.to_string()))?;
-        self.replace(CONFIG_FILE, &text)
-    }
-
     /// Replaces a file as a whole: whoever reads it sees the old or the new one.
     pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), RunError> {
         replace(&self.path.join(name), text)
@@ -252,9 +246,9 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), RunError> {
 }
 
 /// The name of the settings, or else that of the directory.
-fn run_id(path: &Path, recipe: &Recipe) -> Result<String, RunError> {
-    if !recipe.run.name.is_empty() {
-        return Ok(recipe.run.name.clone());
+fn run_id(path: &Path, configured: &str) -> Result<String, RunError> {
+    if !configured.is_empty() {
+        return Ok(configured.to_owned());
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if is_run_name(&name) {
@@ -268,35 +262,41 @@ fn run_id(path: &Path, recipe: &Recipe) -> Result<String, RunError> {
 mod tests {
     use super::*;
 
-    fn recipe() -> Recipe {
-        Recipe::default()
+    use crate::recipe::Recipe;
+
+    fn resolved(change: impl FnOnce(&mut Recipe)) -> ResolvedRecipe {
+        let mut recipe = Recipe::default();
+        change(&mut recipe);
+        ResolvedRecipe::new(recipe, PathBuf::from("model")).unwrap()
+    }
+
+    fn recipe() -> ResolvedRecipe {
+        resolved(|_| {})
     }
 
     #[test]
     fn a_directory_is_one_runs() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("first");
-        let directory = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap();
+        let directory = RunDirectory::create(&path, &recipe()).unwrap();
         assert_eq!((directory.run_id(), directory.is_resumed()), ("first", false));
-        directory.begin(&recipe()).unwrap();
-        let error = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap_err().to_string();
+        directory.begin(&recipe().toml).unwrap();
+        let error = RunDirectory::create(&path, &recipe()).unwrap_err().to_string();
         assert!(error.contains("holds run `first` already"), "{error}");
-        let error = RunDirectory::resume(&path, &recipe().identity()).unwrap_err().to_string();
+        let error = RunDirectory::resume(&path, &recipe().identity).unwrap_err().to_string();
         assert!(error.contains("another process"), "{error}");
         drop(directory);
 
-        let mut longer = recipe();
-        longer.run.steps = 500;
-        let directory = RunDirectory::resume(&path, &longer.identity()).unwrap();
+        let longer = resolved(|recipe| recipe.run.steps = 500);
+        let directory = RunDirectory::resume(&path, &longer.identity).unwrap();
         assert!(directory.is_resumed());
-        directory.begin(&longer).unwrap();
+        directory.begin(&longer.toml).unwrap();
         let again: Recipe = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
         assert_eq!(again.run.steps, 500);
         drop(directory);
 
-        let mut other = recipe();
-        other.run.seed = 5;
-        let error = RunDirectory::resume(&path, &other.identity()).unwrap_err().to_string();
+        let other = resolved(|recipe| recipe.run.seed = 5);
+        let error = RunDirectory::resume(&path, &other.identity).unwrap_err().to_string();
         assert!(error.contains("with other settings, allowed to change"), "{error}");
     }
 
@@ -304,20 +304,20 @@ mod tests {
     fn a_run_that_never_began_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("first");
-        drop(RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap());
+        drop(RunDirectory::create(&path, &recipe()).unwrap());
         assert!(!path.exists());
 
         // The same after the death of its process, which cannot clean up.
-        let directory = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap();
+        let directory = RunDirectory::create(&path, &recipe()).unwrap();
         let copy = dir.path().join("second");
         std::fs::create_dir_all(copy.join("model")).unwrap();
         for name in [UNBEGUN_FILE, CONFIG_FILE] {
             std::fs::copy(directory.path().join(name), copy.join(name)).unwrap();
         }
         assert_eq!(Marker::read(&copy).unwrap(), None);
-        let second = RunDirectory::create(&copy, &recipe(), &recipe().identity()).unwrap();
+        let second = RunDirectory::create(&copy, &recipe()).unwrap();
         assert!(!copy.join("model").exists());
-        second.begin(&recipe()).unwrap();
+        second.begin(&recipe().toml).unwrap();
         drop(second);
         assert!(Marker::read(&copy).unwrap().is_some() && !copy.join(UNBEGUN_FILE).exists());
     }
@@ -326,14 +326,14 @@ mod tests {
     fn anything_else_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("thesis.tex"), "").unwrap();
-        let error = RunDirectory::create(dir.path(), &recipe(), &recipe().identity()).unwrap_err().to_string();
+        let error = RunDirectory::create(dir.path(), &recipe()).unwrap_err().to_string();
         assert!(error.contains("holds `thesis.tex`"), "{error}");
-        let error = RunDirectory::resume(dir.path(), &recipe().identity()).unwrap_err().to_string();
+        let error = RunDirectory::resume(dir.path(), &recipe().identity).unwrap_err().to_string();
         assert!(error.contains("holds no run"), "{error}");
         assert!(RunDirectory::settings_of(dir.path()).is_err());
         let named = dir.path().join("a b");
         assert!(
-            RunDirectory::create(&named, &recipe(), &recipe().identity())
+            RunDirectory::create(&named, &recipe())
                 .unwrap_err()
                 .to_string()
                 .contains("cannot name a run")

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use evenkeel_proto::GroupId;
 use evenkeel_proto::v1::{FinishReason, Outcome, Segment, TrainGroup, TrainSample};
 
+use evenkeel_tasks::Task;
+
 use crate::settings::{SamplingSettings, ShapingSettings};
 
 /// A group that is to be sampled.
@@ -12,7 +14,8 @@ use crate::settings::{SamplingSettings, ShapingSettings};
 pub(crate) struct Plan {
     pub(crate) id: GroupId,
     pub(crate) prompt_token_ids: Arc<[u32]>,
-    pub(crate) gold: String,
+    /// What answers are judged against.
+    pub(crate) task: Task,
 }
 
 /// What became of a sample.
@@ -160,7 +163,7 @@ mod tests {
 
     fn group(raw: &[Option<f64>]) -> SampledGroup {
         let id = GroupId { purpose: Purpose::Train, step: 1, prompt: 2 };
-        let plan = Plan { id, prompt_token_ids: vec![5, 6].into(), gold: "1".into() };
+        let plan = Plan { id, prompt_token_ids: vec![5, 6].into(), task: Task::math(["1".to_owned()]).unwrap() };
         let sample = |(number, raw): (usize, &Option<f64>)| Sample {
             id: id.sample(number as u32).to_string(),
             segments: raw.map_or(vec![], |_| vec![Segment::sampled(vec![7], vec![-0.5], 3)]),

@@ -1,7 +1,7 @@
 //! Samples and answers as messages.
 
 use evenkeel_proto::SamplingSettings;
-use evenkeel_proto::v1::{GenerateItem, MathTask, Rollout, VerifyItem, WeightsRef, verify_item};
+use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, WeightsRef, verify_item};
 use evenkeel_telemetry::TraceContext;
 
 use super::group::{Plan, Shaping};
@@ -22,7 +22,6 @@ pub(crate) struct PumpSettings<'a> {
     pub(crate) weights: &'a WeightsRef,
     pub(crate) vocabulary_size: u32,
     pub(crate) shaping: Shaping,
-    pub(crate) math_profile: &'a str,
     /// Samples are trained on, not only looked at.
     pub(crate) trained: bool,
 }
@@ -47,13 +46,11 @@ impl PumpSettings<'_> {
     /// Its answer, for the verifier.
     pub(super) fn verify_item(&self, plan: &Plan, rollout: &Rollout) -> Result<VerifyItem, RunError> {
         let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
-        let task = MathTask { gold: plan.gold.clone(), profile: self.math_profile.to_owned(), settings: None };
+        let answer = verify_item::Answer::Completion(self.tokenizer.decode(&ids)?);
         Ok(VerifyItem {
-            id: rollout.sample_id.clone(),
             deadline_ms: Some(self.services.settings.verify_deadline_ms),
-            answer: Some(verify_item::Answer::Completion(self.tokenizer.decode(&ids)?)),
-            task: Some(verify_item::Task::Math(task)),
             traceparent: self.traceparent(plan),
+            ..plan.task.verify_item(&rollout.sample_id, answer)
         })
     }
 

@@ -112,7 +112,7 @@ pub(crate) fn plan(purpose: evenkeel_proto::Purpose, step: u64, place: u64, prom
     Plan {
         id: evenkeel_proto::GroupId { purpose, step, prompt: place },
         prompt_token_ids: std::sync::Arc::clone(&prompt.token_ids),
-        gold: prompt.gold.clone(),
+        task: prompt.task.clone(),
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
     use evenkeel_proto::{GroupId, Purpose};
 
     use super::*;
-    use crate::random::Random;
+    use evenkeel_tasks::random::Random;
     use crate::rollout::group::{Judgement, Rewards, Sample};
 
     fn group(place: u64, signal: bool) -> SampledGroup {
@@ -136,7 +136,7 @@ mod tests {
             verified_again: 0,
             begun_again: 0,
         };
-        let plan = Plan { id, prompt_token_ids: vec![1].into(), gold: String::new() };
+        let plan = Plan { id, prompt_token_ids: vec![1].into(), task: evenkeel_tasks::Task::math([String::new()]).unwrap() };
         SampledGroup { plan, samples: vec![sample(1.0), sample(if signal { 0.0 } else { 1.0 })] }
     }
 

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_proto::v1::{RewardGetStatusResponse, RunState, StepKind};
+use evenkeel_tasks::{TaskKind, unsound_golds};
 
 use super::RunOptions;
 use super::drive::Driver;
 use crate::clients::{Endpoints, Services, Stop};
-use crate::data::{Dataset, Demonstrations, Order, Prompts, unsound};
+use crate::data::{Demonstrations, Order, Prompts, dataset};
 use crate::directory::{EVALUATION_FILE, Lines, METRICS_FILE, RunDirectory, WARM_START_FILE};
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
 use crate::load::Loading;
-use crate::model::prepare_model;
-use crate::recipe::Recipe;
+use crate::recipe::ResolvedRecipe;
 use crate::text::{Tokenizer, optional_json};
 
 /// How long a reward worker may take to connect before that is told.
@@ -21,25 +21,24 @@ const REWARD_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Checks what needs no service.
 pub(super) fn begin(
-    recipe: Recipe,
+    resolved: ResolvedRecipe,
     directory: RunDirectory,
     endpoints: Endpoints,
     options: RunOptions,
     events: Events,
     stop: Stop,
 ) -> Result<Driver, RunError> {
+    let recipe = resolved.recipe.clone();
     evenkeel_config::Settings::validate(&recipe)?;
     let loading = Loading { limits: options.limits, cancel: options.cancel };
-    loading.check(&recipe)?;
-    let dataset = Dataset::load_within(&recipe, &loading)?;
+    recipe.validate_within(&loading.limits)?;
+    let (seed, held_out) = (recipe.run.seed, recipe.evaluation.problems);
+    let dataset = dataset(&recipe.data, seed, held_out, &loading.limits.data(), &loading.cancel)?;
     loading.cancel.check()?;
-    let folder = match &options.model {
-        Some(folder) => folder.clone(),
-        None => prepare_model(&recipe, directory.path())?,
-    };
+    let folder = resolved.model_folder(directory.path(), &loading.limits)?;
     let tokenizer = Tokenizer::load_within(&folder, &loading)?;
-    let config = optional_json(&folder.join("config.json"))?.unwrap_or_default();
-    let number = |key: &str| config.get(key).and_then(serde_json::Value::as_u64);
+    let model_config = optional_json(&folder.join("config.json"))?.unwrap_or_default();
+    let number = |key: &str| model_config.get(key).and_then(serde_json::Value::as_u64);
     let (context, vocabulary) = (number("max_position_embeddings"), number("vocab_size"));
     let missing = |key: &str| RunError::model(folder.join("config.json"), format!("has no number `{key}`"));
     let context = context.ok_or_else(|| missing("max_position_embeddings"))? as usize;
@@ -60,12 +59,12 @@ pub(super) fn begin(
     let demonstrations = match recipe.warm_start.steps {
         0 => None,
         _ => {
-            let demonstrations = Demonstrations::of(&dataset, recipe.run.seed, &recipe.data.demonstration_field)?;
+            let demonstrations = Demonstrations::of(&dataset, seed)?;
             demonstrations.check(&tokenizer, context, cancel)?;
             Some(demonstrations)
         }
     };
-    let unsound_golds = unsound(&dataset, &recipe.data.math_profile, cancel)?;
+    let unsound_golds = unsound_golds(&dataset, cancel)?;
     let lines = |name, kind| Lines::open(directory.path(), name, kind);
     Ok(Driver {
         order: Order::new(prompts.train.len(), recipe.run.seed, recipe.data.shuffle),
@@ -73,8 +72,11 @@ pub(super) fn begin(
         metrics: lines(METRICS_FILE, StepKind::Train)?,
         warm_starts: lines(WARM_START_FILE, StepKind::WarmStart)?,
         evaluations: lines(EVALUATION_FILE, StepKind::Evaluation)?,
-        settings_hash: options.learner_settings_hash,
-        notes: options.notes,
+        settings_hash: resolved.learner_settings_hash,
+        task_kinds: dataset.kinds(),
+        aggregation: resolved.aggregation,
+        config: resolved.toml,
+        notes: resolved.notes,
         vocabulary_size: vocabulary.try_into().unwrap_or(u32::MAX),
         versions: Default::default(),
         unsound_golds,
@@ -86,6 +88,22 @@ pub(super) fn begin(
         prompts,
         demonstrations,
     })
+}
+
+/// Refuses a reward service that cannot judge a kind of task in the data.
+fn judges_all(kinds: &[TaskKind], reward: &RewardGetStatusResponse) -> Result<(), RunError> {
+    let judges = |kind: &&TaskKind| match kind {
+        TaskKind::Math => reward.math,
+        TaskKind::Code => reward.code,
+        TaskKind::Custom => reward.custom,
+    };
+    match kinds.iter().find(|kind| !judges(kind)) {
+        Some(kind) => {
+            let kind = kind.name();
+            Err(RunError::Mismatch(format!("the data has {kind} tasks, which the reward service cannot judge")))
+        }
+        None => Ok(()),
+    }
 }
 
 impl Driver {
@@ -125,11 +143,12 @@ impl Driver {
                 return Err(RunError::Mismatch(message).into());
             }
         }
-        if reward.as_ref().is_some_and(|reward| !reward.math) {
-            return Err(RunError::Mismatch("the reward service cannot judge mathematics".to_owned()).into());
+        if let Some(reward) = &reward {
+            judges_all(&self.task_kinds, reward)?;
         }
         let profile = &self.recipe.data.math_profile;
         if let Some(reward) = &reward
+            && self.task_kinds.contains(&TaskKind::Math)
             && !profile.is_empty()
             && !reward.math_profiles.contains(profile)
         {

@@ -37,6 +37,12 @@ pub(super) struct Driver {
     pub(super) vocabulary_size: u32,
     /// Versions of the services, for the summary.
     pub(super) versions: BTreeMap<String, String>,
+    /// The whole recipe as TOML.
+    pub(super) config: String,
+    /// The rule by which token terms are summed, for the summary.
+    pub(super) aggregation: Option<String>,
+    /// Kinds of tasks in the data.
+    pub(super) task_kinds: Vec<evenkeel_tasks::TaskKind>,
     /// What a person should know before the run starts.
     pub(super) notes: Vec<String>,
     /// What is wrong with gold answers of the data.
@@ -151,12 +157,12 @@ impl Driver {
     /// `summary.json` and `report.html`, of whatever there is.
     pub(super) fn write_summary(&self, state: RunState) -> Result<Summary, RunError> {
         let (metrics, warm, evaluations) = (self.metrics.read()?, self.warm_starts.read()?, self.evaluations.read()?);
+        let aggregation = self.aggregation.as_deref();
         let summary =
-            Summary::of(self.directory.run_id(), &self.recipe, state, &metrics, &warm, &evaluations, &self.versions);
+            Summary::of(self.directory.run_id(), &self.recipe, aggregation, state, &metrics, &warm, &evaluations, &self.versions);
         let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
         self.directory.replace("summary.json", &format!("{json}\n"))?;
-        let config = toml::to_string_pretty(&self.recipe).unwrap_or_default();
-        self.directory.replace("report.html", &report::page(&summary, &config, &metrics, &warm, &evaluations))?;
+        self.directory.replace("report.html", &report::page(&summary, &self.config, &metrics, &warm, &evaluations))?;
         Ok(summary)
     }
 

@@ -18,7 +18,7 @@ use crate::directory::RunDirectory;
 use crate::error::RunError;
 use crate::events::{Events, Outcome, Progress, Subscription};
 use crate::load::{Cancel, LoadLimits};
-use crate::recipe::Recipe;
+use crate::recipe::ResolvedRecipe;
 use crate::summary::Summary;
 
 /// How soon a run ends.
@@ -31,15 +31,9 @@ pub enum StopMode {
     Now,
 }
 
-/// What a run is told besides its recipe.
+/// How a run is loaded.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Digest of the learner's settings as the recipe has them; a learner with others is refused. Absent: the learner's own is taken.
-    pub learner_settings_hash: Option<String>,
-    /// What a person should know before the run starts.
-    pub notes: Vec<String>,
-    /// The folder of the model whose tokenizer is used. Absent: that of [`prepare_model`](crate::prepare_model).
-    pub model: Option<PathBuf>,
     /// What it may cost to load.
     pub limits: LoadLimits,
     /// Takes the start back while it is being loaded.
@@ -50,9 +44,6 @@ impl Default for RunOptions {
     /// Without limits: a library's caller knows its recipe.
     fn default() -> Self {
         Self {
-            learner_settings_hash: None,
-            notes: Vec::new(),
-            model: None,
             limits: LoadLimits::unbounded(),
             cancel: Cancel::default(),
         }
@@ -101,18 +92,18 @@ impl Run {
     /// Whatever cannot be: data, tokenizer, prompts that are too long, endpoints. Nothing has started then, and a directory that was
     /// made for this run goes with its last holder.
     pub fn start(
-        recipe: Recipe,
+        recipe: ResolvedRecipe,
         directory: RunDirectory,
         endpoints: Endpoints,
         options: RunOptions,
     ) -> Result<RunHandle, RunError> {
-        let (events, stop) = (Events::new(recipe.run.steps), Stop::new());
+        let (events, stop) = (Events::new(recipe.recipe.run.steps), Stop::new());
         let subscription = events.subscribe();
         let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
         let cancel = options.cancel.clone();
         let driver = begin::begin(recipe, directory, endpoints, options, events.clone(), stop.clone())?;
         cancel.check()?;
-        driver.directory.begin(&driver.recipe)?;
+        driver.directory.begin(&driver.config)?;
         let task = tokio::spawn(driver.run());
         Ok(RunHandle { run_id, directory: path, subscription, events, stop: StopOnDrop(stop), task })
     }

@@ -138,7 +138,6 @@ impl Driver {
             weights,
             vocabulary_size: self.vocabulary_size,
             shaping: Shaping::new(&self.recipe.shaping, &self.recipe.sampling),
-            math_profile: &self.recipe.data.math_profile,
             trained,
         }
     }

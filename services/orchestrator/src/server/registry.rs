@@ -14,12 +14,8 @@ use crate::directory::{METRICS_FILE, Marker, RunDirectory, read_lines};
 use crate::error::RunError;
 use crate::events::{Events, Progress};
 use crate::load::Cancel;
-use crate::recipe::{Inspection, Recipe};
 use crate::run::{RunHandle, StopOnDrop};
 use crate::summary::Summary;
-
-/// Checks the sections of a recipe that belong to other services, and says what follows from them.
-pub type Inspect = Arc<dyn Fn(&Recipe) -> Result<Inspection, FieldError> + Send + Sync>;
 
 /// A run that was started here.
 pub(super) struct Entry {

@@ -17,12 +17,12 @@ use tokio::sync::{Semaphore, oneshot, watch as signal};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::registry::{End, Entry, Inspect, Registry, Starting, service_error, stored};
+use super::registry::{End, Entry, Registry, Starting, service_error, stored};
 use super::request::{configured, resolve};
 use super::{OrchestratorConfig, watch};
 use crate::directory::RunDirectory;
 use crate::load::Cancel;
-use crate::recipe::Inspection;
+use crate::recipe::RecipeReader;
 use crate::run::{Run, RunOptions};
 use crate::settings::is_run_name;
 
@@ -81,7 +81,7 @@ pub struct OrchestratorService {
 
 struct Shared {
     config: OrchestratorConfig,
-    inspect: Option<Inspect>,
+    reader: Arc<dyn RecipeReader>,
     drain: Drain,
     registry: Mutex<Registry>,
     /// Requests to start a run that are being decided about at once.
@@ -91,10 +91,10 @@ struct Shared {
 
 impl OrchestratorService {
     /// `drain` is the server's: when it begins, the run in work is stopped after its step.
-    pub fn new(config: OrchestratorConfig, inspect: Option<Inspect>, drain: Drain) -> Self {
+    pub fn new(config: OrchestratorConfig, reader: Arc<dyn RecipeReader>, drain: Drain) -> Self {
         let shared = Shared {
             config,
-            inspect,
+            reader,
             drain,
             registry: Mutex::default(),
             deciding: Arc::new(Semaphore::new(DECIDING)),
@@ -140,17 +140,13 @@ impl OrchestratorService {
 
     /// Decides about a request and carries it out. Blocks; the registry is locked for moments only.
     fn decide(&self, request: &StartRunRequest, cancel: &Cancel) -> Result<Decision, ServiceError> {
-        let (recipe, run_id, path) = resolve(request, &self.shared.config.runs)?;
-        let inspection = match &self.shared.inspect {
-            Some(inspect) => inspect(&recipe)?,
-            None => Inspection::untyped(&recipe),
-        };
+        let (recipe, run_id, path) = resolve(request, &self.shared.config.runs, &*self.shared.reader)?;
         let (done, waiting) = signal::channel(());
         let starting = Starting {
             run_id: run_id.clone(),
             directory: path.clone(),
-            settings_hash: inspection.identity.clone(),
-            total_steps: recipe.run.steps,
+            settings_hash: recipe.identity.clone(),
+            total_steps: recipe.recipe.run.steps,
             cancel: cancel.clone(),
             done: waiting,
         };
@@ -159,13 +155,11 @@ impl OrchestratorService {
             Claimed::Start => Claim { service: self, _done: done },
         };
         let directory = match request.resume {
-            true => RunDirectory::resume(&path, &inspection.identity),
-            false => RunDirectory::create(&path, &recipe, &inspection.identity),
+            true => RunDirectory::resume(&path, &recipe.identity),
+            false => RunDirectory::create(&path, &recipe),
         };
         let directory = directory.map_err(service_error)?;
-        let Inspection { learner_settings_hash, notes, .. } = inspection;
-        let (limits, cancel) = (self.shared.config.limits.clone(), cancel.clone());
-        let options = RunOptions { learner_settings_hash, notes, model: None, limits, cancel };
+        let options = RunOptions { limits: self.shared.config.limits.clone(), cancel: cancel.clone() };
         let endpoints = self.shared.config.endpoints.clone();
         let handle = Run::start(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
         let entry = Arc::new(Entry::of(handle, directory));
@@ -222,7 +216,7 @@ impl OrchestratorService {
     /// # Errors
     /// As StartRun.
     pub async fn begin(&self) -> Result<(), ServiceError> {
-        match configured(&self.shared.config)? {
+        match configured(&self.shared.config, &*self.shared.reader)? {
             Some(request) => self.start(request).await.map(drop),
             None => Ok(()),
         }

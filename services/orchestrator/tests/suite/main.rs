@@ -10,3 +10,4 @@ mod services;
 mod sleep;
 mod starts;
 mod support;
+mod tokenizer;
