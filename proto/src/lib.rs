@@ -1,8 +1,8 @@
-//! The doors between Evenkeel's services.
+//! The gRPC APIs of Evenkeel's services.
 //!
 //! [`v1`] holds the messages and gRPC stubs of package `evenkeel.v1`, generated at build time from the `.proto` files beside this
-//! crate; those files are the reference for every field. The other modules are what both sides of a door need and nothing else is
-//! needed for: ids and seeds, the way from segments to tokens, checks that name the field, names of enum values.
+//! crate; those files are the reference for every field. The other modules are what both client and server need and that needs
+//! nothing else: ids and seeds, the way from segments to tokens, checks that name the field, names of enum values.
 #![forbid(unsafe_code)]
 
 mod failure;

@@ -53,7 +53,6 @@ mod lint;
 mod number;
 mod policy;
 mod profile;
-mod relation;
 mod unit;
 mod value;
 mod verdict;
@@ -67,7 +66,6 @@ pub use policy::{
     DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, PolicyError, TextCase, Thinking, Units,
 };
 pub use profile::{Profile, UnknownProfile};
-pub use relation::{Relation, Sign};
 pub use unit::Unit;
-pub use value::{Based, End, Matrix, Quantity, Region, Text, Time, Tuple, Value};
+pub use value::{Based, End, Matrix, Quantity, Region, Relation, Sign, Text, Time, Tuple, Value};
 pub use verdict::{Outcome, Reason, Verdict};

@@ -1,10 +1,18 @@
 //! What an answer is, once it is read.
 
+mod name;
+mod region;
+mod relation;
+
 use std::fmt;
 
+use crate::Number;
 use crate::expr::Expr;
 use crate::unit::Unit;
-use crate::{Number, Relation};
+
+pub use region::{End, Region};
+pub(crate) use relation::assigned_values;
+pub use relation::{Relation, Sign};
 
 /// An answer. Values within values are nested no deeper than the parser goes, which is some tens of levels.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,32 +88,6 @@ pub struct Tuple {
     pub close: char,
     /// What is between them.
     pub items: Vec<Value>,
-}
-
-/// A set of real numbers.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Region {
-    /// All of them.
-    Reals,
-    /// All between two ends.
-    Interval(End, End),
-    /// These alone.
-    Points(Vec<Value>),
-    /// Those that are in any of these.
-    Union(Vec<Self>),
-    /// Those that are in all of these.
-    Intersection(Vec<Self>),
-    /// Those of the first that are not in the second.
-    Minus(Box<Self>, Box<Self>),
-}
-
-/// An end of an interval.
-#[derive(Debug, Clone, PartialEq)]
-pub struct End {
-    /// Where it is; an infinite value is possible.
-    pub value: Box<Value>,
-    /// Whether it belongs to the interval.
-    pub closed: bool,
 }
 
 /// Rows and columns.
@@ -192,26 +174,6 @@ impl fmt::Display for Value {
             }
             Self::Relation(relation) => relation.fmt(f),
             Self::Text(text) => f.write_str(&text.0),
-        }
-    }
-}
-
-impl fmt::Display for Region {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Reals => f.write_str("R"),
-            Self::Interval(low, high) => {
-                let (open, close) = (if low.closed { '[' } else { '(' }, if high.closed { ']' } else { ')' });
-                write!(f, "{open}{}, {}{close}", low.value, high.value)
-            }
-            Self::Points(points) => {
-                f.write_str("{")?;
-                separated(f, points, ", ")?;
-                f.write_str("}")
-            }
-            Self::Union(parts) => separated(f, parts, " u "),
-            Self::Intersection(parts) => separated(f, parts, " n "),
-            Self::Minus(from, what) => write!(f, "{from} \\ {what}"),
         }
     }
 }

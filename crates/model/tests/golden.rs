@@ -1,17 +1,30 @@
-//! Logits, log-probabilities and gradients of transformers and PyTorch (GOLDEN_DIR, default ../shared/golden).
+//! Logits, log-probabilities and gradients of transformers and PyTorch: `tests/golden`, and other checkpoints outside the repository.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::process::ExitCode;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, Train};
-use support::{golden, gradients, host, largest_difference, relative};
+use evenkeel_testing::{golden, run};
+use support::{gradients, host, largest_difference, relative};
+
+fn main() -> ExitCode {
+    let checks: [(&str, fn(&Path)); 3] = [
+        ("forward_and_gradients_by_the_fused_kernels", by_fused_kernels),
+        ("forward_and_gradients_by_tensor_operations", by_tensor_operations),
+        ("logits_by_decoding", by_decoding),
+    ];
+    let families = ["qwen2", "qwen3"].into_iter();
+    let each = |family| checks.map(|(name, check)| golden(&format!("{family}::{name}"), family, check));
+    run(families.flat_map(each).flatten().collect())
+}
 
 struct Weighted(Vec<f32>);
 
@@ -52,40 +65,31 @@ fn reproduces(folder: &Path, golden: &Golden, network: &mut dyn Train) {
     }
 }
 
-#[test]
-fn golden_forward_and_gradients_by_the_fused_kernels() {
-    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
-        let golden = read(&folder);
-        let parameters = load_parameters(&folder, &golden.config, &Device::Cpu).unwrap();
-        let options = NetworkOptions { head_chunk_rows: 16, ..NetworkOptions::default() };
-        let mut network = Network::new(golden.config.clone(), parameters, Cpu::new().unwrap(), options).unwrap();
-        reproduces(&folder, &golden, &mut network);
-    }
+fn by_fused_kernels(folder: &Path) {
+    let golden = read(folder);
+    let parameters = load_parameters(folder, &golden.config, &Device::Cpu).unwrap();
+    let options = NetworkOptions { head_chunk_rows: 16, ..NetworkOptions::default() };
+    let mut network = Network::new(golden.config.clone(), parameters, Cpu::new().unwrap(), options).unwrap();
+    reproduces(folder, &golden, &mut network);
 }
 
-#[test]
-fn golden_forward_and_gradients_by_tensor_operations() {
-    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
-        let golden = read(&folder);
-        let device = device();
-        let parameters = load_parameters(&folder, &golden.config, &device).unwrap();
-        let kernels = Portable::new(device, DType::F32).unwrap();
-        let mut network = Network::new(golden.config.clone(), parameters, kernels, NetworkOptions::default()).unwrap();
-        reproduces(&folder, &golden, &mut network);
-    }
+fn by_tensor_operations(folder: &Path) {
+    let golden = read(folder);
+    let device = device();
+    let parameters = load_parameters(folder, &golden.config, &device).unwrap();
+    let kernels = Portable::new(device, DType::F32).unwrap();
+    let mut network = Network::new(golden.config.clone(), parameters, kernels, NetworkOptions::default()).unwrap();
+    reproduces(folder, &golden, &mut network);
 }
 
-#[test]
-fn golden_logits_by_decoding() {
-    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
-        let golden = read(&folder);
-        let parameters = load_parameters(&folder, &golden.config, &Device::Cpu).unwrap();
-        let decoder = Decoder::new(golden.config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
-        let mut cache = decoder.sequence().unwrap();
-        let mut step = [evenkeel_model::decode::Step { cache: &mut cache, ids: &golden.ids }];
-        let logits = decoder.step_all(&mut step).unwrap();
-        assert!(largest_difference(&logits, &host(&golden.tensors["logits"])) < 1e-5);
-    }
+fn by_decoding(folder: &Path) {
+    let golden = read(folder);
+    let parameters = load_parameters(folder, &golden.config, &Device::Cpu).unwrap();
+    let decoder = Decoder::new(golden.config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
+    let mut cache = decoder.sequence().unwrap();
+    let mut step = [evenkeel_model::decode::Step { cache: &mut cache, ids: &golden.ids }];
+    let logits = decoder.step_all(&mut step).unwrap();
+    assert!(largest_difference(&logits, &host(&golden.tensors["logits"])) < 1e-5);
 }
 
 /// The tensor operations run wherever the build can: on the first GPU with `--features cuda`.

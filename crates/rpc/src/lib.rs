@@ -5,6 +5,7 @@
 //! - [`dispatch`]: the same streams as the client sees them: many workers, the least loaded first, nothing lost or counted twice.
 //! - [`client`]: channels to a single server.
 //! - [`deadline`], [`admission`], [`error`]: time that runs out, queues that are full, and how both are said over gRPC.
+//! - [`retry`]: the one policy for trying again.
 #![forbid(unsafe_code)]
 
 pub mod admission;
@@ -13,6 +14,7 @@ pub mod deadline;
 pub mod dispatch;
 pub mod error;
 pub mod items;
+pub mod retry;
 pub mod server;
 
 mod files;

@@ -1,14 +1,26 @@
-//! Three whole steps of PyTorch (GOLDEN_DIR, default ../shared/golden).
+//! Three whole steps of PyTorch: `tests/golden`, and others outside the repository.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
 use std::path::Path;
+use std::process::ExitCode;
 
 use candle_core::Device;
 use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Response};
+use evenkeel_testing::{golden, run};
 use serde_json::Value;
-use support::{golden, host};
+use support::host;
+
+fn main() -> ExitCode {
+    let checks: [(&str, fn(&Path)); 2] = [
+        ("three_steps_are_reproduced", by_default),
+        ("three_steps_are_reproduced_in_small_micro_batches_with_recomputed_layers", in_small_micro_batches),
+    ];
+    let families = ["qwen2", "qwen3"].into_iter();
+    let each = |family| checks.map(|(name, check)| golden(&format!("{family}::{name}"), family, check));
+    run(families.flat_map(each).flatten().collect())
+}
 
 fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
@@ -84,20 +96,14 @@ fn reproduces(folder: &Path, change: impl Fn(&mut LearnerSettings)) {
     assert!(sum / f64::from(count) < 2e-6, "mean error {}", sum / f64::from(count));
 }
 
-#[test]
-fn golden_steps_come_out() {
-    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
-        reproduces(&folder, |_| {});
-    }
+fn by_default(folder: &Path) {
+    reproduces(folder, |_| {});
 }
 
-#[test]
-fn golden_steps_come_out_in_small_micro_batches_with_recomputed_layers() {
-    for folder in ["qwen3", "qwen2"].into_iter().filter_map(golden) {
-        reproduces(&folder, |settings| {
-            settings.compute.micro_batch_tokens = 16;
-            settings.compute.head_chunk_rows = 7;
-            settings.compute.recompute = true;
-        });
-    }
+fn in_small_micro_batches(folder: &Path) {
+    reproduces(folder, |settings| {
+        settings.compute.micro_batch_tokens = 16;
+        settings.compute.head_chunk_rows = 7;
+        settings.compute.recompute = true;
+    });
 }

@@ -162,7 +162,7 @@ impl Events {
         self.progress.subscribe()
     }
 
-    pub(crate) fn tell(&self, event: Event) {
+    pub(crate) fn emit(&self, event: Event) {
         let event = Arc::new(event);
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         readers.retain(|reader| reader.send(Arc::clone(&event)).is_ok());
@@ -183,11 +183,11 @@ impl Events {
     /// Begins something else.
     pub(crate) fn enter(&self, state: RunState) {
         self.phase.send_replace(state);
-        self.go_on();
+        self.resume_phase();
     }
 
     /// Nothing is waited for any more. Who still waits for something else says so again.
-    pub(crate) fn go_on(&self) {
+    pub(crate) fn resume_phase(&self) {
         let state = *self.phase.borrow();
         self.update(|progress| (progress.state, progress.message) = (state, String::new()));
     }

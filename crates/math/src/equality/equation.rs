@@ -1,6 +1,6 @@
 //! Equations: the same assignment, or the same up to a constant factor.
 
-use super::{compare as compare_values, is_equal, relation, scalar};
+use super::{compare as compare_values, is_equal, scalar};
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, evaluate};
 use crate::expr::{Builder, Expr, Node};
@@ -26,7 +26,7 @@ pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, policy: &Policy, fuel:
         }
     }
     // Both give a value to a name, and the names or the values differ.
-    if relation::is_name(gold.0) && relation::is_name(answer.0) && is_closed(gold.1) && is_closed(answer.1) {
+    if gold.0.is_name() && answer.0.is_name() && is_closed(gold.1) && is_closed(answer.1) {
         return Reason::DifferentRelation;
     }
     match (difference(gold), difference(answer)) {

@@ -1,6 +1,7 @@
 //! Lists: as many items on either side, each with its own partner.
 
-use super::{compare as compare_values, is_equal, relation};
+use super::{compare as compare_values, is_equal};
+use crate::value::assigned_values;
 use crate::{Fuel, Order, Outcome, Policy, Reason, Value};
 
 /// Items up to which partners are searched for in any order; it is the width of a row of the search.
@@ -8,7 +9,7 @@ const MAX_MATCHED: usize = 64;
 
 pub(super) fn compare(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
     // Values of several names, against values without them: in the order of the names.
-    match (relation::assigned(gold), relation::assigned(answer)) {
+    match (assigned_values(gold), assigned_values(answer)) {
         (Some(values), None) if values.len() == answer.len() => return in_order(&values, answer, policy, fuel),
         (None, Some(values)) if values.len() == gold.len() => {
             let named = in_order(gold, &values, policy, fuel);

@@ -17,8 +17,6 @@ mod tuple;
 
 use crate::{Fuel, Outcome, Policy, Reason, Value};
 
-pub(crate) use relation::is_name;
-
 /// Compares an answer with the gold one. It is not symmetric where a policy rule is not: a gold answer may be shorter than a given one,
 /// and a gold equation is more than its right side.
 pub fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {

@@ -5,7 +5,6 @@ mod cells;
 mod solve;
 
 use super::{is_equal, list, pairwise};
-use crate::parse::region_of;
 use crate::{Fuel, Policy, Reason, Region, Relation, Tuple, Value};
 use cells::Cells;
 use solve::{Solved, solved};
@@ -39,12 +38,12 @@ fn as_region(value: &Value) -> Option<Region> {
                         let solved = solved(relation)?;
                         (*name.get_or_insert_with(|| solved.name.clone()) == solved.name).then_some(solved.region)
                     }
-                    item => region_of(item),
+                    item => Region::of(item),
                 })
                 .collect();
             parts.map(Region::Union)
         }
-        value => region_of(value),
+        value => Region::of(value),
     }
 }
 

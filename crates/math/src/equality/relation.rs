@@ -4,33 +4,6 @@ use super::{compare as compare_values, equation, inequality, is_equal, pairwise,
 use crate::expr::Node;
 use crate::{Equations, Fuel, Outcome, Policy, Reason, Relation, Sign, Value};
 
-/// Most words of a name.
-const MAX_NAME_BYTES: usize = 60;
-
-/// Whether a value only names something: `x`, `f(2)`, `|AB|`, `(p, q)`, `A:B`, a word or two.
-pub(crate) fn is_name(value: &Value) -> bool {
-    match value {
-        Value::Expr(expr) => expr.is_name(),
-        Value::Tuple(tuple) => tuple.items.iter().all(is_name),
-        Value::Ratio(terms) => terms.iter().all(is_name),
-        Value::Text(text) => {
-            let text = text.as_str();
-            text.len() <= MAX_NAME_BYTES
-                && text.contains(char::is_alphabetic)
-                && !text.contains(|c: char| c.is_ascii_digit() || "=<>+?".contains(c))
-                && !text.split(|c: char| !c.is_alphabetic()).any(denies)
-        }
-        _ => false,
-    }
-}
-
-/// Whether a word denies what it stands before: `x \text{ is not} = 5`.
-fn denies(word: &str) -> bool {
-    ["not", "never", "isn", "cannot", "neither", "wrong", "false", "incorrect"]
-        .iter()
-        .any(|no| word.eq_ignore_ascii_case(no))
-}
-
 /// One side at least is a relation.
 pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
@@ -42,7 +15,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             if policy.equations == Equations::Strict {
                 return Reason::DifferentKind;
             }
-            match value_of(relation) {
+            match relation.named_value() {
                 Some(value) => compare_values(value, other, policy, fuel),
                 None => Reason::DifferentKind,
             }
@@ -51,7 +24,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             if let Some(reason) = region::compare_relation(relation, other, true, policy, fuel) {
                 return reason;
             }
-            match value_of(relation).or_else(|| total(relation)) {
+            match relation.named_value().or_else(|| total(relation)) {
                 Some(value) => match consistent(relation, policy, fuel) {
                     Some(reason) => reason,
                     None => compare_values(other, value, policy, fuel),
@@ -60,27 +33,6 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             }
         }
         _ => Reason::DifferentKind,
-    }
-}
-
-/// What a chain of equations gives as the value of what it names: its last member, before any that are only close. `None` where
-/// nothing is named.
-pub(super) fn value_of(relation: &Relation) -> Option<&Value> {
-    let is_chain = relation.signs.iter().all(|sign| matches!(sign, Sign::Equal | Sign::Approximately));
-    if !is_chain {
-        return None;
-    }
-    let first_rounded = relation.signs.iter().position(|sign| *sign == Sign::Approximately);
-    let end = match first_rounded {
-        Some(at) if at > 0 => at,
-        _ => relation.members.len().saturating_sub(1),
-    };
-    let members = relation.members.get(..=end)?;
-    match members {
-        [value, name] if is_name(name) && !is_name(value) => Some(value),
-        members if members.iter().any(|member| matches!(member, Value::Text(_)) && !is_name(member)) => None,
-        members if members.iter().any(is_name) => members.last(),
-        _ => None,
     }
 }
 
@@ -138,26 +90,12 @@ fn numbers(gold: &Value, relation: &Relation, policy: &Policy, fuel: &mut Fuel) 
     if is_equal(agree) { compare_values(gold, first, policy, fuel) } else { agree }
 }
 
-/// The values of a list of assignments to names that differ: `x = 1, y = 2`.
-pub(super) fn assigned(items: &[Value]) -> Option<Vec<Value>> {
-    items
-        .iter()
-        .map(|item| match item {
-            Value::Relation(relation) => match relation.equation()? {
-                (name, value) if is_name(name) => Some(value.clone()),
-                _ => None,
-            },
-            _ => None,
-        })
-        .collect()
-}
-
 fn both(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if let (Some(a), Some(b)) = (gold.equation(), answer.equation()) {
         return equation::compare(a, b, policy, fuel);
     }
     // Chains that name the same quantity have its value.
-    if let (Some(a), Some(b)) = (value_of(gold), value_of(answer)) {
+    if let (Some(a), Some(b)) = (gold.named_value(), answer.named_value()) {
         let same_name = pairwise(
             gold.members.iter().zip(&answer.members).take(1),
             Reason::EqualRelation,

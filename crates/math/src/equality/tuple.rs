@@ -1,6 +1,7 @@
 //! Tuples, vectors and matrices.
 
-use super::{pairwise, quantity, region, relation};
+use super::{pairwise, quantity, region};
+use crate::value::assigned_values;
 use crate::{Fuel, Policy, Reason, Tuple, Value};
 
 /// A tuple against anything but a relation, a region or a matrix.
@@ -8,11 +9,11 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     match (gold, answer) {
         (Value::Tuple(a), Value::Tuple(b)) => tuples(a, b, policy, fuel),
         (Value::Tuple(tuple), Value::List(items)) => {
-            let items = relation::assigned(items).unwrap_or_else(|| items.clone());
+            let items = assigned_values(items).unwrap_or_else(|| items.clone());
             in_order(&tuple.items, &items, policy, fuel)
         }
         (Value::List(items), Value::Tuple(tuple)) => {
-            let items = relation::assigned(items).unwrap_or_else(|| items.clone());
+            let items = assigned_values(items).unwrap_or_else(|| items.clone());
             in_order(&items, &tuple.items, policy, fuel)
         }
         (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), Value::Tuple(tuple)) => match tuple.items.as_slice() {

@@ -18,7 +18,6 @@ use std::borrow::Cow;
 
 pub(crate) use characters::{fraction, plain};
 use shape::Shaper;
-pub(crate) use shape::region_of;
 use structure::Tokens;
 
 use crate::{Fuel, Number, OutOfFuel, Value};

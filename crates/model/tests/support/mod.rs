@@ -1,7 +1,5 @@
-//! What the black-box tests share: small configurations, random batches, the golden folder.
-#![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "each test binary uses its own part")]
-
-use std::path::PathBuf;
+//! What the black-box tests share: small configurations and random batches.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::cpu::Cpu;
@@ -13,17 +11,6 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub mod reference;
-
-/// The folder of goldens, or nothing (and a message) where it is missing.
-pub fn golden(part: &str) -> Option<PathBuf> {
-    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden"));
-    let folder = std::env::var_os("GOLDEN_DIR").map_or_else(default, PathBuf::from).join(part);
-    if !folder.exists() {
-        println!("skipped: {} is not there (GOLDEN_DIR names the goldens)", folder.display());
-        return None;
-    }
-    Some(folder)
-}
 
 pub fn config(family: Family) -> Config {
     Config {

@@ -1,9 +1,8 @@
-//! The crate from outside, as a specification: golden vectors, the laws that must hold, gradients against differences of
+//! The crate from outside, as a specification: the laws that must hold, gradients against differences of
 //! the loss, names and ranges of settings, refusal of bad input, and the paper's quantities.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests stand outside of #[test] functions")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests stand outside of #[test] functions")]
 
-mod golden;
 mod gradients;
 mod input;
 mod kl;

@@ -89,16 +89,28 @@ impl<P: Items> Actor<P> {
             if let Some(link) = self.links.values().find(|link| link.worker == worker) {
                 link.reset.notify_one();
             }
-            self.board.link_down(worker, "it left cancelled items unanswered", now);
+            self.lose(worker, "it left cancelled items unanswered", now);
         }
         self.board.assign(now);
         for worker in self.board.take_departed() {
             self.links.retain(|_, link| link.worker != worker);
         }
+        self.publish_connected();
+        metrics::gauge!("evenkeel_dispatch_queued_items", "items" => P::NAME).set(self.board.queued() as f64);
+    }
+
+    /// Takes a worker whose stream is gone out of the count first: callers whose items are lost look at it to tell an outage from a
+    /// failure.
+    fn lose(&mut self, worker: u64, reason: &str, now: Instant) {
+        self.board.disconnect(worker);
+        self.publish_connected();
+        self.board.link_down(worker, reason, now);
+    }
+
+    fn publish_connected(&self) {
         let connected = self.board.connected();
         self.connected.send_if_modified(|current| std::mem::replace(current, connected) != connected);
         metrics::gauge!("evenkeel_dispatch_workers", "items" => P::NAME).set(connected as f64);
-        metrics::gauge!("evenkeel_dispatch_queued_items", "items" => P::NAME).set(self.board.queued() as f64);
     }
 
     fn obey(&mut self, command: Command<P>) {
@@ -123,7 +135,7 @@ impl<P: Items> Actor<P> {
                     tracing::warn!(items = P::NAME, worker = self.name(worker), reason, "worker not connected");
                 }
                 metrics::counter!("evenkeel_dispatch_links_lost_total", "items" => P::NAME).increment(1);
-                self.board.link_down(worker, &reason, Instant::now());
+                self.lose(worker, &reason, Instant::now());
             }
         }
     }

@@ -196,6 +196,13 @@ impl<P: Items> Board<P> {
         }
     }
 
+    /// The stream of a worker is gone: it no longer counts as connected. [`Self::link_down`] reassigns what it had.
+    pub(super) fn disconnect(&mut self, key: u64) {
+        if let Some(worker) = self.workers.get_mut(&key) {
+            worker.link = None;
+        }
+    }
+
     /// The stream of a worker is gone, and with it every answer that was to come.
     pub(super) fn link_down(&mut self, key: u64, reason: &str, now: Instant) {
         let Some(worker) = self.workers.get_mut(&key) else { return };

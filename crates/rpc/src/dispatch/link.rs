@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
 use super::DispatchConfig;
-use super::backoff::Backoff;
 use crate::client::{Connector, Target};
 use crate::items::Items;
+use crate::retry::RetryPolicy;
 
 /// What happens on a link, in its order.
 pub(super) enum Event<P: Items> {
@@ -47,8 +47,8 @@ impl<P: Items> Link<P> {
         let initial = Duration::from_millis(self.config.backoff_initial_ms);
         let max = Duration::from_millis(self.config.backoff_max_ms);
         // Two dispatchers of one process differ by their worker numbers, two processes by their ids.
-        let mut backoff =
-            Backoff::new(&self.target.url, u64::from(std::process::id()) << 32 | self.worker, initial, max);
+        let client = (&self.target.url, std::process::id(), self.worker);
+        let mut retries = RetryPolicy::new(initial, max).with_jitter(client).start();
         loop {
             let begun = Instant::now();
             let reason = match self.open().await {
@@ -61,12 +61,13 @@ impl<P: Items> Link<P> {
                 Err(reason) => reason,
             };
             if begun.elapsed() > max {
-                backoff.reset();
+                retries.reset();
             }
             if self.events.send(Event::Down { worker: self.worker, reason }).await.is_err() {
                 return;
             }
-            tokio::time::sleep(backoff.next()).await;
+            let Some(retry) = retries.next_retry() else { return };
+            tokio::time::sleep(retry.pause).await;
         }
     }
 

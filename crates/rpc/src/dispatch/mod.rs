@@ -6,7 +6,6 @@
 //! wait while everything is full, and dropping what they wait for takes the item back from the worker.
 
 mod actor;
-mod backoff;
 mod board;
 mod config;
 mod discovery;

@@ -1,24 +1,11 @@
-//! What the black-box tests share: a small model, random groups, the golden folder.
-#![allow(dead_code, unreachable_pub, clippy::print_stdout, reason = "each test binary uses its own part")]
-
-use std::path::PathBuf;
+//! What the black-box tests share: a small model and random groups.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use candle_core::{Device, Tensor};
 use evenkeel_learner::{Group, Learner, LearnerSettings, OptimizerSettings, Response};
 use evenkeel_model::{Config, Family, Parameters};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-
-/// The folder of goldens, or nothing (and a message) where it is missing.
-pub fn golden(part: &str) -> Option<PathBuf> {
-    let default = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden"));
-    let folder = std::env::var_os("GOLDEN_DIR").map_or_else(default, PathBuf::from).join(part);
-    if !folder.exists() {
-        println!("skipped: {} is not there (GOLDEN_DIR names the goldens)", folder.display());
-        return None;
-    }
-    Some(folder)
-}
 
 pub fn config() -> Config {
     Config {

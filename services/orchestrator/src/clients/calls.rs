@@ -27,7 +27,7 @@ impl Services {
             let mut client = self.learner.clone();
             async move { Ok(client.get_status(self.request(LearnerGetStatusRequest {})).await?.into_inner()) }
         };
-        self.patience.call("learner", &self.endpoints.learner, "GetStatus", call).await
+        self.retrier.call("learner", &self.endpoints.learner, "GetStatus", call).await
     }
 
     pub(crate) async fn generation_status(&self) -> Result<GenerationGetStatusResponse, Halt> {
@@ -35,7 +35,7 @@ impl Services {
             let mut client = self.generation_calls.clone();
             async move { Ok(client.get_status(self.request(GenerationGetStatusRequest {})).await?.into_inner()) }
         };
-        self.patience.call("generation", &self.endpoints.generation, "GetStatus", call).await
+        self.retrier.call("generation", &self.endpoints.generation, "GetStatus", call).await
     }
 
     /// The state of the first reward worker; `None` where workers are only known by a DNS name.
@@ -45,7 +45,7 @@ impl Services {
             let mut client = client.clone();
             async move { Ok(client.get_status(self.request(RewardGetStatusRequest {})).await?.into_inner()) }
         };
-        self.patience.call("reward", endpoint, "GetStatus", call).await.map(Some)
+        self.retrier.call("reward", endpoint, "GetStatus", call).await.map(Some)
     }
 
     /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0.
@@ -55,7 +55,7 @@ impl Services {
             let (mut client, request) = (self.learner.clone(), request.clone());
             async move { client.publish(self.request(request)).await.map(tonic::Response::into_inner) }
         };
-        let response = self.patience.call("learner", &self.endpoints.learner, "Publish", call).await?;
+        let response = self.retrier.call("learner", &self.endpoints.learner, "Publish", call).await?;
         let weights = response.weights.unwrap_or_default();
         let broken = |message: String| RunError::Refused { service: "learner", what: "Publish".to_owned(), message };
         weights.check().map_err(|error| broken(format!("its reference breaks the protocol: {error}")))?;
@@ -85,11 +85,11 @@ impl Services {
                 Ok(text)
             }
         };
-        let failures = self.patience.call("generation", &self.endpoints.generation, "UpdateWeights", call).await?;
+        let failures = self.retrier.call("generation", &self.endpoints.generation, "UpdateWeights", call).await?;
         if !failures.is_empty() {
             let message =
                 format!("version {} did not reach every engine, the others go on: {failures}", weights.version);
-            self.events.tell(Event::Warning { message });
+            self.events.emit(Event::Warning { message });
         }
         self.events.update(|progress| progress.policy_version = weights.version);
         Ok(())
@@ -109,7 +109,7 @@ impl Services {
                 Err(if passes { Status::unavailable(text) } else { Status::failed_precondition(text) })
             }
         };
-        self.patience.call("generation", &self.endpoints.generation, "Sleep", call).await
+        self.retrier.call("generation", &self.endpoints.generation, "Sleep", call).await
     }
 
     /// Writes a checkpoint with this side's state in it.
@@ -118,7 +118,7 @@ impl Services {
             let (mut client, request) = (self.learner.clone(), request.clone());
             async move { client.save_checkpoint(self.request(request)).await.map(tonic::Response::into_inner) }
         };
-        let response = self.patience.call("learner", &self.endpoints.learner, "SaveCheckpoint", call).await?;
+        let response = self.retrier.call("learner", &self.endpoints.learner, "SaveCheckpoint", call).await?;
         Ok(response.checkpoint.unwrap_or_default())
     }
 
@@ -135,6 +135,6 @@ impl Services {
                 }
             }
         };
-        self.patience.call("learner", &self.endpoints.learner, "LoadCheckpoint", call).await
+        self.retrier.call("learner", &self.endpoints.learner, "LoadCheckpoint", call).await
     }
 }

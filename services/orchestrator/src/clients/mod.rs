@@ -3,14 +3,14 @@
 mod calls;
 mod feed;
 mod outage;
-mod patience;
+mod retrier;
 mod services;
 mod stop;
 mod train;
 
 pub(crate) use feed::Feed;
 pub(crate) use outage::Outage;
-pub(crate) use patience::Patience;
+pub(crate) use retrier::Retrier;
 pub(crate) use services::Services;
 pub(crate) use stop::Stop;
 

@@ -1,75 +1,80 @@
-//! A service behind a dispatcher that is gone: told, waited for, and in the end given up.
+//! A service behind a dispatcher that is unreachable: reported, waited for, and in the end given up.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::{Patience, Stop};
+use evenkeel_rpc::retry::Retries;
+
+use super::{Retrier, Stop};
 use crate::error::{Halt, RunError};
-use crate::events::Event;
 
-/// Watches whether workers of one service are connected. The dispatcher itself connects again; this counts the time.
+/// Watches whether a service has connected workers. The dispatcher reconnects; this reports how long it takes and ends the run after
+/// the time limit of the settings.
 #[derive(Debug)]
 pub(crate) struct Outage {
     service: &'static str,
     endpoint: String,
-    patience: Patience,
+    retrier: Retrier,
     /// What is wrong.
     message: String,
-    since: Option<Instant>,
-    /// When it is told next, and the pause before that.
-    told: Option<(Instant, Duration)>,
+    ongoing: Option<Ongoing>,
+}
+
+#[derive(Debug)]
+struct Ongoing {
+    retries: Retries,
+    next_report: Instant,
+    /// A connection that is being opened is no outage yet: the first report comes after the first pause.
+    reported: bool,
 }
 
 impl Outage {
-    pub(crate) fn new(service: &'static str, endpoint: String, patience: Patience) -> Self {
+    pub(crate) fn new(service: &'static str, endpoint: String, retrier: Retrier) -> Self {
         let message = format!("the {service} service at {endpoint} does not answer");
-        Self { service, endpoint, patience, message, since: None, told: None }
+        Self { service, endpoint, retrier, message, ongoing: None }
     }
 
-    /// What to tell from now on.
-    pub(crate) fn say(&mut self, message: &str) {
+    /// What to report from now on.
+    pub(crate) fn set_message(&mut self, message: &str) {
         if self.message != message {
             message.clone_into(&mut self.message);
         }
     }
 
-    /// Says whether the service is there. An error once it was gone for too long.
-    pub(crate) fn watch(&mut self, is_there: bool, stop: &Stop) -> Result<(), Halt> {
-        let now = Instant::now();
-        if is_there {
-            if let (Some(since), Some(_)) = (self.since.take(), self.told.take()) {
-                self.patience.recovered(self.service, now - since);
+    /// Records whether the service is reachable.
+    ///
+    /// # Errors
+    /// [`RunError::ServiceLost`] once it was unreachable for too long; a stop while it is.
+    pub(crate) fn observe(&mut self, reachable: bool, stop: &Stop) -> Result<(), Halt> {
+        if reachable {
+            if let Some(Ongoing { retries, reported: true, .. }) = self.ongoing.take() {
+                self.retrier.recovered(self.service, retries.waited().unwrap_or_default());
             }
             return Ok(());
         }
-        let waited = now - *self.since.get_or_insert(now);
-        let limit = self.patience.limit();
-        if waited >= limit {
-            let waited_ms = waited.as_millis() as u64;
+        let now = Instant::now();
+        let is_new = self.ongoing.is_none();
+        let ongoing = self.ongoing.get_or_insert_with(|| Ongoing {
+            retries: self.retrier.policy().start(),
+            next_report: now,
+            reported: false,
+        });
+        if now < ongoing.next_report {
+            return Ok(());
+        }
+        let Some(retry) = ongoing.retries.next_retry() else {
+            let waited_ms = ongoing.retries.waited().unwrap_or_default().as_millis() as u64;
             let (service, endpoint) = (self.service, self.endpoint.clone());
             return Err(RunError::ServiceLost { service, endpoint, waited_ms, message: self.message.clone() }.into());
-        }
-        // A connection that is being opened is no outage yet.
-        let due = match self.told {
-            None => waited >= self.patience.first_pause(),
-            Some((next, ..)) => now >= next,
         };
-        if due {
-            if stop.is_asked() {
-                return Err(Halt::Stop);
-            }
-            let pause = match self.told {
-                None => self.patience.first_pause(),
-                Some((_, pause)) => self.patience.longer(pause),
-            };
-            self.told = Some((now + pause, pause));
-            self.patience.waiting(Event::Waiting {
-                service: self.service,
-                endpoint: self.endpoint.clone(),
-                message: self.message.clone(),
-                waited_ms: waited.as_millis() as u64,
-                gives_up_in_ms: limit.saturating_sub(waited).as_millis() as u64,
-            });
+        ongoing.next_report = now + retry.pause;
+        if is_new {
+            return Ok(());
         }
+        if stop.is_requested() {
+            return Err(Halt::Stop);
+        }
+        ongoing.reported = true;
+        self.retrier.waiting(self.service, &self.endpoint, self.message.clone(), retry);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use evenkeel_rpc::client::{ClientChannel, Connector, Target};
 use evenkeel_rpc::dispatch::{DeadlineStart, DispatchConfig, Dispatcher, Endpoints as Workers};
 use evenkeel_rpc::items::{GenerateItems, VerifyItems};
 
-use super::{Endpoints, Outage, Patience, Stop};
+use super::{Endpoints, Outage, Retrier, Stop};
 use crate::error::RunError;
 use crate::events::Events;
 use crate::settings::ServicesSettings;
@@ -19,8 +19,9 @@ use crate::settings::ServicesSettings;
 /// (`services.rollout_deadline_ms`), and a service that ends no sample at all is noticed long before ([`crate::rollout::Pump::next`]).
 const QUEUED_AT_MOST: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Begun again by the dispatcher itself, before this side counts a failure.
-const ATTEMPTS_WITHIN: u32 = 2;
+/// There is one generation service, so that its dispatcher has no other worker to try: it reports a lost sample, and the rollout loop
+/// decides. Reward workers are many; their dispatcher gives what one of them lost to another, and the rollout loop does not repeat that.
+const GENERATION_ATTEMPTS: u32 = 1;
 
 /// The services of a run.
 pub(crate) struct Services {
@@ -28,7 +29,7 @@ pub(crate) struct Services {
     pub(crate) settings: ServicesSettings,
     pub(crate) events: Events,
     pub(crate) stop: Stop,
-    pub(crate) patience: Patience,
+    pub(crate) retrier: Retrier,
     pub(crate) generation: Dispatcher<GenerateItems>,
     pub(crate) reward: Dispatcher<VerifyItems>,
     pub(super) generation_calls: GenerationClient<ClientChannel>,
@@ -58,10 +59,10 @@ impl Services {
         };
         let workers =
             |field: &str, urls: &[String]| Workers::parse(urls).map_err(|error| RunError::Setting(error.within(field)));
-        let dispatch = |outstanding: usize, deadline_ms: u64| DispatchConfig {
+        let dispatch = |outstanding: usize, attempts: u32, deadline_ms: u64| DispatchConfig {
             max_outstanding: outstanding,
             max_queued: settings.max_rollouts.max(outstanding),
-            max_attempts: ATTEMPTS_WITHIN,
+            max_attempts: attempts,
             item_deadline_ms: deadline_ms,
             deadline_start: DeadlineStart::Assigned,
             backoff_initial_ms: settings.backoff_initial_ms,
@@ -80,12 +81,12 @@ impl Services {
         };
         Ok(Self {
             generation: Dispatcher::start(
-                &dispatch(settings.max_rollouts, QUEUED_AT_MOST.as_millis() as u64),
+                &dispatch(settings.max_rollouts, GENERATION_ATTEMPTS, QUEUED_AT_MOST.as_millis() as u64),
                 generation_workers,
                 connector.clone(),
             ),
             reward: Dispatcher::start(
-                &dispatch(settings.max_verifications, settings.verify_deadline_ms),
+                &dispatch(settings.max_verifications, settings.verify_attempts, settings.verify_deadline_ms),
                 reward_workers,
                 connector.clone(),
             ),
@@ -96,7 +97,7 @@ impl Services {
             learner: LearnerClient::new(lazy("endpoints.learner", &endpoints.learner)?)
                 .max_decoding_message_size(limit)
                 .max_encoding_message_size(limit),
-            patience: Patience::new(events.clone(), stop.clone(), settings.clone()),
+            retrier: Retrier::new(events.clone(), stop.clone(), settings),
             settings: settings.clone(),
             endpoints,
             events,
@@ -105,10 +106,10 @@ impl Services {
     }
 
     pub(crate) fn generation_outage(&self) -> Outage {
-        Outage::new("generation", self.endpoints.generation.clone(), self.patience.clone())
+        Outage::new("generation", self.endpoints.generation.clone(), self.retrier.clone())
     }
 
     pub(crate) fn reward_outage(&self) -> Outage {
-        Outage::new("reward", self.endpoints.reward.join(", "), self.patience.clone())
+        Outage::new("reward", self.endpoints.reward.join(", "), self.retrier.clone())
     }
 }

@@ -27,7 +27,7 @@ impl Stop {
         self.0.send_modify(|asked| *asked = wanted.max(*asked));
     }
 
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn is_requested(&self) -> bool {
         *self.0.borrow() != Asked::No
     }
 
@@ -37,7 +37,7 @@ impl Stop {
     }
 
     /// Ends at any stop: what waits for something that may never come does not go on until the step's end.
-    pub(crate) async fn at_all(&self) -> Halt {
+    pub(crate) async fn any(&self) -> Halt {
         self.at_least(Asked::AfterStep).await
     }
 

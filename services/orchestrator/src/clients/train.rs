@@ -28,7 +28,7 @@ impl Services {
                 }
             }
         };
-        self.patience.call_unbounded("learner", &self.endpoints.learner, what, attempt).await
+        self.retrier.call_without_deadline("learner", &self.endpoints.learner, what, attempt).await
     }
 
     async fn once(&self, feed: &Feed) -> Result<TrainReport, Status> {

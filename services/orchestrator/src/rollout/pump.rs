@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{FailureCode, FinishReason, Rollout};
 use evenkeel_rpc::dispatch::DispatchError;
+use evenkeel_rpc::retry::RetryPolicy;
 use tokio::task::JoinSet;
 
 use super::check::Expected;
@@ -17,6 +18,9 @@ use crate::error::{Halt, RunError};
 
 /// How often services are looked at while samples are in flight.
 const WATCH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Longest pause between two verifications of a sample.
+const LONGEST_VERIFY_PAUSE: Duration = Duration::from_secs(1);
 
 /// A group in work.
 struct Building {
@@ -164,15 +168,15 @@ impl<'a> Pump<'a> {
                 },
                 _ = watch.tick() => {
                     if let Some(trouble) = &self.trouble {
-                        self.engines.say(trouble);
+                        self.engines.set_message(trouble);
                     }
-                    self.engines.watch(self.trouble.is_none(), &services.stop)?;
+                    self.engines.observe(self.trouble.is_none(), &services.stop)?;
                     let idle = services.reward.pending() == 0;
-                    self.generation.watch(services.generation.ready(1, Duration::ZERO).await, &services.stop)?;
+                    self.generation.observe(services.generation.ready(1, Duration::ZERO).await, &services.stop)?;
                     self.sampling.watch(services.generation.pending())?;
                     self.judging.watch(services.reward.pending())?;
                     let judged_or_there = idle || services.reward.ready(1, Duration::ZERO).await;
-                    self.reward.watch(judged_or_there, &services.stop)?;
+                    self.reward.observe(judged_or_there, &services.stop)?;
                 },
             }
         }
@@ -238,7 +242,7 @@ impl<'a> Pump<'a> {
                 // No engine is there, or all are full with the work of others.
                 _ if failure.is_retryable() => {
                     self.trouble = Some(message);
-                    let pause = self.shared.services.patience.first_pause() * 4;
+                    let pause = self.shared.services.retrier.policy().initial_pause() * 4;
                     self.tasks.spawn(async move {
                         tokio::time::sleep(pause).await;
                         Done::Rested(slot)
@@ -262,10 +266,12 @@ impl<'a> Pump<'a> {
         let Some(building) = self.building.get(&slot.group) else { return Ok(()) };
         let item = self.shared.verify_item(&building.plan, &rollout)?;
         let settings = &self.shared.services.settings;
-        let (dispatcher, attempts) = (self.shared.services.reward.clone(), settings.verify_attempts);
-        let pause = Duration::from_millis(settings.backoff_initial_ms);
+        let initial = Duration::from_millis(settings.backoff_initial_ms);
+        let policy =
+            RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE)).with_max_attempts(settings.verify_attempts);
+        let dispatcher = self.shared.services.reward.clone();
         self.tasks.spawn(async move {
-            let verified = verify(dispatcher, item, attempts, pause).await;
+            let verified = verify(dispatcher, item, policy).await;
             Done::Judged(slot, rollout, tokens, verified)
         });
         Ok(())

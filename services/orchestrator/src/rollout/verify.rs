@@ -1,4 +1,4 @@
-//! One sample's way to a verdict: again where that can help, a bounded number of times.
+//! The verdict of one sample, verified again where that can help.
 
 use std::time::Duration;
 
@@ -6,11 +6,12 @@ use evenkeel_proto::Label;
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, VerifyItem};
 use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
 use evenkeel_rpc::items::VerifyItems;
+use evenkeel_rpc::retry::RetryPolicy;
 
-/// Longest pause between two verifications of a sample.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long an outage is waited for here; the watch of the scheduler ends it long before.
+const OUTAGE: Duration = Duration::from_secs(3600);
 
-/// What verification came to.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verified {
     /// The verdict stands.
@@ -19,37 +20,29 @@ pub(super) enum Verified {
     Invalid { reason: String, again: u32, late: bool },
 }
 
-/// Verifies an item up to `attempts` times. While no worker is connected nothing is counted: who gives up then is the caller's watch.
-pub(super) async fn verify(
-    dispatcher: Dispatcher<VerifyItems>,
-    item: VerifyItem,
-    attempts: u32,
-    pause: Duration,
-) -> Verified {
-    let (mut again, mut ever_late) = (0, false);
+/// Verifies an item. A worker that is lost or fails is the dispatcher's to replace; here a verdict that came too late or that another
+/// worker may give is asked for again. While no worker is connected no attempt is counted: the caller's watch ends that wait.
+pub(super) async fn verify(dispatcher: Dispatcher<VerifyItems>, item: VerifyItem, policy: RetryPolicy) -> Verified {
+    let (mut retries, mut again, mut ever_late) = (policy.start(), 0, false);
     loop {
         let (reason, late) = match dispatcher.call(item.clone()).await {
             Ok(verdict) => match judge(&verdict) {
                 Judged::Stands(outcome, raw_reward) => return Verified::Judged { outcome, raw_reward, again },
-                Judged::Never(reason) => return Verified::Invalid { reason, again, late: false },
+                Judged::Never(reason) => return Verified::Invalid { reason, again, late: ever_late },
                 Judged::Again(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
-            Err(DispatchError::Closed) => {
-                return Verified::Invalid { reason: "the dispatcher has ended".to_owned(), again, late: false };
+            Err(lost @ DispatchError::Deadline { .. }) => (lost.to_string(), true),
+            Err(DispatchError::WorkerLost { .. }) if !dispatcher.ready(1, Duration::ZERO).await => {
+                dispatcher.ready(1, OUTAGE).await;
+                continue;
             }
-            Err(lost) => {
-                if !dispatcher.ready(1, Duration::ZERO).await {
-                    dispatcher.ready(1, Duration::from_secs(3600)).await;
-                    continue;
-                }
-                (lost.to_string(), matches!(lost, DispatchError::Deadline { .. }))
-            }
+            Err(lost) => return Verified::Invalid { reason: lost.to_string(), again, late: ever_late },
         };
         ever_late |= late;
-        if again + 1 >= attempts {
+        let Some(retry) = retries.next_retry() else {
             return Verified::Invalid { reason, again, late: ever_late };
-        }
-        tokio::time::sleep((pause * (1 << again.min(8))).min(LONGEST_PAUSE)).await;
+        };
+        tokio::time::sleep(retry.pause).await;
         again += 1;
     }
 }
@@ -73,7 +66,10 @@ fn judge(verdict: &Verdict) -> Judged {
         "" => reason.label().to_owned(),
         detail => format!("{}: {detail}", reason.label()),
     };
-    // A deadline may have been that of a busy moment.
-    let may_help = reason.is_retryable() || matches!(reason, InvalidReason::Deadline | InvalidReason::UnknownTests);
-    if may_help { Judged::Again(text) } else { Judged::Never(text) }
+    // A deadline may have been that of a busy moment. What the worker itself failed at the dispatcher has tried elsewhere.
+    if matches!(reason, InvalidReason::Deadline | InvalidReason::UnknownTests) {
+        Judged::Again(text)
+    } else {
+        Judged::Never(text)
+    }
 }

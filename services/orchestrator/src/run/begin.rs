@@ -17,7 +17,7 @@ use crate::recipe::ResolvedRecipe;
 use crate::text::{Tokenizer, optional_json};
 
 /// How long a reward worker may take to connect before that is told.
-const REWARD_PATIENCE: Duration = Duration::from_millis(50);
+const REWARD_CONNECT_GRACE: Duration = Duration::from_millis(50);
 
 /// Checks what needs no service.
 pub(super) fn begin(
@@ -174,12 +174,12 @@ impl Driver {
     async fn wait_for_reward(&self) -> Result<(), Halt> {
         let mut outage = self.services.reward_outage();
         loop {
-            let is_there = self.services.reward.ready(1, REWARD_PATIENCE).await;
-            outage.watch(is_there, &self.stop)?;
+            let is_there = self.services.reward.ready(1, REWARD_CONNECT_GRACE).await;
+            outage.observe(is_there, &self.stop)?;
             if is_there {
                 return Ok(());
             }
-            if let Some(halt) = futures_util::FutureExt::now_or_never(self.stop.at_all()) {
+            if let Some(halt) = futures_util::FutureExt::now_or_never(self.stop.any()) {
                 return Err(halt);
             }
         }
@@ -187,7 +187,7 @@ impl Driver {
 
     pub(super) fn tell_started(&self, step: u64) {
         self.directory.mark_entered();
-        self.events.tell(Event::Started {
+        self.events.emit(Event::Started {
             run_id: self.directory.run_id().to_owned(),
             directory: self.directory.path().to_owned(),
             step,
@@ -196,10 +196,10 @@ impl Driver {
             problems: self.prompts.train.len(),
         });
         for message in self.notes.clone() {
-            self.events.tell(Event::Note { message });
+            self.events.emit(Event::Note { message });
         }
         if let Some(message) = self.unsound_golds.clone() {
-            self.events.tell(Event::Warning { message });
+            self.events.emit(Event::Warning { message });
         }
     }
 }

@@ -45,7 +45,7 @@ impl Driver {
         }
         // A checkpoint goes back to lines that are surely there.
         for lines in [&self.warm_starts, &self.metrics, &self.evaluations] {
-            self.services.patience.write(lines.path(), || lines.sync()).await?;
+            self.services.retrier.write(lines.path(), || lines.sync()).await?;
         }
         let run_id = self.directory.run_id();
         let request = SaveCheckpointRequest {
@@ -56,10 +56,10 @@ impl Driver {
             keep: Some(self.recipe.checkpoint.keep),
         };
         let saved = self.services.save_checkpoint(request).await?;
-        self.events.tell(Event::Checkpoint { step: position.step, path: saved.path });
+        self.events.emit(Event::Checkpoint { step: position.step, path: saved.path });
         // So that whoever looks at a run that is still going sees something.
         if let Err(error) = self.write_summary(self.events.state()) {
-            self.events.tell(Event::Warning { message: format!("no report: {error}") });
+            self.events.emit(Event::Warning { message: format!("no report: {error}") });
         }
         Ok(())
     }

@@ -69,9 +69,9 @@ impl Driver {
         };
         match &outcome {
             Ok((outcome, summary)) => {
-                self.events.tell(Event::Finished { outcome: *outcome, summary: Box::new(summary.clone()) });
+                self.events.emit(Event::Finished { outcome: *outcome, summary: Box::new(summary.clone()) });
             }
-            Err(error) => self.events.tell(Event::Failed { message: error.to_string() }),
+            Err(error) => self.events.emit(Event::Failed { message: error.to_string() }),
         }
         outcome
     }
@@ -108,7 +108,7 @@ impl Driver {
             self.tell_started(position.step);
         }
         if let Some(message) = lost {
-            self.events.tell(Event::Rewound { step: position.step, message });
+            self.events.emit(Event::Rewound { step: position.step, message });
         }
         if self.recipe.run.steps < position.step {
             let allowed = format!("at least {}, the steps that are done", position.step);
@@ -122,7 +122,7 @@ impl Driver {
         loop {
             let done = position.step >= self.recipe.run.steps;
             self.evaluate_if_due(&position, &weights).await?;
-            let stopping = !done && self.stop.is_asked();
+            let stopping = !done && self.stop.is_requested();
             if stopping {
                 self.events.enter(RunState::Stopping);
             }
@@ -146,7 +146,7 @@ impl Driver {
         let path = self.directory.path().join("summary.json");
         let mut summary = None;
         let write = || self.write_summary(state).map(|written| summary = Some(written));
-        match self.services.patience.write(&path, write).await {
+        match self.services.retrier.write(&path, write).await {
             Err(Halt::Error(error)) => Err(error),
             // A stop ends the waiting; what could not be written is the error then.
             Err(_) => self.write_summary(state),

@@ -28,8 +28,8 @@ impl Driver {
         self.events.enter(RunState::Evaluating);
         let line = self.evaluate(step, weights).await?;
         let (path, lines) = (self.evaluations.path().to_owned(), &mut self.evaluations);
-        self.services.patience.write(&path, || lines.append(&line)).await?;
-        self.events.tell(Event::Line(line));
+        self.services.retrier.write(&path, || lines.append(&line)).await?;
+        self.events.emit(Event::Line(line));
         Ok(())
     }
 

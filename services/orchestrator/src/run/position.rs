@@ -91,7 +91,7 @@ impl Driver {
     /// Takes away the lines of steps that will be done again. Lines before it must be there: they were on the disk before the
     /// checkpoint was asked for.
     async fn cut_back(&mut self, position: &Position) -> Result<(), Halt> {
-        let patience = self.services.patience.clone();
+        let retrier = self.services.retrier.clone();
         let after_warm_start = position.warm_start_steps == self.recipe.warm_start.steps;
         let files = [
             (&mut self.metrics, position.step),
@@ -101,7 +101,7 @@ impl Driver {
         ];
         for (lines, step) in files {
             let path = lines.path().to_owned();
-            patience.write(&path, || lines.truncate(step)).await?;
+            retrier.write(&path, || lines.truncate(step)).await?;
         }
         for (lines, wanted) in [(&self.metrics, position.step), (&self.warm_starts, position.warm_start_steps)] {
             if lines.count() != wanted {

@@ -62,10 +62,10 @@ impl Driver {
         let mut line = Line::new(StepKind::Train, step, report.version);
         step_values(&mut line, &sampled.batch, &report, epoch, times);
         let (path, lines) = (self.metrics.path().to_owned(), &mut self.metrics);
-        self.services.patience.write(&path, || lines.append(&line)).await?;
+        self.services.retrier.write(&path, || lines.append(&line)).await?;
         (position.step, position.cursor, position.version) = (step + 1, sampled.next_cursor, report.version);
         self.tell_position(position);
-        self.events.tell(Event::Line(line));
+        self.events.emit(Event::Line(line));
         Ok(weights)
     }
 

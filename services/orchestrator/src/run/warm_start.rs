@@ -27,7 +27,7 @@ impl Driver {
             self.services.sleep(SleepLevel::Offload).await?;
         }
         while position.warm_start_steps < steps {
-            if self.stop.is_asked() {
+            if self.stop.is_requested() {
                 return Ok(Outcome::Stopped);
             }
             self.warm_start_step(position).await?;
@@ -57,10 +57,10 @@ impl Driver {
         let mut line = Line::new(StepKind::WarmStart, step, report.version);
         warm_start_values(&mut line, &report, began.elapsed());
         let (path, lines) = (self.warm_starts.path().to_owned(), &mut self.warm_starts);
-        self.services.patience.write(&path, || lines.append(&line)).await?;
+        self.services.retrier.write(&path, || lines.append(&line)).await?;
         (position.warm_start_steps, position.version) = (step + 1, report.version);
         self.tell_position(position);
-        self.events.tell(Event::Line(line));
+        self.events.emit(Event::Line(line));
         Ok(())
     }
 

@@ -4,7 +4,6 @@ use dashu_ratio::RBig;
 
 use crate::evaluate::exact_at;
 use crate::expr::{Builder, Expr, Function, Node};
-use crate::parse::region_of;
 use crate::{End, Magnitude, Number, Region, Relation, Sign, Value, Written};
 
 /// A relation, solved.
@@ -76,7 +75,7 @@ fn unfolded(name: String, region: Region) -> Option<Solved> {
 fn one(left: &Value, sign: Sign, right: &Value) -> Option<(String, Region)> {
     if sign == Sign::In {
         let name = left.scalar().filter(Expr::is_name)?;
-        return Some((name.to_string(), region_of(right)?));
+        return Some((name.to_string(), Region::of(right)?));
     }
     if !sign.is_order() && sign != Sign::NotEqual {
         return None;

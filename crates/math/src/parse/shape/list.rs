@@ -29,7 +29,7 @@ fn without_name(mut items: Vec<Value>) -> Vec<Value> {
         && rest_is_bare
         && relation.signs == [Sign::Equal]
         && let [name, value] = relation.members.as_slice()
-        && crate::equality::is_name(name)
+        && name.is_name()
     {
         let value = value.clone();
         items.splice(..1, [value]);

@@ -10,8 +10,6 @@ mod special;
 
 use std::ops::Range;
 
-pub(crate) use region::region_of;
-
 use super::scalar::{self, PlusMinus};
 use super::structure::Tokens;
 use super::token::Kind;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Read, Shaper};
 use crate::parse::token::Kind;
-use crate::{End, Region, Tuple, Value};
+use crate::{Region, Value};
 
 /// Parts of one union.
 const MAX_PARTS: usize = 256;
@@ -66,7 +66,7 @@ impl Shaper<'_, '_, '_> {
             return Ok(None);
         }
         let value = self.value(range)?;
-        Ok(region_of(&value))
+        Ok(Region::of(&value))
     }
 
     /// `\mathbb{R}`, and what stands for it.
@@ -79,30 +79,5 @@ impl Shaper<'_, '_, '_> {
         }
         let mut letters = kinds.filter(|kind| !matches!(kind, Kind::GroupOpen | Kind::GroupClose));
         letters.next() == Some(&Kind::Word("R")) && letters.next().is_none()
-    }
-}
-
-/// A value as a set of real numbers. `None` where it cannot be one.
-pub(crate) fn region_of(value: &Value) -> Option<Region> {
-    match value {
-        Value::Region(region) => Some(region.clone()),
-        Value::Set(items) => Some(Region::Points(items.clone())),
-        Value::Tuple(Tuple { open, close, items }) => {
-            let [low, high] = items.as_slice() else { return None };
-            let closed = |bracket: char| match bracket {
-                '[' | ']' => Some(true),
-                '(' | ')' => Some(false),
-                _ => None,
-            };
-            let end = |value: &Value, closed| {
-                let is_end = matches!(
-                    value,
-                    Value::Number(_) | Value::Expr(_) | Value::Infinite { .. } | Value::Quantity(_) | Value::Text(_)
-                );
-                is_end.then(|| End { value: Box::new(value.clone()), closed })
-            };
-            Some(Region::Interval(end(low, closed(*open)?)?, end(high, closed(*close)?)?))
-        }
-        _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Value;
+use super::Value;
 
 /// Members with signs between them: `a = b`, `0 < x ≤ 1`. There is one sign fewer than members, and at least one.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +79,39 @@ impl Relation {
             _ => None,
         }
     }
+
+    /// The value that a chain of equations gives to what it names: its last member, before any that are only approximate. `None` where
+    /// nothing is named.
+    pub(crate) fn named_value(&self) -> Option<&Value> {
+        let is_chain = self.signs.iter().all(|sign| matches!(sign, Sign::Equal | Sign::Approximately));
+        if !is_chain {
+            return None;
+        }
+        let first_rounded = self.signs.iter().position(|sign| *sign == Sign::Approximately);
+        let end = match first_rounded {
+            Some(at) if at > 0 => at,
+            _ => self.members.len().saturating_sub(1),
+        };
+        let members = self.members.get(..=end)?;
+        match members {
+            [value, name] if name.is_name() && !value.is_name() => Some(value),
+            members if members.iter().any(|member| matches!(member, Value::Text(_)) && !member.is_name()) => None,
+            members if members.iter().any(Value::is_name) => members.last(),
+            _ => None,
+        }
+    }
+}
+
+/// The values of a list of assignments, `x = 1, y = 2`. `None` where an item assigns nothing.
+pub(crate) fn assigned_values(items: &[Value]) -> Option<Vec<Value>> {
+    let assigned = |item: &Value| match item {
+        Value::Relation(relation) => {
+            let (name, value) = relation.equation()?;
+            name.is_name().then(|| value.clone())
+        }
+        _ => None,
+    };
+    items.iter().map(assigned).collect()
 }
 
 impl fmt::Display for Relation {

@@ -1,27 +1,28 @@
-//! Every entry of the golden vectors: advantages, weights, loss and gradient for each aggregation, policy and
-//! correction, as automatic differentiation in float64 computed them straight from the formulas.
-//!
-//! They lie in the folder that `GOLDEN_DIR` names, by default `../shared/golden` beside the workspace. Where it is
-//! missing the tests say so and pass.
+//! Advantages, weights, losses and gradients for every aggregation, policy and correction, as automatic differentiation in float64 computed
+//! them from the formulas: `tests/golden/objective.json`, and a larger file of the same form outside the repository.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::path::PathBuf;
+#[allow(dead_code, reason = "shared with the other tests of this crate")]
+#[path = "suite/support.rs"]
+mod support;
+
+use std::path::Path;
+use std::process::ExitCode;
 
 use evenkeel_objective::{Settings, batch_loss};
+use evenkeel_testing::{golden, run};
 use serde_json::Value;
+use support::{Owned, Step, close, compute, views};
 
-use crate::support::{Owned, Step, close, compute, views};
-
-fn golden() -> Option<Value> {
-    let beside_workspace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/golden");
-    let folder = std::env::var_os("GOLDEN_DIR").map_or_else(|| PathBuf::from(beside_workspace), PathBuf::from);
-    let path = folder.join("objective.json");
-    match std::fs::read(&path) {
-        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap()),
-        Err(error) => {
-            println!("skipped: {}: {error}; GOLDEN_DIR names the folder of the golden vectors", path.display());
-            None
-        }
-    }
+fn main() -> ExitCode {
+    let checks: [(&str, fn(&Path)); 5] = [
+        ("advantages", advantages),
+        ("weights", weights),
+        ("losses", losses),
+        ("gradients", gradients),
+        ("losses_and_gradients_in_f32_differ_by_no_more_than_their_rounding", single_precision),
+    ];
+    run(checks.into_iter().flat_map(|(name, check)| golden(name, "objective.json", check)).collect())
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -55,8 +56,8 @@ fn settings(case: &Value, entry: &Value) -> Settings {
 }
 
 /// Calls `check` with every entry of every case: what it is, its settings, the step, what is expected.
-fn for_each_entry(mut check: impl FnMut(&str, &Settings, &Step, &Value)) {
-    let Some(golden) = golden() else { return };
+fn for_each_entry(file: &Path, mut check: impl FnMut(&str, &Settings, &Step, &Value)) {
+    let golden: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     for (index, case) in list(&golden["cases"]).iter().enumerate() {
         let step = step(case);
         for entry in list(&case["expected"]) {
@@ -77,31 +78,27 @@ fn assert_nested(what: &str, ours: &[Vec<f64>], expected: &Value) {
     }
 }
 
-#[test]
-fn golden_advantages() {
-    for_each_entry(|what, settings, step, entry| {
+fn advantages(file: &Path) {
+    for_each_entry(file, |what, settings, step, entry| {
         assert_nested(what, &compute(settings, step).advantages, &entry["advantages"]);
     });
 }
 
-#[test]
-fn golden_weights() {
-    for_each_entry(|what, settings, step, entry| {
+fn weights(file: &Path) {
+    for_each_entry(file, |what, settings, step, entry| {
         assert_nested(what, &compute(settings, step).weights, &entry["weights"]);
     });
 }
 
-#[test]
-fn golden_losses() {
-    for_each_entry(|what, settings, step, entry| {
+fn losses(file: &Path) {
+    for_each_entry(file, |what, settings, step, entry| {
         let (ours, expected) = (compute(settings, step).loss, entry["loss"].as_f64().unwrap());
         assert!(close(ours, expected), "{what}: {ours:e} and not {expected:e}");
     });
 }
 
-#[test]
-fn golden_gradients() {
-    for_each_entry(|what, settings, step, entry| {
+fn gradients(file: &Path) {
+    for_each_entry(file, |what, settings, step, entry| {
         let batch = compute(settings, step);
         assert_eq!(batch.gradients.len(), list(&entry["grad_logp"]).len(), "{what}");
         for (gradients, expected) in batch.gradients.iter().zip(list(&entry["grad_logp"])) {
@@ -110,9 +107,8 @@ fn golden_gradients() {
     });
 }
 
-#[test]
-fn golden_losses_and_gradients_in_f32_differ_by_no_more_than_their_rounding() {
-    for_each_entry(|what, settings, step, entry| {
+fn single_precision(file: &Path) {
+    for_each_entry(file, |what, settings, step, entry| {
         let narrow = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
         let narrowed = |r: &Owned| Owned {
             reward: r.reward,

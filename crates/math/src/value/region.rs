@@ -1,0 +1,82 @@
+//! Sets of real numbers.
+
+use std::fmt;
+
+use super::{Tuple, Value, separated};
+
+/// A set of real numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Region {
+    /// All of them.
+    Reals,
+    /// All between two ends.
+    Interval(End, End),
+    /// These alone.
+    Points(Vec<Value>),
+    /// Those that are in any of these.
+    Union(Vec<Self>),
+    /// Those that are in all of these.
+    Intersection(Vec<Self>),
+    /// Those of the first that are not in the second.
+    Minus(Box<Self>, Box<Self>),
+}
+
+/// An end of an interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct End {
+    /// Where it is; an infinite value is possible.
+    pub value: Box<Value>,
+    /// Whether it belongs to the interval.
+    pub closed: bool,
+}
+
+impl Region {
+    /// The set of real numbers that a value can stand for. `None` where there is none.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Region(region) => Some(region.clone()),
+            Value::Set(items) => Some(Self::Points(items.clone())),
+            Value::Tuple(Tuple { open, close, items }) => {
+                let [low, high] = items.as_slice() else { return None };
+                let closed = |bracket: char| match bracket {
+                    '[' | ']' => Some(true),
+                    '(' | ')' => Some(false),
+                    _ => None,
+                };
+                let end = |value: &Value, closed| {
+                    let is_end = matches!(
+                        value,
+                        Value::Number(_)
+                            | Value::Expr(_)
+                            | Value::Infinite { .. }
+                            | Value::Quantity(_)
+                            | Value::Text(_)
+                    );
+                    is_end.then(|| End { value: Box::new(value.clone()), closed })
+                };
+                Some(Self::Interval(end(low, closed(*open)?)?, end(high, closed(*close)?)?))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reals => f.write_str("R"),
+            Self::Interval(low, high) => {
+                let (open, close) = (if low.closed { '[' } else { '(' }, if high.closed { ']' } else { ')' });
+                write!(f, "{open}{}, {}{close}", low.value, high.value)
+            }
+            Self::Points(points) => {
+                f.write_str("{")?;
+                separated(f, points, ", ")?;
+                f.write_str("}")
+            }
+            Self::Union(parts) => separated(f, parts, " u "),
+            Self::Intersection(parts) => separated(f, parts, " n "),
+            Self::Minus(from, what) => write!(f, "{from} \\ {what}"),
+        }
+    }
+}

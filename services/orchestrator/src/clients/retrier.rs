@@ -1,0 +1,245 @@
+//! Calls and writes that are retried: one event for each attempt, until it works, cannot work or the time limit is over.
+
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use evenkeel_proto::v1::RunState;
+use evenkeel_rpc::retry::{Retry, RetryPolicy, is_retryable};
+use tonic::{Code, Status};
+
+use super::Stop;
+use crate::error::{Halt, RunError};
+use crate::events::{Event, Events};
+use crate::settings::ServicesSettings;
+
+/// Retries what may come back by the policy of the settings `services`, reports it, and ends at a stop.
+#[derive(Debug, Clone)]
+pub(crate) struct Retrier {
+    events: Events,
+    stop: Stop,
+    policy: RetryPolicy,
+    time_limit: Duration,
+    call_deadline: Duration,
+}
+
+/// Why an attempt failed.
+enum Failure {
+    /// Another attempt may succeed.
+    Retryable(String),
+    /// None will.
+    Final(Halt),
+}
+
+impl Retrier {
+    pub(crate) fn new(events: Events, stop: Stop, settings: &ServicesSettings) -> Self {
+        let millis = Duration::from_millis;
+        let time_limit = millis(settings.wait_ms);
+        let policy = RetryPolicy::new(millis(settings.backoff_initial_ms), millis(settings.backoff_max_ms));
+        Self {
+            events,
+            stop,
+            policy: policy.with_time_limit(time_limit),
+            time_limit,
+            call_deadline: millis(settings.call_deadline_ms),
+        }
+    }
+
+    pub(crate) fn policy(&self) -> &RetryPolicy {
+        &self.policy
+    }
+
+    /// Calls until it works, the service refuses, or it was unreachable for too long. Each attempt has the deadline of the settings.
+    pub(crate) async fn call<T, F>(
+        &self,
+        service: &'static str,
+        endpoint: &str,
+        what: &str,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, Halt>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let deadline = self.call_deadline;
+        let bounded = || {
+            let call = attempt();
+            async move {
+                let late =
+                    || Status::deadline_exceeded(format!("no answer to {what} within {} ms", deadline.as_millis()));
+                tokio::time::timeout(deadline, call).await.unwrap_or_else(|_| Err(late()))
+            }
+        };
+        self.call_without_deadline(service, endpoint, what, bounded).await
+    }
+
+    /// The same for calls that bound themselves.
+    pub(crate) async fn call_without_deadline<T, F>(
+        &self,
+        service: &'static str,
+        endpoint: &str,
+        what: &str,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, Halt>
+    where
+        F: Future<Output = Result<T, Status>>,
+    {
+        let lost = |waited: Duration, message: String| RunError::ServiceLost {
+            service,
+            endpoint: endpoint.to_owned(),
+            waited_ms: waited.as_millis() as u64,
+            message,
+        };
+        let attempt = || {
+            let call = attempt();
+            async move { call.await.map_err(|status| classify(service, what, &status)) }
+        };
+        self.retry(service, endpoint, attempt, lost).await
+    }
+
+    /// Writes until the disk accepts it.
+    pub(crate) async fn write(&self, path: &Path, mut write: impl FnMut() -> Result<(), RunError>) -> Result<(), Halt> {
+        let lost = |waited: Duration, message: String| RunError::DiskLost {
+            path: path.to_owned(),
+            waited_ms: waited.as_millis() as u64,
+            message,
+        };
+        let attempt = || {
+            std::future::ready(write().map_err(|error| match error {
+                RunError::File { source, .. } => Failure::Retryable(source.to_string()),
+                other => Failure::Final(other.into()),
+            }))
+        };
+        self.retry("disk", &path.display().to_string(), attempt, lost).await
+    }
+
+    async fn retry<T, F>(
+        &self,
+        service: &'static str,
+        endpoint: &str,
+        mut attempt: impl FnMut() -> F,
+        lost: impl Fn(Duration, String) -> RunError,
+    ) -> Result<T, Halt>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut retries = self.policy.start();
+        loop {
+            let result = tokio::select! {
+                biased;
+                halt = self.stop.now() => return Err(halt),
+                result = attempt() => result,
+            };
+            let message = match result {
+                Ok(value) => {
+                    if let Some(waited) = retries.waited() {
+                        self.recovered(service, waited);
+                    }
+                    return Ok(value);
+                }
+                Err(Failure::Final(halt)) => return Err(halt),
+                Err(Failure::Retryable(message)) => message,
+            };
+            let Some(retry) = retries.next_retry() else {
+                return Err(lost(retries.waited().unwrap_or(self.time_limit), message).into());
+            };
+            self.waiting(service, endpoint, message, retry);
+            tokio::select! {
+                biased;
+                halt = self.stop.any() => return Err(halt),
+                () = tokio::time::sleep(retry.pause) => {}
+            }
+        }
+    }
+
+    /// Reports that a service is unreachable and will be tried again.
+    pub(super) fn waiting(&self, service: &'static str, endpoint: &str, message: String, retry: Retry) {
+        tracing::warn!(service, endpoint, message, "waiting");
+        let text = format!("waiting for {service} at {endpoint}: {message}");
+        self.events.update(|progress| (progress.state, progress.message) = (RunState::Waiting, text));
+        self.events.emit(Event::Waiting {
+            service,
+            endpoint: endpoint.to_owned(),
+            message,
+            waited_ms: retry.waited.as_millis() as u64,
+            gives_up_in_ms: retry.left.unwrap_or(Duration::MAX).as_millis() as u64,
+        });
+    }
+
+    pub(super) fn recovered(&self, service: &'static str, waited: Duration) {
+        let waited_ms = waited.as_millis() as u64;
+        tracing::info!(service, waited_ms, "recovered");
+        self.events.resume_phase();
+        self.events.emit(Event::Recovered { service, waited_ms });
+    }
+}
+
+/// What a failed call means for the run.
+fn classify(service: &'static str, what: &str, status: &Status) -> Failure {
+    let message = format!("{} ({:?})", status.message(), status.code());
+    match status.code() {
+        _ if is_retryable(status) => Failure::Retryable(message),
+        // The learner has other weights than it must have: it was restarted.
+        Code::FailedPrecondition if service == "learner" => Failure::Final(Halt::LearnerLost(message)),
+        _ => Failure::Final(RunError::Refused { service, what: what.to_owned(), message }.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn retrier(wait_ms: u64) -> Retrier {
+        let settings =
+            ServicesSettings { wait_ms, backoff_initial_ms: 5, backoff_max_ms: 10, ..ServicesSettings::default() };
+        Retrier::new(Events::new(1), Stop::new(), &settings)
+    }
+
+    fn full() -> Result<(), RunError> {
+        let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        Err(RunError::File { path: PathBuf::from("metrics.jsonl"), source })
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_retried_and_reported() {
+        let retrier = retrier(10_000);
+        let mut emitted = retrier.events.subscribe();
+        retrier.events.enter(RunState::Training);
+        let mut times = 0;
+        let write = || {
+            times += 1;
+            if times < 3 { full() } else { Ok(()) }
+        };
+        retrier.write(Path::new("metrics.jsonl"), write).await.unwrap();
+        let events: Vec<_> = std::iter::from_fn(|| emitted.try_recv().ok()).collect();
+        assert!(matches!(&*events[0], Event::Waiting { service: "disk", endpoint, .. } if endpoint == "metrics.jsonl"));
+        assert!(matches!(&*events[2], Event::Recovered { service: "disk", .. }));
+        assert_eq!((events.len(), retrier.events.state()), (3, RunState::Training));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_stays_full_ends_the_run_and_names_the_file() {
+        let halt = retrier(30).write(Path::new("metrics.jsonl"), full).await.unwrap_err();
+        assert!(matches!(&halt, Halt::Error(RunError::DiskLost { waited_ms: 30.., .. })), "{halt:?}");
+    }
+
+    #[tokio::test]
+    async fn only_an_outage_is_retried() {
+        let call = |service: &'static str, status: Status| async move {
+            let mut times = 0;
+            let attempt = || {
+                times += 1;
+                std::future::ready(Err::<(), _>(status.clone()))
+            };
+            let halt = retrier(50).call(service, "http://a:1", "Publish", attempt).await.unwrap_err();
+            (halt, times)
+        };
+        let (halt, times) = call("learner", Status::failed_precondition("the version is 0")).await;
+        assert!(matches!(halt, Halt::LearnerLost(_)) && times == 1);
+        let (halt, times) = call("generation", Status::invalid_argument("no")).await;
+        assert!(matches!(halt, Halt::Error(RunError::Refused { service: "generation", .. })) && times == 1);
+        let (halt, times) = call("learner", Status::unavailable("gone")).await;
+        assert!(matches!(halt, Halt::Error(RunError::ServiceLost { service: "learner", .. })) && times > 2);
+    }
+}
