@@ -1,7 +1,7 @@
 //! Settings that have another name than in earlier versions, so that an old file is refused with the new name.
 
 /// Old and new name, without the section.
-const RENAMED: &[(&str, &str)] = &[];
+const RENAMED: &[(&str, &str)] = &[("task", "kind")];
 
 /// Units that names carried before values did.
 const UNITS: [&str; 3] = ["_ms", "_s", "_bytes"];

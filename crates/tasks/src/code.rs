@@ -33,7 +33,9 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
     };
     let (public, private_test_cases, metadata) = (column(PUBLIC)?, column(PRIVATE)?, column(METADATA)?);
     if is_empty(&public) && is_empty(&private_test_cases) {
-        return Err(RowError(format!("question `{id}`: {PUBLIC}: no tests, allowed: at least one test in {PUBLIC} or {PRIVATE}")));
+        return Err(RowError(format!(
+            "question `{id}`: {PUBLIC}: no tests, allowed: at least one test in {PUBLIC} or {PRIVATE}"
+        )));
     }
     let public_test_cases = if public.is_empty() { "[]".to_owned() } else { public };
     let cases = LiveCodeBenchCases { public_test_cases, private_test_cases, metadata };

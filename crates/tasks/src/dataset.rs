@@ -59,7 +59,8 @@ impl Dataset {
                 let mut held = problems(path)?;
                 let asked: HashSet<&str> = held.iter().map(|problem| problem.prompt.as_str()).collect();
                 let before = all.len();
-                let train: Vec<_> = all.into_iter().filter(|problem| !asked.contains(problem.prompt.as_str())).collect();
+                let train: Vec<_> =
+                    all.into_iter().filter(|problem| !asked.contains(problem.prompt.as_str())).collect();
                 if train.len() < before {
                     let (left_out, path) = (before - train.len(), path.display());
                     tracing::warn!(left_out, %path, "problems to train on are also held out and not trained on");
@@ -68,7 +69,8 @@ impl Dataset {
                 (train, held)
             }
         };
-        let name = source.path.file_stem().map_or_else(|| "data".to_owned(), |stem| stem.to_string_lossy().into_owned());
+        let name =
+            source.path.file_stem().map_or_else(|| "data".to_owned(), |stem| stem.to_string_lossy().into_owned());
         Ok(Self { name, train, held_out })
     }
 
@@ -119,8 +121,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
         std::fs::write(&path, text).unwrap();
-        let mut source =
-            FileSource { path, held_out_path: None, fields: Fields::default(), rules: Rules::default() };
+        let mut source = FileSource { path, held_out_path: None, fields: Fields::default(), rules: Rules::default() };
         change(&mut source);
         let strip = |error: DataError| error.to_string().replace(&dir.path().display().to_string(), "");
         Dataset::read(&source, 0, 1, limits, &Cancel::default()).map_err(strip)

@@ -139,9 +139,8 @@ impl Fields {
             }
         }
         let golds = self.golds(row)?;
-        let task = Task::math(golds).ok_or_else(|| {
-            RowError("there is no gold answer in the list, allowed: one or more".to_owned())
-        })?;
+        let task = Task::math(golds)
+            .ok_or_else(|| RowError("there is no gold answer in the list, allowed: one or more".to_owned()))?;
         Ok(match row.get("profile") {
             Some(profile) => task.with_profile(&text("profile", profile)?),
             None => task,
@@ -153,7 +152,8 @@ impl Fields {
     /// # Errors
     /// A row without tests; columns that cannot be read.
     pub fn code(&self, row: &Row) -> Result<Task, RowError> {
-        let missing = || RowError("no tests, allowed: the columns of a LiveCodeBench row, also in `question`".to_owned());
+        let missing =
+            || RowError("no tests, allowed: the columns of a LiveCodeBench row, also in `question`".to_owned());
         code::task(row)?.ok_or_else(missing)
     }
 
@@ -162,10 +162,11 @@ impl Fields {
     /// # Errors
     /// No gold answer; one that is neither text nor number; a solution without a box.
     pub fn golds(&self, row: &Row) -> Result<Vec<String>, RowError> {
-        let (name, value) = self.gold.find(row).ok_or_else(|| match self.gold.iter().find(|name| row.is_null(name)) {
-            Some(name) => RowError::field(name, &Value::Null, "a text or a number"),
-            None => self.gold.missing("gold answer", row),
-        })?;
+        let (name, value) =
+            self.gold.find(row).ok_or_else(|| match self.gold.iter().find(|name| row.is_null(name)) {
+                Some(name) => RowError::field(name, &Value::Null, "a text or a number"),
+                None => self.gold.missing("gold answer", row),
+            })?;
         let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         values.iter().map(|value| text(name, value).and_then(|written| gold(name, written))).collect()
     }

@@ -38,7 +38,8 @@ pub fn unsound_golds(dataset: &Dataset, cancel: &Cancel) -> Result<Option<String
         return Ok(None);
     }
     let counts: Vec<_> = counts.into_iter().map(|(code, count)| format!("{count} {code}")).collect();
-    let mut message = format!("{unsound} of {golds} gold answers are unsound ({}); {}", counts.join(", "), named.join("; "));
+    let mut message =
+        format!("{unsound} of {golds} gold answers are unsound ({}); {}", counts.join(", "), named.join("; "));
     if unsound > NAMED {
         let _ = write!(message, "; see `evenkeel verify math --lint-golds`");
     }

@@ -53,11 +53,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
 }
 
 /// Starts the services and the run; whatever refuses does so before the first step.
-async fn start(
-    recipe: &Recipe,
-    resolved: ResolvedRecipe,
-    directory: &RunDirectory,
-) -> Result<(Cluster, RunHandle)> {
+async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirectory) -> Result<(Cluster, RunHandle)> {
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
     let run = Run::start(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;

@@ -173,7 +173,11 @@ fn a_task_may_depart_from_the_workers_rules() {
     bounded(async {
         let worker = Worker::start().await;
         let judged = |completion: &'static str, gold: &str, profile: &str, settings| {
-            let item = task("a", completion, MathTask { gold: gold.into(), profile: profile.into(), settings });
+            let item = task(
+                "a",
+                completion,
+                MathTask { gold: gold.into(), profile: profile.into(), settings, ..MathTask::default() },
+            );
             let worker = &worker;
             async move { worker.one(item).await.outcome() }
         };

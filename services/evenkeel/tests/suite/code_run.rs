@@ -42,7 +42,10 @@ fn a_run_on_programs_samples_judges_and_trains() {
     command.args(settings.iter().flat_map(|setting| ["--set", setting])).args(["--steps", "3"]);
     succeed(command);
     let summary = summary(&out).unwrap();
-    assert_eq!((&summary["state"], &summary["steps"], &summary["invalid_samples"]), (&"completed".into(), &3.into(), &0.into()));
+    assert_eq!(
+        (&summary["state"], &summary["steps"], &summary["invalid_samples"]),
+        (&"completed".into(), &3.into(), &0.into())
+    );
     let lines = lines(&out);
     let sum = |name: &str| lines.iter().filter_map(|line| line.get(name)?.as_f64()).sum::<f64>();
     assert_eq!(sum("rollout/samples"), 48.0);

@@ -332,11 +332,6 @@ mod tests {
         assert!(error.contains("holds no run"), "{error}");
         assert!(RunDirectory::settings_of(dir.path()).is_err());
         let named = dir.path().join("a b");
-        assert!(
-            RunDirectory::create(&named, &recipe())
-                .unwrap_err()
-                .to_string()
-                .contains("cannot name a run")
-        );
+        assert!(RunDirectory::create(&named, &recipe()).unwrap_err().to_string().contains("cannot name a run"));
     }
 }

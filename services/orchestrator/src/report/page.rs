@@ -172,9 +172,8 @@ mod tests {
 
     #[test]
     fn a_page_needs_nothing_from_elsewhere_and_survives_anything() {
-        let mut recipe: Recipe = Recipe::default();
-        recipe.learner.insert("note".into(), "</pre><script>alert(1)</script>".into());
-        let config = toml::to_string(&recipe).unwrap();
+        let recipe = Recipe::default();
+        let config = format!("note = \"</pre><script>alert(1)</script>\"\n{}", toml::to_string(&recipe).unwrap());
         for count in [0, 1, 25] {
             let metrics: Vec<Line> = (0..count)
                 .map(|step| {
@@ -183,7 +182,16 @@ mod tests {
                     line
                 })
                 .collect();
-            let summary = Summary::of("a<b", &recipe, RunState::Stopped, &metrics, &[], &[], &Default::default());
+            let summary = Summary::of(
+                "a<b",
+                &recipe,
+                Some("balanced"),
+                RunState::Stopped,
+                &metrics,
+                &[],
+                &[],
+                &Default::default(),
+            );
             let html = page(&summary, &config, &metrics, &[], &[]);
             assert!(!html.contains("<script") && !html.contains("http") && !html.contains("a<b"), "{count}");
             assert_eq!(html.matches("<figure>").count(), usize::from(count > 0));

@@ -122,8 +122,8 @@ mod tests {
     use evenkeel_proto::{GroupId, Purpose};
 
     use super::*;
-    use evenkeel_tasks::random::Random;
     use crate::rollout::group::{Judgement, Rewards, Sample};
+    use evenkeel_tasks::random::Random;
 
     fn group(place: u64, signal: bool) -> SampledGroup {
         let id = GroupId { purpose: Purpose::Train, step: 0, prompt: place };
@@ -136,7 +136,8 @@ mod tests {
             verified_again: 0,
             begun_again: 0,
         };
-        let plan = Plan { id, prompt_token_ids: vec![1].into(), task: evenkeel_tasks::Task::math([String::new()]).unwrap() };
+        let plan =
+            Plan { id, prompt_token_ids: vec![1].into(), task: evenkeel_tasks::Task::math([String::new()]).unwrap() };
         SampledGroup { plan, samples: vec![sample(1.0), sample(if signal { 0.0 } else { 1.0 })] }
     }
 

@@ -158,8 +158,16 @@ impl Driver {
     pub(super) fn write_summary(&self, state: RunState) -> Result<Summary, RunError> {
         let (metrics, warm, evaluations) = (self.metrics.read()?, self.warm_starts.read()?, self.evaluations.read()?);
         let aggregation = self.aggregation.as_deref();
-        let summary =
-            Summary::of(self.directory.run_id(), &self.recipe, aggregation, state, &metrics, &warm, &evaluations, &self.versions);
+        let summary = Summary::of(
+            self.directory.run_id(),
+            &self.recipe,
+            aggregation,
+            state,
+            &metrics,
+            &warm,
+            &evaluations,
+            &self.versions,
+        );
         let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
         self.directory.replace("summary.json", &format!("{json}\n"))?;
         self.directory.replace("report.html", &report::page(&summary, &self.config, &metrics, &warm, &evaluations))?;

@@ -43,10 +43,7 @@ pub struct RunOptions {
 impl Default for RunOptions {
     /// Without limits: a library's caller knows its recipe.
     fn default() -> Self {
-        Self {
-            limits: LoadLimits::unbounded(),
-            cancel: Cancel::default(),
-        }
+        Self { limits: LoadLimits::unbounded(), cancel: Cancel::default() }
     }
 }
 

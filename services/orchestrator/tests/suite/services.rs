@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use evenkeel_proto::v1::FailureCode;
 
-use crate::support::{Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, undisturbed};
-use evenkeel_orchestrator::{DataKind, Endpoints, Event, Outcome, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, StopMode};
+use crate::support::{
+    Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, undisturbed,
+};
+use evenkeel_orchestrator::{
+    DataKind, Endpoints, Event, Outcome, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, StopMode,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn generation_and_reward_may_die_and_come_back() {
@@ -155,7 +159,8 @@ async fn services_that_do_not_go_together_are_refused() {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         let directory = RunDirectory::create(&path, &resolved(&recipe())).unwrap();
-        let recipe_of_mine = ResolvedRecipe { learner_settings_hash: Some("sha256:mine".into()), ..resolved(&recipe()) };
+        let recipe_of_mine =
+            ResolvedRecipe { learner_settings_hash: Some("sha256:mine".into()), ..resolved(&recipe()) };
         let handle = Run::start(recipe_of_mine, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         let error = finish(handle).await.1.unwrap_err().to_string();
         assert!(
@@ -190,7 +195,10 @@ async fn tasks_that_the_reward_service_cannot_judge_are_refused() {
         ] {
             std::fs::write(&rows, row).unwrap();
             let error = cluster.run(&path.join(kind), &recipe).await.1.unwrap_err().to_string();
-            assert!(error.contains(&format!("the data has {kind} tasks, which the reward service cannot judge")), "{error}");
+            assert!(
+                error.contains(&format!("the data has {kind} tasks, which the reward service cannot judge")),
+                "{error}"
+            );
         }
     })
     .await;

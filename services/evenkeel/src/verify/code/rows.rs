@@ -54,7 +54,9 @@ impl Row {
             (Some(Value::Array(programs)), _) => programs
                 .iter()
                 .enumerate()
-                .map(|(index, program)| self::program(&|name| program.get(name).filter(|value| !value.is_null()), &id, number, index))
+                .map(|(index, program)| {
+                    self::program(&|name| program.get(name).filter(|value| !value.is_null()), &id, number, index)
+                })
                 .collect::<Result<_>>(),
             (Some(other), _) => bail!("question `{id}`: `programs` is {other}, allowed: a list"),
             (None, Some(_)) => program(&|name| row.get(name), &id, number, 0).map(|program| vec![program]),

@@ -74,7 +74,8 @@ impl Program {
 
     pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
         let toml = toml::to_string(self).map_err(|error| ConfigError::Write(error.to_string()))?;
-        Ok(ResolvedRecipe { toml, ..ResolvedRecipe::new(self.recipe(), self.clone())? })
+        let resolved = ResolvedRecipe::new(self.recipe(), self.clone())?;
+        Ok(ResolvedRecipe { toml, aggregation: Some("balanced".to_owned()), ..resolved })
     }
 }
 
