@@ -2,8 +2,8 @@
 """Answers judged beside Math-Verify, on this machine, in one run: python3 bench/math/run.py [--no-peer]
 
 Both sides judge the same pairs, one core each, one after the other: gold answers of MATH-500 against themselves, against simple variants
-and against their neighbours, and the labelled pairs. Evenkeel alone also judges the other benchmarks and the generations. The data is looked for in
-EVENKEEL_MATH_DATA, or in ../shared/data/math beside the project; what is not there is left out. MATH_VERIFY_PYTHON is a Python with
+and against their neighbours, and the labelled pairs. Evenkeel alone also judges the other benchmarks and the generations. The data is read from
+data/math in the folder that EVENKEEL_OUTSIDE_DATA names (default: ../shared beside the project); missing files are left out. MATH_VERIFY_PYTHON is a Python with
 math-verify (default: python3).
 """
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-DATA = Path(os.environ.get("EVENKEEL_MATH_DATA", ROOT.parent / "shared/data/math"))
+DATA = Path(os.environ.get("EVENKEEL_OUTSIDE_DATA", ROOT.parent / "shared")) / "data/math"
 PYTHON = shlex.split(os.environ.get("MATH_VERIFY_PYTHON", "python3"))
 SECONDS = os.environ.get("SECONDS_PER_GROUP", "2")
 GOLDS = {
@@ -41,7 +41,7 @@ def build():
 def rows(name):
     path = DATA / f"{name}.jsonl"
     if not path.exists():
-        print(f"left out: {path.name} is not there")
+        print(f"left out: {path} does not exist")
         return []
     return [json.loads(line) for line in path.open() if line.strip()]
 

@@ -35,7 +35,7 @@ fn settings() -> Result<LearnerSettings> {
         warmup_updates: 0,
         ..OptimizerSettings::default()
     };
-    let mut settings = LearnerSettings { optimizer, old_logp: OldLogp::Behaviour, ..LearnerSettings::default() };
+    let mut settings = LearnerSettings { optimizer, old_logp: OldLogp::Rollout, ..LearnerSettings::default() };
     settings.compute.threads = THREADS;
     if let Ok(tokens) = std::env::var("MICRO_BATCH_TOKENS") {
         settings.compute.micro_batch_tokens = tokens.parse()?;
@@ -48,7 +48,7 @@ fn groups(batch: &Batch) -> Vec<Group> {
         let responses = group.responses.iter().map(|response| Response {
             tokens: response.tokens.clone(),
             mask: vec![true; response.tokens.len()],
-            behaviour_logp: response.logp.clone(),
+            rollout_logp: response.logp.clone(),
             raw_reward: response.reward,
             reward: response.reward,
             valid: true,

@@ -1,4 +1,4 @@
-//! The same objective written down plainly: a token at a time, a weight for each token and rule, the library's exp.
+//! The same objective written plainly: a token at a time, a weight for each response and rule, the standard exp.
 
 use evenkeel_objective::{Aggregation, Settings};
 
@@ -52,5 +52,7 @@ fn weight(rule: Aggregation, a: &[f64], t: &[f64], i: usize, lengths: &[f64], gr
         Aggregation::Balanced | Aggregation::BalancedCount if side.is_empty() => 0.0,
         Aggregation::Balanced => over_side(&|j| a[j].abs()) / (p * g * over_side(&|j| a[j].abs() * t[j])),
         Aggregation::BalancedCount => side.len() as f64 / (p * g * over_side(&|j| t[j])),
+        // A rule that is not written down here takes no time here.
+        _ => 0.0,
     }
 }

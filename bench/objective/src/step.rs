@@ -1,4 +1,4 @@
-//! A step of the size that the limit is about, the same on every run.
+//! A step of the size that the limit is for, the same in every run.
 
 use evenkeel_objective::ResponseTokens;
 
@@ -36,7 +36,7 @@ impl Step {
             mask: &self.mask[range.clone()],
             logp: &self.logp[range.clone()],
             old_logp: &self.old_logp[range],
-            behaviour_logp: None,
+            rollout_logp: None,
         }
     }
 }

@@ -1,20 +1,20 @@
-//! Multiple choice: letters that stand for answers.
+//! Multiple-choice letters.
 
-/// Letters of choices.
+/// Letters used for choices.
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 
-/// The letter of a gold answer that is nothing but one: `B`, `(B)`, `\text{(B)}`, `\textbf{B}`.
+/// The letter of a gold answer that consists of a choice alone: `B`, `(B)`, `\text{(B)}`, `\textbf{B}`.
 pub(crate) fn of_gold(text: &str) -> Option<char> {
-    let bare = bare(text)?;
-    let (letter, rest) = leading(&bare)?;
+    let bare = without_markup(text)?;
+    let (letter, rest) = leading_letter(&bare)?;
     rest.is_empty().then_some(letter)
 }
 
-/// The letter that an answer begins with and that is set apart from what follows: `(B) 42`, `B. 42`, `B) 42`, `B: 42`. `None` where
-/// there is none, and where more than one is named.
+/// The choice at the start of an answer, set apart from what follows: `(B) 42`, `B. 42`, `B) 42`, `B: 42`. `None` if there is none, or more
+/// than one.
 pub(crate) fn of_answer(text: &str) -> Option<char> {
-    let bare = bare(text)?;
-    let (letter, rest) = leading(&bare)?;
+    let bare = without_markup(text)?;
+    let (letter, rest) = leading_letter(&bare)?;
     let mut words = rest.split(|c: char| !c.is_alphanumeric());
     let is_other = |word: &str| {
         let mut letters = word.chars();
@@ -24,8 +24,8 @@ pub(crate) fn of_answer(text: &str) -> Option<char> {
     (!words.any(is_other)).then_some(letter)
 }
 
-/// Without commands that only change the look, their braces, and delimiters. `None` where no letter is a choice's.
-fn bare(text: &str) -> Option<String> {
+/// The text without formatting commands, braces and delimiters. `None` if it has no choice letter.
+fn without_markup(text: &str) -> Option<String> {
     if !text.contains(|c| LETTERS.contains(&c)) {
         return None;
     }
@@ -41,8 +41,8 @@ fn bare(text: &str) -> Option<String> {
     Some(bare.trim().trim_end_matches('.').trim().to_owned())
 }
 
-/// The letter in front, and what follows it.
-fn leading(text: &str) -> Option<(char, &str)> {
+/// The letter at the start, and the rest.
+fn leading_letter(text: &str) -> Option<(char, &str)> {
     let (inner, in_parentheses) = match text.strip_prefix('(') {
         Some(inner) => (inner.trim_start(), true),
         None => (text, false),
@@ -56,7 +56,7 @@ fn leading(text: &str) -> Option<(char, &str)> {
     if rest.is_empty() {
         return Some((letter, rest));
     }
-    // `B.42` is as good as `B. 42`, `A:B` is a ratio.
+    // `B.42` means `B. 42`, but `A:B` is a ratio.
     let marked = rest.strip_prefix(['.', ')']).or_else(|| rest.strip_prefix(": "))?;
     Some((letter, marked.trim()))
 }

@@ -1,31 +1,31 @@
-//! The bound of a check: steps instead of time, so that the same pair ends the same way on every machine.
+//! The work bound of a check, counted in steps and not in time, so that a pair has the same verdict on every machine.
 
-/// Steps of reading or comparing an item of a list, beside those of its tokens and digits.
+/// Steps for reading or comparing a list item, in addition to those of its tokens and digits.
 pub(crate) const ITEM: usize = 32;
 
-/// Steps that are left to one check. A step is about the work of one token, some tens of nanoseconds.
+/// Remaining steps of one check. A step is about the work of one token, some tens of nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fuel(u64);
 
-/// A check took more steps than it was given.
+/// A check exceeded its steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("out of fuel")]
 pub struct OutOfFuel;
 
 impl Fuel {
-    /// That many steps.
+    /// Fuel of this many steps.
     pub fn new(steps: u64) -> Self {
         Self(steps)
     }
 
-    /// Takes steps. Once there are too few, none are left at all, so that a later and smaller demand fails too.
+    /// Uses up steps. After a failure nothing is left, so that a later, smaller request fails too.
     pub fn spend(&mut self, steps: usize) -> Result<(), OutOfFuel> {
         let left = u64::try_from(steps).ok().and_then(|steps| self.0.checked_sub(steps));
         self.0 = left.unwrap_or(0);
         left.map(|_| ()).ok_or(OutOfFuel)
     }
 
-    /// Steps that are left.
+    /// Remaining steps.
     pub fn left(&self) -> u64 {
         self.0
     }

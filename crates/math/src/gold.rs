@@ -1,34 +1,34 @@
-//! A gold answer, and checks against it.
+//! A gold answer and checks against it.
 
 use std::borrow::Cow;
 
-use crate::extract::{Found, NoAnswer, boxed, extract};
+use crate::extract::{Extracted, NoAnswer, boxed, extract};
 use crate::parse::{ParseError, parse, plain};
 use crate::{DecimalComma, Fuel, Marker, Outcome, Policy, Reason, Value, Verdict, Written, choice, equality};
 
-/// What is judged.
+/// What is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submission<'a> {
-    /// A whole output; its final answer is extracted.
+    /// A whole completion; its final answer is extracted.
     Completion(&'a str),
-    /// A final answer alone, taken as it is.
+    /// A final answer alone.
     Extracted(&'a str),
 }
 
-/// A gold answer that was read once and may be checked against often.
+/// A parsed gold answer that can be checked against many times.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gold {
     value: Value,
-    /// The letter, where it is one of a choice.
+    /// The letter, if it is a multiple-choice answer.
     choice: Option<char>,
-    /// The value where a comma in it is a decimal point.
+    /// The value if a comma in it is read as a decimal point.
     with_point: Option<Value>,
 }
 
-/// A gold answer that nothing can be checked against: a defect of the data set.
+/// A gold answer that cannot be used: a defect of the data set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadGold {
-    /// It says nothing.
+    /// It is empty.
     #[error("the gold answer is empty")]
     Empty,
     /// It is longer than the policy's limit.
@@ -39,19 +39,19 @@ pub enum BadGold {
         /// The limit.
         max: usize,
     },
-    /// Its braces do not close.
+    /// It has unbalanced braces.
     #[error("the gold answer has a brace without its partner")]
     Unbalanced,
     /// It divides by zero.
     #[error("the gold answer divides by zero")]
     Undefined,
-    /// A character that cannot be seen or that turns the text around.
+    /// An invisible character, or one that changes the direction of text.
     #[error("the gold answer holds the hidden character U+{:04X}", u32::from(*.0))]
     HiddenCharacter(char),
-    /// A digit that is not read: one of another script, or with a mark on it, which is the character.
+    /// A digit of an unsupported script, or a combining mark on a digit.
     #[error("the gold answer holds U+{:04X}, a digit of another script or a mark on a digit", u32::from(*.0))]
     UnreadableDigit(char),
-    /// Reading it takes too many steps.
+    /// Reading it exceeds the steps of a check.
     #[error("the gold answer cannot be read within the fuel of a check")]
     OutOfFuel,
 }
@@ -84,7 +84,7 @@ impl From<ParseError> for BadGold {
     }
 }
 
-/// The reason of a verdict on an answer that cannot be read.
+/// The reason of the verdict on an unreadable answer.
 fn unreadable(error: ParseError) -> Reason {
     match error {
         ParseError::Empty => Reason::EmptyAnswer,
@@ -104,41 +104,43 @@ impl Gold {
             return Err(BadGold::TooLong { bytes: text.len(), max });
         }
         let mut fuel = Fuel::new(policy.limits.fuel);
-        let (source, value) = bare(text, policy, &mut fuel).map_err(|_| BadGold::Empty)?;
+        let (source, value) = read_answer(text, policy, &mut fuel).map_err(|_| BadGold::Empty)?;
         let with_point = with_point(&source, policy, &mut fuel);
         Ok(Self { value: value?, choice: choice::of_gold(&source), with_point })
     }
 
-    /// What it is.
+    /// The parsed value.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// Judges one answer.
+    /// Checks one answer.
     pub fn check<'a>(&self, submission: Submission<'a>, policy: &Policy) -> Verdict<'a> {
         let mut fuel = Fuel::new(policy.limits.fuel);
         let max = policy.limits.max_answer_bytes;
         let read = match submission {
-            Submission::Extracted(answer) if answer.len() > max => return Verdict::bare(Reason::AnswerTooLong),
-            Submission::Extracted(answer) => bare(answer, policy, &mut fuel),
+            Submission::Extracted(answer) if answer.len() > max => {
+                return Verdict::without_answer(Reason::AnswerTooLong);
+            }
+            Submission::Extracted(answer) => read_answer(answer, policy, &mut fuel),
             Submission::Completion(text) => match extract(text, policy) {
-                Ok(found) if found.bytes() > max => return Verdict::bare(Reason::AnswerTooLong),
+                Ok(found) if found.bytes() > max => return Verdict::without_answer(Reason::AnswerTooLong),
                 found => found.map(|found| read(found, &mut fuel)),
             },
         };
         let (extracted, value) = match read {
             Ok(read) => read,
-            Err(none) => return Verdict::bare(none.reason()),
+            Err(none) => return Verdict::without_answer(none.reason()),
         };
         let value = match value {
             Ok(value) => value,
             Err(error) => {
-                // A choice may stand before what cannot be read.
-                let reason = self.chosen(&extracted).unwrap_or(unreadable(error));
+                // A choice letter may precede text that cannot be parsed.
+                let reason = self.compare_choice(&extracted).unwrap_or(unreadable(error));
                 return Verdict { reason, extracted: Some(extracted), value: None };
             }
         };
-        let mut reason = match self.chosen(&extracted) {
+        let mut reason = match self.compare_choice(&extracted) {
             Some(reason) => reason,
             None => equality::compare(&self.value, &value, policy, &mut fuel),
         };
@@ -150,14 +152,14 @@ impl Gold {
         Verdict { reason, extracted: Some(extracted), value: Some(value) }
     }
 
-    /// The verdict on a choice. `None` where the gold answer or this one is none.
-    fn chosen(&self, answer: &str) -> Option<Reason> {
+    /// The verdict as multiple choice. `None` unless both answers are choices.
+    fn compare_choice(&self, answer: &str) -> Option<Reason> {
         let gold = self.choice?;
         let chosen = choice::of_answer(answer)?;
         Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
     }
 
-    /// The verdict where one side has a decimal point and the other a comma between digits.
+    /// The verdict with commas between digits read as decimal points, if the other side has a decimal point.
     fn with_decimal_point(&self, answer: &str, value: &Value, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
         let is_decimal =
             |value: &Value| matches!(value, Value::Number(number) if matches!(number.written, Written::Decimal { .. }));
@@ -172,9 +174,9 @@ impl Gold {
     }
 }
 
-/// Where a solution marks its answer, boxes aside.
+/// Where a solution marks its answer, apart from boxes.
 const SOLUTION: [Marker; 2] = [Marker::Hashes, Marker::AnswerLine];
-/// Words of a text that is a solution rather than an answer.
+/// Words above which a text is a solution rather than an answer.
 const SOLUTION_WORDS: usize = 8;
 
 fn is_prose(value: &Value) -> bool {
@@ -186,30 +188,30 @@ fn is_prose(value: &Value) -> bool {
     }
 }
 
-/// Reads an answer that was given by itself: it may still be in its boxes, and a whole solution says where its answer stands.
-fn bare<'a>(
+/// Reads an answer given by itself: it may still be in its boxes, and a whole solution marks its answer.
+fn read_answer<'a>(
     answer: &'a str,
     policy: &Policy,
     fuel: &mut Fuel,
 ) -> Result<(Cow<'a, str>, Result<Value, ParseError>), NoAnswer> {
-    let mut found = Found::One(answer);
+    let mut found = Extracted::One(answer);
     if (answer.contains("boxed") || answer.contains("\\fbox"))
         && let Some(boxed) = boxed(answer)?
     {
         found = boxed;
     }
     let (source, value) = read(found, fuel);
-    // Hashes at the beginning of a line mark an answer and are part of none.
+    // Hashes at the start of a line mark an answer and are not part of one.
     let hashes = || answer.contains('#') && answer.lines().any(|line| line.trim_start().starts_with("####"));
     if (value.as_ref().is_ok_and(is_prose) || hashes())
-        && let Ok(Found::One(marked)) = extract(answer, &Policy { markers: SOLUTION.to_vec(), ..policy.clone() })
+        && let Ok(Extracted::One(marked)) = extract(answer, &Policy { markers: SOLUTION.to_vec(), ..policy.clone() })
     {
-        return Ok(read(Found::One(marked), fuel));
+        return Ok(read(Extracted::One(marked), fuel));
     }
     Ok((source, value))
 }
 
-/// Digits, a comma, digits, as a decimal number.
+/// Digits, a comma and digits, read as a decimal number.
 fn with_point(text: &str, policy: &Policy, fuel: &mut Fuel) -> Option<Value> {
     if policy.decimal_comma == DecimalComma::List {
         return None;
@@ -224,11 +226,11 @@ fn with_point(text: &str, policy: &Policy, fuel: &mut Fuel) -> Option<Value> {
     parse(&format!("{whole}.{fraction}"), fuel).ok()
 }
 
-/// Reads what was found; neighbouring boxes are one list.
-fn read<'a>(found: Found<'a>, fuel: &mut Fuel) -> (Cow<'a, str>, Result<Value, ParseError>) {
+/// Parses an extracted answer; adjacent boxes form one list.
+fn read<'a>(found: Extracted<'a>, fuel: &mut Fuel) -> (Cow<'a, str>, Result<Value, ParseError>) {
     let answers = match found {
-        Found::One(answer) => return (Cow::Borrowed(answer.trim()), parse(answer, fuel)),
-        Found::Several(answers) => answers,
+        Extracted::One(answer) => return (Cow::Borrowed(answer.trim()), parse(answer, fuel)),
+        Extracted::Several(answers) => answers,
     };
     let extracted = Cow::Owned(answers.iter().map(|answer| answer.trim()).collect::<Vec<_>>().join(", "));
     let mut items = Vec::with_capacity(answers.len());
@@ -242,10 +244,10 @@ fn read<'a>(found: Found<'a>, fuel: &mut Fuel) -> (Cow<'a, str>, Result<Value, P
     (extracted, Ok(Value::List(items)))
 }
 
-/// Judges one answer against a gold one that is used once. A gold answer that cannot be read is the verdict's reason.
+/// Checks one answer against a gold answer that is used once. An unreadable gold answer is reported as the verdict's reason.
 pub fn check<'a>(gold: &str, submission: Submission<'a>, policy: &Policy) -> Verdict<'a> {
     match Gold::read(gold, policy) {
         Ok(gold) => gold.check(submission, policy),
-        Err(bad) => Verdict::bare(bad.reason()),
+        Err(bad) => Verdict::without_answer(bad.reason()),
     }
 }

@@ -1,16 +1,16 @@
-//! Is the final answer of a text equal to the gold one?
+//! Decides whether the final answer of a text equals the gold answer.
 //!
-//! A check has three parts, each of them a module: [`extract`] finds the place where a completion states its answer, [`parse`] reads
-//! it into a [`Value`], [`equality`] compares two values. [`Gold`] puts them together and gives a [`Verdict`], which carries what was
-//! found and why it was judged as it was. A [`Policy`] decides where reasonable people differ; a [`Profile`] names one.
+//! A check has three stages, each a module: [`extract`] finds the final answer in a completion, [`parse`] reads it into a [`Value`],
+//! [`equality`] compares two values. [`Gold`] combines them and returns a [`Verdict`] with what was found and the reason. A [`Policy`]
+//! settles the questions on which graders differ; a [`Profile`] is a named policy.
 //!
-//! What holds for every input:
-//! - Nothing is decided by floating point. Numbers, radicals and their sums are compared exactly; expressions modulo two primes at random
-//!   points, or in enclosures of as many bits as it takes.
-//! - What is not read as mathematics is kept as text in a canonical spelling and compared as such.
-//! - The work is linear in the length of a completion and bounded in the length of its answer; running out of the bound is
-//!   "undecided", never "equal". There is no clock and no randomness: one pair has one verdict on every machine.
-//! - A gold answer that cannot be read is [`BadGold`], a defect of the data set, and never a wrong answer.
+//! Guarantees for every input:
+//! - No floating point. Numbers, radicals and their sums are compared exactly; other expressions modulo two primes at pseudo-random points,
+//!   or in interval arithmetic of increasing precision.
+//! - Text that is not mathematics is normalised and compared as text.
+//! - Work is linear in the length of a completion and bounded in the length of its answer. Exceeding the bound is "undecided", never
+//!   "equal". No clock and no randomness: a pair has the same verdict on every machine.
+//! - A gold answer that cannot be read is [`BadGold`], a defect of the data set, and never counts as a wrong answer.
 //!
 //! ```
 //! use evenkeel_math::{Gold, Outcome, Policy, Submission};
@@ -24,8 +24,7 @@
 //! # Ok::<(), evenkeel_math::BadGold>(())
 //! ```
 #![forbid(unsafe_code)]
-// Every text has a verdict. Whatever could panic on one is left to no reader's attention: texts are cut by `cut`, and what is looked up
-// may be missing.
+// No input may panic: text is sliced with `slicing::SafeSlice`, and every lookup may fail.
 #![cfg_attr(
     not(test),
     deny(
@@ -43,7 +42,6 @@ pub mod extract;
 pub mod parse;
 
 mod choice;
-mod cut;
 mod digits;
 mod evaluate;
 mod expr;
@@ -53,6 +51,7 @@ mod lint;
 mod number;
 mod policy;
 mod profile;
+mod slicing;
 mod unit;
 mod value;
 mod verdict;

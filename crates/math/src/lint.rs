@@ -1,21 +1,20 @@
-//! What is wrong with a gold answer before anything is checked against it.
+//! Problems of a gold answer that can be found before training.
 
 use std::fmt;
 
 use crate::extract::extract;
 use crate::{BadGold, Gold, Outcome, Policy, Reason, Submission};
 
-/// Something that a data set should not train with.
+/// A problem of a gold answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// The gold answer cannot be read.
     Unreadable(BadGold),
-    /// It is read, and does not equal itself once it stands in a box: every answer will be wrong.
+    /// It does not equal itself when boxed: every answer would be wrong.
     NotItself(Reason),
-    /// It is prose, which only its own words answer.
+    /// It is prose, which only the same words would match.
     Prose,
-    /// The task asks for a form (factored, simplified, rounded to so many places) that equality does not look at. Holds the words
-    /// that ask for it.
+    /// The task asks for a form (factored, simplified, rounded) that equality does not check. Holds the words of the request.
     FormSensitive(&'static str),
 }
 
@@ -44,7 +43,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Words of tasks that ask for a form.
+/// Phrases that ask for a form.
 const FORMS: [&str; 14] = [
     "factor completely",
     "factor the following",
@@ -61,16 +60,16 @@ const FORMS: [&str; 14] = [
     "as a product of",
     "prime factorization",
 ];
-/// Words from which on a text is prose.
+/// Words from which a text counts as prose.
 const PROSE_WORDS: usize = 8;
 
-/// What is wrong with a gold answer: nothing, or the first thing that is. The text of its task is looked at where it is there.
+/// The first problem of a gold answer, or `None`. The task's text is checked too if given.
 pub fn lint(gold: &str, problem: Option<&str>, policy: &Policy) -> Option<Finding> {
     let read = match Gold::read(gold, policy) {
         Ok(read) => read,
         Err(bad) => return Some(Finding::Unreadable(bad)),
     };
-    // A gold answer that is a whole solution marks its answer itself; in a box it would be something else.
+    // A gold answer that is a whole solution marks its own answer; boxing it would change its meaning.
     let boxed = match extract(gold, policy) {
         Ok(_) => gold.to_owned(),
         Err(_) => format!("\\boxed{{{}}}", gold.trim()),

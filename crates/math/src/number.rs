@@ -1,4 +1,4 @@
-//! Rational numbers, with what is known of how they were written.
+//! Rational numbers, and how they were written.
 
 use std::fmt;
 
@@ -6,8 +6,8 @@ use dashu_int::UBig;
 use dashu_int::ops::BitTest;
 use dashu_ratio::RBig;
 
-/// Decimal digits (zeros that the point was moved over included) up to which a number is held as a rational. A longer one is kept as
-/// its digits, which compare exactly with digits and with nothing else.
+/// Decimal digits (including zeros from shifting the point) up to which a number is stored as a rational. A longer one is stored as its
+/// digits, which compare exactly with digits only.
 pub const MAX_EXACT_DIGITS: usize = 20_000;
 
 /// A rational number and how it was written.
@@ -19,7 +19,7 @@ pub struct Number {
     pub written: Written,
     /// Whether a percent sign follows it.
     pub percent: bool,
-    /// The currency sign before or behind it.
+    /// The currency sign before or after it.
     pub currency: Option<char>,
 }
 
@@ -28,32 +28,32 @@ pub struct Number {
 pub enum Magnitude {
     /// As a rational in lowest terms.
     Exact(RBig),
-    /// As its digits, since there are more than [`MAX_EXACT_DIGITS`].
+    /// As digits, because there are more than [`MAX_EXACT_DIGITS`].
     Huge(Huge),
 }
 
-/// `±digits · 10^exponent`, the normal form of a long decimal: the digits have no zero at either end, so that two are equal exactly if
-/// their fields are.
+/// `±digits · 10^exponent`, the normal form of a long decimal: no zeros at either end, so that two numbers are equal if and only if their
+/// fields are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Huge {
-    /// Whether it is below zero.
+    /// Whether it is negative.
     pub negative: bool,
     /// Its digits, as an integer.
     pub digits: String,
-    /// The power of ten that the integer is multiplied with.
+    /// The exponent of ten.
     pub exponent: i64,
 }
 
 /// How a number was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
-    /// Digits alone.
+    /// Digits only.
     Integer,
-    /// Digits with a point.
+    /// Digits with a decimal point.
     Decimal {
-        /// Digits from the first that is not zero on.
+        /// Significant digits: from the first nonzero digit.
         significant: usize,
-        /// Digits behind the point.
+        /// Digits after the point.
         places: usize,
     },
     /// A numerator and a denominator, or a mixed number.
@@ -68,7 +68,7 @@ impl Default for Number {
 }
 
 impl Number {
-    /// The number that these decimal digits spell. Neither text may hold anything but ASCII digits, and one of them at least one.
+    /// The number spelled by these decimal digits. Both texts contain ASCII digits only, and at least one is not empty.
     pub(crate) fn from_digits(integer: &str, fraction: &str, point: bool) -> Self {
         let integer = integer.trim_start_matches('0');
         let leading = if integer.is_empty() { fraction.len() - fraction.trim_start_matches('0').len() } else { 0 };
@@ -82,12 +82,12 @@ impl Number {
         Self::plain(magnitude, written)
     }
 
-    /// A number without sign, percent or currency.
+    /// A number without sign, percent or currency sign.
     pub(crate) fn plain(magnitude: Magnitude, written: Written) -> Self {
         Self { magnitude, written, percent: false, currency: None }
     }
 
-    /// Times a power of ten, as scientific notation has it. `None` where it is not held exactly.
+    /// The number times a power of ten. `None` unless it is stored exactly.
     pub(crate) fn shifted(&self, exponent: i64) -> Option<Self> {
         let value = self.exact()?;
         let scale = RBig::from(UBig::from(10_u8).pow(usize::try_from(exponent.unsigned_abs()).ok()?));
@@ -102,7 +102,7 @@ impl Number {
                 };
                 match i64::try_from(places).ok()? - exponent {
                     places @ 1.. => Written::Decimal { significant, places: usize::try_from(places).ok()? },
-                    // Its last digit stands before the point.
+                    // The last digit is before the point.
                     _ => Written::Fraction,
                 }
             }
@@ -110,12 +110,12 @@ impl Number {
         Some(Self { magnitude: Magnitude::Exact(value), written, ..self.clone() })
     }
 
-    /// Whether nothing but its value was written.
+    /// Whether it has neither a percent nor a currency sign.
     pub(crate) fn is_bare(&self) -> bool {
         !self.percent && self.currency.is_none()
     }
 
-    /// Its value where it is held as a rational.
+    /// Its value, if stored as a rational.
     pub fn exact(&self) -> Option<&RBig> {
         match &self.magnitude {
             Magnitude::Exact(value) => Some(value),
@@ -123,7 +123,7 @@ impl Number {
         }
     }
 
-    /// The number with the other sign.
+    /// The negated number.
     #[must_use]
     pub(crate) fn negated(mut self) -> Self {
         match &mut self.magnitude {
@@ -133,7 +133,7 @@ impl Number {
         self
     }
 
-    /// Roughly how much work computing with both is, in steps of fuel.
+    /// Steps of fuel for an operation on both, roughly.
     pub(crate) fn cost(&self, other: &Self) -> usize {
         let (words, others) = (self.words(), other.words());
         1 + words + others + words * others / 32
@@ -143,13 +143,13 @@ impl Number {
     fn words(&self) -> usize {
         match &self.magnitude {
             Magnitude::Exact(value) => (value.numerator().bit_len() + value.denominator().bit_len()) / 64,
-            // They are never computed with.
+            // These are never computed with.
             Magnitude::Huge(huge) => huge.digits.len() / 64,
         }
     }
 }
 
-/// The normal form of digits that are too many.
+/// The normal form of a number with too many digits.
 fn normalised(integer: &str, fraction: &str) -> Magnitude {
     let mut digits = String::with_capacity(integer.len() + fraction.len());
     digits.push_str(integer);
@@ -166,7 +166,7 @@ fn normalised(integer: &str, fraction: &str) -> Magnitude {
 }
 
 fn exact(integer: &str, fraction: &str) -> Magnitude {
-    // Fewer zeros at the end are a smaller denominator to begin with.
+    // Stripping trailing zeros keeps the denominator small.
     let fraction = fraction.trim_end_matches('0');
     let numerator = integer_of(integer, fraction);
     if fraction.is_empty() {
@@ -175,7 +175,7 @@ fn exact(integer: &str, fraction: &str) -> Magnitude {
     Magnitude::Exact(RBig::from_parts(numerator.into(), UBig::from(10_u8).pow(fraction.len())))
 }
 
-/// The integer that both texts spell, one behind the other.
+/// The integer spelled by both texts, concatenated.
 fn integer_of(first: &str, second: &str) -> UBig {
     let length = first.len() + second.len();
     // 10^38 is below 2^128.
@@ -184,12 +184,12 @@ fn integer_of(first: &str, second: &str) -> UBig {
         return UBig::from(digits.fold(0_u128, |sum, digit| sum * 10 + u128::from(digit - b'0')));
     }
     let joined = [first, second].concat();
-    // The lexer lets nothing but ASCII digits through.
+    // The lexer passes ASCII digits only.
     UBig::from_str_radix(&joined, 10).unwrap_or_default()
 }
 
 impl fmt::Display for Number {
-    /// The value in lowest terms, with its currency before and its percent sign behind it.
+    /// The value in lowest terms, with its currency and percent signs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(currency) = self.currency {
             write!(f, "{currency}")?;

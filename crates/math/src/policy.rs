@@ -1,30 +1,30 @@
-//! The choices of a check on which reasonable people differ. Each is one switch with a documented default.
+//! The decisions of a check on which graders differ, each a switch with a documented default.
 
 use serde::{Deserialize, Serialize};
 
-/// Where a final answer may stand in a completion.
+/// Where a final answer may be in a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Marker {
-    /// The last balanced `\boxed{}` or `\fbox{}`; neighbouring boxes are one list.
+    /// The last balanced `\boxed{}` or `\fbox{}`; adjacent boxes form one list.
     Boxed,
-    /// After `####` at the beginning of a line, as GSM8K writes it.
+    /// After `####` at the start of a line, as in GSM8K.
     Hashes,
     /// The last line of the form "Answer: ..." or "final answer is ...".
     AnswerLine,
-    /// The last number or formula of a text that marks nothing. For comparison with graders that do this, not for training: any
-    /// number of an abandoned attempt would do.
+    /// The last number or formula of a text without a marker. For comparison with other graders, not for training: it would reward any
+    /// number of an abandoned attempt.
     Unmarked,
 }
 
-/// What `<think>` means.
+/// How `<think>` is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Thinking {
-    /// The answer stands behind the last `</think>`; a `<think>` that was never closed has none.
+    /// The answer follows the last `</think>`; a completion with an unclosed `<think>` has no answer.
     #[default]
     Tail,
-    /// Nothing: the whole text may hold the answer.
+    /// Ignored: the whole text may hold the answer.
     Ignore,
 }
 
@@ -32,10 +32,10 @@ pub enum Thinking {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decimals {
-    /// Only exactly.
+    /// Only if exactly equal.
     Exact,
-    /// Also where the shorter decimal is the other number, rounded at its last digit, and has enough digits: two significant ones
-    /// behind the point in a gold answer, three in a given one. Integers are never rounded to.
+    /// Also if the shorter decimal is the other number rounded at its last digit and has enough digits: two significant digits after the
+    /// point in a gold answer, three in a given answer. Nothing rounds to an integer.
     #[default]
     Rounded,
 }
@@ -44,77 +44,77 @@ pub enum Decimals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Percent {
-    /// A hundredth.
+    /// Always a hundredth.
     Hundredth,
-    /// Where only one side has the sign, also nothing: 50% is 1/2 and 50.
+    /// If only one side has the sign, it may also be ignored: 50% equals 1/2 and 50.
     #[default]
     Either,
 }
 
-/// What units mean.
+/// How units are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Units {
-    /// They must agree where both sides have one.
+    /// They must agree if both sides have one.
     #[default]
     Compare,
-    /// They are never looked at.
+    /// They are ignored.
     Ignore,
-    /// They must agree, and be there where the gold answer has one.
+    /// They must agree, and must be present if the gold answer has one.
     Require,
 }
 
-/// Whether order matters in lists without brackets.
+/// Whether order matters in unbracketed lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// It does not; how often an item occurs does.
+    /// No, but multiplicity does.
     #[default]
     Free,
-    /// It does.
+    /// Yes.
     Strict,
 }
 
-/// Whether an equation may be answered with its right side alone.
+/// Whether an equation may be answered with its right-hand side alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Equations {
-    /// Where its left side is a name: 5 answers `x = 5`, and `2x + 3` answers `y = 2x + 3`.
+    /// Yes, if the left-hand side is a name: 5 answers `x = 5`, and `2x + 3` answers `y = 2x + 3`.
     #[default]
     Names,
-    /// Only with an equation.
+    /// No, only with an equation.
     Strict,
 }
 
-/// What a comma between digits means where the other side has a decimal point.
+/// What a comma between digits means when the other side has a decimal point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecimalComma {
     /// A decimal point: `2,74` is 2.74.
     #[default]
     Point,
-    /// A list, always.
+    /// Always a list separator.
     List,
 }
 
-/// Whether case matters in answers that are words.
+/// Whether case matters in textual answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextCase {
-    /// It does not.
+    /// No.
     #[default]
     Fold,
-    /// It does.
+    /// Yes.
     Exact,
 }
 
-/// Bounds of one check.
+/// Limits of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Longest answer, gold or given, that is read.
+    /// Longest answer that is read, gold or given, in bytes.
     pub max_answer_bytes: usize,
-    /// Steps that one check may take.
+    /// Steps that one check may take (about 25 ns each).
     pub fuel: u64,
 }
 
@@ -124,29 +124,29 @@ impl Default for Limits {
     }
 }
 
-/// All switches of a check.
+/// All settings of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// Where the answer may stand; the first that is found wins.
+    /// Where the answer may be, in order of precedence.
     pub markers: Vec<Marker>,
-    /// What `<think>` means.
+    /// How `<think>` is treated.
     pub thinking: Thinking,
     /// When a decimal equals another number.
     pub decimals: Decimals,
     /// What a percent sign means.
     pub percent: Percent,
-    /// What units mean.
+    /// How units are compared.
     pub units: Units,
-    /// Whether order matters in lists.
+    /// Whether order matters in unbracketed lists.
     pub order: Order,
-    /// Whether case matters in words.
+    /// Whether case matters in textual answers.
     pub text_case: TextCase,
-    /// Whether an equation may be answered with its right side.
+    /// Whether an equation may be answered with its right-hand side alone.
     pub equations: Equations,
     /// What a comma between digits means.
     pub decimal_comma: DecimalComma,
-    /// Bounds.
+    /// Limits of one check.
     pub limits: Limits,
 }
 
@@ -167,20 +167,20 @@ impl Default for Policy {
     }
 }
 
-/// A policy under which no check can be done.
+/// An invalid policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {value}, allowed: {allowed}")]
 pub struct PolicyError {
-    /// The field, with its path from the policy on.
+    /// The field, as a path from the policy.
     pub field: &'static str,
-    /// What it was.
+    /// Its value.
     pub value: String,
-    /// What it may be.
+    /// The allowed values.
     pub allowed: &'static str,
 }
 
 impl Policy {
-    /// Refuses a policy under which nothing could ever be found or compared.
+    /// Rejects a policy under which no answer could be found or compared.
     pub fn validate(&self) -> Result<(), PolicyError> {
         let refuse =
             |field, value: &dyn ToString, allowed| Err(PolicyError { field, value: value.to_string(), allowed });

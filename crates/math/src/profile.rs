@@ -1,4 +1,4 @@
-//! Named policies: the default one, and one for each kind of data that needs another.
+//! Named policies: the default, and one for each kind of data that needs another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,21 +15,21 @@ pub enum Profile {
     /// [`Policy::default`]: for training and for benchmarks whose prompts ask for a box.
     #[default]
     Default,
-    /// Nothing is forgiven: exact decimals, a percent is a hundredth, lists in order, case matters.
+    /// Strict: exact decimals, a percent sign is always a hundredth, lists are ordered, case matters.
     Exact,
-    /// GSM8K: the answer stands behind `####` (or in a box), and currency signs mean nothing.
+    /// GSM8K: the answer follows `####` (or is in a box), and currency signs are ignored.
     Gsm8k,
     /// DAPO-Math-17k, whose prompts ask for a last line "Answer: ...".
     Dapo,
-    /// The default, and the last expression where nothing is marked. For comparison with other graders only.
+    /// The default, falling back to the last expression of a text without a marker. For comparison with other graders only.
     Unmarked,
 }
 
-/// There is no profile of that name.
+/// An unknown profile name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown profile `{name}`, allowed: {}", Profile::names().join(", "))]
 pub struct UnknownProfile {
-    /// What was asked for.
+    /// The name that was given.
     pub name: String,
 }
 
@@ -48,7 +48,7 @@ impl Profile {
         }
     }
 
-    /// The names of all, the default one first.
+    /// All names, the default one first.
     pub fn names() -> Vec<&'static str> {
         Self::ALL.map(Self::name).to_vec()
     }

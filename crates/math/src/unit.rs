@@ -1,4 +1,4 @@
-//! Units of measurement: what they measure, and how many of the basic ones they are.
+//! Units of measurement: their dimensions and their factors to base units.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,20 +6,20 @@ use std::fmt;
 use dashu_int::IBig;
 use dashu_ratio::RBig;
 
-/// What is measured: exponents of length, mass, time, temperature, charge, information, angle and money.
+/// Exponents of length, mass, time, temperature, charge, information, angle and money.
 type Dimensions = [i8; 8];
 
 /// A product of powers of units.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Unit {
     dimensions: Dimensions,
-    /// How many basic units it is.
+    /// Factor to base units.
     factor: RBig,
-    /// Words that are no known unit: what was counted.
+    /// Words that are not known units: what was counted.
     label: String,
 }
 
-/// Known names: dimension, exponent of that dimension, numerator and denominator of the factor.
+/// Known names: dimension, its exponent, numerator and denominator of the factor.
 type Known = (&'static [&'static str], usize, i8, u64, u64);
 
 const LENGTH: usize = 0;
@@ -67,10 +67,10 @@ const KNOWN: &[Known] = &[
     (&["cent", "cents"], MONEY, 1, 1, 100),
 ];
 
-/// Symbols of one letter that are units in a text, beside the known ones; other single letters are variables.
+/// Single letters that are units within `\text{}`, beside the known ones; elsewhere single letters are variables.
 const SYMBOLS: [&str; 8] = ["N", "J", "W", "V", "A", "T", "H", "B"];
 
-/// Words that deny, hedge, relate or multiply what they stand behind, so that it is no answer with something counted.
+/// Words that negate, hedge, relate or multiply, so that they are not something counted.
 const REFUSED: &str = "not or and maybe is isn are if no none than less more least most at wrong false incorrect approx approximately \
     about when where for but with without except other otherwise plus minus times mod base million thousand billion hundred dozen \
     to between either squared cubed factorial root exponent half halves third thirds fourths fifth fifths sixth sixths \
@@ -82,19 +82,19 @@ const REFUSED: &str = "not or and maybe is isn are if no none than less more lea
 pub(crate) const MAX_WORDS: usize = 4;
 
 impl Unit {
-    /// One of nothing.
+    /// The empty product.
     pub(crate) fn none() -> Self {
         Self { dimensions: [0; 8], factor: RBig::ONE, label: String::new() }
     }
 
-    /// The unit of that name.
+    /// The unit with this name.
     pub(crate) fn known(name: &str) -> Option<Self> {
         let spelled = folded(name);
         let (_, dimension, exponent, above, below) =
             KNOWN.iter().find(|(names, ..)| names.contains(&name) || names.contains(&&*spelled))?;
         let mut unit = Self::none();
         if *dimension == TEMPERATURE {
-            // Scales of temperature begin at other points, so that no factor leads from one to another.
+            // Temperature scales have different zeros, so that no factor converts between them.
             unit.label = match &*spelled {
                 "C" | "celsius" => "celsius".to_owned(),
                 "F" | "fahrenheit" => "fahrenheit".to_owned(),
@@ -108,7 +108,7 @@ impl Unit {
         Some(unit)
     }
 
-    /// What a currency sign stands for.
+    /// The unit of a currency sign.
     pub(crate) fn currency(sign: char) -> Self {
         match sign {
             '$' => Self::known("dollar").unwrap_or_else(Self::none),
@@ -116,7 +116,7 @@ impl Unit {
         }
     }
 
-    /// Something that is counted. `None` for words that say something else.
+    /// Something counted. `None` for words that mean something else.
     pub(crate) fn counted(word: &str) -> Option<Self> {
         let is_letter = word.chars().nth(1).is_none() && !SYMBOLS.contains(&word);
         if is_letter
@@ -126,7 +126,7 @@ impl Unit {
             return None;
         }
         let word = folded(word);
-        // One apple, two apples; and plain units are units of nothing.
+        // Ignores the plural; "units" is the empty unit.
         let singular = word.strip_suffix('s').filter(|rest| rest.len() > 2).unwrap_or(&*word);
         let label = if singular == "unit" { String::new() } else { singular.to_owned() };
         Some(Self { label, ..Self::none() })
@@ -146,7 +146,7 @@ impl Unit {
         self
     }
 
-    /// This unit to a power. `None` for one that nobody writes.
+    /// This unit to a power. `None` for powers that do not occur.
     pub(crate) fn power(&self, exponent: i64) -> Option<Self> {
         let small = i8::try_from(exponent).ok().filter(|small| (-9..=9).contains(small))?;
         let size = isize::from(small).abs();
@@ -158,35 +158,35 @@ impl Unit {
         })
     }
 
-    /// Whether both measure the same.
-    pub(crate) fn measures_as(&self, other: &Self) -> bool {
+    /// Whether both have the same dimensions.
+    pub(crate) fn has_dimensions_of(&self, other: &Self) -> bool {
         self.dimensions == other.dimensions && self.label == other.label
     }
 
-    /// How many basic units it is.
+    /// The factor to base units.
     pub(crate) fn factor(&self) -> &RBig {
         &self.factor
     }
 
-    /// Whether it measures a temperature, on whichever scale.
+    /// Whether it is a temperature, on any scale.
     pub(crate) fn is_temperature(&self) -> bool {
         Self::known("K").is_some_and(|kelvin| kelvin.dimensions == self.dimensions)
     }
 
-    /// Whether it says nothing.
+    /// Whether it is the empty unit.
     pub(crate) fn is_none(&self) -> bool {
         self.dimensions == [0; 8] && self.label.is_empty()
     }
 }
 
-/// A word in lower case. Case is a part of symbols: `mW` is no `MW`.
+/// A word in lower case. Case distinguishes symbols: `mW` and `MW`.
 fn folded(word: &str) -> Cow<'_, str> {
     let is_word = word.chars().nth(2).is_some() && !word.chars().skip(1).any(char::is_uppercase);
     if is_word && word.starts_with(char::is_uppercase) { word.to_lowercase().into() } else { word.into() }
 }
 
 impl fmt::Display for Unit {
-    /// In basic units: `1/100 m^2`.
+    /// In base units: `1/100 m^2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const BASIC: [&str; 8] = ["m", "kg", "s", "K", "C", "bit", "deg", "$"];
         let mut parts = Vec::new();
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn units_convert_where_they_measure_the_same() {
         let unit = |name| Unit::known(name).unwrap();
-        assert!(unit("cm").measures_as(&unit("miles")));
-        assert!(!unit("cm").measures_as(&unit("hours")));
-        assert!(!unit("cm").measures_as(&unit("cm").power(2).unwrap()));
+        assert!(unit("cm").has_dimensions_of(&unit("miles")));
+        assert!(!unit("cm").has_dimensions_of(&unit("hours")));
+        assert!(!unit("cm").has_dimensions_of(&unit("cm").power(2).unwrap()));
         let speed = unit("km").times(&unit("h").power(-1).unwrap());
         assert_eq!(*speed.factor(), RBig::from_parts(5.into(), 18_u8.into()));
     }

@@ -1,4 +1,4 @@
-//! What an answer is, once it is read.
+//! Parsed answers.
 
 mod name;
 mod region;
@@ -14,7 +14,7 @@ pub use region::{End, Region};
 pub(crate) use relation::assigned_values;
 pub use relation::{Relation, Sign};
 
-/// An answer. Values within values are nested no deeper than the parser goes, which is some tens of levels.
+/// A parsed answer. Nesting is limited by the parser to some tens of levels.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// A number.
@@ -23,83 +23,83 @@ pub enum Value {
     Expr(Expr),
     /// A number or expression with a unit.
     Quantity(Quantity),
-    /// Digits in a base that was written with them.
+    /// Digits with an explicit base.
     Based(Based),
     /// Infinity, or minus infinity.
     Infinite {
-        /// Whether it is below everything.
+        /// Whether it is minus infinity.
         negative: bool,
     },
-    /// A time of the day, which may have been meant as a ratio.
+    /// A time of day, which may also be a ratio.
     Time(Time),
-    /// Terms between colons; at least two.
+    /// Terms separated by colons; at least two.
     Ratio(Vec<Self>),
-    /// Items between commas, "and", "or", or in neighbouring boxes; at least two.
+    /// Items separated by commas, "and" or "or", or in adjacent boxes; at least two.
     List(Vec<Self>),
-    /// Items in order, between brackets.
+    /// Ordered items in brackets.
     Tuple(Tuple),
-    /// Items between braces.
+    /// Items in braces.
     Set(Vec<Self>),
-    /// A set of real numbers, of intervals and points.
+    /// A set of real numbers made of intervals and points.
     Region(Region),
     /// Rows and columns.
     Matrix(Matrix),
     /// Equations, inequalities, assignments, memberships.
     Relation(Relation),
-    /// Everything that is not read any further.
+    /// Text that is not mathematics.
     Text(Text),
 }
 
 /// A number or expression with a unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
-    /// How much.
+    /// The amount.
     pub amount: Box<Value>,
-    /// Of what.
+    /// The unit.
     pub unit: Unit,
-    /// Whether the unit is a symbol without a space before it, as in `10cm`, which a gold answer writes as a part of its number.
+    /// Whether the unit is a symbol without a space before it, as in `10cm`, which makes it part of the gold answer.
     pub glued: bool,
 }
 
 /// Digits in a base.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Based {
-    /// The digits, without zeros in front.
+    /// The digits, without leading zeros.
     pub digits: String,
     /// The base, from 2 to 36.
     pub base: u32,
 }
 
-/// A time of the day.
+/// A time of day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Time {
-    /// Since midnight.
+    /// Seconds since midnight.
     pub seconds: u32,
-    /// The same as a ratio.
+    /// The same fields as a ratio.
     pub ratio: Vec<Value>,
 }
 
-/// Items in order, between brackets. One of two items may be an interval.
+/// Ordered items in brackets. Two items may be an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tuple {
-    /// The bracket in front.
+    /// The opening bracket.
     pub open: char,
-    /// The bracket behind.
+    /// The closing bracket.
     pub close: char,
-    /// What is between them.
+    /// The items.
     pub items: Vec<Value>,
 }
 
 /// Rows and columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
-    /// Cells of a row.
+    /// Entries per row.
     pub columns: usize,
-    /// Cells, row by row.
+    /// Entries, row by row.
     pub cells: Vec<Value>,
 }
 
-/// Text in canonical spelling: one of several ways in which TeX writes the same thing.
+/// Text in canonical spelling: one of the several ways to write the same thing in TeX.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text(pub(crate) String);
 
@@ -111,7 +111,7 @@ impl Text {
 }
 
 impl Value {
-    /// The number or expression that it is. `None` where it is something else.
+    /// The number or expression. `None` for anything else.
     pub(crate) fn scalar(&self) -> Option<Expr> {
         match self {
             Self::Number(number) if number.currency.is_none() => Some(Expr::from(number.clone())),
@@ -120,7 +120,7 @@ impl Value {
         }
     }
 
-    /// The items of a list, set or tuple without an order or brackets that matter.
+    /// The items of a list or set. `None` for anything else.
     pub(crate) fn items(&self) -> Option<&[Self]> {
         match self {
             Self::List(items) | Self::Set(items) => Some(items),

@@ -1,22 +1,22 @@
-//! What a check found, and why.
+//! The result of a check, with its reason.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use crate::Value;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// The answer equals the gold one.
     Equal,
-    /// It is another answer.
+    /// The answer differs from the gold one.
     NotEqual,
-    /// Neither was shown within the bounds. Never a reward.
+    /// Neither equality nor difference was proved within the limits. Never rewarded.
     Undecided,
-    /// There is no final answer.
+    /// The completion has no final answer.
     NoAnswer,
-    /// The gold answer cannot be read: a defect of the data set, which says nothing about the answer.
+    /// The gold answer cannot be read: a defect of the data set, not of the answer.
     BadGold,
 }
 
@@ -35,7 +35,7 @@ impl Outcome {
 
 macro_rules! reasons {
     ($($outcome:ident { $($(#[$doc:meta])+ $reason:ident => $code:literal,)+ })+) => {
-        /// Why a check ended as it did. It decides the outcome.
+        /// Why a check ended as it did; determines the [`Outcome`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Reason {
             $($($(#[$doc])+ $reason,)+)+
@@ -50,7 +50,7 @@ macro_rules! reasons {
                 match self { $($(Self::$reason => $code,)+)+ }
             }
 
-            /// What it means for the answer.
+            /// The outcome that it stands for.
             pub fn outcome(self) -> Outcome {
                 match self { $($(Self::$reason => Outcome::$outcome,)+)+ }
             }
@@ -66,31 +66,31 @@ reasons! {
         EqualRational => "equal_rational",
         /// The same number, at least one side as a decimal.
         EqualDecimal => "equal_decimal",
-        /// The shorter decimal is the other number, rounded.
+        /// The shorter decimal is the other number rounded.
         EqualRounded => "equal_rounded",
-        /// The same number where only one side has a percent sign.
+        /// The same number if the percent sign on one side is ignored or read as a hundredth.
         EqualPercent => "equal_percent",
         /// The same sum of square roots.
         EqualRadical => "equal_radical",
         /// The same expression, operation by operation.
         EqualForm => "equal_form",
-        /// The same values modulo two primes, at random points.
+        /// Equal modulo two primes at pseudo-random points.
         EqualIdentity => "equal_identity",
-        /// The same values to sixty digits, at several points.
+        /// Equal to sixty digits at several points.
         EqualEnclosure => "equal_enclosure",
         /// The same amount of the same unit.
         EqualQuantity => "equal_quantity",
-        /// The same digits, in a base.
+        /// The same digits in the same base.
         EqualDigits => "equal_digits",
-        /// Infinity on both sides, of the same sign.
+        /// Infinity of the same sign on both sides.
         EqualInfinity => "equal_infinity",
-        /// The same ratio, or time of the day.
+        /// The same ratio, or the same time of day.
         EqualRatio => "equal_ratio",
         /// The same items in the same order.
         EqualTuple => "equal_tuple",
         /// The same items in a set.
         EqualSet => "equal_set",
-        /// The same real numbers.
+        /// The same set of real numbers.
         EqualRegion => "equal_region",
         /// The same cells.
         EqualMatrix => "equal_matrix",
@@ -104,69 +104,69 @@ reasons! {
         EqualText => "equal_text",
     }
     NotEqual {
-        /// Another number.
+        /// The numbers differ.
         DifferentNumber => "different_number",
-        /// An expression with another value.
+        /// The expressions differ.
         DifferentExpression => "different_expression",
-        /// Other brackets around two items, which may be the ends of an interval.
+        /// Different brackets around two items, which may be the endpoints of an interval.
         DifferentBrackets => "different_brackets",
-        /// Digits in another base.
+        /// The bases differ.
         DifferentBase => "different_base",
-        /// A set of other real numbers.
+        /// The sets of real numbers differ.
         DifferentRegion => "different_region",
-        /// Another equation or inequality, or one of something else.
+        /// Another equation or inequality, or one about another quantity.
         DifferentRelation => "different_relation",
-        /// A chain of numbers that are not equal.
+        /// A chain of numbers that are not equal, such as `42 = 7`.
         FalseChain => "false_chain",
         /// Another choice.
         DifferentChoice => "different_choice",
-        /// A decimal that is right as far as it goes and has too few digits.
+        /// A decimal that is correct as far as it goes but has too few digits.
         TooFewDigits => "too_few_digits",
-        /// Another number of items.
+        /// The number of items differs.
         DifferentCount => "different_count",
-        /// An item that the gold answer does not have.
+        /// An item has no counterpart in the gold answer.
         DifferentItem => "different_item",
-        /// Another unit.
+        /// The units differ.
         DifferentUnit => "different_unit",
-        /// A unit is missing that the policy demands.
+        /// A unit that the policy requires is missing.
         MissingUnit => "missing_unit",
-        /// Another text.
+        /// The texts differ.
         DifferentText => "different_text",
-        /// One side is a number, a list or a text, and the other is not.
+        /// The two sides are of different kinds, such as a number and a list.
         DifferentKind => "different_kind",
         /// The answer divides by zero.
         UndefinedAnswer => "undefined_answer",
-        /// Braces of the answer that do not close.
+        /// The answer has unbalanced braces.
         UnbalancedAnswer => "unbalanced_answer",
-        /// Characters in the answer that cannot be seen or that turn it around.
+        /// The answer has invisible characters or characters that change the direction of text.
         HiddenCharacters => "hidden_characters",
-        /// Digits in the answer that are not read: of another script, or with marks on them.
+        /// The answer has digits of an unsupported script, or digits with combining marks.
         UnreadableDigits => "unreadable_digits",
         /// The answer is longer than the limit.
         AnswerTooLong => "answer_too_long",
     }
     Undecided {
-        /// The check took more steps than it may.
+        /// The check exceeded its steps.
         OutOfFuel => "out_of_fuel",
-        /// Values that no precision told apart, and none made the same.
+        /// No precision separated the values, and equality was not proved.
         NotSeparated => "not_separated",
-        /// A function that has no values here.
+        /// A function that cannot be evaluated.
         Unsupported => "unsupported",
-        /// Numbers or lists beyond what is compared exactly.
+        /// Numbers or lists too large to compare exactly.
         TooLarge => "too_large",
     }
     NoAnswer {
         /// The completion is empty.
         EmptyCompletion => "empty_completion",
-        /// The thinking never ended.
+        /// `<think>` was never closed.
         UnclosedThinking => "unclosed_thinking",
         /// Nothing in the text is marked as the answer.
         NothingMarked => "nothing_marked",
         /// The last box is empty.
         EmptyBox => "empty_box",
-        /// What is marked says nothing.
+        /// The marked answer is empty.
         EmptyAnswer => "empty_answer",
-        /// More neighbouring boxes than a list may have.
+        /// More adjacent boxes than a list may have.
         TooManyBoxes => "too_many_boxes",
     }
     BadGold {
@@ -174,15 +174,15 @@ reasons! {
         GoldEmpty => "gold_empty",
         /// It is longer than the limit.
         GoldTooLong => "gold_too_long",
-        /// Its braces do not close.
+        /// It has unbalanced braces.
         GoldUnbalanced => "gold_unbalanced",
         /// It divides by zero.
         GoldUndefined => "gold_undefined",
-        /// It has characters that cannot be seen or that turn it around.
+        /// It has invisible characters or characters that change the direction of text.
         GoldHiddenCharacters => "gold_hidden_characters",
-        /// It has digits that are not read: of another script, or with marks on them.
+        /// It has digits of an unsupported script, or digits with combining marks.
         GoldUnreadableDigits => "gold_unreadable_digits",
-        /// Reading it takes more steps than a check may.
+        /// Reading it exceeds the steps of a check.
         GoldOutOfFuel => "gold_out_of_fuel",
     }
 }
@@ -193,24 +193,24 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What a check found, with what it found it from.
+/// The result of a check with the answer it is about.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict<'a> {
-    /// Why.
+    /// Why the check ended as it did.
     pub reason: Reason,
-    /// The final answer as it was written. `None` where there is none.
+    /// The final answer as written. `None` if there is none.
     pub extracted: Option<Cow<'a, str>>,
-    /// The final answer as it was understood. `None` where it could not be read.
+    /// The final answer as parsed. `None` if it could not be read.
     pub value: Option<Value>,
 }
 
 impl Verdict<'_> {
-    /// Without an answer.
-    pub(crate) fn bare(reason: Reason) -> Self {
+    /// A verdict without an answer.
+    pub(crate) fn without_answer(reason: Reason) -> Self {
         Self { reason, extracted: None, value: None }
     }
 
-    /// What was found.
+    /// The outcome.
     pub fn outcome(&self) -> Outcome {
         self.reason.outcome()
     }
@@ -220,7 +220,7 @@ impl Verdict<'_> {
         self.outcome() == Outcome::Equal
     }
 
-    /// The final answer in canonical form. `None` where it could not be read.
+    /// The final answer in canonical form. `None` if it could not be read.
     pub fn canonical(&self) -> Option<String> {
         self.value.as_ref().map(Value::to_string)
     }

@@ -1,5 +1,5 @@
-//! Time and memory stay bounded whatever is written. The limit on time catches another order of growth on any machine (quadratic work on
-//! these texts is a hundred thousand million steps and more); how fast a check is, bench/math measures.
+//! Time and memory are bounded for any text. The time limits detect a different order of growth on any machine (quadratic work on these
+//! texts is at least 10^11 steps); speed is measured by bench/math.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use evenkeel_math::{Outcome, Policy, Profile, Submission, check};
 
 const TEN_MEGABYTES: usize = 10 << 20;
-/// Hundreds of times what the slowest machine needs for work in proportion to the text.
+/// Hundreds of times what the slowest machine needs for linear work.
 const NOT_QUADRATIC: Duration = Duration::from_secs(60);
 
 fn timed(completion: &str, policy: &Policy) -> (Outcome, Duration) {
@@ -16,7 +16,7 @@ fn timed(completion: &str, policy: &Policy) -> (Outcome, Duration) {
     (verdict.outcome(), begun.elapsed())
 }
 
-/// What it takes when nobody else is in the way.
+/// The shortest of several measurements.
 fn best_of_three(gold: &str, answer: &str, policy: &Policy) -> Duration {
     let once = || {
         let begun = Instant::now();
@@ -37,7 +37,7 @@ fn ten_megabytes_take_time_in_proportion() {
     ] {
         let (found, time) = timed(&text, &Policy::default());
         assert_eq!(found, outcome);
-        println!("ten megabytes with {} behind them: {time:?}", &text[text.len() - 12..]);
+        println!("ten megabytes with {} after them: {time:?}", &text[text.len() - 12..]);
         assert!(time < NOT_QUADRATIC, "{time:?}");
     }
 }

@@ -1,18 +1,46 @@
-//! Whole completions have a verdict each: a fixed number of them, made by `support`, goes through extraction, parsing and equality.
-//! `EVENKEEL_MATH_COMPLETIONS` is how many there are and `EVENKEEL_MATH_FIRST` the number of the first. A case that fails is named by its
-//! number, which is all that it takes to make it again.
+//! Every completion has a verdict: a fixed number of random ones, written by `support`, goes through extraction, parsing and equality.
+//! `EVENKEEL_MATH_COMPLETIONS` is their number and `EVENKEEL_MATH_FIRST` the number of the first. A failure names the number of its case,
+//! which is all it takes to repeat it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![allow(clippy::print_stdout, reason = "the mix of outcomes is worth seeing")]
 
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission, Verdict, check, lint};
-use support::{Writer, count, real_texts};
+use evenkeel_testing::{outside, run, test};
+use support::{Writer, count, texts_of};
 
-/// Cases that are tried unless it is said how many.
+/// Cases unless `EVENKEEL_MATH_COMPLETIONS` says otherwise.
 const CASES: u64 = 200_000;
+
+/// Data sets outside the repository whose texts become parts of completions.
+const OUTSIDE: [&str; 6] = [
+    "data/math/triples.jsonl",
+    "data/math/generations.jsonl",
+    "data/math/math500.jsonl",
+    "data/math/gsm8k.jsonl",
+    "data/math/olympiadbench.jsonl",
+    "data/math/minerva.jsonl",
+];
+
+fn main() -> ExitCode {
+    let every = "every_completion_has_a_verdict_whatever_script_it_is_in_and_wherever_it_is_cut";
+    run(vec![
+        test(every, || {
+            let pairs = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/pairs.jsonl"));
+            every_completion_has_a_verdict(texts_of(pairs));
+        }),
+        outside(&format!("outside::{every}"), &OUTSIDE, |data| {
+            every_completion_has_a_verdict(OUTSIDE.iter().flat_map(|file| texts_of(&data.join(file))).collect());
+        }),
+        test("a_plain_box_has_the_verdict_that_it_has_alone_whatever_surrounds_it", plain_boxes),
+    ])
+}
 
 /// Everything that is done with a gold answer and a completion.
 fn judge(gold: &str, completion: &str, policy: &Policy) -> Outcome {
@@ -47,16 +75,15 @@ fn case<T>(number: u64, inputs: &dyn std::fmt::Debug, run: impl FnOnce() -> T) -
     })
 }
 
-#[test]
-fn every_completion_has_a_verdict_whatever_script_it_is_in_and_wherever_it_is_cut() {
+fn every_completion_has_a_verdict(texts: Vec<String>) {
     let (first, cases) = (count("EVENKEEL_MATH_FIRST", 0), count("EVENKEEL_MATH_COMPLETIONS", CASES));
-    let real = Arc::new(real_texts());
+    let texts = Arc::new(texts);
     let policies: Vec<Policy> = Profile::ALL.iter().map(|profile| profile.policy()).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let share = |thread: u64| {
         let mut seen = [0_u64; 5];
         for number in (first + thread..first + cases).step_by(threads as usize) {
-            let mut writer = Writer::new(number, &real);
+            let mut writer = Writer::new(number, &texts);
             let (completion, gold) = (writer.completion(), writer.gold());
             let policy = &policies[writer.random().below(policies.len())];
             seen[match case(number, &(&gold, &completion), || judge(&gold, &completion, policy)) {
@@ -81,8 +108,7 @@ fn every_completion_has_a_verdict_whatever_script_it_is_in_and_wherever_it_is_cu
     assert!(cases < 1000 || seen.iter().all(|count| *count > 0), "{seen:?}");
 }
 
-#[test]
-fn a_plain_box_has_the_verdict_that_it_has_alone_whatever_surrounds_it() {
+fn plain_boxes() {
     let cases = count("EVENKEEL_MATH_COMPLETIONS", CASES) / 4;
     let policies: Vec<Policy> = [Profile::Default, Profile::Exact, Profile::Unmarked].map(Profile::policy).into();
     let nothing = Arc::default();
@@ -94,10 +120,10 @@ fn a_plain_box_has_the_verdict_that_it_has_alone_whatever_surrounds_it() {
             continue;
         }
         let policy = &policies[writer.random().below(policies.len())];
-        let (before, behind) = (writer.surroundings(), writer.surroundings());
+        let (before, after) = (writer.surroundings(), writer.surroundings());
         let mark = if writer.random().once_in(8) { "\\fbox" } else { "\\boxed" };
         let alone = format!("{mark}{{{answer}}}");
-        let surrounded = format!("{before}{alone}{behind}");
+        let surrounded = format!("{before}{alone}{after}");
         case(number, &(gold, &surrounded), || {
             let verdict = |text| -> Verdict<'_> { check(gold, Submission::Completion(text), policy) };
             assert_eq!(verdict(&surrounded), verdict(&alone));

@@ -1,53 +1,108 @@
-//! Agreement with labelled pairs and with benchmarks, where their folder is there. It is found by `EVENKEEL_MATH_DATA`, or beside the
-//! project as `../shared/data/math`.
+//! Agreement with labelled pairs: those in `tests/golden/pairs.jsonl`, and larger sets and benchmarks outside the repository.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+#![allow(clippy::print_stdout, reason = "rates are worth seeing")]
 
-use std::path::PathBuf;
+use std::path::Path;
+use std::process::ExitCode;
 
 use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission, check};
+use evenkeel_testing::{outside, run, test};
 use serde_json::Value as Json;
 
-fn rows(file: &str) -> Option<Vec<Json>> {
-    let folder = std::env::var_os("EVENKEEL_MATH_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/math"), PathBuf::from);
-    let path = folder.join(file);
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        println!("skipped: {} is not there", path.display());
-        return None;
-    };
-    Some(text.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect())
+fn main() -> ExitCode {
+    let mut tests = vec![
+        test("every_committed_pair_is_judged_as_labelled", committed_pairs),
+        test("every_committed_gold_answer_equals_itself", committed_golds),
+        outside("outside::labelled_pairs_are_judged_as_expected", &["data/math/triples.jsonl"], labelled_pairs),
+        outside("outside::solutions_end_with_their_answer", &["data/math/gsm8k.jsonl"], solutions),
+        outside(
+            "outside::generations_agree_with_three_graders_where_these_agree",
+            &["data/math/generations.jsonl"],
+            generations,
+        ),
+    ];
+    for benchmark in BENCHMARKS {
+        let (name, file) = (benchmark.0, format!("data/math/{}.jsonl", benchmark.0));
+        tests.push(outside(&format!("outside::{name}::gold_answers_equal_themselves"), &[&file], move |data| {
+            gold_answers(data, benchmark);
+        }));
+        tests.push(outside(
+            &format!("outside::{name}::variants_are_equal_and_neighbours_are_not"),
+            &[&file],
+            move |data| {
+                numeric_variants(data, benchmark);
+            },
+        ));
+    }
+    run(tests)
 }
 
-/// Benchmarks, where their gold answers stand, and how many of them must equal themselves.
-const BENCHMARKS: [(&str, &str, usize); 7] = [
-    ("math500.jsonl", "/answer", 500),
-    ("aime24.jsonl", "/reward_model/ground_truth", 30),
-    ("aime25.jsonl", "/reward_model/ground_truth", 30),
-    ("amc23.jsonl", "/answer", 40),
-    ("gsm8k.jsonl", "/answer", 1319),
-    ("olympiadbench.jsonl", "/final_answer", 674),
-    ("minerva.jsonl", "/reward_model/ground_truth", 271),
+fn rows(file: &Path) -> Vec<Json> {
+    let text = std::fs::read_to_string(file).unwrap();
+    text.lines().filter(|line| !line.is_empty()).map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn pairs() -> Vec<Json> {
+    rows(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/pairs.jsonl")))
+}
+
+fn committed_pairs() {
+    let policy = Policy::default();
+    let (mut count, mut wrong) = ([0, 0], Vec::new());
+    for row in pairs() {
+        let text = |field: &str| row[field].as_str().unwrap();
+        let answer = text("answer");
+        let submission = match text("form") {
+            "completion" => Submission::Completion(answer),
+            _ => Submission::Extracted(answer),
+        };
+        let (verdict, expected) = (check(text("gold"), submission, &policy), row["equal"].as_bool().unwrap());
+        count[usize::from(expected)] += 1;
+        if verdict.is_equal() != expected {
+            wrong.push(format!("{}: {} and {answer}: {}", text("id"), text("gold"), verdict.reason));
+        }
+    }
+    println!("{} pairs that are equal, {} that are not", count[1], count[0]);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn committed_golds() {
+    let golds = pairs().into_iter().map(|row| row["gold"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let (_, wrong) = not_equal_to_themselves(&golds);
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A benchmark, where its rows hold the gold answer, and how many of these must equal themselves.
+type Benchmark = (&'static str, &'static str, usize);
+
+const BENCHMARKS: [Benchmark; 7] = [
+    ("math500", "/answer", 500),
+    ("aime24", "/reward_model/ground_truth", 30),
+    ("aime25", "/reward_model/ground_truth", 30),
+    ("amc23", "/answer", 40),
+    ("gsm8k", "/answer", 1319),
+    ("olympiadbench", "/final_answer", 674),
+    ("minerva", "/reward_model/ground_truth", 271),
 ];
 
 /// The gold answers of a benchmark; of several that are accepted the first, of a solution what it marks.
-fn golds(file: &str, pointer: &str) -> Option<Vec<String>> {
+fn golds(data: &Path, (name, pointer, _): Benchmark) -> Vec<String> {
     let text = |value: &Json| match value {
         Json::String(text) => text.trim().to_owned(),
         Json::Array(items) => items.first().and_then(Json::as_str).unwrap().trim().to_owned(),
         other => other.to_string(),
     };
     let answer = |text: String| text.rsplit_once("#### ").map_or(text.clone(), |(_, answer)| answer.to_owned());
-    Some(rows(file)?.iter().map(|row| answer(text(row.pointer(pointer).unwrap()))).collect())
+    let rows = rows(&data.join(format!("data/math/{name}.jsonl")));
+    rows.iter().map(|row| answer(text(row.pointer(pointer).unwrap()))).collect()
 }
 
 fn equal(gold: &str, answer: &str) -> bool {
     check(gold, Submission::Extracted(answer), &Policy::default()).is_equal()
 }
 
-#[test]
-fn labelled_pairs_are_judged_as_expected() {
-    let Some(rows) = rows("triples.jsonl") else { return };
+fn labelled_pairs(data: &Path) {
+    let rows = rows(&data.join("data/math/triples.jsonl"));
     let (mut forced, mut right, mut rewarded) = (0, 0, Vec::new());
     let (mut policies, mut policies_right, mut differ) = (0, 0, Vec::new());
     for row in &rows {
@@ -82,23 +137,27 @@ fn labelled_pairs_are_judged_as_expected() {
     assert!(policies_right * 10 >= policies * 9, "{differ:#?}");
 }
 
-#[test]
-fn gold_answers_equal_themselves() {
-    for (file, pointer, least) in BENCHMARKS {
-        let Some(golds) = golds(file, pointer) else { continue };
-        let policy = Policy::default();
-        let (mut count, mut bad) = (0, Vec::new());
-        for gold in &golds {
-            let boxed = format!("so \\boxed{{{gold}}}");
-            match Gold::read(gold, &policy) {
-                Ok(read) if read.check(Submission::Completion(&boxed), &policy).is_equal() => count += 1,
-                Ok(read) => bad.push(format!("{gold}: {}", read.check(Submission::Completion(&boxed), &policy).reason)),
-                Err(error) => bad.push(format!("{gold}: {error}")),
-            }
+/// How many gold answers equal themselves in a box, and the others with the reason.
+fn not_equal_to_themselves(golds: &[String]) -> (usize, Vec<String>) {
+    let policy = Policy::default();
+    let (mut count, mut wrong) = (0, Vec::new());
+    for gold in golds {
+        let boxed = format!("so \\boxed{{{gold}}}");
+        match Gold::read(gold, &policy).map(|read| read.check(Submission::Completion(&boxed), &policy).reason) {
+            Ok(reason) if reason.outcome() == Outcome::Equal => count += 1,
+            Ok(reason) => wrong.push(format!("{gold}: {reason}")),
+            Err(error) => wrong.push(format!("{gold}: {error}")),
         }
-        println!("{file}: {count} of {} equal themselves", golds.len());
-        assert!(count >= least, "{file}: {bad:#?}");
     }
+    (count, wrong)
+}
+
+fn gold_answers(data: &Path, benchmark: Benchmark) {
+    let (name, _, least) = benchmark;
+    let golds = golds(data, benchmark);
+    let (count, wrong) = not_equal_to_themselves(&golds);
+    println!("{name}: {count} of {} equal themselves", golds.len());
+    assert!(count >= least, "{name}: {wrong:#?}");
 }
 
 /// A gold answer that is an integer or a fraction of two, in other spellings, and answers that are near it.
@@ -137,34 +196,31 @@ fn variants(gold: &str) -> Option<(Vec<String>, Vec<String>)> {
     Some((equal, different))
 }
 
-#[test]
-fn simple_variants_equal_and_neighbours_do_not() {
-    for (file, pointer, _) in BENCHMARKS {
-        let Some(golds) = golds(file, pointer) else { continue };
-        let mut checked = 0;
-        for (gold, next) in golds.iter().zip(golds.iter().cycle().skip(1)) {
-            if let Some((same, other)) = variants(gold) {
-                checked += same.len() + other.len();
-                for answer in same {
-                    assert!(equal(gold, &answer), "{gold} is {answer}");
-                }
-                for answer in other {
-                    assert!(!equal(gold, &answer), "{gold} is not {answer}");
-                }
+fn numeric_variants(data: &Path, benchmark: Benchmark) {
+    let name = benchmark.0;
+    let golds = golds(data, benchmark);
+    let mut checked = 0;
+    for (gold, next) in golds.iter().zip(golds.iter().cycle().skip(1)) {
+        if let Some((same, other)) = variants(gold) {
+            checked += same.len() + other.len();
+            for answer in same {
+                assert!(equal(gold, &answer), "{gold} is {answer}");
             }
-            // The neighbour's answer, unless it is the same in both directions.
-            if equal(gold, next) {
-                assert!(equal(next, gold) && gold.len().abs_diff(next.len()) <= 8, "{gold} is not {next}");
+            for answer in other {
+                assert!(!equal(gold, &answer), "{gold} is not {answer}");
             }
         }
-        println!("{file}: {checked} variants");
-        assert!(checked > 0, "{file} has no numbers");
+        // The neighbour's answer, unless it is the same in both directions.
+        if equal(gold, next) {
+            assert!(equal(next, gold) && gold.len().abs_diff(next.len()) <= 8, "{gold} is not {next}");
+        }
     }
+    println!("{name}: {checked} variants");
+    assert!(checked > 0, "{name} has no numbers");
 }
 
-#[test]
-fn solutions_end_with_their_answer() {
-    let Some(rows) = rows("gsm8k.jsonl") else { return };
+fn solutions(data: &Path) {
+    let rows = rows(&data.join("data/math/gsm8k.jsonl"));
     let policy = Profile::Gsm8k.policy();
     for row in &rows {
         let solution = row["answer"].as_str().unwrap();
@@ -173,9 +229,8 @@ fn solutions_end_with_their_answer() {
     }
 }
 
-#[test]
-fn generations_agree_with_three_graders_where_these_agree() {
-    let Some(rows) = rows("generations.jsonl") else { return };
+fn generations(data: &Path) {
+    let rows = rows(&data.join("data/math/generations.jsonl"));
     let (mut compared, mut differ, mut refused) = (0, Vec::new(), 0);
     for row in &rows {
         let verdicts =

@@ -1,5 +1,5 @@
-//! Random expressions: against themselves in another form, which must never be refused, and with something changed, which must never be
-//! rewarded. `EVENKEEL_MATH_CASES` is how many there are of each kind.
+//! Random expressions: an equivalent form must never be rejected, and a changed expression must never be rewarded. `EVENKEEL_MATH_CASES` is
+//! the number of cases of each kind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use evenkeel_math::{Decimals, Outcome, Policy, Submission, check};
@@ -81,7 +81,7 @@ fn leaf() -> impl Strategy<Value = Tree> {
     prop_oneof![(-9_i64..30).prop_map(Number), prop_oneof![Just("x"), Just("y"), Just("n"), Just("a_1")].prop_map(Name)]
 }
 
-/// Expressions of field operations, which are decided for certain.
+/// Expressions of field operations, which are always decided.
 fn rational() -> impl Strategy<Value = Tree> {
     leaf().prop_recursive(5, 24, 2, |inner| {
         let pair = (inner.clone(), inner.clone());
@@ -95,7 +95,7 @@ fn rational() -> impl Strategy<Value = Tree> {
     })
 }
 
-/// Expressions with functions, too.
+/// Expressions with functions.
 fn any_tree() -> impl Strategy<Value = Tree> {
     let name = prop_oneof![Just("sqrt"), Just("sin"), Just("cos"), Just("exp"), Just("ln"), Just("arctan")];
     (rational(), name, rational()).prop_map(|(a, name, b)| Add(Box::new(Call(name, Box::new(a))), Box::new(b)))
@@ -180,7 +180,7 @@ proptest! {
     }
 }
 
-/// Whether an expression divides by zero, or by something that is zero everywhere.
+/// Whether an expression divides by zero or by something identically zero.
 fn has_no_value(text: &str) -> bool {
     outcome(text, &format!("{text} + 0 \\cdot x")) != Outcome::Equal
 }

@@ -1,5 +1,5 @@
-//! Answers that are made to cost more than they should: each is judged in bounded time (five milliseconds where `EVENKEEL_LONG` says that
-//! the machine does nothing else) and a bounded amount of memory, and none is rewarded.
+//! Answers made to be expensive: each is judged in bounded time (five milliseconds on an idle machine, with `EVENKEEL_LONG`) and bounded
+//! memory, and none is rewarded.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use evenkeel_math::{Outcome, Policy, Profile, Submission, check};
 
-/// Counts what is held, and the most that was.
+/// Counts allocated bytes and their maximum.
 struct Counting;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
-/// The counters are everybody's, so that one test runs at a time.
+/// The counters are global, so that one test runs at a time.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 // SAFETY: every call goes to the system's allocator as it came.
@@ -40,8 +40,8 @@ static ALLOCATOR: Counting = Counting;
 
 const MAX_HELD: usize = 64 << 20;
 
-/// A check may take 5 ms on a current machine that does nothing else (`EVENKEEL_LONG`). Elsewhere only what does not end is told from what
-/// is slow: fuel, which bounds the work and decides verdicts, is the same everywhere.
+/// Longest check: 5 ms on a current idle machine (`EVENKEEL_LONG`). Elsewhere a generous limit that only detects endless work: fuel, which
+/// bounds the work and decides verdicts, is the same everywhere.
 fn max_time() -> Duration {
     Duration::from_millis(if std::env::var_os("EVENKEEL_LONG").is_some() { 5 } else { 2_000 })
 }
@@ -58,7 +58,7 @@ fn sum(count: usize, term: impl Fn(usize) -> String) -> String {
     (0..count).map(term).collect::<Vec<_>>().join("+")
 }
 
-/// Answers, each with a name.
+/// Answers by name.
 fn answers() -> Vec<(String, String)> {
     let mut rows: Vec<(String, String)> = Vec::new();
     let mut add = |name: String, answer: String| rows.push((name, answer));
@@ -189,7 +189,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
     let policy = Policy::default();
     let rows = answers();
     assert!(rows.len() >= 100);
-    // Constants are computed once.
+    // Constants are computed on first use.
     check("\\pi", Submission::Extracted("3.14159\\ln 2"), &policy);
     let max_time = max_time();
     let (mut slow, mut most) = (Vec::new(), (0, String::new()));

@@ -1,10 +1,10 @@
-//! What holds for every input: no panic, one verdict, and equality that is what it says.
+//! Properties that hold for every input.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use evenkeel_math::{Decimals, Gold, Outcome, Policy, Profile, Submission, check};
 use proptest::prelude::*;
 
-/// Pieces that completions are made of, the broken ones included.
+/// Fragments of completions, including broken ones.
 fn hostile() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\\boxed{"),

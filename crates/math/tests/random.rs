@@ -1,5 +1,4 @@
-//! A million random inputs: none makes it panic, every gold answer that can be read equals itself, and a pair has one verdict.
-//! `EVENKEEL_MATH_RANDOM` is how many there are.
+//! A million random inputs (`EVENKEEL_MATH_RANDOM`): none panics, every readable gold answer equals itself, and a pair has one verdict.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission, lint};

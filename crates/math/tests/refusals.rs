@@ -1,4 +1,4 @@
-//! What looks like the answer, or computes to it on paper, and is not.
+//! Answers that resemble the gold answer and are not equal to it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use evenkeel_math::{Policy, Submission, check};
@@ -49,7 +49,7 @@ fn multiples_of_the_primes_of_the_modular_test_are_seen() {
 
 #[test]
 fn one_point_is_not_counted_twice() {
-    // Of all that is tried, this has a value at l = 1 alone.
+    // Among the points that are tried, this is defined at l = 1 only.
     judged(&[("1", "(-1)^{\\ln l}")], false);
 }
 

@@ -1,9 +1,9 @@
-//! What a box may hold beyond ASCII: every spelling of a number is read like the plain one, or is unreadable by name.
+//! Non-ASCII content of a box: every spelling of a number is read like the ASCII one, or rejected with a reason of its own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use evenkeel_math::{BadGold, Gold, Outcome, Policy, Profile, Reason, Submission, check};
 
-/// The verdict on a box, which must be that on the answer alone and with the marks of other policies.
+/// The verdict on a boxed answer, which must be the same for the bare answer and with the markers of other policies.
 fn boxed(gold: &str, answer: &str) -> Reason {
     let policy = Policy::default();
     let alone = check(gold, Submission::Extracted(answer), &policy).reason;
@@ -159,7 +159,7 @@ fn separators_of_other_keyboards_are_those_of_this_one() {
     }
 }
 
-/// Zero and four of digits that are not read.
+/// Zero and four of unsupported digits.
 const FOREIGN: [(char, char); 12] = [
     ('٠', '٤'),
     ('۰', '۴'),
@@ -208,7 +208,7 @@ fn marked_digits_are_unreadable_by_name() {
     for answer in ["4️⃣", "4\u{20e3}", "5\u{336}", "1\u{20dd}2", "3\u{301}", "7\u{fe0f}", "５\u{305}"] {
         assert_eq!(boxed("4", answer), Reason::UnreadableDigits, "{answer}");
     }
-    // Marks on letters make names.
+    // Marks on letters form names.
     assert_ne!(boxed("x\u{304}", "x\u{304}"), Reason::UnreadableDigits);
     assert!(is_equal("x\u{304}", "x\u{304}"));
 }

@@ -16,27 +16,27 @@ pub enum ModelError {
         allowed: String,
     },
 
-    /// A feature that the configuration asks for and this crate does not have.
+    /// A feature that the configuration uses and this crate does not support.
     #[error("config.json: `{field}` = {value} is not supported: {reason}")]
     Unsupported {
         /// The key in `config.json`.
         field: String,
         /// The value found, as JSON.
         value: String,
-        /// What it would take, in one clause.
+        /// What supporting it would take, in one clause.
         reason: String,
     },
 
-    /// A file that is not there or cannot be read or written.
+    /// A file that does not exist, or cannot be read or written.
     #[error("{path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 
-    /// A file that is there and is not what it should be.
+    /// A file with invalid content.
     #[error("{path}: {reason}")]
     Corrupt {
         /// The file.
@@ -56,7 +56,7 @@ pub enum ModelError {
         reason: String,
     },
 
-    /// Something that the caller passed and the model cannot take.
+    /// An argument outside its range.
     #[error("{field} is {value}, allowed is {allowed}")]
     Input {
         /// Which input, with its index.
@@ -71,14 +71,17 @@ pub enum ModelError {
     #[error("parameter `{0}` received no gradient in this step: refusing to update")]
     NoGradient(String),
 
-    /// A failure of the tensor library (out of memory, a kernel that is not there).
+    /// A failure of the tensor library (out of memory, a missing kernel).
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
 
-    /// What a caller's loss answered instead of coefficients.
-    #[error("{0}")]
-    Loss(String),
+    /// The error of a caller's loss.
+    #[error(transparent)]
+    Loss(BoxError),
 }
+
+/// Any error of a caller.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The crate's result.
 pub type Result<T, E = ModelError> = std::result::Result<T, E>;

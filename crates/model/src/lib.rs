@@ -20,7 +20,7 @@ mod parameters;
 
 pub use config::{Config, Family};
 pub use decode::{Decoder, SequenceCache};
-pub use error::{ModelError, Result};
+pub use error::{BoxError, ModelError, Result};
 pub use kernels::{Coefficients, Scores};
 pub use network::{Network, NetworkOptions, TokenLoss, Train, network};
 pub use pack::{Packed, check_ids};

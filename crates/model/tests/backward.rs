@@ -123,7 +123,7 @@ fn gradients_that_nothing_was_added_to_are_refused() {
 }
 
 #[test]
-fn a_loss_that_fails_ends_the_pass_with_its_words() {
+fn a_loss_that_fails_ends_the_pass_with_its_error() {
     struct Failing;
     impl evenkeel_model::TokenLoss for Failing {
         fn coefficients(
@@ -131,8 +131,8 @@ fn a_loss_that_fails_ends_the_pass_with_its_words() {
             index: usize,
             _: &Packed,
             _: &evenkeel_model::Scores,
-        ) -> Result<evenkeel_model::Coefficients, String> {
-            Err(format!("micro-batch {index} is out of luck"))
+        ) -> Result<evenkeel_model::Coefficients, evenkeel_model::BoxError> {
+            Err(format!("micro-batch {index} is out of luck").into())
         }
     }
     let config = &variants()[4];

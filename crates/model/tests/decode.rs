@@ -1,9 +1,10 @@
-//! Decoding: the same bits alone and in company, and the same numbers as training.
+//! Decoding: the same bits alone and in a batch, and the same numbers as training.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
 use evenkeel_model::decode::Step;
+use evenkeel_model::kernels::Kernels;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, Family, NetworkOptions, Packed, SequenceCache, Train};
 use proptest::prelude::*;
@@ -24,33 +25,48 @@ fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|x| x.to_bits()).collect()
 }
 
-/// Logits behind every token of one sequence, one token at a time.
+/// Logits after every token of one sequence, one token at a time.
 fn alone(decoder: &Decoder, ids: &[u32]) -> Vec<u32> {
     let mut cache = decoder.sequence().unwrap();
     ids.iter().flat_map(|&id| bits(&decoder.step(&mut [Step { cache: &mut cache, ids: &[id] }]).unwrap())).collect()
 }
 
-/// Logits behind every token of all sequences, where `take` says how many tokens each sequence feeds in each call
-/// (0: it sits this one out) until all are done.
-fn together(decoder: &Decoder, sequences: &[Vec<u32>], mut take: impl FnMut(usize) -> usize) -> Vec<Vec<u32>> {
+/// Feeds all sequences, where `take` says how many tokens each sequence feeds in each call (0: it waits), and compares the
+/// logits after each call with those of the same tokens alone.
+fn assert_as_alone(
+    decoder: &Decoder,
+    sequences: &[Vec<u32>],
+    expected: &[Vec<u32>],
+    mut take: impl FnMut(usize) -> usize,
+) {
+    let vocabulary = decoder.config().vocab_size;
     let mut caches: Vec<SequenceCache> = sequences.iter().map(|_| decoder.sequence().unwrap()).collect();
-    let mut found = vec![Vec::new(); sequences.len()];
     while caches.iter().zip(sequences).any(|(cache, ids)| cache.len() < ids.len()) {
-        let (mut steps, mut numbers) = (Vec::new(), Vec::new());
+        let (mut steps, mut lasts) = (Vec::new(), Vec::new());
         for (number, (cache, ids)) in caches.iter_mut().zip(sequences).enumerate() {
             let count = take(number).min(ids.len() - cache.len());
             if count > 0 {
-                let ids = &ids[cache.len()..][..count];
-                numbers.extend(std::iter::repeat_n(number, count));
+                let end = cache.len() + count;
+                let ids = &ids[cache.len()..end];
+                lasts.push((number, end - 1));
                 steps.push(Step { cache, ids });
             }
         }
-        let logits = decoder.step_all(&mut steps).unwrap();
-        for (number, row) in numbers.into_iter().zip(logits.chunks(decoder.config().vocab_size)) {
-            found[number].extend(bits(row));
+        let logits = decoder.step(&mut steps).unwrap();
+        for ((number, last), row) in lasts.into_iter().zip(logits.chunks(vocabulary)) {
+            let expected = &expected[number][last * vocabulary..][..vocabulary];
+            assert_eq!(bits(row), expected, "sequence {number} of {}, token {last}", sequences.len());
         }
     }
-    found
+}
+
+/// Logits after every token of one sequence, each from a prefill of everything up to it.
+fn by_prefill<K: Kernels>(decoder: &Decoder<K>, ids: &[u32]) -> Vec<f32> {
+    let prefill = |end: usize| {
+        let mut cache = decoder.sequence().unwrap();
+        decoder.step(&mut [Step { cache: &mut cache, ids: &ids[..end] }]).unwrap()
+    };
+    (1..=ids.len()).flat_map(prefill).collect()
 }
 
 #[test]
@@ -61,8 +77,8 @@ fn logits_are_bit_equal_alone_and_in_every_batch_of_1_to_64_rows() {
         let (one, two) = (decoder(&config, 1), decoder(&config, 2));
         let wanted: Vec<_> = sequences.iter().map(|ids| alone(&one, ids)).collect();
         for rows in 1..=64 {
-            assert_eq!(together(&one, &sequences[..rows], |_| 1), wanted[..rows], "{rows} rows");
-            assert_eq!(together(&two, &sequences[..rows], |_| 1), wanted[..rows], "{rows} rows on two threads");
+            assert_as_alone(&one, &sequences[..rows], &wanted, |_| 1);
+            assert_as_alone(&two, &sequences[..rows], &wanted, |_| 1);
         }
     }
 }
@@ -89,10 +105,8 @@ proptest! {
             0 => 1,
             n => n,
         };
-        let found = together(&decoder, &sequences, take);
-        for (ids, found) in sequences.iter().zip(&found) {
-            prop_assert_eq!(&alone(&decoder, ids), found);
-        }
+        let expected: Vec<_> = sequences.iter().map(|ids| alone(&decoder, ids)).collect();
+        assert_as_alone(&decoder, &sequences, &expected, take);
     }
 }
 
@@ -104,8 +118,7 @@ fn decoding_and_training_agree_on_log_probabilities() {
         let mut batch = Packed::default();
         batch.push(&config, &ids, 1..150).unwrap();
         let decoder = Decoder::new(config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
-        let mut cache = decoder.sequence().unwrap();
-        let logits = decoder.step_all(&mut [Step { cache: &mut cache, ids: &ids }]).unwrap();
+        let logits = by_prefill(&decoder, &ids);
         let logp = |(row, target): (&[f32], &u32)| {
             let sum: f64 = row.iter().map(|&z| f64::from(z).exp()).sum();
             (f64::from(row[*target as usize]) - sum.ln()) as f32
@@ -129,15 +142,15 @@ fn tensor_operations_decode_the_same_logits() {
         let kernels = Portable::new(candle_core::Device::Cpu, candle_core::DType::F32).unwrap();
         let other = Decoder::new(config.clone(), &parameters, kernels, 1).unwrap();
         let ids = ids(&config, &mut ChaCha8Rng::seed_from_u64(1), 20);
-        let mut cache = other.sequence().unwrap();
-        let mut found = Vec::new();
-        for part in [&ids[..7], &ids[7..8], &ids[8..]] {
-            found.extend(other.step_all(&mut [Step { cache: &mut cache, ids: part }]).unwrap());
-        }
         let decoder = Decoder::new(config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
-        let mut cache = decoder.sequence().unwrap();
-        let wanted = decoder.step_all(&mut [Step { cache: &mut cache, ids: &ids }]).unwrap();
-        assert!(largest_difference(&found, &wanted) < 1e-5);
+        let expected = by_prefill(&decoder, &ids);
+        assert!(largest_difference(&by_prefill(&other, &ids), &expected) < 1e-5);
+        let mut cache = other.sequence().unwrap();
+        for (part, last) in [(&ids[..7], 6), (&ids[7..8], 7), (&ids[8..], 19)] {
+            let found = other.step(&mut [Step { cache: &mut cache, ids: part }]).unwrap();
+            let expected = &expected[last * config.vocab_size..][..config.vocab_size];
+            assert!(largest_difference(&found, expected) < 1e-5);
+        }
     }
 }
 

@@ -8,10 +8,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use candle_core::{DType, Device, Tensor};
+use evenkeel_model::decode::Step;
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
-use evenkeel_model::{Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, Train};
+use evenkeel_model::{
+    BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, Train,
+};
 use evenkeel_testing::{golden, run};
 use support::{gradients, host, largest_difference, relative};
 
@@ -29,7 +32,7 @@ fn main() -> ExitCode {
 struct Weighted(Vec<f32>);
 
 impl TokenLoss for Weighted {
-    fn coefficients(&self, _: usize, _: &Packed, scores: &Scores) -> Result<Coefficients, String> {
+    fn coefficients(&self, _: usize, _: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
         Ok(Coefficients { logp: self.0.clone(), entropy: vec![0.0; scores.logp.len()] })
     }
 }
@@ -86,10 +89,17 @@ fn by_decoding(folder: &Path) {
     let golden = read(folder);
     let parameters = load_parameters(folder, &golden.config, &Device::Cpu).unwrap();
     let decoder = Decoder::new(golden.config.clone(), &parameters, Cpu::new().unwrap(), 1).unwrap();
+    let expected = host(&golden.tensors["logits"]);
     let mut cache = decoder.sequence().unwrap();
-    let mut step = [evenkeel_model::decode::Step { cache: &mut cache, ids: &golden.ids }];
-    let logits = decoder.step_all(&mut step).unwrap();
-    assert!(largest_difference(&logits, &host(&golden.tensors["logits"])) < 1e-5);
+    let one_by_one =
+        golden.ids.iter().flat_map(|&id| decoder.step(&mut [Step { cache: &mut cache, ids: &[id] }]).unwrap());
+    assert!(largest_difference(&one_by_one.collect::<Vec<_>>(), &expected) < 1e-5);
+    for end in 1..=golden.ids.len() {
+        let mut cache = decoder.sequence().unwrap();
+        let logits = decoder.step(&mut [Step { cache: &mut cache, ids: &golden.ids[..end] }]).unwrap();
+        let expected = &expected[(end - 1) * logits.len()..][..logits.len()];
+        assert!(largest_difference(&logits, expected) < 1e-5, "a prefill of {end} tokens");
+    }
 }
 
 /// The tensor operations run wherever the build can: on the first GPU with `--features cuda`.

@@ -1,6 +1,6 @@
 //! Sequence-level advantages of a group: how much better a response is than its group.
 
-use crate::error::{Error, Place, same_length};
+use crate::error::{Error, Location, same_length};
 use crate::names::{Refused, named};
 
 /// Added to the variance (`grpo`) or to the standard deviation (`grpo-sample`).
@@ -23,7 +23,7 @@ const REFUSED: &[Refused] = &[
 named! {
     /// How rewards of a group become advantages; `mean` and the deviations are over the valid responses.
     Advantage, field "advantage", refused REFUSED, {
-        /// `(r - mean) / sqrt(population variance + 1e-6)`, as in the paper of balanced aggregation (arXiv 2605.04077).
+        /// `(r - mean) / sqrt(population variance + 1e-6)`, as in the paper on balanced aggregation (arXiv 2605.04077).
         Grpo = "grpo",
         /// `(r - mean) / (sample standard deviation + 1e-6)`, verl's `grpo`; a lone response has `r / (1 + 1e-6)`.
         GrpoSample = "grpo-sample" ["grpo-vectorized"],
@@ -46,8 +46,8 @@ impl Advantage {
         }
     }
 
-    /// The smallest group of which the estimator makes anything: 2 where it divides by the spread of the group and
-    /// says nothing about a lone response (`grpo`), 1 elsewhere.
+    /// The smallest group that the estimator is defined for: 2 where it divides by the deviation within the group
+    /// (`grpo`), 1 elsewhere.
     #[must_use]
     pub const fn smallest_group(self) -> usize {
         match self {
@@ -60,9 +60,9 @@ impl Advantage {
 /// Writes the advantage of each response of one group.
 ///
 /// `rewards`, `valid` and `out` have one element for each response. An invalid response (its verification failed for a
-/// reason that is not its own) is in no statistic and gets 0; its reward is not looked at. If all valid rewards of two
+/// reason that is not its own) is in no statistic and gets 0; its reward is not read. If all valid rewards of two
 /// or more are equal, every advantage is exactly 0. A reward that differs from the mean by no more than the rounding
-/// of the mean counts as equal to it, so that rounding gives no response a side.
+/// of the mean counts as equal to it, so that rounding alone never gives an advantage.
 ///
 /// # Errors
 /// Lengths that differ; a valid reward that is not finite or is larger than [`MAX_REWARD`] in size.
@@ -72,7 +72,7 @@ pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f
     let (mut count, mut sum, mut largest) = (0_usize, 0.0_f64, 0.0_f64);
     let mut range: Option<(f64, f64)> = None;
     for (i, (&reward, _)) in rewards.iter().zip(valid).enumerate().filter(|(_, (_, valid))| **valid) {
-        check_reward(reward).map_err(|value| Error::input("reward", Place::response(i), value, REWARDS))?;
+        check_reward(reward).map_err(|value| Error::input("reward", Location::response(i), value, REWARDS))?;
         (count, sum, largest) = (count + 1, sum + reward, largest.max(reward.abs()));
         range = Some(range.map_or((reward, reward), |(low, high)| (low.min(reward), high.max(reward))));
     }

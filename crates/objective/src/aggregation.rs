@@ -1,14 +1,16 @@
 //! Aggregation is weights: one weight for each trainable token, the same for all tokens of a response.
 //!
-//! A weight is a part that the group knows alone times a scalar of the step. The part comes from [`group_weights`] as
-//! soon as a group is complete; the scalar (1/P or 1/N) from [`StepCounts::scale`] when all groups have come. A learner
-//! sums gradients with the parts and multiplies once at the end.
+//! A weight is a part that depends on the group alone times a scalar of the step. [`group_weights`] gives the part as
+//! soon as a group is complete, [`StepCounts::scale`] the scalar (1/P or 1/N) after the last group. A learner sums
+//! gradients with the parts and multiplies once at the end.
+//!
+//! A new rule is a variant of [`Aggregation`], an arm in each `match` of its methods and a row in `docs/objective.md`.
 
-use crate::error::{Error, Place, same_length};
-use crate::names::{Refused, named};
+use crate::error::{Error, Location, same_length};
+use crate::names::{Refused, canonical, named};
 
 /// verl's name for a sum over tokens and a mean over responses: `sequence-sum` with `max_tokens` = 1.
-pub(crate) const TOKEN_SUM_ALIAS: &str = "seq-mean-token-sum";
+const TOKEN_SUM_ALIAS: &str = "seq-mean-token-sum";
 
 const REFUSED: &[Refused] = &[
     (
@@ -39,12 +41,12 @@ named! {
     /// How token terms are summed. P groups with a trainable token in the step, N trainable tokens in the step; in a
     /// group, G responses with a trainable token, T_i of them in response i, N_g in all; s the side of A_i's sign.
     Aggregation, field "aggregation", refused REFUSED, {
-        /// `1 / (P N_g)`: the mean over the tokens of a group, J_token of arXiv 2605.04077 (DAPO as it was written
-        /// down, arXiv 2503.14476; SkyRL's `prompt_mean`).
+        /// `1 / (P N_g)`: the mean over the tokens of a group, J_token of arXiv 2605.04077 (DAPO as published, arXiv
+        /// 2503.14476, eq. 8; SkyRL's `prompt_mean`).
         Token = "token" ["prompt-mean"],
         /// `1 / N`: the mean over the tokens of the step, verl's `token-mean`, TRL's `dapo`.
         BatchToken = "batch-token" ["token-mean", "dapo"],
-        /// `1 / (P G T_i)`: the mean over responses of the mean over tokens, J_seq (GRPO, arXiv 2402.03300).
+        /// `1 / (P G T_i)`: the mean over responses of the mean over tokens, J_seq (GRPO, arXiv 2402.03300, eq. 3).
         Sequence = "sequence" ["seq-mean-token-mean", "sequence-mean", "grpo"],
         /// `1 / (P G max_tokens)`: a constant in the place of the length (Dr.GRPO, arXiv 2503.20783).
         SequenceSum = "sequence-sum" ["seq-mean-token-sum-norm", "dr-grpo"],
@@ -55,6 +57,15 @@ named! {
         /// equal to `balanced` when rewards are binary.
         BalancedCount = "balanced-count",
     }
+}
+
+/// What divides a weight once the whole step is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Normalizer {
+    /// 1/P.
+    Groups,
+    /// 1/N.
+    Tokens,
 }
 
 impl Aggregation {
@@ -70,6 +81,47 @@ impl Aggregation {
             Self::BalancedCount => "k_s / (P G N_s), k_s responses with N_s tokens on the side of A's sign",
         }
     }
+
+    /// The part of the weight that depends on the group alone, for each token of a response with T of them.
+    ///
+    /// Without a side, where the advantage is 0, the balanced rules give 0.
+    fn group_part(self, group: GroupCounts, side: &Side, tokens: usize, max_tokens: usize) -> f64 {
+        let (responses, group_tokens, tokens) = (group.responses as f64, group.tokens as f64, tokens as f64);
+        match self {
+            Self::Token => 1.0 / group_tokens,
+            Self::BatchToken => 1.0,
+            Self::Sequence => 1.0 / (responses * tokens),
+            Self::SequenceSum => 1.0 / (responses * max_tokens as f64),
+            Self::Balanced | Self::BalancedCount if side.responses == 0.0 => 0.0,
+            Self::Balanced => side.advantage / (responses * side.advantage_tokens),
+            Self::BalancedCount => side.responses / (responses * side.tokens),
+        }
+    }
+
+    /// What divides the group's part once the whole step is known.
+    #[must_use]
+    pub const fn normalizer(self) -> Normalizer {
+        match self {
+            Self::BatchToken => Normalizer::Tokens,
+            _ => Normalizer::Groups,
+        }
+    }
+
+    /// Whether the setting `max_tokens` divides.
+    #[must_use]
+    pub const fn uses_max_tokens(self) -> bool {
+        matches!(self, Self::SequenceSum)
+    }
+
+    /// The rule that has this name, and the `max_tokens` that the name implies: verl's `seq-mean-token-sum` is
+    /// `sequence-sum` with `max_tokens` 1.
+    pub(crate) fn with_implied_max_tokens(name: &str) -> Result<(Self, Option<usize>), Error> {
+        match name.parse() {
+            Ok(aggregation) => Ok((aggregation, None)),
+            Err(Error::OtherFormula { .. }) if canonical(name) == TOKEN_SUM_ALIAS => Ok((Self::SequenceSum, Some(1))),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// The largest advantage in size, far beyond what any allowed reward leads to.
@@ -78,11 +130,9 @@ const MAX_ADVANTAGE: f64 = 1e30;
 /// What a group adds to the counts of its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupCounts {
-    /// Whether any token of the group is trainable; a group without one is not in P.
-    pub live: bool,
     /// Responses with at least one trainable token, the G of the formulas.
     pub responses: usize,
-    /// Trainable tokens of the group, N_g.
+    /// Trainable tokens of the group, N_g. A group without one is not in P.
     pub tokens: usize,
 }
 
@@ -90,8 +140,8 @@ impl GroupCounts {
     /// Counts a group. `trainable_tokens`: one number for each response, 0 for an invalid one.
     #[must_use]
     pub fn of(trainable_tokens: &[usize]) -> Self {
-        let tokens = trainable_tokens.iter().sum();
-        Self { live: tokens > 0, responses: trainable_tokens.iter().filter(|t| **t > 0).count(), tokens }
+        let responses = trainable_tokens.iter().filter(|tokens| **tokens > 0).count();
+        Self { responses, tokens: trainable_tokens.iter().sum() }
     }
 }
 
@@ -109,7 +159,7 @@ pub struct StepCounts {
 impl StepCounts {
     /// Adds a group.
     pub fn add(&mut self, group: GroupCounts) {
-        self.groups += usize::from(group.live);
+        self.groups += usize::from(group.tokens > 0);
         self.responses += group.responses;
         self.tokens += group.tokens;
     }
@@ -119,7 +169,10 @@ impl StepCounts {
     /// Terms with [`regularizer_weights`] take the scalar of [`Aggregation::Token`], whatever rule trains.
     #[must_use]
     pub fn scale(&self, aggregation: Aggregation) -> f64 {
-        let count = if aggregation == Aggregation::BatchToken { self.tokens } else { self.groups };
+        let count = match aggregation.normalizer() {
+            Normalizer::Groups => self.groups,
+            Normalizer::Tokens => self.tokens,
+        };
         if count == 0 { 0.0 } else { 1.0 / count as f64 }
     }
 }
@@ -138,20 +191,33 @@ impl FromIterator<GroupCounts> for StepCounts {
     }
 }
 
-/// Sums over one side of a group.
+/// Sums over the responses of a group whose advantages have one sign.
 #[derive(Clone, Copy, Default)]
 struct Side {
+    /// k_s.
     responses: f64,
+    /// N_s, the sum of T.
     tokens: f64,
+    /// M_s, the sum of abs(A).
     advantage: f64,
-    pull: f64,
+    /// Z_s, the sum of abs(A) T.
+    advantage_tokens: f64,
+}
+
+impl Side {
+    fn add(&mut self, advantage: f64, tokens: usize) {
+        self.responses += 1.0;
+        self.tokens += tokens as f64;
+        self.advantage += advantage.abs();
+        self.advantage_tokens += advantage.abs() * tokens as f64;
+    }
 }
 
 /// Writes the group's part of the weight of each response's tokens, and returns what the group adds to the step.
 ///
 /// `advantages`, `trainable_tokens` and `out` have one element for each response; `trainable_tokens` is 0 for an
-/// invalid one. `max_tokens` is used by `sequence-sum` alone. A response without a trainable token has weight 0, and so
-/// has one with advantage 0 under the balanced rules, since it is on no side.
+/// invalid one. Only `sequence-sum` uses `max_tokens`. A response without a trainable token has weight 0, and so has one
+/// with advantage 0 under the balanced rules, since it is on no side.
 ///
 /// # Errors
 /// Lengths that differ; an advantage that is not finite or beyond 1e30; `max_tokens` 0 under `sequence-sum`.
@@ -164,38 +230,28 @@ pub fn group_weights(
 ) -> Result<GroupCounts, Error> {
     same_length("advantages", advantages.len(), "trainable_tokens", trainable_tokens.len())?;
     same_length("weights", out.len(), "trainable_tokens", trainable_tokens.len())?;
-    if aggregation == Aggregation::SequenceSum && max_tokens == 0 {
-        return Err(Error::setting("max_tokens", 0, "at least 1 with sequence-sum"));
+    if aggregation.uses_max_tokens() && max_tokens == 0 {
+        return Err(Error::setting("max_tokens", 0, format!("at least 1 with {aggregation}")));
     }
-    let (mut positive, mut negative) = (Side::default(), Side::default());
+    let (mut positive, mut negative, neither) = (Side::default(), Side::default(), Side::default());
     for (i, (&advantage, &tokens)) in advantages.iter().zip(trainable_tokens).enumerate() {
         // Below the limit no sum overflows.
         if advantage.is_nan() || advantage.abs() > MAX_ADVANTAGE {
-            return Err(Error::input("advantage", Place::response(i), advantage, "a finite number up to 1e30 in size"));
+            let allowed = "a finite number up to 1e30 in size";
+            return Err(Error::input("advantage", Location::response(i), advantage, allowed));
         }
         if tokens > 0 && advantage != 0.0 {
-            let side = if advantage > 0.0 { &mut positive } else { &mut negative };
-            side.responses += 1.0;
-            side.tokens += tokens as f64;
-            side.advantage += advantage.abs();
-            side.pull += advantage.abs() * tokens as f64;
+            if advantage > 0.0 { &mut positive } else { &mut negative }.add(advantage, tokens);
         }
     }
-
     let counts = GroupCounts::of(trainable_tokens);
-    let (responses, group_tokens) = (counts.responses as f64, counts.tokens as f64);
     for ((out, &advantage), &tokens) in out.iter_mut().zip(advantages).zip(trainable_tokens) {
-        let side = if advantage > 0.0 { &positive } else { &negative };
-        *out = match aggregation {
-            _ if tokens == 0 => 0.0,
-            Aggregation::Token => 1.0 / group_tokens,
-            Aggregation::BatchToken => 1.0,
-            Aggregation::Sequence => 1.0 / (responses * tokens as f64),
-            Aggregation::SequenceSum => 1.0 / (responses * max_tokens as f64),
-            Aggregation::Balanced | Aggregation::BalancedCount if advantage == 0.0 => 0.0,
-            Aggregation::Balanced => side.advantage / (responses * side.pull),
-            Aggregation::BalancedCount => side.responses / (responses * side.tokens),
+        let side = match advantage {
+            0.0 => &neither,
+            advantage if advantage > 0.0 => &positive,
+            _ => &negative,
         };
+        *out = if tokens == 0 { 0.0 } else { aggregation.group_part(counts, side, tokens, max_tokens) };
     }
     Ok(counts)
 }

@@ -1,7 +1,7 @@
-//! The whole objective of a step at once, for those who have all groups in memory; a learner that takes groups as they
-//! come calls the parts itself.
+//! The whole objective of a step at once, for callers with all groups in memory; a learner that takes groups as they
+//! arrive calls the parts itself.
 
-use crate::error::{Error, Place};
+use crate::error::{Error, Location};
 use crate::{
     Aggregation, KlStats, PolicyStats, Real, ResponseTokens, Settings, StepCounts, advantages, group_weights,
     regularizer_weights, response_kl, response_loss,
@@ -10,7 +10,7 @@ use crate::{
 /// A response of a group.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a, T> {
-    /// The reward; not looked at where the response is invalid.
+    /// The reward; not read where the response is invalid.
     pub reward: f64,
     /// False where verification failed for a reason that is not the response's own: it is then left out of everything.
     pub valid: bool,
@@ -49,7 +49,7 @@ pub struct BatchLoss<T> {
 ///
 /// # Errors
 /// Settings out of range; an entropy coefficient; slices of different lengths; a reward that is not finite; a missing
-/// `behaviour_logp` or `reference_logp`.
+/// `rollout_logp` or `reference_logp`.
 pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>]) -> Result<BatchLoss<T>, Error> {
     settings.validate()?;
     if settings.entropy_coefficient != 0.0 {
@@ -122,7 +122,7 @@ fn kl_term<T: Real>(
         None if settings.kl_coefficient == 0.0 => Ok(KlStats::default()),
         None => {
             let value = format!("absent with kl_coefficient = {}", settings.kl_coefficient);
-            Err(Error::input("reference_logp", Place::default(), value, "one log-probability for each token"))
+            Err(Error::input("reference_logp", Location::default(), value, "one log-probability for each token"))
         }
     }
 }

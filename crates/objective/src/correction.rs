@@ -1,10 +1,10 @@
-//! Corrections for the gap between the engine's policy that sampled and the learner's before the update: a constant
-//! factor c in front of each token's policy term. It never enters a weight or a denominator.
+//! Corrections for the mismatch between the engine that sampled and the learner before the update: a constant factor c
+//! in front of each token's policy term. It never enters a weight or a denominator.
 
 use crate::exp::exp;
-use crate::lanes::{Keep, LANES, Lanes, bound, kept, load_difference, load_keep, one_if, sum};
 use crate::names::{Refused, named};
-use crate::{Real, ResponseTokens, Settings};
+use crate::tokens::{BLOCK, Block, Lanes, for_each_block, sum, sum_of_differences};
+use crate::{Real, ResponseTokens};
 
 const REFUSED: &[Refused] = &[
     (&["seq-mask-tis"], "NeMo-RL masks by the geometric mean of the ratios", "sequence-mask, by their product"),
@@ -12,8 +12,8 @@ const REFUSED: &[Refused] = &[
 ];
 
 named! {
-    /// What becomes of `exp(old_logp - behaviour_logp)`, of each token or multiplied over the response's trainable
-    /// tokens, in front of the policy term.
+    /// The factor c made of the ratio `exp(old_logp - rollout_logp)`, of each token or multiplied over the response's
+    /// trainable tokens.
     Correction, field "correction", refused REFUSED, {
         /// No factor.
         None = "none" ["off"],
@@ -30,114 +30,141 @@ named! {
 }
 
 impl Correction {
+    /// The factor as one line of text.
+    pub(crate) fn formula(self, bounds: Bounds) -> String {
+        let ratio = match self.is_sequence() {
+            true => "the product of exp(old_logp - rollout_logp)",
+            false => "exp(old_logp - rollout_logp)",
+        };
+        match self.is_mask() {
+            true => format!("{ratio}, 0 outside {} to {}", bounds.low, bounds.high),
+            false => format!("{ratio}, at most {}", bounds.high),
+        }
+    }
+
     /// Whether the ratio is the product over the response.
-    pub(crate) const fn is_sequence(self) -> bool {
+    const fn is_sequence(self) -> bool {
         matches!(self, Self::SequenceTruncate | Self::SequenceMask)
     }
 
     /// Whether the lower bound is used.
-    pub(crate) const fn is_mask(self) -> bool {
+    const fn is_mask(self) -> bool {
         matches!(self, Self::TokenMask | Self::SequenceMask)
     }
 }
 
+/// The settings that bound the ratio.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// `correction_low`.
+    pub(crate) low: f64,
+    /// `correction_high`.
+    pub(crate) high: f64,
+}
+
 /// Beyond this the exponential leaves f64; every allowed bound lies far inside it.
-const MAX_GAP: f64 = 700.0;
+const MAX_LOG_RATIO: f64 = 700.0;
+
+/// c of a ratio r, and whether a bound acted: truncate c = min(r, high); mask c = r where low <= r <= high, else 0.
+/// Comparisons are written so that a NaN ratio stays NaN.
+#[inline(always)]
+fn factor(ratio: f64, mask: bool, bounds: Bounds) -> (f64, bool) {
+    let above = ratio > bounds.high;
+    if mask {
+        let outside = (ratio < bounds.low) | above;
+        (if outside { 0.0 } else { ratio }, outside)
+    } else {
+        (if above { bounds.high } else { ratio }, above)
+    }
+}
 
 /// The factors of one response.
 #[derive(Clone, Copy)]
-pub(crate) enum Factor<'a, T> {
-    /// The same for every token; whether a bound acted on it.
+pub(crate) enum Factors<'a, T> {
+    /// The same for every token.
     Constant { value: f64, bounded: bool },
-    /// One for each token, from the slice of behaviour log-probabilities.
-    Token { behaviour_logp: &'a [T], mask_outside: bool, low: f64, high: f64 },
+    /// One for each token.
+    PerToken { rollout_logp: &'a [T], mask: bool, bounds: Bounds },
 }
 
-impl<'a, T: Real> Factor<'a, T> {
-    /// `behaviour_logp` is present unless the correction is none.
-    pub(crate) fn new(settings: &Settings, tokens: &ResponseTokens<'a, T>, behaviour_logp: Option<&'a [T]>) -> Self {
-        let Some(behaviour_logp) = behaviour_logp else { return Self::Constant { value: 1.0, bounded: false } };
-        let (low, high) = (settings.correction_low, settings.correction_high);
-        let mask_outside = settings.correction.is_mask();
-        if !settings.correction.is_sequence() {
-            return Self::Token { behaviour_logp, mask_outside, low, high };
+impl<'a, T: Real> Factors<'a, T> {
+    /// `rollout_logp` is present unless the correction is none.
+    pub(crate) fn new(
+        correction: Correction,
+        bounds: Bounds,
+        tokens: &ResponseTokens<'a, T>,
+        rollout_logp: Option<&'a [T]>,
+    ) -> Self {
+        let Some(rollout_logp) = rollout_logp else { return Self::Constant { value: 1.0, bounded: false } };
+        let mask = correction.is_mask();
+        if !correction.is_sequence() {
+            return Self::PerToken { rollout_logp, mask, bounds };
         }
-        let gap = tokens.sum_of_differences(tokens.old_logp, behaviour_logp, |gap| gap);
-        let (value, bounded) = restrict(libm::exp(gap.clamp(-MAX_GAP, MAX_GAP)), mask_outside, low, high);
-        Self::Constant { value, bounded: bounded > 0.0 }
+        let log_ratio = sum_of_differences(tokens.mask, tokens.old_logp, rollout_logp, |x| x);
+        let (value, bounded) = factor(libm::exp(saturate(log_ratio)), mask, bounds);
+        Self::Constant { value, bounded }
     }
 
-    /// Writes the factors of the block that starts at a token, 0 where the token is not kept, and counts them.
+    /// Writes the factors of a block, 0 for masked tokens, and counts them.
     #[inline]
-    pub(crate) fn load(
-        &self,
-        tokens: &ResponseTokens<'_, T>,
-        start: usize,
-        keep: &Keep,
-        out: &mut Lanes,
-        count: &mut FactorCount,
-    ) {
+    pub(crate) fn evaluate(&self, block: &Block, old_logp: &Lanes, out: &mut Lanes, sums: &mut FactorSums) {
         match *self {
             Self::Constant { value, .. } => {
-                for (out, &keep) in out.iter_mut().zip(keep) {
-                    *out = kept(value, keep);
-                }
+                out.fill(value);
+                block.mask(out);
             }
-            Self::Token { behaviour_logp, mask_outside, low, high } => {
-                let block = tokens.block(start);
-                load_difference(keep, &tokens.old_logp[block.clone()], &behaviour_logp[block], out);
-                for i in 0..LANES {
-                    let (factor, bounded) = restrict(exp(out[i].clamp(-MAX_GAP, MAX_GAP)), mask_outside, low, high);
-                    out[i] = kept(factor, keep[i]);
-                    count.sum[i] += out[i];
-                    count.bounded[i] += kept(bounded, keep[i]);
+            Self::PerToken { rollout_logp, mask, bounds } => {
+                let mut bounded = [0; BLOCK];
+                block.load(rollout_logp, out);
+                for i in 0..BLOCK {
+                    let (value, acted) = factor(exp(saturate(old_logp[i] - out[i])), mask, bounds);
+                    (out[i], bounded[i]) = (value, u64::from(acted));
                 }
+                block.mask(out);
+                for (sum, value) in sums.sum.iter_mut().zip(&*out) {
+                    *sum += value;
+                }
+                sums.bounded += block.count(&bounded);
             }
         }
     }
 
     /// The sum of the factors over all trainable tokens, and the number of tokens that a bound acted on.
-    pub(crate) fn totals(&self, count: &FactorCount, trainable: usize) -> (f64, f64) {
+    pub(crate) fn totals(&self, sums: &FactorSums, trainable: usize) -> (f64, usize) {
         match *self {
-            Self::Constant { value, bounded } => (value * trainable as f64, one_if(bounded) * trainable as f64),
-            Self::Token { .. } => (sum(&count.sum), sum(&count.bounded)),
+            Self::Constant { value, bounded } => (value * trainable as f64, usize::from(bounded) * trainable),
+            Self::PerToken { .. } => (sum(&sums.sum), sums.bounded),
         }
     }
 
-    /// The same factor for every token that has the mean of these: what a term that is one value for the response needs.
-    /// Counts them on the way.
-    pub(crate) fn spread(&self, tokens: &ResponseTokens<'_, T>, trainable: usize, count: &mut FactorCount) -> Self {
+    /// One factor for every token, the mean of theirs, for a term that is one value for the response: the sum of c phi
+    /// over T tokens is then T times the mean of c times phi. Counts the factors of the tokens.
+    pub(crate) fn averaged(&self, tokens: &ResponseTokens<'_, T>, trainable: usize, sums: &mut FactorSums) -> Self {
         if let Self::Constant { .. } = self {
             return *self;
         }
-        let (mut keep, mut factors) = ([0; LANES], [0.0; LANES]);
-        for start in tokens.blocks() {
-            load_keep(&tokens.mask[tokens.block(start)], &mut keep);
-            self.load(tokens, start, &keep, &mut factors, count);
-        }
-        Self::Constant { value: self.totals(count, trainable).0 / trainable.max(1) as f64, bounded: false }
+        let (mut old_logp, mut factors) = ([0.0; BLOCK], [0.0; BLOCK]);
+        for_each_block(tokens.mask, |block| {
+            block.load(tokens.old_logp, &mut old_logp);
+            self.evaluate(block, &old_logp, &mut factors, sums);
+        });
+        Self::Constant { value: self.totals(sums, trainable).0 / trainable.max(1) as f64, bounded: false }
     }
 }
 
 /// Sums of the factors of tokens, lane by lane.
-pub(crate) struct FactorCount {
+pub(crate) struct FactorSums {
     sum: Lanes,
-    bounded: Lanes,
+    bounded: usize,
 }
 
-impl FactorCount {
+impl FactorSums {
     pub(crate) fn new() -> Self {
-        Self { sum: [0.0; LANES], bounded: [0.0; LANES] }
+        Self { sum: [0.0; BLOCK], bounded: 0 }
     }
 }
 
-/// A ratio inside its bounds, and 1 if they acted. Comparisons are written so that a NaN ratio stays NaN.
 #[inline(always)]
-fn restrict(ratio: f64, mask_outside: bool, low: f64, high: f64) -> (f64, f64) {
-    if mask_outside {
-        let outside = (ratio < low) | (ratio > high);
-        (if outside { 0.0 } else { ratio }, one_if(outside))
-    } else {
-        (bound(ratio, 0.0, high), one_if(ratio > high))
-    }
+fn saturate(log_ratio: f64) -> f64 {
+    log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 }

@@ -1,13 +1,12 @@
-//! What can be wrong with settings and input, said so that the reader can put it right: the field, where it stands,
-//! what it was and what it may be.
+//! What can be wrong with settings and input: the field, where it is in the step, its value and what is allowed.
 
 use std::fmt;
 
-/// Where in a step a value stands; each part is absent where it does not apply or is not known yet.
+/// Where in a step a value is; each part is absent where it does not apply or is not known yet.
 ///
-/// Functions that see one response alone do not know its place; their caller adds it with [`Error::at`].
+/// Functions that see a single response do not know its indices; their caller adds them with [`Error::at`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// Index of the group in the step.
     pub group: Option<usize>,
     /// Index of the response in its group.
@@ -16,19 +15,19 @@ pub struct Place {
     pub token: Option<usize>,
 }
 
-impl Place {
-    /// A token whose response is not known here.
+impl Location {
+    /// A token of an unknown response.
     pub(crate) fn token(token: usize) -> Self {
         Self { token: Some(token), ..Self::default() }
     }
 
-    /// A response whose group is not known here.
+    /// A response of an unknown group.
     pub(crate) fn response(response: usize) -> Self {
         Self { response: Some(response), ..Self::default() }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [("group", self.group), ("response", self.response), ("token", self.token)];
         let mut separator = " of ";
@@ -46,26 +45,26 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name that nobody uses for this field.
+    /// A name that stands for nothing.
     #[error("{field} is '{value}': unknown; allowed: {allowed}")]
     UnknownName {
         /// The setting.
         field: &'static str,
-        /// What was written.
+        /// The value.
         value: String,
         /// Every name, with its aliases in brackets.
         allowed: String,
     },
-    /// A name that another system gives to a formula that is not one of these.
+    /// A name that another system gives to a formula that this crate does not have.
     #[error("{field} is '{value}': {meaning}; use {instead}")]
     OtherFormula {
         /// The setting.
         field: &'static str,
-        /// What was written.
+        /// The value.
         value: String,
         /// What that system computes under the name.
         meaning: &'static str,
-        /// What comes closest here.
+        /// The closest equivalent in this crate.
         instead: &'static str,
     },
     /// A setting outside its range.
@@ -73,30 +72,30 @@ pub enum Error {
     Setting {
         /// The setting.
         field: &'static str,
-        /// What it was.
+        /// The value.
         value: String,
-        /// What it may be.
+        /// What is allowed.
         allowed: String,
     },
     /// A value of the input outside its range.
-    #[error("{field}{place} is {value}: allowed is {allowed}")]
+    #[error("{field}{location} is {value}: allowed is {allowed}")]
     Input {
-        /// What the value is.
+        /// The name of the value.
         field: &'static str,
-        /// Where it stands.
-        place: Place,
-        /// What it was.
+        /// Where it is.
+        location: Location,
+        /// The value.
         value: String,
-        /// What it may be.
+        /// What is allowed.
         allowed: String,
     },
     /// Slices that describe the same thing with different lengths.
-    #[error("{field}{place} has length {length}: allowed is {expected}, the length of {reference}")]
+    #[error("{field}{location} has length {length}: allowed is {expected}, the length of {reference}")]
     Length {
         /// The slice.
         field: &'static str,
         /// Whose slice it is.
-        place: Place,
+        location: Location,
         /// Its length.
         length: usize,
         /// The length that it must have.
@@ -107,12 +106,12 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same error with the place of the response that it is about; a part that is known already stays.
+    /// The same error with the indices of its group and response; an index that is already known stays.
     #[must_use]
     pub fn at(mut self, group: usize, response: Option<usize>) -> Self {
-        if let Self::Input { place, .. } | Self::Length { place, .. } = &mut self {
-            place.group = place.group.or(Some(group));
-            place.response = place.response.or(response);
+        if let Self::Input { location, .. } | Self::Length { location, .. } = &mut self {
+            location.group = location.group.or(Some(group));
+            location.response = location.response.or(response);
         }
         self
     }
@@ -121,8 +120,8 @@ impl Error {
         Self::Setting { field, value: value.to_string(), allowed: allowed.to_string() }
     }
 
-    pub(crate) fn input(field: &'static str, place: Place, value: impl ToString, allowed: impl ToString) -> Self {
-        Self::Input { field, place, value: value.to_string(), allowed: allowed.to_string() }
+    pub(crate) fn input(field: &'static str, location: Location, value: impl ToString, allowed: impl ToString) -> Self {
+        Self::Input { field, location, value: value.to_string(), allowed: allowed.to_string() }
     }
 }
 
@@ -136,5 +135,5 @@ pub(crate) fn same_length(
     if length == expected {
         return Ok(());
     }
-    Err(Error::Length { field, place: Place::default(), length, expected, reference })
+    Err(Error::Length { field, location: Location::default(), length, expected, reference })
 }

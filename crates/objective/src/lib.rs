@@ -4,15 +4,19 @@
 //! clock and allocates nothing for a token.
 //!
 //! How the token terms of a loss are summed decides what a model learns about length. "Balanced Aggregation:
-//! Understanding and Fixing Aggregation Bias in GRPO" (arXiv 2605.04077) shows it and mends it; this crate has its rules
-//! beside those of other systems, and its measures of the bias.
+//! Understanding and Fixing Aggregation Bias in GRPO" (arXiv 2605.04077) shows the bias and fixes it; this crate has its
+//! rules beside those of other systems, and its measures of the bias.
 //!
-//! - [`Settings`] say what is computed: names with aliases, ranges, and [`Settings::formula`] for the log.
+//! - [`Settings`] choose what is computed: names with aliases, ranges, and [`Settings::formula`] for the log.
 //! - [`advantages`], [`group_weights`], [`regularizer_weights`] take one group; [`StepCounts`] gives the scalar of the
 //!   step that turns the group's parts into weights, so that a learner can begin before the step is complete.
 //! - [`response_loss`] and [`response_kl`] take one response; any split into micro-batches gives the same sums.
-//! - [`batch_loss`] does all of it for a step in memory, [`Quantities`] measure it.
+//! - [`batch_loss`] computes all of it for a step in memory, [`Quantities`] measures the step.
 //! - [`validate_batch`] and its parts check input from outside. The arithmetic itself never panics.
+//!
+//! Each family of formulas is one file, every formula beside its gradient and its source: advantages in `advantage.rs`,
+//! aggregation rules in `aggregation.rs`, policy terms in `policy.rs`, corrections in `correction.rs`, KL estimators in
+//! `kl.rs`.
 //!
 //! ```
 //! use evenkeel_objective::{Response, ResponseTokens, Settings, batch_loss, validate_batch};
@@ -24,7 +28,7 @@
 //! let response = |reward, logp, mask| Response {
 //!     reward,
 //!     valid: true,
-//!     tokens: ResponseTokens { mask, logp, old_logp: logp, behaviour_logp: None },
+//!     tokens: ResponseTokens { mask, logp, old_logp: logp, rollout_logp: None },
 //!     reference_logp: None,
 //! };
 //! let groups = vec![vec![response(0.0, SHORT, &[true; 2]), response(1.0, LONG, &[true; 6])]];
@@ -43,31 +47,31 @@
 mod advantage;
 mod aggregation;
 mod batch;
-mod check;
 mod correction;
 mod error;
 mod exp;
-mod formula;
 mod kl;
-mod lanes;
 mod loss;
 mod names;
 mod policy;
 mod quantities;
 mod real;
+mod regularizer;
 mod settings;
-mod written;
+mod tokens;
+mod validate;
 
 pub use advantage::{Advantage, MAX_REWARD, advantages};
-pub use aggregation::{Aggregation, GroupCounts, StepCounts, group_weights, regularizer_weights};
+pub use aggregation::{Aggregation, GroupCounts, Normalizer, StepCounts, group_weights, regularizer_weights};
 pub use batch::{BatchLoss, Response, batch_loss};
-pub use check::{LOGP_TOLERANCE, validate_batch, validate_group, validate_logp};
 pub use correction::Correction;
-pub use error::{Error, Place};
-pub use kl::{KlEstimator, KlStats, response_kl};
-pub use lanes::trainable_tokens;
-pub use loss::{PolicyStats, ResponseTokens, response_loss};
+pub use error::{Error, Location};
+pub use kl::KlEstimator;
+pub use loss::{PolicyStats, response_loss};
 pub use policy::{MAX_LOG_RATIO, Policy};
 pub use quantities::{GroupView, Pull, Quantities};
 pub use real::Real;
+pub use regularizer::{KlStats, response_kl};
 pub use settings::Settings;
+pub use tokens::{ResponseTokens, trainable_tokens};
+pub use validate::{LOGP_TOLERANCE, validate_batch, validate_group, validate_logp};

@@ -1,65 +1,10 @@
-//! The policy loss of one response and its gradient with respect to each log-probability, in one pass over the tokens.
+//! The policy loss of one response, minus the sum of w c phi, and its gradient with respect to each log-probability.
 
-use std::ops::Range;
-
-use crate::correction::{Factor, FactorCount};
-use crate::error::{Error, Place, same_length};
-use crate::lanes::{LANES, load_difference, load_keep, sum, trainable_tokens};
-use crate::policy::{MAX_LOG_RATIO, Rule, Terms};
-use crate::{Correction, Real, Settings};
-
-/// The tokens of one response. Every slice has one element for each token, trainable or not; what stands at a token
-/// whose mask is false is never computed with.
-#[derive(Debug, Clone, Copy)]
-pub struct ResponseTokens<'a, T> {
-    /// Whether a token is trainable: sampled by the policy, and not padding, a tool's answer or injected text.
-    pub mask: &'a [bool],
-    /// Natural log-probabilities under the weights being trained.
-    pub logp: &'a [T],
-    /// Natural log-probabilities under the learner's weights before the first update on this batch.
-    pub old_logp: &'a [T],
-    /// Natural log-probabilities under the engine's policy that sampled; needed where a correction is set.
-    pub behaviour_logp: Option<&'a [T]>,
-}
-
-impl<T: Real> ResponseTokens<'_, T> {
-    /// The number of trainable tokens, T of the formulas.
-    #[must_use]
-    pub fn trainable(&self) -> usize {
-        trainable_tokens(self.mask)
-    }
-
-    /// Refuses slices of different lengths.
-    pub(crate) fn check_lengths(&self) -> Result<(), Error> {
-        let length = self.mask.len();
-        same_length("logp", self.logp.len(), "mask", length)?;
-        same_length("old_logp", self.old_logp.len(), "mask", length)?;
-        self.behaviour_logp.map_or(Ok(()), |logp| same_length("behaviour_logp", logp.len(), "mask", length))
-    }
-
-    /// Where blocks start.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = usize> + use<T> {
-        (0..self.mask.len()).step_by(LANES)
-    }
-
-    /// The tokens of the block that starts at a token.
-    pub(crate) fn block(&self, start: usize) -> Range<usize> {
-        start..self.mask.len().min(start + LANES)
-    }
-
-    /// The sum over trainable tokens of `map(a - b)`; `map` takes 0 to 0.
-    pub(crate) fn sum_of_differences(&self, a: &[T], b: &[T], map: impl Fn(f64) -> f64) -> f64 {
-        let (mut keep, mut lanes) = ([0; LANES], [0.0; LANES]);
-        let mut total = 0.0;
-        for block in self.blocks().map(|start| self.block(start)) {
-            load_keep(&self.mask[block.clone()], &mut keep);
-            load_difference(&keep, &a[block.clone()], &b[block], &mut lanes);
-            lanes.iter_mut().for_each(|x| *x = map(*x));
-            total += sum(&lanes);
-        }
-        total
-    }
-}
+use crate::correction::{FactorSums, Factors};
+use crate::error::{Error, Location, same_length};
+use crate::policy::{Term, Terms, saturate};
+use crate::tokens::{BLOCK, for_each_block, sum};
+use crate::{Correction, Real, ResponseTokens, Settings};
 
 /// Sums over trainable tokens. They add up over responses and micro-batches, in any split; the fractions and means of
 /// the log are quotients of them.
@@ -80,7 +25,7 @@ pub struct PolicyStats {
     pub negative_log_ratio: f64,
     /// Sum of the correction's factors c; `tokens` where there is no correction.
     pub correction_sum: f64,
-    /// Tokens whose factor a bound of the correction capped or set to 0.
+    /// Tokens whose factor was capped or set to 0 by a bound of the correction.
     pub correction_bounded: usize,
 }
 
@@ -135,14 +80,14 @@ impl PolicyStats {
 ///
 /// `weight` is the weight of each of its tokens, the group's part alone or times the scalar of the step: loss and
 /// gradient are linear in it. `grad` has one element for each token and is overwritten, with 0 at tokens that are not
-/// trainable and everywhere if `advantage` or `weight` is 0. The statistics cover such a response as well, but for the
-/// clipped tokens: nothing pulls on it, so nothing is clipped.
+/// trainable and everywhere if `advantage` or `weight` is 0. The statistics cover such a response as well, except for
+/// clipped tokens: without a gradient there is nothing to clip.
 ///
 /// Settings are expected to have passed [`Settings::validate`], and input from outside
-/// [`ResponseTokens::validate`]; what has not may give NaN or infinities, and never a panic.
+/// [`ResponseTokens::validate`]; unchecked input may give NaN or infinities, never a panic.
 ///
 /// # Errors
-/// Slices of different lengths; a correction without `behaviour_logp`.
+/// Slices of different lengths; a correction without `rollout_logp`.
 pub fn response_loss<T: Real>(
     settings: &Settings,
     advantage: f64,
@@ -152,61 +97,69 @@ pub fn response_loss<T: Real>(
 ) -> Result<PolicyStats, Error> {
     tokens.check_lengths()?;
     same_length("grad", grad.len(), "mask", tokens.mask.len())?;
-    let behaviour_logp = match settings.correction {
-        Correction::None => None,
-        _ => Some(tokens.behaviour_logp.ok_or_else(|| missing_behaviour(settings))?),
-    };
+    let rollout_logp = rollout_logp(settings, tokens)?;
     let trainable = tokens.trainable();
-    let factor = Factor::new(settings, tokens, behaviour_logp);
-    let pull = weight * advantage;
-    let rule = (pull != 0.0 && trainable > 0).then(|| Rule::new(settings, advantage, tokens, trainable));
-    let mut count = FactorCount::new();
-    // The sum of c phi, where phi is one value, is T times the mean of c times phi; and so is each slope.
-    let spread = match &rule {
-        Some(rule) if rule.is_one_value() => factor.spread(tokens, trainable, &mut count),
-        _ => factor,
+    // phi is written for phi / A, so that w A stands in front of every term and every slope.
+    let weighted_advantage = weight * advantage;
+    let term = (weighted_advantage != 0.0 && trainable > 0)
+        .then(|| Term::new(settings.policy, settings.clip(), advantage, tokens));
+    if term.is_none() {
+        grad.fill(T::default());
+    }
+    let of_tokens = Factors::new(settings.correction, settings.correction_bounds(), tokens, rollout_logp);
+    let mut factor_sums = FactorSums::new();
+    let factors = match term {
+        Some(term) if term.is_response_level() => of_tokens.averaged(tokens, trainable, &mut factor_sums),
+        _ => of_tokens,
     };
 
-    let (mut keep, mut log_ratio, mut factors) = ([0; LANES], [0.0; LANES], [0.0; LANES]);
-    let mut terms = Terms::new();
-    let (mut log_ratios, mut objective) = ([0.0; LANES], [0.0; LANES]);
-    for start in tokens.blocks() {
-        let block = tokens.block(start);
-        load_keep(&tokens.mask[block.clone()], &mut keep);
-        load_difference(&keep, &tokens.logp[block.clone()], &tokens.old_logp[block.clone()], &mut log_ratio);
-        for (total, x) in log_ratios.iter_mut().zip(&mut log_ratio) {
-            *x = x.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO);
-            *total += *x;
+    let (mut logp, mut old_logp, mut log_ratio) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+    let (mut factor, mut slope, mut terms) = ([0.0; BLOCK], [0.0; BLOCK], Terms::new());
+    let (mut objective, mut log_ratio_sum) = ([0.0; BLOCK], [0.0; BLOCK]);
+    let (mut clipped, mut clipped_lower) = (0, 0);
+    for_each_block(tokens.mask, |block| {
+        block.load(tokens.logp, &mut logp);
+        block.load(tokens.old_logp, &mut old_logp);
+        for i in 0..BLOCK {
+            log_ratio[i] = saturate(logp[i] - old_logp[i]);
+            log_ratio_sum[i] += log_ratio[i];
         }
-        spread.load(tokens, start, &keep, &mut factors, &mut count);
-        let Some(rule) = &rule else {
-            grad[block].fill(T::default());
-            continue;
-        };
-        rule.apply(tokens, start, &keep, &log_ratio, &mut terms);
-        for i in 0..LANES {
-            objective[i] += factors[i] * terms.value[i];
-            factors[i] *= terms.slope[i];
+        factors.evaluate(block, &old_logp, &mut factor, &mut factor_sums);
+        let Some(term) = &term else { return };
+        term.evaluate(&log_ratio, &logp, &mut terms);
+        for i in 0..BLOCK {
+            objective[i] += factor[i] * terms.value[i];
+            slope[i] = -weighted_advantage * (factor[i] * terms.slope[i]);
         }
-        for (grad, slope) in grad[block].iter_mut().zip(&factors) {
-            *grad = T::from_f64(-pull * slope);
-        }
-    }
-    let (correction_sum, correction_bounded) = factor.totals(&count, trainable);
-    let (clipped, clipped_lower) = Rule::clipped(settings, advantage, sum(&terms.below), sum(&terms.above));
+        clipped += block.count(&terms.clipped);
+        clipped_lower += block.count(&terms.clipped_lower);
+        block.store(&slope, grad);
+    });
+    let (correction_sum, correction_bounded) = of_tokens.totals(&factor_sums, trainable);
     Ok(PolicyStats {
-        loss: if rule.is_some() { -pull * sum(&objective) } else { 0.0 },
+        loss: if term.is_some() { -weighted_advantage * sum(&objective) } else { 0.0 },
         tokens: trainable,
-        // Counts are sums of ones, exact in f64.
-        clipped: clipped as usize,
-        clipped_lower: clipped_lower as usize,
-        negative_log_ratio: -sum(&log_ratios),
+        clipped,
+        clipped_lower,
+        negative_log_ratio: -sum(&log_ratio_sum),
         correction_sum,
-        correction_bounded: correction_bounded as usize,
+        correction_bounded,
     })
 }
 
-pub(crate) fn missing_behaviour(settings: &Settings) -> Error {
-    let value = format!("absent with correction = {}", settings.correction);
-    Error::input("behaviour_logp", Place::default(), value, "one log-probability for each token")
+/// The log-probabilities that the correction compares with; none without a correction.
+///
+/// # Errors
+/// A correction without them.
+pub(crate) fn rollout_logp<'a, T>(
+    settings: &Settings,
+    tokens: &ResponseTokens<'a, T>,
+) -> Result<Option<&'a [T]>, Error> {
+    if settings.correction == Correction::None {
+        return Ok(None);
+    }
+    tokens.rollout_logp.map(Some).ok_or_else(|| {
+        let value = format!("absent with correction = {}", settings.correction);
+        Error::input("rollout_logp", Location::default(), value, "one log-probability for each token")
+    })
 }

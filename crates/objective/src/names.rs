@@ -1,5 +1,5 @@
-//! Names of the choices: one canonical name each, the aliases that users of other systems know, and the names of those
-//! systems that stand for a formula which is not one of ours. Hyphens, underscores and case do not matter.
+//! Names of the choices: one canonical name each, aliases from other systems, and names of other systems that stand for
+//! a formula which this crate does not have. Hyphens, underscores and case do not matter.
 
 use crate::Error;
 
@@ -9,7 +9,8 @@ pub(crate) type Named<T> = (T, &'static str, &'static [&'static str]);
 /// A name known elsewhere, refused: the names, what they mean there, what to use here.
 pub(crate) type Refused = (&'static [&'static str], &'static str, &'static str);
 
-fn canonical(value: &str) -> String {
+/// A name as names are compared: lower case, hyphens.
+pub(crate) fn canonical(value: &str) -> String {
     value.trim().chars().map(|c| if c == '_' || c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
@@ -37,16 +38,30 @@ fn listed(name: &str, aliases: &[&str]) -> String {
     if aliases.is_empty() { name.to_owned() } else { format!("{name} ({})", aliases.join(", ")) }
 }
 
-/// Defines an enum whose values are read and written by name: `ALL`, `name`, `aliases`, `FromStr`, `Display`, serde.
+/// The JSON schema of a choice: each canonical name with its documentation and its aliases.
+#[cfg(feature = "schema")]
+pub(crate) fn schema<T>(named: &[Named<T>], docs: &[&str]) -> schemars::Schema {
+    let described = named.iter().zip(docs).map(|((_, name, aliases), doc)| {
+        let doc = doc.trim();
+        let also = if aliases.is_empty() { String::new() } else { format!(" Also {}.", aliases.join(", ")) };
+        [("const", (*name).to_owned()), ("description", format!("{doc}{also}"))]
+    });
+    let choices: Vec<std::collections::BTreeMap<_, _>> = described.map(std::collections::BTreeMap::from).collect();
+    schemars::json_schema!({ "oneOf": choices })
+}
+
+/// Defines an enum whose values are read and written by name: `ALL`, `name`, `aliases`, `FromStr`, `Display`, serde and
+/// a JSON schema.
 macro_rules! named {
     (
         $(#[$meta:meta])*
         $enum:ident, field $field:literal, refused $refused:expr,
-        { $( $(#[$doc:meta])* $variant:ident = $name:literal $([ $($alias:literal),+ ])? ),+ $(,)? }
+        { $( $(#[doc = $doc:literal])* $variant:ident = $name:literal $([ $($alias:literal),+ ])? ),+ $(,)? }
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum $enum { $( $(#[$doc])* $variant ),+ }
+        #[non_exhaustive]
+        pub enum $enum { $( $(#[doc = $doc])* $variant ),+ }
 
         impl $enum {
             const NAMED: &'static [$crate::names::Named<Self>] =
@@ -79,6 +94,17 @@ macro_rules! named {
 
             fn from_str(value: &str) -> Result<Self, Self::Err> {
                 $crate::names::parse($field, value, Self::NAMED, $refused)
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        impl ::schemars::JsonSchema for $enum {
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($enum).into()
+            }
+
+            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                $crate::names::schema(Self::NAMED, &[ $( concat!($($doc),*) ),+ ])
             }
         }
 

@@ -132,7 +132,7 @@ fn pulls(groups: &[GroupView<'_>], max_tokens: usize) -> Result<BTreeMap<Aggrega
     let mut pulls = BTreeMap::new();
     let mut weights = Vec::new();
     for &aggregation in Aggregation::ALL {
-        if aggregation == Aggregation::SequenceSum && max_tokens == 0 {
+        if aggregation.uses_max_tokens() && max_tokens == 0 {
             continue;
         }
         let (mut pull, mut counts) = (Pull::default(), StepCounts::default());

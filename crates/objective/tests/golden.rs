@@ -40,7 +40,7 @@ fn step(case: &Value) -> Step {
         mask: list(&r["mask"]).iter().map(|m| m.as_i64().unwrap() != 0).collect(),
         logp: numbers(&r["logp"]),
         old_logp: numbers(&r["old_logp"]),
-        behaviour_logp: numbers(&r["behaviour_logp"]),
+        rollout_logp: numbers(&r["behaviour_logp"]),
         reference_logp: numbers(&r["old_logp"]),
     };
     list(&case["groups"]).iter().map(|group| list(group).iter().map(response).collect()).collect()
@@ -116,7 +116,7 @@ fn single_precision(file: &Path) {
             mask: r.mask.clone(),
             logp: narrow(&r.logp),
             old_logp: narrow(&r.old_logp),
-            behaviour_logp: narrow(&r.behaviour_logp),
+            rollout_logp: narrow(&r.rollout_logp),
             reference_logp: narrow(&r.reference_logp),
         };
         let step: Step<f32> = step.iter().map(|group| group.iter().map(narrowed).collect()).collect();

@@ -61,6 +61,12 @@ impl RetryPolicy {
         Self { time_limit: Some(limit), ..self }
     }
 
+    /// Never gives up because of time.
+    #[must_use]
+    pub fn without_time_limit(self) -> Self {
+        Self { time_limit: None, ..self }
+    }
+
     /// Shortens each pause by up to a half, so that many clients of one server do not return at the same moment. `who` names the
     /// client: the same client has the same pauses, and no global generator is involved.
     #[must_use]

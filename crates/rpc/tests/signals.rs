@@ -18,7 +18,7 @@ const ENDPOINT_FILE: &str = "EVENKEEL_TEST_ENDPOINT_FILE";
 #[tokio::test]
 #[ignore = "the child of the tests below"]
 async fn child() {
-    let Some(file) = std::env::var_os(ENDPOINT_FILE) else { return };
+    let file = std::env::var_os(ENDPOINT_FILE).expect("the tests below start this one and name the file");
     let server = ServerConfig { drain_ms: 60_000, ..ServerConfig::default() };
     let (server, _reward) = Setup { server, ..Setup::default() }.bind("child").await;
     let ready = Path::new(&file).with_extension("part");

@@ -43,6 +43,15 @@ class WitWorld(wit_world.WitWorld):
     def call(self, source: bytes, code: bytes, name: str, input: bytes) -> tuple[int, bytes]:
         return process.call(source, code, name, input)
 
+    def prepare(self, source: bytes, code: bytes, called: bool) -> tuple[int, bytes]:
+        return process.prepare(source, code, called)
+
+    def resume(self, stdin_bytes: int, name: str, input: bytes) -> tuple[int, bytes]:
+        if process.Prepared.called:
+            return process.resume_call(name, input)
+        platform64.has_input(stdin_bytes)
+        return process.resume()
+
     def load(self, source: bytes, name: str) -> tuple[int, bytes]:
         return grader.load(source, name)
 

@@ -5,12 +5,14 @@ import json
 import linecache
 import marshal
 import sys
+import time
 import warnings
 from builtins import BaseException as _BaseException
 from builtins import compile as _compile
 from builtins import exec as _exec
 from types import ModuleType
 
+import definitions
 import ending
 import header
 import platform64
@@ -20,10 +22,14 @@ FILE = "main.py"
 # Frames of a traceback that are written at most.
 _FRAMES = 1000
 _loads = json.loads
+_scan, _BLANK = json.JSONDecoder().scan_once, " \t\r"
 _loads_code = marshal.loads
 _encode = values.encode
 _header = header.names()
 _flush_files = platform64.flush
+_touch = time.monotonic
+# The length of a program's code, before it.
+_LENGTH = 8
 
 
 def compiled(source: bytes) -> tuple[int, bytes]:
@@ -32,13 +38,22 @@ def compiled(source: bytes) -> tuple[int, bytes]:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             code = _compile(source, FILE, "exec", dont_inherit=True)
-        return ending.RETURNED, b"" if said else marshal.dumps(code)
+            parts = definitions.split(source, FILE)
+        if said:
+            return ending.RETURNED, b""
+        whole = marshal.dumps(code)
+        return ending.RETURNED, len(whole).to_bytes(_LENGTH, "little") + whole + marshal.dumps(parts)
     except _BaseException:
         return ending.RETURNED, b""
 
 
 def _code(source: bytes, code: bytes):
-    return _loads_code(code) if code else _compile(source, FILE, "exec", dont_inherit=True)
+    # What follows a program's whole code is not read.
+    return _loads_code(code[_LENGTH:]) if code else _compile(source, FILE, "exec", dont_inherit=True)
+
+
+def _parts(code: bytes):
+    return _loads_code(code[_LENGTH + int.from_bytes(code[:_LENGTH], "little") :])
 
 
 def run(source: bytes, code: bytes) -> tuple[int, bytes]:
@@ -72,6 +87,78 @@ def call(source: bytes, code: bytes, name: str, given: bytes) -> tuple[int, byte
         # The host has read every line as JSON, by the same rules: only memory can run out here.
         arguments = [_loads(line) for line in given.decode().split("\n")]
         _exec(code, module.__dict__)
+        solution = module.__dict__.get("Solution")
+        owner = solution() if isinstance(solution, type) else module
+        function = getattr(owner, name, None)
+        if function is None:
+            return ending.NO_SUCH_FUNCTION, name.encode()
+        value = _encode(function(*arguments))
+    except _BaseException as error:
+        return _raised(source, error)
+    return ending.RETURNED, value
+
+
+class Prepared:
+    """The program that `prepare` began."""
+
+    source = b""
+    called = False
+    module = None
+    rest = None
+
+    @classmethod
+    def take(cls) -> tuple:
+        taken = cls.source, cls.module, cls.rest
+        # As if there had been nothing before.
+        cls.source, cls.module, cls.rest = b"", None, None
+        return taken
+
+
+def prepare(source: bytes, code: bytes, called: bool) -> tuple[int, bytes]:
+    """Begins a program of which `compiled` gave the code; whatever goes wrong is left to `run` and `call`."""
+    # The system's own state is made when it is first asked for anything. The host knows of this one question, and of any other.
+    _touch()
+    try:
+        Prepared.source, Prepared.called = source, called
+        parts = _parts(code)
+        if parts is None:
+            return ending.RAISED, b""
+        if called:
+            code = _code(source, code)
+            sys.setrecursionlimit(header.RECURSION_LIMIT)
+            sys.set_int_max_str_digits(header.INT_DIGITS)
+            Prepared.module = module = _main_module("solution")
+            module.__dict__.update(_header)
+            _exec(code, module.__dict__)
+            return ending.RETURNED, b""
+        first, Prepared.rest = parts if parts[0] else (None, _code(source, code))
+        Prepared.module = module = _main_module()
+        if first:
+            _exec(first, module.__dict__)
+    except _BaseException:
+        return ending.RAISED, b""
+    return ending.RETURNED, b""
+
+
+def resume() -> tuple[int, bytes]:
+    """The rest of `run`."""
+    source, module, code = Prepared.take()
+    try:
+        try:
+            _exec(code, module.__dict__)
+        finally:
+            _finish(module)
+    except _BaseException as error:
+        return _raised(source, error)
+    return ending.RETURNED, b""
+
+
+def resume_call(name: str, given: bytes) -> tuple[int, bytes]:
+    """The rest of `call`."""
+    source, module, _ = Prepared.take()
+    try:
+        # The host has read every line as JSON, by the same rules. The program, which has begun here, may have changed `json`.
+        arguments = [_scan(line.strip(_BLANK), 0)[0] for line in given.decode().split("\n")]
         solution = module.__dict__.get("Solution")
         owner = solution() if isinstance(solution, type) else module
         function = getattr(owner, name, None)

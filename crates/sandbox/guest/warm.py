@@ -69,6 +69,9 @@ def run(world) -> None:
         world.process(_PROGRAM, world.compile(_PROGRAM)[1], 0)
         world.process(b"print(end='')", b"", 0)
         world.call(_FUNCTION, b"", "f", b'[1, 2]\n"x"\n{"a": 1.5}')
+        for source, name, given in ((_PROGRAM, "", b""), (_FUNCTION, "f", b'[1, 2]\n"x"\n{"a": 1.5}')):
+            world.prepare(source, world.compile(source)[1], bool(name))
+            world.resume(0, name, given)
     # What those have left behind.
     sys.setrecursionlimit(limits[0])
     sys.set_int_max_str_digits(limits[1])

@@ -9,7 +9,7 @@
 //! - Expected outputs never enter the guest. Whatever the guest says is a claim about outputs; the verdict is made here.
 //! - The guest has no capability: no file, no network, no environment, no clock but one that counts its own time.
 //! - Nothing survives: every test has an instance of its own (in the reference grader's mode every program), made from one memory
-//!   image that is shared until it is written to.
+//!   image that is shared until it is written to; or that of the test before, with its memory put back byte for byte.
 //! - Time is CPU time of the thread that runs the program, so that a loaded machine changes no verdict; [`Limits::deterministic`]
 //!   counts instructions instead.
 //! - What is not the program's fault is [`Outcome::Invalid`] and has no reward.

@@ -1,20 +1,53 @@
-//! Agreement with the reference grader and with a native process, over the data of `shared/data/code`.
+//! Agreement with the reference grader and with a native process, over data outside the repository.
 #![allow(clippy::print_stderr)]
 
 mod support;
 
+use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
 use evenkeel_sandbox::{Answer, Limits, Mode, Outcome, Task};
+use evenkeel_testing::{outside, run};
 use serde_json::Value;
 use support::{graded, judge, judge_all, results, rows, strict, tests_of};
 
+fn main() -> ExitCode {
+    run(vec![
+        outside(
+            "the_graders_mode_agrees_with_the_grader_program_by_program",
+            &["data/code/cases.jsonl"],
+            the_graders_mode_agrees_with_the_grader_program_by_program,
+        ),
+        outside(
+            "the_strict_mode_passes_what_passes_and_fails_what_fails",
+            &["data/code/cases.jsonl"],
+            the_strict_mode_passes_what_passes_and_fails_what_fails,
+        ),
+        outside(
+            "published_rows_are_judged_right_in_both_modes",
+            &["data/code/livecodebench-rows.jsonl"],
+            published_rows_are_judged_right_in_both_modes,
+        ),
+        outside(
+            "quirks_are_the_graders_in_its_mode_except_its_holes",
+            &["data/code/quirks.jsonl"],
+            quirks_are_the_graders_in_its_mode_except_its_holes,
+        ),
+        outside(
+            "quirks_are_a_processs_in_the_strict_mode",
+            &["data/code/quirks.jsonl"],
+            quirks_are_a_processs_in_the_strict_mode,
+        ),
+    ])
+}
+
 /// Programs of the cases: label, task, the grader's list and whether it passed.
-fn cases(mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
+fn cases(data: &Path, mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
     let mut found = Vec::new();
-    for row in rows("cases.jsonl") {
+    for row in rows(&data.join("data/code/cases.jsonl")) {
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
@@ -36,9 +69,8 @@ fn cases(mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
     found
 }
 
-#[test]
-fn the_graders_mode_agrees_with_the_grader_program_by_program() {
-    let cases = cases(Mode::LiveCodeBench);
+fn the_graders_mode_agrees_with_the_grader_program_by_program(data: &Path) {
+    let cases = cases(data, Mode::LiveCodeBench);
     let verdicts = judge_all(cases.iter().map(|case| case.1.clone()).collect());
     let mut different = 0;
     for ((label, _, expected, passed), verdict) in cases.iter().zip(&verdicts) {
@@ -53,9 +85,8 @@ fn the_graders_mode_agrees_with_the_grader_program_by_program() {
     assert!(different * 1000 <= cases.len() * 5, "{different} of {} differ", cases.len());
 }
 
-#[test]
-fn the_strict_mode_passes_what_passes_and_fails_what_fails() {
-    let cases = cases(Mode::Strict);
+fn the_strict_mode_passes_what_passes_and_fails_what_fails(data: &Path) {
+    let cases = cases(data, Mode::Strict);
     let verdicts = judge_all(cases.iter().map(|case| case.1.clone()).collect());
     let mut different = Vec::new();
     for ((label, _, expected, passed), verdict) in cases.iter().zip(&verdicts) {
@@ -68,9 +99,8 @@ fn the_strict_mode_passes_what_passes_and_fails_what_fails() {
     assert!(different.is_empty(), "{different:#?}");
 }
 
-#[test]
-fn published_rows_are_judged_right_in_both_modes() {
-    for row in rows("livecodebench-rows.jsonl") {
+fn published_rows_are_judged_right_in_both_modes(data: &Path) {
+    for row in rows(&data.join("data/code/livecodebench-rows.jsonl")) {
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
@@ -113,10 +143,9 @@ fn quirk_tests(row: &Value) -> Arc<Tests> {
     Arc::new(Tests::new(tests.collect(), function).expect("well formed"))
 }
 
-#[test]
-fn quirks_are_the_graders_in_its_mode_except_its_holes() {
+fn quirks_are_the_graders_in_its_mode_except_its_holes(data: &Path) {
     let mut wrong = Vec::new();
-    for row in rows("quirks.jsonl") {
+    for row in rows(&data.join("data/code/quirks.jsonl")) {
         let name = row["name"].as_str().expect("a name");
         let verdict = graded(row["code"].as_str().expect("code"), &quirk_tests(&row));
         let grader = verdict.grader.clone().unwrap_or_default();
@@ -144,10 +173,9 @@ fn quirks_are_the_graders_in_its_mode_except_its_holes() {
 /// What a native process can do and the guest cannot: other processes, and libraries that are not the standard library's.
 const NO_SYSTEM: [&str; 4] = ["numpy import", "subprocess", "os.fork", "signal.alarm(0) disarm"];
 
-#[test]
-fn quirks_are_a_processs_in_the_strict_mode() {
+fn quirks_are_a_processs_in_the_strict_mode(data: &Path) {
     let mut wrong = Vec::new();
-    for row in rows("quirks.jsonl") {
+    for row in rows(&data.join("data/code/quirks.jsonl")) {
         let name = row["name"].as_str().expect("a name");
         let Some(process) = row["process"].as_array() else { continue };
         let tests = quirk_tests(&row);

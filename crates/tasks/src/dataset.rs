@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::random::{Random, stream};
 use crate::read::{self, Limits};
-use crate::{Cancel, DataError, Fields, Problem, Rules, TaskKind};
+use crate::{Cancel, DataError, Fields, Problem, Rules};
 
 /// Problems of one source.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,12 +78,6 @@ impl Dataset {
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.train.iter().chain(&self.held_out)
     }
-
-    /// A problem of each kind of task in it, in the order of kinds.
-    pub fn kinds(&self) -> Vec<TaskKind> {
-        let kinds: std::collections::BTreeSet<_> = self.problems().map(|problem| problem.task.kind()).collect();
-        kinds.into_iter().collect()
-    }
 }
 
 /// Takes `count` problems out by the seed. Problems of one `key` stay together: what is held out has no twin that is trained on.
@@ -111,7 +105,10 @@ pub(crate) fn hold_out<K: std::hash::Hash + Eq>(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::TaskKind;
 
     fn read(text: &str, change: impl FnOnce(&mut FileSource)) -> Result<Dataset, String> {
         read_within(text, change, &Limits::default())
@@ -135,7 +132,6 @@ mod tests {
         assert!(!data.train.contains(&data.held_out[0]));
         let asks_for = |problem: &Problem| problem.task.golds().all(|gold| problem.prompt.contains(gold));
         assert!(data.train.iter().all(asks_for));
-        assert_eq!(data.kinds(), [TaskKind::Math]);
     }
 
     #[test]
@@ -143,7 +139,9 @@ mod tests {
         let rows = "{\"prompt\": \"a\", \"answer\": \"1\"}\n\
                     {\"prompt\": \"b\", \"public_test_cases\": [{\"input\": \"\", \"output\": \"1\"}]}\n\
                     {\"prompt\": \"c\", \"custom\": {\"endpoint\": \"judge\"}}\n";
-        assert_eq!(read(rows, |_| {}).unwrap().kinds(), [TaskKind::Math, TaskKind::Code, TaskKind::Custom]);
+        let data = read(rows, |_| {}).unwrap();
+        let kinds: BTreeSet<_> = data.problems().map(|problem| problem.task.kind()).collect();
+        assert_eq!(kinds.into_iter().collect::<Vec<_>>(), [TaskKind::Math, TaskKind::Code, TaskKind::Custom]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | demonstration | `demonstration` |
 //! | name | `id`, `question_id`, `question.question_id` |
 
-use evenkeel_math::extract::{Found, extract};
+use evenkeel_math::extract::{Extracted, extract};
 use evenkeel_math::{Marker, Policy, Thinking};
 use serde_json::Value;
 
@@ -191,8 +191,8 @@ fn gold(name: &str, written: String) -> Result<String, RowError> {
 fn last_box(solution: &str) -> Option<String> {
     let policy = Policy { markers: vec![Marker::Boxed], thinking: Thinking::Ignore, ..Policy::default() };
     match extract(solution, &policy).ok()? {
-        Found::One(answer) => Some(answer.to_owned()),
-        Found::Several(answers) => Some(answers.join(", ")),
+        Extracted::One(answer) => Some(answer.to_owned()),
+        Extracted::Several(answers) => Some(answers.join(", ")),
     }
 }
 

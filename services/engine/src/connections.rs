@@ -1,4 +1,4 @@
-//! Connections: how many there may be, and how long one may do nothing.
+//! Connections: their number, and how long one may be idle.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -14,25 +14,25 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Connections beyond the limit that are still answered, for probes and metrics alone.
+/// Connections beyond the limit that are still served, with probes and metrics only.
 const RESERVE: usize = 16;
-/// How long one of those may take to send its request.
+/// Time limit for the request of such a connection.
 const RESERVE_DEADLINE: Duration = Duration::from_secs(1);
-/// Descriptors that everything else of the process needs.
+/// File descriptors reserved for the rest of the process.
 const OTHER_DESCRIPTORS: usize = 128;
-/// Pause after the system had no connection to give, so that it is not asked in a loop.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Delay after a failure to accept a connection, to avoid a busy loop.
+const ACCEPT_DELAY: Duration = Duration::from_millis(50);
 
-/// What connections may do.
+/// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) connections: usize,
-    /// From the opening of a connection, or the end of an answer, to the end of the next request's header.
+    /// From the opening of a connection, or the end of a response, to the end of the next request's header.
     pub(crate) header: Duration,
 }
 
 impl Limits {
-    /// No more than the process has descriptors for.
+    /// Lowered to the file descriptors of the process.
     pub(crate) fn within_descriptors(self) -> Self {
         let most = descriptors().map_or(usize::MAX, |most| most.saturating_sub(OTHER_DESCRIPTORS).max(1));
         if most < self.connections {
@@ -42,14 +42,14 @@ impl Limits {
     }
 }
 
-/// How many files and connections the process may have open, where the system says.
+/// The limit of open file descriptors. `None` if the system does not report it.
 fn descriptors() -> Option<usize> {
     let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Serves until `stop`, then until the last answer has ended. `probes` answers where there is no place for more.
+/// Serves until `stop`, then until the last response has ended. Connections beyond the limit get `probes`.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -57,8 +57,8 @@ pub(crate) async fn serve(
     limits: Limits,
     stop: CancellationToken,
 ) {
-    let (places, reserve) = (Arc::new(Semaphore::new(limits.connections)), Arc::new(Semaphore::new(RESERVE)));
-    // Ended with this future, however that ends.
+    let (regular, reserve) = (Arc::new(Semaphore::new(limits.connections)), Arc::new(Semaphore::new(RESERVE)));
+    // Aborted with this future, however that ends.
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -68,21 +68,21 @@ pub(crate) async fn serve(
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     tracing::warn!(%error, "no connection can be accepted");
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(ACCEPT_DELAY).await;
                     continue;
                 }
             },
         };
-        let place = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().ok();
-        let (place, router, header) = match (place(&places), &router) {
-            (Some(place), router) => (place, router, limits.header),
-            (None, _) => match place(&reserve) {
-                Some(place) => (place, &probes, limits.header.min(RESERVE_DEADLINE)),
-                // Nobody is owed an answer who comes after all these.
+        let permit = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().ok();
+        let (permit, router, header) = match (permit(&regular), &router) {
+            (Some(permit), router) => (permit, router, limits.header),
+            (None, _) => match permit(&reserve) {
+                Some(permit) => (permit, &probes, limits.header.min(RESERVE_DEADLINE)),
+                // Closed without a response.
                 None => continue,
             },
         };
-        connections.spawn(connection(stream, place, router.clone(), header, stop.clone()));
+        connections.spawn(connection(stream, permit, router.clone(), header, stop.clone()));
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
@@ -90,12 +90,12 @@ pub(crate) async fn serve(
 
 async fn connection(
     stream: TcpStream,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
     router: Router,
     header: Duration,
     stop: CancellationToken,
 ) {
-    // Small frames of a stream must not wait for each other. Where the system has no such switch they do.
+    // Small frames of a stream should not be delayed. If the system lacks the option, they are.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);
     let mut builder = http1::Builder::new();
@@ -104,7 +104,7 @@ async fn connection(
     drive(connection, &stop).await;
 }
 
-/// To its end; from `stop` on it ends with the answer in work. What fails on a connection is its client's to notice.
+/// Drives a connection to its end; after `stop`, to the end of the response in progress. Errors only concern the client.
 async fn drive<S>(
     mut connection: std::pin::Pin<&mut http1::Connection<TokioIo<TcpStream>, S>>,
     stop: &CancellationToken,

@@ -1,4 +1,4 @@
-//! Why an engine could not start, or could not take new weights.
+//! Why an engine could not start or load new weights.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use evenkeel_model::ModelError;
 use evenkeel_proto::FieldError;
 
-/// An error of the engine itself. What is wrong with a request is said to its client alone.
+/// An error of the engine itself. Errors in requests are only reported to their clients.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// A setting that cannot be.
+    /// An invalid setting.
     #[error(transparent)]
     Setting(#[from] FieldError),
-    /// The port is taken, the address is not ours, or it is no address.
+    /// The port is taken, or the address is invalid or not local.
     #[error("cannot listen on {address} (setting `listen`): {source}")]
     Listen {
         /// The setting's value.
         address: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The configuration or the weights of the model.
@@ -28,18 +28,18 @@ pub enum EngineError {
         /// What is wrong with it.
         source: ModelError,
     },
-    /// A file of the model's folder that is not what it should be.
+    /// An invalid file in the model's folder.
     #[error("{path}: {reason}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, with the value where it is one value.
+        /// What is wrong with it, with the value if it is a single one.
         reason: String,
     },
-    /// The system would not start a thread.
+    /// The system refused to start a thread.
     #[error("cannot start the engine's threads: {0}")]
     Thread(String),
-    /// The engine has stopped, or its scheduler died.
+    /// The engine has stopped, or its scheduler panicked.
     #[error("the engine has stopped")]
     Stopped,
 }

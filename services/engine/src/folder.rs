@@ -1,4 +1,4 @@
-//! What a model's folder says: its shape, its tokenizer, and the tokens that end an answer.
+//! A model's folder: its configuration, its tokenizer, and the tokens that end a sample.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::error::EngineError;
 use crate::settings::EngineConfig;
 use crate::text::{Tokenizer, end_token};
 
-/// A model as it is served. Its weights are the scheduler's.
+/// A served model. Its weights belong to the scheduler.
 pub(crate) struct Model {
     pub(crate) folder: PathBuf,
     pub(crate) name: String,
     pub(crate) config: Config,
-    /// Longest sequence in tokens.
+    /// The longest sequence in tokens.
     pub(crate) context: usize,
     pub(crate) tokenizer: Option<Arc<Tokenizer>>,
-    /// The tokenizer's end of sequence: it ends an answer and is no stop reason.
+    /// The tokenizer's end of sequence: it ends a sample without a stop reason.
     pub(crate) end: Option<u32>,
-    /// The other ends that the model's own files name: each is the stop reason when it comes.
+    /// Further end tokens in the model's files: each is the stop reason of the samples that it ends.
     pub(crate) other_ends: Vec<u32>,
 }
 
@@ -47,14 +47,14 @@ impl Model {
         Ok(Self { folder, name: settings.model_name(), config, context, tokenizer, end, other_ends })
     }
 
-    /// Reads weights of this model's shape, laid out for decoding on the calling thread.
+    /// Reads weights of this model's shape for decoding.
     ///
     /// # Errors
-    /// Files that are missing or broken, a tensor of another shape, a `config.json` beside them that describes another model.
+    /// Missing or broken files, a tensor of another shape, or a `config.json` beside them that describes another model.
     pub(crate) fn decoder(&self, folder: &Path) -> Result<Decoder, EngineError> {
         if folder != self.folder && folder.join("config.json").exists() {
             let (other, _) = Config::load(folder).map_err(EngineError::model(folder))?;
-            // What ends an answer was read at the start and does not change what the weights compute.
+            // End tokens were read at the start and do not affect what the weights compute.
             let other = Config { eos_token_ids: self.config.eos_token_ids.clone(), ..other };
             if other != self.config {
                 let reason = format!("describes another model: {other:?}; the running one is {:?}", self.config);
@@ -63,12 +63,12 @@ impl Model {
         }
         let parameters = load_parameters(folder, &self.config, &Device::Cpu).map_err(EngineError::model(folder))?;
         let kernels = Cpu::new().map_err(EngineError::model(folder))?;
-        // One thread: the scheduler itself divides sequences among threads, and samples there too.
+        // One thread: the scheduler itself distributes sequences over threads.
         Decoder::new(self.config.clone(), &parameters, kernels, 1).map_err(EngineError::model(folder))
     }
 }
 
-/// Longest sequence, which must fit in the budget of the cache.
+/// The longest sequence, which must fit in the cache.
 fn context(settings: &EngineConfig, config: &Config) -> Result<usize, EngineError> {
     let longest = config.max_position_embeddings;
     let context = settings.max_model_len.unwrap_or(longest);

@@ -1,12 +1,12 @@
-//! The embedded inference server: Qwen models on the CPU behind the HTTP of vLLM 0.32.
+//! The embedded inference server: Qwen models on the CPU behind the HTTP API of vLLM 0.32.
 //!
-//! It exists so that a cluster trains without anything to install: whoever speaks to a vLLM speaks to it, and cannot tell but by
-//! what docs/engine.md lists. [`Engine::start`] serves a folder within the calling process; [`RunningEngine::stop`] drains it.
+//! With it a cluster trains without anything else to install: clients of vLLM can use it unchanged, except for what docs/engine.md
+//! lists. [`Engine::start`] serves a folder within the calling process; [`RunningEngine::stop`] drains it.
 //!
-//! - A request's samples are fixed to the bit by its prompt, settings and seed and by the weights, whatever else runs: alone, in
-//!   a batch of hundreds, in any order of arrival, on any number of threads.
-//! - Every queue is bounded and says so (503), and a client that goes away frees what it held.
-//! - A field that is not honoured is refused by name.
+//! - Prompt, settings, seed and weights determine the samples of a request to the bit, whatever else runs: alone, in a batch of
+//!   hundreds, in any order of arrival, on any number of threads.
+//! - Every queue is bounded (503 when it is full), and a client that disconnects frees what it held.
+//! - Unsupported fields are refused by name.
 #![forbid(unsafe_code)]
 
 mod connections;

@@ -1,70 +1,74 @@
-//! Settings `engine`, and what they may be.
+//! Settings `engine`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use evenkeel_config::Settings;
+use evenkeel_config::{ByteSize, HumanDuration, Settings, human};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a model is served.
+/// The embedded engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineConfig {
-    /// Folder with `config.json`, safetensors and, for anything that has to do with text, `tokenizer.json`.
+    /// Folder with `config.json`, safetensors and, for anything that involves text, `tokenizer.json`.
     pub model: PathBuf,
-    /// Name under which clients ask for the model. Absent: the folder as it is written above.
+    /// Name under which clients request the model. Absent: the folder as written above.
     pub served_model_name: Option<String>,
-    /// Whether answers to requests for one sample say how long it queued, was prefilled and decoded (vLLM's
+    /// Whether responses with one sample include how long it queued, was prefilled and decoded (vLLM's
     /// `--enable-per-request-metrics`).
     pub per_request_metrics: bool,
     /// Address to listen on, `HOST:PORT`; port 0 takes any free one.
     pub listen: String,
-    /// Threads that decode; 0 takes as many as the machine has.
+    /// Decoding threads; 0 for one per core.
     pub threads: usize,
-    /// Longest sequence, prompt and completion together, in tokens. Absent: what the model was made for.
+    /// Longest sequence, prompt and completion together, in tokens. Absent: the model's own limit.
     pub max_model_len: Option<usize>,
-    /// Sequences that decode at once.
+    /// Sequences that are decoded at once.
     pub max_sequences: usize,
-    /// Sequences that may wait behind them; whoever comes after is refused with 503.
+    /// Sequences that may wait behind them; further ones are refused with 503.
     pub max_queue: usize,
-    /// Budget of the key-value cache, in tokens: the sequences that decode at once fit in it at their longest.
+    /// Size of the key-value cache in tokens: running sequences must fit in it at their greatest length.
     pub kv_cache_tokens: usize,
-    /// Prompt tokens that one step computes beside the sequences that decode, so that a long prompt stalls nobody.
+    /// Prompt tokens that one step may compute besides decoding, so that long prompts do not stall other sequences.
     pub prefill_chunk_tokens: usize,
-    /// What the log-probabilities in answers are of.
+    /// What log-probabilities in responses are of.
     pub logprobs_mode: LogprobsMode,
-    /// Most alternatives that a request may ask for at each token; -1 is the whole vocabulary.
+    /// Most alternatives that a request may ask for at each token; -1 for the whole vocabulary.
     pub max_logprobs: i64,
-    /// Tokens in a frame of a streamed answer, behind the first one, which is never held back.
+    /// Tokens in a frame of a streamed response, at least. The first token is never held back.
     pub stream_interval: usize,
-    /// Where the samples of requests without a seed come from: they follow from it and from the order of arrival.
+    /// Seed for requests without one: their samples follow from it and from the order of arrival.
     pub seed: u64,
-    /// Largest body of a request, in bytes.
-    pub max_body_bytes: usize,
-    /// File with the key that requests must carry (`Authorization: Bearer KEY`), as vLLM's `--api-key`. Absent: none.
+    /// Largest request body.
+    pub max_body: ByteSize,
+    /// File with the key that requests must carry (`Authorization: Bearer KEY`), like vLLM's `--api-key`. Absent: none.
     pub api_key_file: Option<PathBuf>,
-    /// Whether there are the routes of a trainer, which change weights and pause: vLLM's `VLLM_SERVER_DEV_MODE`.
+    /// Whether to serve the routes for a trainer, which change weights and pause: vLLM's `VLLM_SERVER_DEV_MODE`.
     pub development_routes: bool,
-    /// Connections at once. Those beyond it are answered probes and metrics alone.
+    /// Connections at once. Further ones only get probes and metrics.
     pub max_connections: usize,
-    /// How long a connection may take to send the header of a request, from its opening or the end of the answer before, in
-    /// milliseconds; it is closed then.
-    pub header_deadline_ms: u64,
-    /// How long the body of a request may take, in milliseconds.
-    pub body_deadline_ms: u64,
-    /// How long answers in progress may take to end once the engine stops, in milliseconds.
-    pub drain_ms: u64,
+    /// Time limit for the header of a request, from the opening of the connection or the end of the previous response. The connection
+    /// is closed then.
+    #[serde(with = "HumanDuration")]
+    pub header_deadline: Duration,
+    /// Time limit for the body of a request.
+    #[serde(with = "HumanDuration")]
+    pub body_deadline: Duration,
+    /// How long responses in progress may take to complete once the engine is stopped.
+    #[serde(with = "HumanDuration")]
+    pub drain: Duration,
 }
 
 /// Which distribution a log-probability belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogprobsMode {
-    /// The one that was sampled from: after temperature and truncation, renormalised over what is left.
+    /// The one that was sampled from: after temperature and truncation, renormalized.
     #[default]
     ProcessedLogprobs,
-    /// The model's own, before anything that a request asks for.
+    /// The model's own, before any processing.
     RawLogprobs,
 }
 
@@ -95,13 +99,13 @@ impl Default for EngineConfig {
             max_logprobs: 20,
             stream_interval: 1,
             seed: 0,
-            max_body_bytes: 64 << 20,
+            max_body: ByteSize::mib(64),
             api_key_file: None,
             development_routes: true,
             max_connections: 4096,
-            header_deadline_ms: 10_000,
-            body_deadline_ms: 60_000,
-            drain_ms: 30_000,
+            header_deadline: Duration::from_secs(10),
+            body_deadline: Duration::from_secs(60),
+            drain: Duration::from_secs(30),
         }
     }
 }
@@ -112,17 +116,17 @@ impl EngineConfig {
         Self { model: folder.into(), ..Self::default() }
     }
 
-    /// The settings that decide what a run with seeds of its own samples; all others as by default.
+    /// The settings that decide what requests with seeds sample; all others at their defaults.
     pub fn rules(&self) -> Self {
         Self { max_model_len: self.max_model_len, logprobs_mode: self.logprobs_mode, ..Self::default() }
     }
 
-    /// The name that clients ask for.
+    /// The name under which clients request the model.
     pub fn model_name(&self) -> String {
         self.served_model_name.clone().unwrap_or_else(|| self.model.display().to_string())
     }
 
-    /// Threads, with the machine's own number in place of 0.
+    /// Threads, with the number of cores in place of 0.
     pub(crate) fn thread_count(&self) -> usize {
         match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -144,10 +148,7 @@ impl Settings for EngineConfig {
             ("kv_cache_tokens", self.kv_cache_tokens),
             ("prefill_chunk_tokens", self.prefill_chunk_tokens),
             ("stream_interval", self.stream_interval),
-            ("max_body_bytes", self.max_body_bytes),
             ("max_connections", self.max_connections),
-            ("header_deadline_ms", usize::try_from(self.header_deadline_ms).unwrap_or(usize::MAX)),
-            ("body_deadline_ms", usize::try_from(self.body_deadline_ms).unwrap_or(usize::MAX)),
             ("max_model_len", self.max_model_len.unwrap_or(1)),
         ];
         for (field, value) in positive {
@@ -155,8 +156,16 @@ impl Settings for EngineConfig {
                 return Err(FieldError::new(field, 0, "at least 1"));
             }
         }
+        for (field, value) in [("header_deadline", self.header_deadline), ("body_deadline", self.body_deadline)] {
+            if value < Duration::from_millis(1) {
+                return Err(FieldError::new(field, human(value), "at least 1ms"));
+            }
+        }
+        if self.max_body == ByteSize::b(0) {
+            return Err(FieldError::new("max_body", self.max_body, "at least 1B"));
+        }
         if self.threads > 1024 {
-            return Err(FieldError::new("threads", self.threads, "0 (the machine's own number) to 1024"));
+            return Err(FieldError::new("threads", self.threads, "0 (one per core) to 1024"));
         }
         if self.max_logprobs < -1 {
             return Err(FieldError::new("max_logprobs", self.max_logprobs, "-1 (the vocabulary) or at least 0"));
@@ -174,14 +183,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_lack_nothing_but_a_model() {
+    fn the_defaults_lack_only_a_model() {
         assert_eq!(EngineConfig::default().validate().unwrap_err().field, "model");
         assert_eq!(EngineConfig::for_model("/models/tiny").validate(), Ok(()));
         assert_eq!(EngineConfig::for_model("/models/tiny").model_name(), "/models/tiny");
     }
 
     #[test]
-    fn senseless_values_are_refused_by_name() {
+    fn invalid_values_are_refused_by_name() {
         let good = EngineConfig::for_model("m");
         let cases = [
             ("max_sequences", EngineConfig { max_sequences: 0, ..good.clone() }),
@@ -189,6 +198,8 @@ mod tests {
             ("prefill_chunk_tokens", EngineConfig { prefill_chunk_tokens: 0, ..good.clone() }),
             ("stream_interval", EngineConfig { stream_interval: 0, ..good.clone() }),
             ("max_model_len", EngineConfig { max_model_len: Some(0), ..good.clone() }),
+            ("max_body", EngineConfig { max_body: ByteSize::b(0), ..good.clone() }),
+            ("header_deadline", EngineConfig { header_deadline: Duration::ZERO, ..good.clone() }),
             ("max_logprobs", EngineConfig { max_logprobs: -2, ..good.clone() }),
             ("threads", EngineConfig { threads: 5000, ..good.clone() }),
             ("listen", EngineConfig { listen: "8000".into(), ..good.clone() }),

@@ -28,7 +28,7 @@ impl Cluster {
             model: model.to_owned(),
             ..recipe.learner_service_in(directory)
         };
-        let learner = evenkeel_learner::serve(learner).await.context("the learner")?.spawn();
+        let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();
 
         let reward = evenkeel_reward::RewardConfig { server: ServerConfig::on(LOOPBACK), ..recipe.reward.clone() };
         let reward =

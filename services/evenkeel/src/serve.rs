@@ -26,7 +26,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
         Service::Orchestrator => return orchestrator(&options).await,
         Service::Generation => evenkeel_generation::bind(load::<GenerationConfig>(&options)?).await?,
         Service::Reward => evenkeel_reward::bind_with_cells(load::<RewardConfig>(&options)?, guest::cells).await?,
-        Service::Learner => evenkeel_learner::serve(load::<ServiceSettings>(&options)?).await?,
+        Service::Learner => evenkeel_learner::bind(load::<ServiceSettings>(&options)?).await?,
     };
     with_metrics(server, &options).await?.run(shutdown_signal()).await?;
     Ok(ExitCode::SUCCESS)

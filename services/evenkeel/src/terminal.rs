@@ -5,7 +5,8 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_orchestrator::{Event, Line, Outcome, Progress, StopMode, Summary};
+use evenkeel_orchestrator::{Event, MetricsLine, Progress, RunOutcome, StopMode, Summary};
+use evenkeel_proto::v1::StepKind;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
@@ -74,29 +75,34 @@ impl Screen {
         }
     }
 
-    fn line(&mut self, line: &Line) {
+    fn line(&mut self, line: &MetricsLine) {
         if self.json {
             println!("{}", line.to_json());
         }
         let text = |name: &str, digits| line.get(name).map_or("–".into(), |value| rounded(value, digits));
-        if let Some(loss) = line.get("warm_start/loss") {
-            self.warm_start.set_position(line.step + 1);
-            self.warm_start.set_message(format!("loss {loss:.3}"));
-            self.plain(line.step, 100, || format!("warm start {} loss {loss:.3}", line.step + 1));
-        } else if line.get("critic/rewards/mean").is_some() {
-            if !self.warm_start.is_finished() {
-                self.warm_start.finish();
+        match line.kind {
+            StepKind::WarmStart => {
+                let loss = text("warm_start/loss", 3);
+                self.warm_start.set_position(line.step + 1);
+                self.warm_start.set_message(format!("loss {loss}"));
+                self.plain(line.step, 100, || format!("warm start {} loss {loss}", line.step + 1));
             }
-            self.steps.set_position(line.step + 1);
-            let message = format!(
-                "reward {}  length {}  loss {}  gradient {}",
-                text("critic/rewards/mean", 3),
-                text("response_length/mean", 1),
-                text("actor/pg_loss", 4),
-                text("actor/grad_norm", 3)
-            );
-            self.steps.set_message(message.clone());
-            self.plain(line.step, 10, || format!("step {} {message}", line.step + 1));
+            StepKind::Train => {
+                if !self.warm_start.is_finished() {
+                    self.warm_start.finish();
+                }
+                self.steps.set_position(line.step + 1);
+                let message = format!(
+                    "reward {}  length {}  loss {}  gradient {}",
+                    text("critic/rewards/mean", 3),
+                    text("response_length/mean", 1),
+                    text("actor/pg_loss", 4),
+                    text("actor/grad_norm", 3)
+                );
+                self.steps.set_message(message.clone());
+                self.plain(line.step, 10, || format!("step {} {message}", line.step + 1));
+            }
+            StepKind::Evaluation | StepKind::Unspecified => {}
         }
     }
 
@@ -128,15 +134,17 @@ impl Screen {
     }
 
     /// What was learnt, and where the report is.
-    pub(crate) fn last(&self, outcome: Outcome, summary: &Summary, path: &Path) {
+    pub(crate) fn last(&self, outcome: RunOutcome, summary: &Summary, path: &Path) {
         let change = |before: Option<f64>, after: Option<f64>| match (before, after) {
             (Some(before), Some(after)) => format!("{before:.3} → {after:.3}"),
             _ => "–".into(),
         };
         let mut text = String::new();
         match outcome {
-            Outcome::Completed => text += &format!("{} steps in {:.0} s\n", summary.steps, summary.seconds.total),
-            Outcome::Stopped => text += &format!("stopped after {} of {} steps\n", summary.steps, summary.total_steps),
+            RunOutcome::Completed => text += &format!("{} steps in {:.0} s\n", summary.steps, summary.seconds.total),
+            RunOutcome::Stopped => {
+                text += &format!("stopped after {} of {} steps\n", summary.steps, summary.total_steps)
+            }
         }
         text += &format!(
             "  reward, first to last ten steps    {}\n",
@@ -149,7 +157,7 @@ impl Screen {
         let lengths = change(summary.response_length_first_ten, summary.response_length_last_ten);
         text += &format!("  response length in tokens          {lengths}\n");
         text += &format!("  report                             {}\n", path.join("report.html").display());
-        if outcome == Outcome::Stopped {
+        if outcome == RunOutcome::Stopped {
             text += &format!("  go on with                         evenkeel train --resume {}\n", path.display());
         }
         match self.json {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_orchestrator::{LoadLimits, Outcome, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, StopMode};
+use evenkeel_orchestrator::{
+    LoadLimits, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopMode,
+};
 
 use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
@@ -47,8 +49,8 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     let (outcome, summary) = run.join().await.with_context(|| resume_hint(&path))?;
     screen.last(outcome, &summary, &path);
     Ok(match outcome {
-        Outcome::Completed => ExitCode::SUCCESS,
-        Outcome::Stopped => ExitCode::from(INTERRUPTED),
+        RunOutcome::Completed => ExitCode::SUCCESS,
+        RunOutcome::Stopped => ExitCode::from(INTERRUPTED),
     })
 }
 

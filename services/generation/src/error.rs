@@ -1,20 +1,22 @@
 //! Why the service did not start.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use evenkeel_config::human;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::server::ServerError;
 
-/// Refusals and failures before anything is served.
+/// Why the service could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum GenerationError {
-    /// A setting cannot be.
+    /// An invalid setting.
     #[error("setting `generation.{0}`")]
     Setting(FieldError),
-    /// A port is taken, or a file of the server's settings cannot be used.
+    /// A port that is taken, or a file in the server's settings that cannot be used.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// A file of the engines' settings cannot be used.
+    /// A file in the engines' settings that cannot be used.
     #[error("cannot use {path} (setting `generation.{setting}`): {message}", path = path.display())]
     File {
         /// The setting.
@@ -24,20 +26,20 @@ pub enum GenerationError {
         /// What is wrong.
         message: String,
     },
-    /// An engine answers, and sampling from it would be wrong.
+    /// An engine that is up, but whose samples would bias or break training.
     #[error("engine {endpoint}: {refusal}")]
     Engine {
         /// Its URL.
         endpoint: String,
-        /// What it is and what it may be.
+        /// What is wrong and what is allowed.
         refusal: FieldError,
     },
     /// No engine answered in time.
-    #[error("no engine answered within {waited_ms} ms (setting `generation.engine.startup_timeout_ms`): {last_errors}")]
+    #[error("no engine answered within {} (setting `generation.engine.startup_timeout`): {last_errors}", human(*waited))]
     NoEngine {
-        /// How long they were tried.
-        waited_ms: u64,
-        /// What each said last.
+        /// How long the service waited.
+        waited: Duration,
+        /// The last error of each engine.
         last_errors: String,
     },
 }

@@ -1,11 +1,10 @@
-//! The generation service: inference engines that speak vLLM's HTTP as one reliable source of rollouts.
+//! The generation service: inference engines with vLLM's HTTP API as one reliable source of rollouts.
 //!
-//! A sample goes in as token ids and comes out as token ids with one log-probability each, or as a failure that says why; what an
-//! engine answers counts only as far as it checks. Engines may die, hang, restart with old weights or answer nonsense: their samples
-//! are begun again elsewhere, with the same seed and under the same id. New weights reach every engine before a sample can carry
-//! their version.
+//! A sample comes in as token ids and goes out as token ids with one log-probability each, or as a failure that says why. Responses of
+//! engines are validated before they count. Engines may die, hang, restart with old weights or respond with garbage: their samples are
+//! drawn again on another engine, with the same seed and id. New weights reach an engine before it samples under their version.
 //!
-//! [`bind`] makes a server of [`GenerationConfig`]:
+//! [`bind`] makes a server from a [`GenerationConfig`]:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,20 +17,22 @@
 //! # }
 //! ```
 //!
-//! From the outside in: `service` is the gRPC door, `sample` the life of one item, `fleet` the engines and who gets what, `weights`
-//! their change, `engine` what is asked of an engine and how vLLM is asked it.
+//! From the outside in: `service` implements the gRPC API, `sample` one item, `discovery` and `monitor` watch the engines, `update`
+//! changes their weights, `pool` holds their state and balances load, `engine` is the client of one of them.
 #![forbid(unsafe_code)]
 
+mod discovery;
 mod engine;
 mod error;
-mod fleet;
 mod model;
+mod monitor;
+mod pool;
+mod safetensors;
 mod sample;
 mod service;
 mod settings;
 mod start;
-mod status;
-mod weights;
+mod update;
 
 pub use error::GenerationError;
 pub use settings::{EngineConfig, GenerationConfig, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsConfig};

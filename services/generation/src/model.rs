@@ -1,4 +1,4 @@
-//! What the engines serve, as far as its folder can be read from here.
+//! The model that engines serve, if its folder can be read from here.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,19 +10,19 @@ use evenkeel_proto::v1::ModelInfo;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::weights::{Shapes, read_shapes};
+use crate::safetensors::{Shapes, read_shapes};
 
 /// A served model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Model {
-    /// What other servers must agree on. Without an architecture where its folder cannot be read.
+    /// What other servers must agree on. Without an architecture if its folder cannot be read.
     pub(crate) info: ModelInfo,
-    /// Its tensors; empty where they cannot be read.
+    /// Its tensors. Empty if they cannot be read.
     pub(crate) shapes: Shapes,
 }
 
 impl Model {
-    /// Reads the folder that an engine says its model is from. Engines elsewhere say a path or a name that means nothing here.
+    /// Reads the folder that an engine reports. Engines on other machines report a path or a name that means nothing here.
     pub(crate) fn read(name: &str, root: &Path) -> Self {
         match read_config(root) {
             Some((architecture, vocabulary_size)) => {
@@ -37,7 +37,7 @@ impl Model {
                 Self { info, shapes }
             }
             None => {
-                tracing::warn!(model = name, root = %root.display(), "the model's folder cannot be read here, so that token ids are not checked against its vocabulary");
+                tracing::warn!(model = name, root = %root.display(), "the model's folder cannot be read here: token ids are not checked against its vocabulary");
                 Self { info: ModelInfo::default(), shapes: BTreeMap::new() }
             }
         }
@@ -48,8 +48,8 @@ impl Model {
         !self.info.architecture.is_empty()
     }
 
-    /// Refuses an engine that serves another model.
-    pub(crate) fn agrees_with(&self, other: &Self) -> Result<(), FieldError> {
+    /// Refuses an engine that serves another model. Models whose folders cannot be read pass.
+    pub(crate) fn check_same(&self, other: &Self) -> Result<(), FieldError> {
         if !self.is_known() || !other.is_known() {
             return Ok(());
         }
@@ -64,7 +64,7 @@ impl Model {
     }
 }
 
-/// Architecture and vocabulary of a folder. `None` where it has no readable config.json.
+/// Architecture and vocabulary size of a folder. `None` without a readable config.json.
 pub(crate) fn read_config(folder: &Path) -> Option<(String, u32)> {
     let config: Value = serde_json::from_slice(&std::fs::read(folder.join("config.json")).ok()?).ok()?;
     let architecture = config.get("architectures")?.get(0)?.as_str()?.to_owned();

@@ -1,11 +1,13 @@
-//! `evenkeel.v1.Generation` over a fleet of engines.
+//! `evenkeel.v1.Generation` over an engine pool.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
-    GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, Rollout, SleepRequest, SleepResponse,
-    UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, generate_request,
+    EngineStatus, GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, ModelInfo, Rollout,
+    ServerStatus, SleepRequest, SleepResponse, UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest,
+    WakeUpResponse, generate_request,
 };
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::items::{AnswerStream, GenerateItems, ItemServer};
@@ -15,20 +17,54 @@ use tokio_stream::StreamExt;
 use tokio_util::sync::DropGuard;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::fleet::Fleet;
+use crate::pool::{BackendStatus, EnginePool, PooledEngine};
 use crate::sample::answer;
-use crate::status::status;
-use crate::weights::Updater;
+use crate::update::Updater;
 
-/// The service.
+/// Name of the server.
+pub(crate) const NAME: &str = "generation";
+
+/// The gRPC service.
 pub(crate) struct GenerationService {
-    pub(crate) fleet: Arc<Fleet>,
-    pub(crate) items: ItemServer<GenerateItems>,
-    pub(crate) updater: Updater,
-    pub(crate) drain: Drain,
-    pub(crate) started: Instant,
-    /// Ends what looks after the engines.
-    pub(crate) _watching: DropGuard,
+    pool: Arc<EnginePool>,
+    items: ItemServer<GenerateItems>,
+    updater: Updater,
+    drain: Drain,
+    started: Instant,
+    /// Stops discovery and monitoring with the service.
+    _background: DropGuard,
+}
+
+impl GenerationService {
+    pub(crate) fn new(
+        pool: Arc<EnginePool>,
+        items: ItemServer<GenerateItems>,
+        drain: Drain,
+        background: DropGuard,
+    ) -> Self {
+        let updater = Updater::new(Arc::clone(&pool));
+        Self { pool, items, updater, drain, started: Instant::now(), _background: background }
+    }
+
+    fn status(&self) -> GenerationGetStatusResponse {
+        let pool = &self.pool;
+        let weights = pool.weights();
+        let model = pool.model().map(|model| model.info.clone()).unwrap_or_default();
+        let engines = pool.snapshot().into_iter().map(|(engine, status)| engine_status(&engine, status));
+        GenerationGetStatusResponse {
+            server: Some(ServerStatus {
+                name: NAME.to_owned(),
+                program_version: env!("CARGO_PKG_VERSION").to_owned(),
+                uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                draining: self.drain.is_draining(),
+            }),
+            policy_version: weights.number,
+            weights_digest: weights.digest.clone(),
+            model: Some(ModelInfo { context_tokens: pool.context_tokens(), ..model }),
+            queue: Some(self.items.status()),
+            engines: engines.collect(),
+        }
+    }
 }
 
 #[tonic::async_trait]
@@ -40,10 +76,10 @@ impl Generation for GenerationService {
         request: Request<Streaming<GenerateRequest>>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
         let call = Deadline::of_call(request.metadata());
-        let deadline_ms = self.fleet.settings.item_deadline_ms;
-        let requests = request.into_inner().map(move |request| request.map(|request| bounded(request, deadline_ms)));
-        let fleet = Arc::clone(&self.fleet);
-        let handler = move |item, context| answer(Arc::clone(&fleet), item, context);
+        let default = self.pool.settings().item_deadline;
+        let requests = request.into_inner().map(move |request| request.map(|request| with_deadline(request, default)));
+        let pool = Arc::clone(&self.pool);
+        let handler = move |item, context| answer(Arc::clone(&pool), item, context);
         Ok(Response::new(self.items.serve(requests, call, handler)))
     }
 
@@ -69,14 +105,33 @@ impl Generation for GenerationService {
         &self,
         _: Request<GenerationGetStatusRequest>,
     ) -> Result<Response<GenerationGetStatusResponse>, Status> {
-        Ok(Response::new(status(self)))
+        Ok(Response::new(self.status()))
     }
 }
 
-/// No item without a deadline.
-fn bounded(mut request: GenerateRequest, deadline_ms: u64) -> GenerateRequest {
+/// Every item has a deadline.
+fn with_deadline(mut request: GenerateRequest, default: Duration) -> GenerateRequest {
     if let Some(generate_request::Kind::Item(item)) = &mut request.kind {
-        item.deadline_ms.get_or_insert(deadline_ms);
+        item.deadline_ms.get_or_insert(u64::try_from(default.as_millis()).unwrap_or(u64::MAX));
     }
     request
+}
+
+fn engine_status(engine: &PooledEngine, status: BackendStatus) -> EngineStatus {
+    EngineStatus {
+        name: engine.name().to_owned(),
+        endpoint: engine.client().endpoint().to_owned(),
+        engine_version: engine.info().map(|info| info.version.clone()).unwrap_or_default(),
+        health: status.state.health().into(),
+        policy_version: status.reported_version,
+        in_flight_items: status.in_flight as u64,
+        in_flight_tokens: status.outstanding_tokens,
+        tokens_per_second: status.tokens_per_second,
+        consecutive_failures: status.failures,
+        last_error: status.last_error,
+        running_requests: status.metrics.map(|metrics| metrics.running),
+        waiting_requests: status.metrics.map(|metrics| metrics.waiting),
+        cache_usage: status.metrics.map(|metrics| metrics.cache_usage),
+        asleep: engine.is_asleep(),
+    }
 }

@@ -1,5 +1,6 @@
-//! From settings to a server: ports first, then files, then engines. Whatever is wrong is said before anything is served.
+//! From settings to a server: ports first, then files, then engines. Whatever is wrong is reported before anything is served.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
@@ -17,40 +18,40 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::vllm::{Files, VllmEngine};
-use crate::engine::{Engine, EngineError};
+use crate::discovery::{Discovery, MakeClient, deduplicated};
+use crate::engine::vllm::{HttpFiles, VllmClient};
+use crate::engine::{EngineClient, EngineError};
 use crate::error::GenerationError;
-use crate::fleet::{self, Fleet, MakeEngine, Standing};
-use crate::service::GenerationService;
+use crate::monitor::{HealthMonitor, monitor_pool};
+use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
+use crate::service::{GenerationService, NAME};
 use crate::settings::GenerationConfig;
-use crate::status::NAME;
-use crate::weights::{Target, Updater, parse};
 
-/// Pause before an engine that is not up yet is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(250);
+/// Delay between two probes of an engine that is not up yet.
+const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a stopped sample may take to answer with what it has. It needs no more than a moment.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
-/// Takes the port, probes the engines and returns a server that serves nothing yet: [`Server::spawn`] or [`Server::run`] does.
+/// Binds the port, probes the engines and returns a server that does not serve yet: [`Server::spawn`] or [`Server::run`] does.
 ///
-/// Waits until one engine is there, at most `engine.startup_timeout_ms`; those that are late join when they are.
+/// Waits until one engine is up, at most `engine.startup_timeout`. Later ones join when they are up.
 ///
 /// # Errors
-/// Settings that cannot be, a port that is taken, an engine from which sampling would be wrong, or no engine at all.
+/// Invalid settings, a port that is taken, an engine whose samples would bias training, or no engine at all.
 pub async fn bind(config: GenerationConfig) -> Result<Server, GenerationError> {
     bind_with(config, Arc::new(SystemResolver)).await
 }
 
-/// [`bind`], with names found by `resolver` rather than by the system.
+/// [`bind`] with a resolver of names other than the system's.
 ///
 /// # Errors
-/// Those of [`bind`].
+/// As for [`bind`].
 pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> Result<Server, GenerationError> {
     config.validate().map_err(GenerationError::Setting)?;
     let endpoints = Endpoints::parse(&config.endpoints).map_err(GenerationError::Setting)?.with_resolver(resolver);
     let server = Server::bind(NAME, "generation.server", config.server.clone()).await?;
-    let files = Files::read(&config)?;
-    let mut addresses = endpoints.watch(Duration::from_millis(config.engine.resolve_interval_ms));
+    let files = HttpFiles::read(&config)?;
+    let mut addresses = endpoints.watch(config.engine.resolve_interval);
     first_addresses(&config, &mut addresses).await?;
 
     let limits = ItemLimits {
@@ -59,150 +60,147 @@ pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> 
         max_running: config.max_items,
         grace: ANSWER_GRACE,
     };
-    let fleet = Arc::new(Fleet::new(config.clone()));
-    let make: MakeEngine =
-        Box::new(move |address| Ok(Box::new(VllmEngine::new(address, &config, &files)?) as Box<dyn Engine>));
+    let pool = Arc::new(EnginePool::new(config.clone()));
+    let make_client: MakeClient =
+        Box::new(move |address| Ok(Box::new(VllmClient::new(address, &config, &files)?) as Box<dyn EngineClient>));
     let mut known = BTreeMap::new();
-    for address in in_order(&fleet.settings, &addresses.borrow_and_update()) {
-        let engine = make(&address).map_err(|error| GenerationError::Engine {
+    for address in in_order(pool.settings(), &addresses.borrow_and_update()) {
+        let client = make_client(&address).map_err(|error| GenerationError::Engine {
             endpoint: address.url.clone(),
             refusal: FieldError::new("client", error, "settings that a client can be made of"),
         })?;
-        known.insert(address.url, fleet.join(engine));
+        known.insert(address.url, pool.join(client));
     }
-    find_engines(&fleet).await?;
+    wait_for_engines(&pool).await?;
 
     let stop = CancellationToken::new();
-    fleet::watch(&fleet, &stop);
-    known.values().for_each(|&engine| fleet::look_after(&fleet, engine, &stop));
-    tokio::spawn(fleet::follow(Arc::clone(&fleet), addresses, known, make, stop.clone()));
+    monitor_pool(&pool, &stop);
+    known.values().for_each(|engine| HealthMonitor::spawn(&pool, engine, &stop));
+    let discovery = Discovery { pool: Arc::clone(&pool), addresses, known, make_client, stop: stop.clone() };
+    tokio::spawn(discovery.run());
     let drain = server.drain();
-    let service = GenerationService {
-        items: ItemServer::new(limits, drain.clone()),
-        updater: Updater::new(Arc::clone(&fleet)),
-        fleet,
-        drain,
-        started: Instant::now(),
-        _watching: stop.drop_guard(),
-    };
+    let service = GenerationService::new(pool, ItemServer::new(limits, drain.clone()), drain, stop.drop_guard());
     let limit = server.max_message_bytes();
     let service = GenerationServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))
 }
 
-/// [`bind`], and serves until `shutdown` ends.
+/// [`bind`], then serves until `shutdown` completes.
 ///
 /// # Errors
-/// Those of [`bind`], and a transport that fails.
+/// As for [`bind`], and a transport that fails.
 pub async fn serve(config: GenerationConfig, shutdown: impl Future<Output = ()>) -> Result<Ended, GenerationError> {
     Ok(bind(config).await?.run(shutdown).await?)
 }
 
-/// Waits until names were resolved for the first time, where there are only names.
+/// Waits for the first address, if all endpoints are names.
 async fn first_addresses(
     config: &GenerationConfig,
     addresses: &mut watch::Receiver<BTreeSet<Address>>,
 ) -> Result<(), GenerationError> {
-    let timeout = Duration::from_millis(config.engine.startup_timeout_ms);
-    let begun = Instant::now();
+    let started = Instant::now();
     let found = addresses.wait_for(|addresses| !addresses.is_empty());
-    match tokio::time::timeout(timeout, found).await {
+    match tokio::time::timeout(config.engine.startup_timeout, found).await {
         Ok(Ok(_)) => Ok(()),
         _ => Err(GenerationError::NoEngine {
-            waited_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+            waited: since(started),
             last_errors: format!("{}: no address found", config.endpoints.join(", ")),
         }),
     }
 }
 
-/// Addresses as the settings list them; after them those behind names, which were found otherwise.
+/// Addresses in the order of the settings, followed by those behind names.
 fn in_order(config: &GenerationConfig, found: &BTreeSet<Address>) -> Vec<Address> {
     let listed = config.endpoints.iter().map(|endpoint| Address::url(endpoint.trim_end_matches('/')));
     let mut addresses: Vec<Address> = listed.filter(|address| found.contains(address)).collect();
-    let others: Vec<Address> =
-        fleet::one_each(found).into_iter().filter(|address| !addresses.contains(address)).collect();
+    let others: Vec<Address> = deduplicated(found).into_iter().filter(|address| !addresses.contains(address)).collect();
     addresses.extend(others);
     addresses
 }
 
-/// Waits for the engines and sees what weights they have.
-async fn find_engines(fleet: &Arc<Fleet>) -> Result<(), GenerationError> {
-    let begun = Instant::now();
-    let settings = fleet.engine_settings();
-    let timeout = Duration::from_millis(settings.startup_timeout_ms);
-    let grace = Duration::from_millis(2 * settings.control_timeout_ms);
+/// Waits for the engines and admits those that have the newest weights.
+async fn wait_for_engines(pool: &Arc<EnginePool>) -> Result<(), GenerationError> {
+    let started = Instant::now();
+    let settings = &pool.settings().engine;
     let mut tasks = JoinSet::new();
-    for engine in fleet.present() {
-        let fleet = Arc::clone(fleet);
-        tasks.spawn(async move { (engine, wait_for(&fleet, engine).await) });
+    for engine in pool.members() {
+        let pool = Arc::clone(pool);
+        tasks.spawn(async move {
+            let probed = probe_until_up(&pool, &engine).await;
+            (engine, probed)
+        });
     }
-    let mut until = begun + timeout;
+    let mut until = started + settings.startup_timeout;
     let mut found = Vec::new();
     while let Ok(Some(ended)) = tokio::time::timeout_at(until, tasks.join_next()).await {
         match ended {
-            Ok((engine, Ok(says))) => {
-                found.push((engine, says));
-                // Who is up should not wait for who is not.
-                until = until.min(Instant::now() + grace);
+            Ok((engine, Ok(reported))) => {
+                found.push((engine, reported));
+                // Engines that are up should not wait long for those that are not.
+                until = until.min(Instant::now() + 2 * settings.control_timeout);
             }
             Ok((engine, Err(refusal))) => {
-                let endpoint = fleet.member(engine).engine.endpoint().to_owned();
-                return Err(GenerationError::Engine { endpoint, refusal });
+                return Err(GenerationError::Engine { endpoint: engine.client().endpoint().to_owned(), refusal });
             }
-            Err(error) => tracing::error!(%error, "probing an engine broke off"),
+            Err(error) => tracing::error!(%error, "the task that probes an engine failed"),
         }
     }
     tasks.shutdown().await;
     if found.is_empty() {
-        let errors = fleet.lines().into_iter().map(|(member, seat)| {
-            let error = if seat.last_error.is_empty() { "has not answered yet" } else { &seat.last_error };
-            format!("{}: {error}", member.engine.endpoint())
+        let errors = pool.snapshot().into_iter().map(|(engine, status)| {
+            let error = if status.last_error.is_empty() { "has not answered yet" } else { &status.last_error };
+            format!("{}: {error}", engine.client().endpoint())
         });
-        let waited_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        return Err(GenerationError::NoEngine { waited_ms, last_errors: errors.collect::<Vec<_>>().join("; ") });
+        return Err(GenerationError::NoEngine {
+            waited: since(started),
+            last_errors: errors.collect::<Vec<_>>().join("; "),
+        });
     }
-    seat_all(fleet, &found);
+    admit_newest(pool, &found);
     Ok(())
 }
 
-/// Asks until the engine is up or turns out to be unfit.
-async fn wait_for(fleet: &Fleet, engine: usize) -> Result<Option<String>, FieldError> {
+/// Probes an engine until it is up or turns out to be incompatible. Returns the label of its weights.
+async fn probe_until_up(pool: &EnginePool, engine: &PooledEngine) -> Result<Option<String>, FieldError> {
     loop {
-        let asked = async {
-            fleet.adopt(engine).await?;
-            fleet.member(engine).engine.weights().await
+        let probe = async {
+            pool.probe(engine).await?;
+            engine.client().weights_label().await
         };
-        match asked.await {
-            Ok(says) => return Ok(says),
-            Err(EngineError::Unfit(refusal)) => return Err(refusal),
-            Err(error) => fleet.lose(engine, Standing::Open, &error.to_string()),
+        match probe.await {
+            Ok(reported) => return Ok(reported),
+            Err(EngineError::Incompatible(refusal)) => return Err(refusal),
+            Err(error) => pool.eject(engine, EngineState::Open, &error.to_string()),
         }
-        tokio::time::sleep(ASK_AGAIN).await;
+        tokio::time::sleep(PROBE_INTERVAL).await;
     }
 }
 
-/// The newest weights that an engine has are those of the service; engines with others are stale.
-fn seat_all(fleet: &Fleet, found: &[(usize, Option<String>)]) {
-    let version = |says: &Option<String>| says.as_deref().and_then(parse).map(|(version, _)| version);
-    let newest = found.iter().max_by_key(|(engine, says)| (version(says), std::cmp::Reverse(*engine)));
-    let newest = newest.and_then(|(_, says)| says.as_deref());
-    let target = fleet.aim(Target::initial(newest));
-    for (engine, says) in found {
-        let member = fleet.member(*engine);
-        let paused = member.info.get().is_some_and(|info| info.found_paused);
-        if paused {
-            if let Ok(mut control) = member.control.try_lock() {
-                (control.tainted, control.looked) = (true, true);
+/// The newest weights that an engine serves become current; engines with others are stale.
+fn admit_newest(pool: &EnginePool, found: &[(Arc<PooledEngine>, Option<String>)]) {
+    let newest = found.iter().max_by_key(|(engine, label)| (version_number(label.as_deref()), Reverse(engine.id())));
+    let newest = newest.and_then(|(_, label)| label.as_deref());
+    let weights = Arc::new(WeightsVersion::initial(newest));
+    pool.set_weights(&weights);
+    for (engine, label) in found {
+        let reason = if engine.info().is_some_and(|info| info.found_paused) {
+            if let Ok(mut control) = engine.control().try_lock() {
+                control.consider_probe(true);
             }
-            let why = "it was found paused or asleep, so that its weights may be half changed; it samples after the next update";
-            tracing::warn!(engine = member.name, why, "engine is stale");
-            fleet.lose(*engine, Standing::Stale, why);
-        } else if target.is(says.as_deref()) {
-            fleet.admit(*engine, Standing::Healthy, &target);
+            "it was found paused or asleep: its weights may be half changed, and it waits for the next update"
+                .to_owned()
+        } else if weights.matches(label.as_deref()) {
+            pool.admit(engine, EngineState::Healthy, &weights);
+            continue;
         } else {
-            let why = format!("its weights are `{}`, others have newer ones", says.as_deref().unwrap_or_default());
-            tracing::warn!(engine = member.name, why, "engine is stale");
-            fleet.lose(*engine, Standing::Stale, &why);
-        }
+            format!("its weights are `{}`, others have newer ones", label.as_deref().unwrap_or_default())
+        };
+        tracing::warn!(engine = engine.name(), reason, "engine is stale");
+        pool.eject(engine, EngineState::Stale, &reason);
     }
+}
+
+/// In whole milliseconds, for a message.
+fn since(start: Instant) -> Duration {
+    Duration::from_millis(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX))
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_model::ModelError;
 
-/// An error of the learner. Its text names the field, where it stands, the value and what is allowed.
+/// An error of the learner. Its text names the field and where it is, the value and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnerError {
     /// A setting outside its range.
@@ -12,41 +12,41 @@ pub enum LearnerError {
     Setting {
         /// The setting.
         field: String,
-        /// What it was.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// What is allowed.
         allowed: String,
     },
 
     /// A value of a request outside its range.
     #[error("{field} is {value}: allowed is {allowed}")]
     Input {
-        /// What the value is, with its group, response and token.
+        /// The value's name, with its group, response and token.
         field: String,
-        /// What it was.
+        /// Its value.
         value: String,
-        /// What it may be.
+        /// What is allowed.
         allowed: String,
     },
 
-    /// What the objective refuses.
+    /// An error of the objective.
     #[error(transparent)]
     Objective(#[from] evenkeel_objective::Error),
 
-    /// What the model refuses.
+    /// An error of the model.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Model(ModelError),
 
     /// A file that cannot be read or written.
     #[error("{path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
 
-    /// A checkpoint that is not what was once written, or is of another run.
+    /// A checkpoint that is damaged, or belongs to another run.
     #[error("checkpoint {path}: {reason}")]
     Checkpoint {
         /// The file or folder.
@@ -78,8 +78,31 @@ impl LearnerError {
     }
 }
 
+/// An input that the model refuses, with where in the request it is.
+pub(crate) fn input_error(error: ModelError, location: &str) -> LearnerError {
+    match error {
+        ModelError::Input { field, value, allowed } => {
+            LearnerError::input(format!("{field} in {location}"), value, allowed)
+        }
+        other => other.into(),
+    }
+}
+
+impl From<ModelError> for LearnerError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            // The objective's own errors pass through the model as those of a loss.
+            ModelError::Loss(source) => match source.downcast::<evenkeel_objective::Error>() {
+                Ok(error) => Self::Objective(*error),
+                Err(source) => Self::Model(ModelError::Loss(source)),
+            },
+            other => Self::Model(other),
+        }
+    }
+}
+
 impl From<candle_core::Error> for LearnerError {
     fn from(error: candle_core::Error) -> Self {
-        Self::Model(error.into())
+        Self::Model(ModelError::from(error))
     }
 }

@@ -1,9 +1,9 @@
-//! What a step is made of: groups of responses to one prompt, as they were sampled and verified.
+//! The input of a step: groups of responses to one prompt, sampled and verified.
 
 use evenkeel_model::{Config, check_ids};
-use evenkeel_objective::{Error, MAX_REWARD, Place, validate_logp};
+use evenkeel_objective::{Error, Location, MAX_REWARD, validate_logp};
 
-use crate::error::{LearnerError, Result};
+use crate::error::{LearnerError, Result, input_error};
 use crate::settings::LearnerSettings;
 
 /// All responses to one prompt. Normalisation is over them, and they are never split.
@@ -17,19 +17,18 @@ pub struct Group {
     pub responses: Vec<Response>,
 }
 
-/// One response, without an advantage: that is the learner's to compute.
+/// One response, without an advantage: the learner computes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
-    /// Token ids, 1 or more: sampled ones and, where tools answered in between, injected ones.
+    /// Token ids, 1 or more: sampled ones and, after tool calls, injected ones.
     pub tokens: Vec<u32>,
     /// Whether a token was sampled by the policy and is trained on; one for each token.
     pub mask: Vec<bool>,
-    /// The engine's log-probability of each token at the temperature that it sampled with, nats; what stands at a
-    /// token with mask false is not looked at.
-    pub behaviour_logp: Vec<f32>,
-    /// What the verifier said, before any shaping. Above 0.5 counts as correct in the paper's quantities.
+    /// The engine's log-probability of each token at the sampling temperature, nats; not read where mask is false.
+    pub rollout_logp: Vec<f32>,
+    /// The verifier's reward, before any shaping. Above 0.5 counts as correct in the paper's quantities.
     pub raw_reward: f64,
-    /// What advantages are computed from.
+    /// The reward that advantages are computed from.
     pub reward: f64,
     /// False where verification failed for a reason that is not the response's own: it is then left out of mean,
     /// deviation, weights and loss.
@@ -42,35 +41,37 @@ impl Response {
         if self.valid { evenkeel_objective::trainable_tokens(&self.mask) } else { 0 }
     }
 
-    /// Whether the verifier found it right.
+    /// Whether the verifier judged it correct.
     pub fn is_correct(&self) -> bool {
         self.raw_reward > 0.5
     }
 }
 
 impl Group {
-    /// Checks everything that came from outside, before anything is computed with it.
+    /// Checks everything that comes from outside, before anything is computed with it.
     ///
     /// # Errors
     /// The first thing that is wrong: field, group, response and token, the value, and what is allowed.
     pub fn validate(&self, index: usize, config: &Config, settings: &LearnerSettings) -> Result<()> {
-        let place = |what: &str| format!("{what} of group {index} (`{}`)", self.id);
+        let location = |what: &str| format!("{what} of group {index} (`{}`)", self.id);
         if self.prompt.is_empty() {
-            return Err(LearnerError::input(place("prompt"), "empty", "1 or more token ids"));
+            return Err(LearnerError::input(location("prompt"), "empty", "1 or more token ids"));
         }
         settings.objective.validate_group_size(self.responses.len()).map_err(|error| match error {
-            Error::Setting { value, allowed, .. } => LearnerError::input(place("number of responses"), value, allowed),
+            Error::Setting { value, allowed, .. } => {
+                LearnerError::input(location("number of responses"), value, allowed)
+            }
             other => other.into(),
         })?;
-        check_ids(config, &self.prompt).map_err(|error| in_place(error, &place("prompt")))?;
+        check_ids(config, &self.prompt).map_err(|error| input_error(error, &location("prompt")))?;
         for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {
-            let place = |what: &str| format!("{what} of group {index} (`{}`), response {number}", self.id);
+            let location = |what: &str| format!("{what} of group {index} (`{}`), response {number}", self.id);
             let length = self.prompt.len() + response.tokens.len();
             if length > config.max_position_embeddings {
                 let allowed = format!("at most max_position_embeddings = {}", config.max_position_embeddings);
-                return Err(LearnerError::input(place("length of prompt and response"), length, allowed));
+                return Err(LearnerError::input(location("length of prompt and response"), length, allowed));
             }
-            check_ids(config, &response.tokens).map_err(|error| in_place(error, &place("response")))?;
+            check_ids(config, &response.tokens).map_err(|error| input_error(error, &location("response")))?;
             response.validate().map_err(|error| error.at(index, Some(number)))?;
         }
         Ok(())
@@ -78,37 +79,28 @@ impl Group {
 }
 
 impl Response {
-    /// Errors carry the token where one is to blame; group and response are the caller's to add.
+    /// Errors name the token where there is one; the caller adds group and response.
     fn validate(&self) -> Result<(), Error> {
         let same_length = |field, length: usize| match length == self.tokens.len() {
             true => Ok(()),
             false => {
-                let (place, expected) = (Place::default(), self.tokens.len());
-                Err(Error::Length { field, place, length, expected, reference: "response" })
+                let (location, expected) = (Location::default(), self.tokens.len());
+                Err(Error::Length { field, location, length, expected, reference: "response" })
             }
         };
         let input = |field, value: &dyn ToString, allowed: String| {
-            Err(Error::Input { field, place: Place::default(), value: value.to_string(), allowed })
+            Err(Error::Input { field, location: Location::default(), value: value.to_string(), allowed })
         };
         if self.tokens.is_empty() {
             return input("response", &"empty", "1 or more token ids".into());
         }
         same_length("mask", self.mask.len())?;
-        same_length("behaviour_logp", self.behaviour_logp.len())?;
+        same_length("rollout_logp", self.rollout_logp.len())?;
         for (field, reward) in [("reward", self.reward), ("raw_reward", self.raw_reward)] {
             if reward.is_nan() || reward.abs() > MAX_REWARD {
                 return input(field, &reward, format!("a finite number up to {MAX_REWARD:e} in size"));
             }
         }
-        validate_logp("behaviour_logp", &self.mask, &self.behaviour_logp)
-    }
-}
-
-pub(crate) fn in_place(error: evenkeel_model::ModelError, place: &str) -> LearnerError {
-    match error {
-        evenkeel_model::ModelError::Input { field, value, allowed } => {
-            LearnerError::input(format!("{field} in {place}"), value, allowed)
-        }
-        other => other.into(),
+        validate_logp("rollout_logp", &self.mask, &self.rollout_logp)
     }
 }

@@ -2,25 +2,35 @@
 //!
 //! A [`Learner`] takes whole [`Group`]s, normalises rewards into advantages, weighs tokens by the objective's
 //! aggregation ([`evenkeel_objective`]), passes them through the model in micro-batches ([`evenkeel_model`]), and
-//! updates fp32 weights. It writes checkpoints from which training goes on bit by bit, and publishes weights for the
-//! engines. No other place in the system normalises anything. [`serve`] puts it behind `evenkeel.v1.Learner`.
+//! updates fp32 weights. It writes checkpoints from which training continues bit by bit, and publishes weights for the
+//! engines. Nothing else in the system normalises a loss. [`bind`] makes it the gRPC service `evenkeel.v1.Learner`.
+//!
+//! From the outside in: `service` is the gRPC service; [`Learner`] joins the parts; `step` runs a policy or supervised
+//! step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish` write it.
 #![forbid(unsafe_code)]
 
 mod checkpoint;
-mod door;
+mod digest;
 mod error;
 mod files;
 mod group;
 mod learner;
+mod micro_batch;
+mod model;
 mod optimizer;
 mod publish;
+mod service;
 mod settings;
+mod source;
 mod step;
+mod trainer;
 
-pub use door::{DoorError, PublishType, ServiceSettings, serve};
 pub use error::{LearnerError, Result};
 pub use group::{Group, Response};
 pub use learner::Learner;
+pub use optimizer::SkipReason;
 pub use publish::{MARKER, PublishOptions, Published, verify_published};
+pub use service::{PublishType, ServiceSettings, StartError, bind};
 pub use settings::{BatchShape, Compute, ComputeType, LearnerSettings, OldLogp, OptimizerSettings, Schedule};
 pub use step::{Example, PolicyStep, StepReport, SupervisedReport, UpdateStats};
+pub use trainer::WorkDone;

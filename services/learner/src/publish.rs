@@ -1,32 +1,20 @@
-//! Publishing weights: a folder for each version that engines and transformers can open, a marker last.
+//! Publishing weights: for each version a folder that engines and transformers can open; its marker is written last.
 
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
-use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
+use evenkeel_model::folder::{SaveOptions, save_parameters};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::checkpoint::{digest, hex};
+use crate::digest::{digest, hex};
 use crate::error::{LearnerError, Result};
 use crate::files::{write_file, write_folder};
-use crate::learner::Learner;
+use crate::source::ModelSource;
+use crate::trainer::Trainer;
 
-/// The file that says that a published folder is whole.
+/// The file that marks a published folder as complete.
 pub const MARKER: &str = "evenkeel-version.json";
-
-/// Files beside the weights that an engine needs; copied where the source has them.
-const COMPANIONS: &[&str] = &[
-    "added_tokens.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "generation_config.json",
-    "merges.txt",
-    "special_tokens_map.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.json",
-];
 
 /// A published version, and the content of its marker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,46 +43,33 @@ impl Default for PublishOptions {
     }
 }
 
-impl Learner {
-    /// Writes the weights as they are now to `folder/step-VERSION`, whole or not at all.
-    ///
-    /// # Errors
-    /// A type that is no weight type, or a file that cannot be written: by name.
-    pub fn publish(&self, folder: &Path, options: PublishOptions) -> Result<Published> {
-        if !matches!(options.dtype, DType::F32 | DType::BF16 | DType::F16) {
-            return Err(LearnerError::setting("dtype", format!("{:?}", options.dtype), "F32, BF16 or F16"));
-        }
-        let path = folder.join(format!("step-{}", self.steps));
-        let mut published = Published { version: self.steps, digest: String::new(), path: path.clone() };
-        write_folder(&path, |aside| {
-            let save = SaveOptions { dtype: options.dtype, max_shard_bytes: options.max_shard_bytes };
-            save_parameters(aside, self.parameters(), save)?;
-            save_config(aside, &self.config_json, options.dtype)?;
-            self.copy_companions(aside)?;
-            published.digest = digest_weights(aside)?;
-            let marker = serde_json::to_string_pretty(&published).expect("a number and a string serialise");
-            write_file(&aside.join(MARKER), marker.as_bytes())
-        })?;
-        Ok(published)
+/// Writes the current weights to `folder/step-VERSION`, whole or not at all.
+///
+/// # Errors
+/// A type that is no weight type, or a file that cannot be written: by name.
+#[tracing::instrument(skip_all, fields(version = trainer.version()))]
+pub(crate) fn publish(
+    trainer: &Trainer,
+    source: &ModelSource,
+    folder: &Path,
+    options: PublishOptions,
+) -> Result<Published> {
+    if !matches!(options.dtype, DType::F32 | DType::BF16 | DType::F16) {
+        return Err(LearnerError::setting("dtype", format!("{:?}", options.dtype), "F32, BF16 or F16"));
     }
-
-    /// `sha256:` and the digest of the model's tokenizer.json; nothing where it has none.
-    pub(crate) fn tokenizer_digest(&self) -> Option<String> {
-        let path = self.source.as_ref()?.join("tokenizer.json");
-        digest(&path).ok().map(|found| format!("sha256:{}", found.sha256))
-    }
-
-    fn copy_companions(&self, to: &Path) -> Result<()> {
-        let Some(source) = &self.source else { return Ok(()) };
-        for name in COMPANIONS {
-            let from = source.join(name);
-            if from.exists() {
-                let bytes = std::fs::read(&from).map_err(LearnerError::file(&from))?;
-                write_file(&to.join(name), &bytes)?;
-            }
-        }
-        Ok(())
-    }
+    let version = trainer.version();
+    let path = folder.join(format!("step-{version}"));
+    let mut published = Published { version, digest: String::new(), path: path.clone() };
+    write_folder(&path, |aside| {
+        let save = SaveOptions { dtype: options.dtype, max_shard_bytes: options.max_shard_bytes };
+        save_parameters(aside, trainer.parameters(), save)?;
+        source.write_config(aside, options.dtype)?;
+        source.copy_companions(aside)?;
+        published.digest = digest_weights(aside)?;
+        let marker = serde_json::to_string_pretty(&published).expect("a number and a string serialise");
+        write_file(&aside.join(MARKER), marker.as_bytes())
+    })?;
+    Ok(published)
 }
 
 /// Reads the marker of a published folder and checks its weights against it.
@@ -105,10 +80,10 @@ pub fn verify_published(path: &Path) -> Result<Published> {
     let marker = path.join(MARKER);
     let text = std::fs::read_to_string(&marker).map_err(LearnerError::file(&marker))?;
     let mut published: Published = serde_json::from_str(&text)
-        .map_err(|e| LearnerError::checkpoint(&marker, format!("is no marker of this program: {e}")))?;
+        .map_err(|e| LearnerError::checkpoint(&marker, format!("is not a marker of this program: {e}")))?;
     let found = digest_weights(path)?;
     if found != published.digest {
-        let reason = format!("weights are damaged: their digest is {found}, written was {}", published.digest);
+        let reason = format!("weights are damaged: their digest is {found}, the marker has {}", published.digest);
         return Err(LearnerError::checkpoint(path, reason));
     }
     published.path = path.to_owned();

@@ -40,8 +40,8 @@ fn ids_outside_the_vocabulary_are_refused() {
 fn log_probabilities_above_zero_or_nan_are_refused() {
     for value in [0.1, f32::NAN, f32::NEG_INFINITY] {
         refused(
-            |group| group.responses[1].behaviour_logp[0] = value,
-            &["behaviour_logp of group 1, response 1, token 0", "at most 0"],
+            |group| group.responses[1].rollout_logp[0] = value,
+            &["rollout_logp of group 1, response 1, token 0", "at most 0"],
         );
     }
 }
@@ -50,8 +50,8 @@ fn log_probabilities_above_zero_or_nan_are_refused() {
 fn lengths_that_disagree_are_refused() {
     refused(|group| group.responses[0].mask.push(true), &["mask of group 1, response 0", "length of response"]);
     refused(
-        |group| group.responses[0].behaviour_logp.truncate(0),
-        &["behaviour_logp of group 1, response 0", "length of response"],
+        |group| group.responses[0].rollout_logp.truncate(0),
+        &["rollout_logp of group 1, response 0", "length of response"],
     );
 }
 
@@ -66,7 +66,7 @@ fn a_sequence_longer_than_the_context_is_refused() {
     let lengthen = |group: &mut Group| {
         let response = &mut group.responses[0];
         (response.tokens, response.mask) = (vec![3; 64], vec![true; 64]);
-        response.behaviour_logp = vec![-1.0; 64];
+        response.rollout_logp = vec![-1.0; 64];
     };
     refused(lengthen, &["prompt and response of group 1", "response 0", "max_position_embeddings = 64"]);
 }

@@ -34,7 +34,7 @@ fn settings(golden: &Value) -> LearnerSettings {
     let number = |name: &str| golden[name].as_f64().unwrap();
     let betas = numbers(&golden["betas"]);
     let mut settings = LearnerSettings {
-        old_logp: OldLogp::Behaviour,
+        old_logp: OldLogp::Rollout,
         optimizer: OptimizerSettings {
             learning_rate: number("learning_rate"),
             betas: [betas[0], betas[1]],
@@ -61,7 +61,7 @@ fn groups(step: &Value) -> Vec<Group> {
             tokens: ids(&x["response"]),
             mask: numbers(&x["mask"]).into_iter().map(|m| m == 1.0).collect(),
             // The goldens' old log-probabilities carry noise and may lie above 0, which no engine's may.
-            behaviour_logp: numbers(&x["old_logp"]).into_iter().map(|x| x as f32).collect(),
+            rollout_logp: numbers(&x["old_logp"]).into_iter().map(|x| x as f32).collect(),
             raw_reward: x["reward"].as_f64().unwrap(),
             reward: x["reward"].as_f64().unwrap(),
             valid: x["valid"].as_bool().unwrap(),

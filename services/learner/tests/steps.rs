@@ -112,7 +112,7 @@ fn an_invalid_response_leaves_its_group_as_if_it_had_not_been_sampled() {
         let mut broken = group.responses[0].clone();
         broken.valid = false;
         // Nothing of it is looked at.
-        (broken.reward, broken.behaviour_logp[0], broken.tokens[0]) = (f64::NAN, f32::NAN, u32::MAX);
+        (broken.reward, broken.rollout_logp[0], broken.tokens[0]) = (f64::NAN, f32::NAN, u32::MAX);
         group.responses.insert(1, broken);
     }
     let (report, found) = trained(settings(), with_invalid);
@@ -127,12 +127,12 @@ fn an_invalid_response_leaves_its_group_as_if_it_had_not_been_sampled() {
 fn masked_tokens_are_read_but_not_trained_on() {
     let mut poisoned = groups(7, 3);
     for response in poisoned.iter_mut().flat_map(|group| &mut group.responses) {
-        for (logp, mask) in response.behaviour_logp.iter_mut().zip(&response.mask) {
+        for (logp, mask) in response.rollout_logp.iter_mut().zip(&response.mask) {
             *logp = if *mask { *logp } else { f32::NAN };
         }
     }
     let mut with_ratio = settings();
-    with_ratio.old_logp = OldLogp::Behaviour;
+    with_ratio.old_logp = OldLogp::Rollout;
     assert_eq!(trained(with_ratio.clone(), poisoned).1, trained(with_ratio, groups(7, 3)).1);
 }
 
@@ -168,7 +168,7 @@ fn a_correction_whose_factor_would_always_be_1_is_refused() {
     let mut settings = settings();
     settings.objective.correction = Correction::TokenTruncate;
     settings.validate().unwrap();
-    settings.old_logp = OldLogp::Behaviour;
+    settings.old_logp = OldLogp::Rollout;
     let error = settings.validate().unwrap_err().to_string();
     assert!(error.starts_with("objective.correction is token-truncate") && error.contains("old_logp"), "{error}");
 }
@@ -183,7 +183,7 @@ fn a_clip_that_can_never_act_is_noted() {
     assert!(noted(|_| {}));
     assert!(!noted(|settings| settings.mini_batch_groups = 2));
     assert!(!noted(|settings| settings.epochs = 2));
-    assert!(!noted(|settings| settings.old_logp = OldLogp::Behaviour));
+    assert!(!noted(|settings| settings.old_logp = OldLogp::Rollout));
 }
 
 #[test]
@@ -266,7 +266,7 @@ fn a_gradient_that_is_not_finite_skips_the_update_and_says_so() {
     let mut learner = Learner::new(config(), parameters, settings()).unwrap();
     let before = bits(&learner);
     let report = learner.train(groups(14, 4)).unwrap();
-    assert!(report.updates[0].skipped && !report.updates[0].grad_norm.is_finite());
+    assert!(report.updates[0].skipped.is_some() && !report.updates[0].grad_norm.is_finite());
     assert_eq!(bits(&learner), before);
     assert_eq!(report.version, 1, "the batch is used up all the same");
 }

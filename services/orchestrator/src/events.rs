@@ -1,4 +1,4 @@
-//! What a run tells while it runs. The terminal, the JSON lines and the gRPC service all read the same.
+//! What a run reports while it runs. The terminal, the JSON lines and the gRPC service all read the same events.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_proto::v1::RunState;
 use tokio::sync::{mpsc, watch};
 
-use crate::metrics::Line;
+use crate::metrics::MetricsLine;
 use crate::summary::Summary;
 
 /// How a run ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// All steps are done.
     Completed,
     /// It was stopped and can be resumed.
@@ -21,7 +21,7 @@ pub enum Outcome {
 /// Something happened.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// Everything was checked and stands.
+    /// Every check has passed.
     Started {
         /// Name of the run.
         run_id: String,
@@ -36,8 +36,8 @@ pub enum Event {
         /// Problems that it trains on.
         problems: usize,
     },
-    /// A line of metrics, as it was written: a warm-start step, a GRPO step or an evaluation.
-    Line(Line),
+    /// A line of metrics as it was written: a warm-start step, a GRPO step or an evaluation.
+    Line(MetricsLine),
     /// A checkpoint was written.
     Checkpoint {
         /// GRPO steps done.
@@ -45,29 +45,29 @@ pub enum Event {
         /// Its folder, as the learner sees it.
         path: String,
     },
-    /// A service is gone, or a disk is full; the run waits. Told again with each attempt.
+    /// A service is unreachable, or a disk is full; the run waits. Reported with each attempt.
     Waiting {
         /// generation, reward, learner or disk.
         service: &'static str,
-        /// Where it is.
+        /// Its address, or the file.
         endpoint: String,
         /// What is wrong.
         message: String,
-        /// How long it has been waited for.
+        /// Time since the first failed attempt.
         waited_ms: u64,
-        /// When the run ends with an error.
+        /// Time until the run ends with an error.
         gives_up_in_ms: u64,
     },
-    /// What was waited for is back.
+    /// The run no longer waits for it.
     Recovered {
         /// generation, reward, learner or disk.
         service: &'static str,
-        /// How long it was gone.
+        /// How long the run waited.
         waited_ms: u64,
     },
-    /// The learner had lost its state: the run went back to a checkpoint and does the steps behind it again, bit for bit.
+    /// The learner had lost its state: the run returned to a checkpoint and repeats the steps after it, with the same results.
     Rewound {
-        /// GRPO steps done there.
+        /// GRPO steps done at the checkpoint.
         step: u64,
         /// Why.
         message: String,
@@ -77,7 +77,7 @@ pub enum Event {
         /// One sentence.
         message: String,
     },
-    /// Something that does not stop the run.
+    /// Something went wrong that does not stop the run.
     Warning {
         /// For people.
         message: String,
@@ -85,8 +85,8 @@ pub enum Event {
     /// The run ended; nothing follows.
     Finished {
         /// How.
-        outcome: Outcome,
-        /// What it came to.
+        outcome: RunOutcome,
+        /// Its results.
         summary: Box<Summary>,
     },
     /// The run ended with an error; nothing follows. It can be resumed.
@@ -96,7 +96,7 @@ pub enum Event {
     },
 }
 
-/// Where a run is, for progress bars: only the newest state matters, so that it may be looked at as seldom as one likes.
+/// Where a run is, for progress bars. Only the newest state is kept, so readers may look as seldom as they like.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// What it is doing.
@@ -109,11 +109,11 @@ pub struct Progress {
     pub warm_start_step: u64,
     /// Version of the weights that it samples from.
     pub policy_version: u64,
-    /// Samples of the current step (or evaluation) that are judged.
+    /// Samples of the current step or evaluation that are finished.
     pub samples_done: usize,
-    /// Samples of the current step (or evaluation) so far.
+    /// Samples of the current step or evaluation so far.
     pub samples: usize,
-    /// Groups whose gradient is in, as the learner says.
+    /// Groups whose gradient is accumulated, as the learner reports it.
     pub groups_trained: u32,
     /// Why it waits or failed; empty otherwise.
     pub message: String,
@@ -122,8 +122,8 @@ pub struct Progress {
 /// Events for one reader.
 pub type Subscription = mpsc::UnboundedReceiver<Arc<Event>>;
 
-/// Tells all readers. They are few and events are a handful for each step, so that what is not read yet costs less than losing it
-/// or letting a slow terminal hold up a run.
+/// The events and the progress of one run; clones share them. Queues are unbounded: readers are few and a step has a handful of events, so
+/// that what is unread costs less than losing an event or letting a slow terminal delay the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Events {
     readers: Arc<Mutex<Vec<mpsc::UnboundedSender<Arc<Event>>>>>,
@@ -167,9 +167,15 @@ impl Events {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         readers.retain(|reader| reader.send(Arc::clone(&event)).is_ok());
         if matches!(*event, Event::Finished { .. } | Event::Failed { .. }) {
-            // Nothing follows: whoever reads on learns that it has ended.
+            // Nothing follows: closing the channels tells readers so.
             readers.clear();
         }
+    }
+
+    /// Reports that a service is unreachable and will be tried again.
+    pub(crate) fn waiting(&self, text: String, event: Event) {
+        self.update(|progress| (progress.state, progress.message) = (RunState::Waiting, text));
+        self.emit(event);
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Progress)) {
@@ -180,15 +186,28 @@ impl Events {
         self.progress.borrow().state
     }
 
-    /// Begins something else.
-    pub(crate) fn enter(&self, state: RunState) {
+    /// Starts another phase of the run.
+    pub(crate) fn enter_phase(&self, state: RunState) {
         self.phase.send_replace(state);
         self.resume_phase();
     }
 
-    /// Nothing is waited for any more. Who still waits for something else says so again.
+    /// Ends a wait. Whoever still waits for something else reports so again.
     pub(crate) fn resume_phase(&self) {
         let state = *self.phase.borrow();
         self.update(|progress| (progress.state, progress.message) = (state, String::new()));
+    }
+
+    /// The run stands at these steps, and nothing of the next one is done.
+    pub(crate) fn at_step(&self, step: u64, warm_start_step: u64) {
+        self.update(|progress| {
+            (progress.step, progress.warm_start_step) = (step, warm_start_step);
+            (progress.samples, progress.samples_done, progress.groups_trained) = (0, 0, 0);
+        });
+    }
+
+    /// The run has ended.
+    pub(crate) fn ended(&self, state: RunState, message: String) {
+        self.update(|progress| (progress.state, progress.message) = (state, message));
     }
 }

@@ -6,7 +6,7 @@ use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::Line;
+use crate::metrics::{MetricsLine, Statistics};
 use crate::recipe::Recipe;
 
 /// Steps whose mean reward is taken at either end.
@@ -78,12 +78,12 @@ impl Summary {
         recipe: &Recipe,
         aggregation: Option<&str>,
         state: RunState,
-        metrics: &[Line],
-        warm_start: &[Line],
-        evaluations: &[Line],
+        metrics: &[MetricsLine],
+        warm_start: &[MetricsLine],
+        evaluations: &[MetricsLine],
         versions: &BTreeMap<String, String>,
     ) -> Self {
-        let sum = |lines: &[Line], name: &str| lines.iter().filter_map(|line| line.get(name)).sum::<f64>();
+        let sum = |lines: &[MetricsLine], name: &str| lines.iter().filter_map(|line| line.get(name)).sum::<f64>();
         let first = &metrics[..metrics.len().min(ENDS)];
         let last = &metrics[metrics.len().saturating_sub(ENDS)..];
         let last_evaluation = evaluations.last().filter(|line| line.step > 0 && line.step == metrics.len() as u64);
@@ -122,17 +122,17 @@ impl Summary {
     }
 }
 
-fn mean(lines: &[Line], name: &str) -> Option<f64> {
-    crate::metrics::Spread::of(lines.iter().filter_map(|line| line.get(name))).mean()
+fn mean(lines: &[MetricsLine], name: &str) -> Option<f64> {
+    Statistics::of(lines.iter().filter_map(|line| line.get(name))).mean()
 }
 
 /// The accuracy of an evaluation line, whatever its source and k.
-pub(crate) fn accuracy(line: &Line) -> Option<f64> {
+pub(crate) fn accuracy(line: &MetricsLine) -> Option<f64> {
     let is_core = |name: &str| name.starts_with("val-core/") && name.contains("/acc/mean@");
     line.values.iter().find(|(name, _)| is_core(name)).map(|(_, value)| *value)
 }
 
-fn problems(line: &Line) -> Option<u64> {
+fn problems(line: &MetricsLine) -> Option<u64> {
     let is_count = |name: &str| name.starts_with("val-aux/") && name.ends_with("/problems");
     line.values.iter().find(|(name, _)| is_count(name)).map(|(_, value)| *value as u64)
 }

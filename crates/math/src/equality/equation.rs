@@ -2,7 +2,7 @@
 
 use super::{compare as compare_values, is_equal, scalar};
 use crate::evaluate::real::Precision;
-use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, evaluate};
+use crate::evaluate::{Enclosure, EnclosureOptions, EvalError, Modular, Point, Variables, evaluate};
 use crate::expr::{Builder, Expr, Node};
 use crate::{Fuel, Policy, Reason, Value};
 
@@ -10,22 +10,22 @@ type Sides<'v> = (&'v Value, &'v Value);
 
 /// Points at which the factor must be the same.
 const POINTS: u64 = 4;
-/// Precision of an enclosure.
+/// Precision of an enclosure, in bits.
 const BITS: usize = 320;
 /// Points that are tried.
 const ATTEMPTS: u64 = 24;
 
 pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, policy: &Policy, fuel: &mut Fuel) -> Reason {
     for (left, right) in [answer, (answer.1, answer.0)] {
-        // Sides that are equal each make equations that are.
-        if is_equal(named(gold.0, left, policy, fuel)) {
+        // If both pairs of sides are equal, so are the equations.
+        if is_equal(same_left_side(gold.0, left, policy, fuel)) {
             let reason = compare_values(gold.1, right, policy, fuel);
             if is_equal(reason) || reason == Reason::OutOfFuel {
                 return if is_equal(reason) { Reason::EqualRelation } else { reason };
             }
         }
     }
-    // Both give a value to a name, and the names or the values differ.
+    // Both are assignments, and the names or the values differ.
     if gold.0.is_name() && answer.0.is_name() && is_closed(gold.1) && is_closed(answer.1) {
         return Reason::DifferentRelation;
     }
@@ -43,9 +43,9 @@ fn is_closed(value: &Value) -> bool {
     }
 }
 
-/// Whether two left sides are the same. What a function is called and what it is taken of are free, and so is y for its value:
-/// `f(x) = ...`, `y = ...`.
-fn named(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+/// Whether two left-hand sides are the same. Names of functions and of their arguments are ignored, and `y` may stand for the value: `f(x)
+/// = ...`, `y = ...`.
+fn same_left_side(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if let (Value::Expr(a), Value::Expr(b)) = (gold, answer) {
         let is_value = |expr: &Expr| expr.as_symbol().is_some_and(|name| name == "y");
         let both = a.as_application().zip(b.as_application());
@@ -59,19 +59,19 @@ fn named(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reas
     compare_values(gold, answer, policy, fuel)
 }
 
-/// Left minus right.
+/// Left side minus right side.
 pub(super) fn difference((left, right): Sides<'_>) -> Option<Expr> {
-    let right = Builder::wrap(&right.scalar()?, Node::Negate);
-    Some(Builder::join(&left.scalar()?, &right, Node::Add))
+    let right = Builder::unary(&right.scalar()?, Node::Negate);
+    Some(Builder::binary(&left.scalar()?, &right, Node::Add))
 }
 
-/// Whether one is the other times a constant other than zero, and a positive one where that is asked for.
+/// Whether one is the other times a nonzero constant (a positive one if `positive`).
 pub(super) fn proportional(gold: &Expr, answer: &Expr, positive: bool, fuel: &mut Fuel) -> Reason {
-    let outcome = if positive { Ok(None) } else { modular(gold, answer, fuel) };
+    let outcome = if positive { Ok(None) } else { proportional_modulo_primes(gold, answer, fuel) };
     match outcome {
-        // The primes are known to everybody, and an answer could be a multiple of them away.
+        // The primes are public, so an answer could be built to differ by a multiple of them.
         Ok(Some(true)) => {
-            return match enclosed(gold, answer, false, fuel) {
+            return match proportional_in_enclosures(gold, answer, false, fuel) {
                 Ok(Some(false)) => Reason::DifferentRelation,
                 Ok(_) => Reason::EqualRelation,
                 Err(_) => Reason::OutOfFuel,
@@ -81,7 +81,7 @@ pub(super) fn proportional(gold: &Expr, answer: &Expr, positive: bool, fuel: &mu
         Err(_) => return Reason::OutOfFuel,
         Ok(None) => {}
     }
-    match enclosed(gold, answer, positive, fuel) {
+    match proportional_in_enclosures(gold, answer, positive, fuel) {
         Ok(Some(true)) => Reason::EqualRelation,
         Ok(Some(false)) => Reason::DifferentRelation,
         Ok(None) => Reason::NotSeparated,
@@ -89,17 +89,17 @@ pub(super) fn proportional(gold: &Expr, answer: &Expr, positive: bool, fuel: &mu
     }
 }
 
-/// `g(P)·a(Q) = g(Q)·a(P)` modulo two primes. `None` where it cannot tell.
-fn modular(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Result<Option<bool>, Fault> {
+/// Checks `g(P)·a(Q) = g(Q)·a(P)` modulo two primes. `None` if undecided.
+fn proportional_modulo_primes(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Result<Option<bool>, EvalError> {
     let mut first = None;
-    let names = Names::of(&[gold, answer]);
-    let points = if names.raised { scalar::RAISED_POINTS as u64 } else { POINTS };
+    let variables = Variables::of(&[gold, answer]);
+    let points = if variables.in_exponent { scalar::EXPONENT_POINTS as u64 } else { POINTS };
     for seed in 1..=points {
-        let mut domain = Modular { seed, names: &names };
+        let mut domain = Modular { seed, variables: &variables };
         let pair = evaluate(gold, &mut domain, fuel).and_then(|gold| Ok((gold, evaluate(answer, &mut domain, fuel)?)));
         let (g, a) = match pair {
             Ok(pair) => pair,
-            Err(Fault::OutOfFuel) => return Err(Fault::OutOfFuel),
+            Err(EvalError::OutOfFuel) => return Err(EvalError::OutOfFuel),
             Err(_) => return Ok(None),
         };
         if g.is_zero() || a.is_zero() {
@@ -116,12 +116,17 @@ fn modular(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Result<Option<bool>, 
     Ok(Some(true))
 }
 
-fn enclosed(gold: &Expr, answer: &Expr, positive: bool, fuel: &mut Fuel) -> Result<Option<bool>, Fault> {
-    let names = Names::of(&[gold, answer]);
+fn proportional_in_enclosures(
+    gold: &Expr,
+    answer: &Expr,
+    positive: bool,
+    fuel: &mut Fuel,
+) -> Result<Option<bool>, EvalError> {
+    let variables = Variables::of(&[gold, answer]);
     let domain = |attempt, bits: usize| Enclosure {
         precision: Precision::new(bits),
-        setting: Setting::default(),
-        point: Point { names: &names, attempt },
+        options: EnclosureOptions::default(),
+        point: Point { variables: &variables, attempt },
     };
     let (mut first, mut agreed) = (None, 0);
     for attempt in 0..ATTEMPTS {
@@ -129,8 +134,8 @@ fn enclosed(gold: &Expr, answer: &Expr, positive: bool, fuel: &mut Fuel) -> Resu
         let pair = evaluate(gold, &mut domain, fuel).and_then(|gold| Ok((gold, evaluate(answer, &mut domain, fuel)?)));
         let (g, a) = match pair {
             Ok(pair) => pair,
-            Err(Fault::OutOfFuel) => return Err(Fault::OutOfFuel),
-            Err(Fault::Undefined | Fault::Vague) => continue,
+            Err(EvalError::OutOfFuel) => return Err(EvalError::OutOfFuel),
+            Err(EvalError::Undefined | EvalError::Imprecise) => continue,
             Err(_) => return Ok(None),
         };
         if g.im.is_some() || a.im.is_some() {
@@ -157,8 +162,8 @@ fn enclosed(gold: &Expr, answer: &Expr, positive: bool, fuel: &mut Fuel) -> Resu
         if !difference.contains_zero() {
             return Ok(Some(false));
         }
-        let sharp = precision.sharp();
-        if precision.absorbed || !g.is_sharp(sharp) || !a.is_sharp(sharp) {
+        let sharp = precision.trusted_bits();
+        if precision.absorbed || !g.is_known_to(sharp) || !a.is_known_to(sharp) {
             return Ok(None);
         }
         agreed += 1;

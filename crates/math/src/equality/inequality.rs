@@ -1,9 +1,9 @@
-//! Inequalities in several variables: the same up to a positive factor, once everything stands on one side.
+//! Inequalities in several variables: equal up to a positive factor after moving everything to one side.
 
 use super::equation::{difference, proportional};
 use crate::{Fuel, Policy, Reason, Relation, Sign};
 
-/// `None` where they are no single inequalities.
+/// `None` unless both are single inequalities.
 pub(super) fn compare(gold: &Relation, answer: &Relation, _: &Policy, fuel: &mut Fuel) -> Option<Reason> {
     let ([gold_left, gold_right], [gold_sign]) = (gold.members.as_slice(), gold.signs.as_slice()) else { return None };
     let ([left, right], [sign]) = (answer.members.as_slice(), answer.signs.as_slice()) else { return None };

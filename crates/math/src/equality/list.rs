@@ -1,14 +1,14 @@
-//! Lists: as many items on either side, each with its own partner.
+//! Lists and sets: a one-to-one matching between the items.
 
 use super::{compare as compare_values, is_equal};
 use crate::value::assigned_values;
 use crate::{Fuel, Order, Outcome, Policy, Reason, Value};
 
-/// Items up to which partners are searched for in any order; it is the width of a row of the search.
+/// Longest list that is matched in any order; rows of the search are bit masks of this width.
 const MAX_MATCHED: usize = 64;
 
 pub(super) fn compare(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
-    // Values of several names, against values without them: in the order of the names.
+    // Assignments to several names against bare values: in the order of the names.
     match (assigned_values(gold), assigned_values(answer)) {
         (Some(values), None) if values.len() == answer.len() => return in_order(&values, answer, policy, fuel),
         (None, Some(values)) if values.len() == gold.len() => {
@@ -22,7 +22,7 @@ pub(super) fn compare(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &
     compare_items(gold, answer, policy, fuel)
 }
 
-/// Sets against anything without a rule of its own: each item is in both, however often.
+/// A set against anything without a rule of its own: each item is in both, multiplicity aside.
 pub(super) fn compare_set(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if let (Some(a), Some(b)) = (gold.items(), answer.items()) {
         let reason = compare_items(a, b, policy, fuel);
@@ -34,7 +34,7 @@ pub(super) fn compare_set(gold: &Value, answer: &Value, policy: &Policy, fuel: &
                 b.iter().any(|y| is_equal(if swapped { item(y, x, policy, fuel) } else { item(x, y, policy, fuel) }))
             })
         };
-        // Items of a set are said once, however often they are written. What is written more often in a list is another list.
+        // A set may repeat its items; a list with repetitions is another list.
         let both_sets = matches!((gold, answer), (Value::Set(_), Value::Set(_)));
         if both_sets && !a.is_empty() && covers(a, b, false, fuel) && covers(b, a, true, fuel) {
             return Reason::EqualSet;
@@ -48,7 +48,7 @@ pub(super) fn compare_set(gold: &Value, answer: &Value, policy: &Policy, fuel: &
     }
 }
 
-/// What is in a set of one, which is that.
+/// The item of a one-element set.
 fn single(value: &Value) -> Option<&Value> {
     match value {
         Value::Set(items) => items.first().filter(|_| items.len() == 1),
@@ -56,7 +56,7 @@ fn single(value: &Value) -> Option<&Value> {
     }
 }
 
-/// Items in any order, or in this one where the policy says so.
+/// Items in any order, or in the given order if the policy requires it.
 pub(super) fn compare_items(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
     if gold.len() != answer.len() {
         let distinct = repeated_once(gold, answer);
@@ -67,7 +67,7 @@ pub(super) fn compare_items(gold: &[Value], answer: &[Value], policy: &Policy, f
     }
     match policy.order {
         Order::Strict => in_order(gold, answer, policy, fuel),
-        // Long lists are only ever found equal as they stand.
+        // Long lists are compared in the given order only.
         Order::Free if gold.len() > MAX_MATCHED => match in_order(gold, answer, policy, fuel) {
             Reason::DifferentItem => Reason::TooLarge,
             reason => reason,
@@ -76,8 +76,8 @@ pub(super) fn compare_items(gold: &[Value], answer: &[Value], policy: &Policy, f
     }
 }
 
-/// The answer without what it repeats, where the items are tuples: they are solutions, and one that is said twice is still one. `None`
-/// where that leaves another number of them.
+/// The answer without repeated items, if all items are tuples: a solution stated twice is still one solution. `None` if the counts still
+/// differ.
 fn repeated_once(gold: &[Value], answer: &[Value]) -> Option<Vec<Value>> {
     let are_tuples = |items: &[Value]| items.iter().all(|item| matches!(item, Value::Tuple(_)));
     if answer.len() > MAX_MATCHED || answer.len() < gold.len() || !are_tuples(gold) || !are_tuples(answer) {
@@ -106,7 +106,7 @@ fn in_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) 
 }
 
 fn in_any_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
-    // Bit c of row r: item r of the gold list may be item c of the answer.
+    // Bit c of row r: item r of the gold list may match item c of the answer.
     let (mut equal, mut possible) = (Vec::with_capacity(gold.len()), Vec::with_capacity(gold.len()));
     for gold in gold {
         let (mut equal_row, mut possible_row) = (0_u64, 0_u64);
@@ -135,14 +135,14 @@ fn item(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reaso
     }
 }
 
-/// Whether every row can have a column of its own (Kuhn's augmenting paths).
+/// Whether every row can be assigned a column of its own (Kuhn's augmenting paths).
 fn has_perfect_matching(rows: &[u64]) -> bool {
     let mut owners = [None; MAX_MATCHED];
     (0..rows.len()).all(|row| augment(rows, row, &mut owners, &mut 0))
 }
 
-/// Gives `row` a column, moving owners of columns on where that helps. Depth is at most the number of columns, since each is visited
-/// once.
+/// Assigns a column to `row`, moving other rows to other columns if that helps. Depth is bounded by the number of columns, since each is
+/// visited once.
 fn augment(rows: &[u64], row: usize, owners: &mut [Option<usize>; MAX_MATCHED], visited: &mut u64) -> bool {
     loop {
         let Some(free) = rows.get(row).map(|columns| columns & !*visited) else { return false };

@@ -1,7 +1,7 @@
-//! Whether two values are equal, and by which rule.
+//! Equality of two values, with the rule that decided it.
 //!
-//! Scalars are compared exactly where that is possible, then modulo two primes, then in enclosures (`scalar`). What is made of scalars is
-//! compared part by part, by rules of its own (`relation`, `region`, `list`, `tuple`, `quantity` and others).
+//! Scalars are compared exactly if possible, then modulo two primes, then in interval arithmetic (`scalar`). Composite values are compared
+//! part by part, each kind by its own rules (`relation`, `region`, `list`, `tuple`, `quantity` and others).
 
 mod equation;
 mod inequality;
@@ -17,8 +17,8 @@ mod tuple;
 
 use crate::{Fuel, Outcome, Policy, Reason, Value};
 
-/// Compares an answer with the gold one. It is not symmetric where a policy rule is not: a gold answer may be shorter than a given one,
-/// and a gold equation is more than its right side.
+/// Compares an answer with the gold answer. Not symmetric: some rules of a policy treat the two sides differently, for example a gold
+/// equation may not be answered with an expression but the reverse may hold.
 pub fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if fuel.spend(4).is_err() {
         return Reason::OutOfFuel;
@@ -34,7 +34,7 @@ pub fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -
         (Value::Text(text), Value::Expr(expr)) | (Value::Expr(expr), Value::Text(text)) => {
             text::compare_spelled(text, expr, policy)
         }
-        // Whatever it is, what was understood in the same way is the same.
+        // Identical parses are equal, whatever the kind.
         _ if gold == answer => same(gold),
         (Value::List(gold), Value::List(answer)) => list::compare(gold, answer, policy, fuel),
         (Value::Relation(_), _) | (_, Value::Relation(_)) => relation::compare(gold, answer, policy, fuel),
@@ -52,7 +52,7 @@ pub fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -
     }
 }
 
-/// The reason of values that were understood in the same way.
+/// The reason for identical values.
 fn same(value: &Value) -> Reason {
     match value {
         Value::Number(_) => Reason::EqualRational,
@@ -75,7 +75,7 @@ fn is_equal(reason: Reason) -> bool {
     reason.outcome() == Outcome::Equal
 }
 
-/// All pairs in order: equal, or the first reason against it, as `different` where it is one.
+/// Compares pairs in order. Returns `equal`, or `different` at the first difference, or an undecided reason.
 fn pairwise<'v>(
     pairs: impl Iterator<Item = (&'v Value, &'v Value)>,
     equal: Reason,

@@ -1,4 +1,4 @@
-//! Numbers: exactly, and where the policy allows it as decimals that were rounded. Everything is computed in integers.
+//! Numbers: exactly, and as rounded decimals if the policy allows it. All arithmetic is on integers.
 
 use dashu_int::ops::{Abs, UnsignedAbs};
 use dashu_int::{IBig, UBig};
@@ -6,11 +6,11 @@ use dashu_ratio::RBig;
 
 use crate::{Decimals, Magnitude, Number, Percent, Policy, Reason, Units, Written};
 
-/// Digits behind the point from which on a gold decimal stands for everything that rounds to it.
+/// Digits after the point from which a gold decimal stands for every number that rounds to it.
 const GOLD_DIGITS: usize = 2;
 /// The same for a decimal of the answer.
 const ANSWER_DIGITS: usize = 3;
-/// Longest decimal that is rounded to; nobody writes longer ones but to be believed.
+/// Longest decimal that counts as rounded.
 const MAX_ROUNDED_PLACES: usize = 1000;
 
 pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason {
@@ -21,20 +21,22 @@ pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason
     }
     let (gold_value, answer_value) = match (&gold.magnitude, &answer.magnitude) {
         (Magnitude::Exact(gold), Magnitude::Exact(answer)) => (gold, answer),
-        _ => return huge(gold, answer),
+        _ => return compare_huge(gold, answer),
     };
-    let plain = |side: &Number, value: &RBig| Reading { value: value.clone(), written: side.written };
+    let plain = |side: &Number, value: &RBig| Interpretation { value: value.clone(), written: side.written };
     if gold.percent == answer.percent {
-        // The same hundredth on both sides; a decimal keeps the digits it was written with.
-        return readings(&plain(gold, gold_value), &plain(answer, answer_value), policy);
+        // The percent signs cancel; a decimal keeps the digits it was written with.
+        return compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), policy);
     }
-    let reading = |side: &Number, value: &RBig| if side.percent { hundredth(side, value) } else { plain(side, value) };
-    let scaled = readings(&reading(gold, gold_value), &reading(answer, answer_value), policy);
+    let interpretation =
+        |side: &Number, value: &RBig| if side.percent { as_hundredth(side, value) } else { plain(side, value) };
+    let scaled =
+        compare_interpretations(&interpretation(gold, gold_value), &interpretation(answer, answer_value), policy);
     if is_equal(scaled) {
         return Reason::EqualPercent;
     }
     if policy.percent == Percent::Either
-        && is_equal(readings(&plain(gold, gold_value), &plain(answer, answer_value), policy))
+        && is_equal(compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), policy))
     {
         return Reason::EqualPercent;
     }
@@ -45,27 +47,27 @@ fn is_equal(reason: Reason) -> bool {
     reason.outcome() == crate::Outcome::Equal
 }
 
-/// Numbers of more digits than are computed with. Normal forms of the same length are compared, and nothing else is claimed.
-fn huge(gold: &Number, answer: &Number) -> Reason {
+/// Numbers too long for arithmetic: normal forms are compared, and nothing else is claimed.
+fn compare_huge(gold: &Number, answer: &Number) -> Reason {
     let digits = |side: &Number| !matches!(side.written, Written::Fraction);
     if gold.percent != answer.percent || !digits(gold) || !digits(answer) {
         return Reason::TooLarge;
     }
     match (&gold.magnitude, &answer.magnitude) {
         (Magnitude::Huge(gold), Magnitude::Huge(answer)) if gold == answer => Reason::EqualDecimal,
-        // One normal form is short and the other long, or their digits differ.
+        // One normal form is longer than the other, or their digits differ.
         _ => Reason::DifferentNumber,
     }
 }
 
-/// A number as one of its readings.
-struct Reading {
+/// A number under one interpretation of its percent sign.
+struct Interpretation {
     value: RBig,
     written: Written,
 }
 
-impl Reading {
-    /// Digits behind the point. `None` where it is no decimal.
+impl Interpretation {
+    /// Digits after the point. `None` unless it is a decimal.
     fn places(&self) -> Option<usize> {
         match self.written {
             Written::Decimal { places, .. } => Some(places),
@@ -73,7 +75,7 @@ impl Reading {
         }
     }
 
-    /// Digits behind the point from the first on that is not zero.
+    /// Significant digits after the point.
     fn significant_places(&self) -> usize {
         match self.written {
             Written::Decimal { significant, places } => significant.min(places),
@@ -82,16 +84,16 @@ impl Reading {
     }
 }
 
-/// The number as a hundredth of what is written.
-fn hundredth(number: &Number, value: &RBig) -> Reading {
+/// The number divided by 100.
+fn as_hundredth(number: &Number, value: &RBig) -> Interpretation {
     let written = match number.written {
         Written::Decimal { significant, places } => Written::Decimal { significant, places: places + 2 },
         written => written,
     };
-    Reading { value: value / IBig::from(100), written }
+    Interpretation { value: value / IBig::from(100), written }
 }
 
-fn readings(gold: &Reading, answer: &Reading, policy: &Policy) -> Reason {
+fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, policy: &Policy) -> Reason {
     if gold.value == answer.value {
         let decimal = gold.places().or(answer.places()).is_some();
         return match () {
@@ -103,7 +105,7 @@ fn readings(gold: &Reading, answer: &Reading, policy: &Policy) -> Reason {
     if policy.decimals == Decimals::Exact || gold.value.is_int() || answer.value.is_int() {
         return Reason::DifferentNumber;
     }
-    // The shorter of two decimals is the one that was rounded more.
+    // The shorter of two decimals was rounded more.
     let (decimal, digits) = match (gold.places(), answer.places()) {
         (None, None) => return Reason::DifferentNumber,
         (Some(gold_places), Some(answer_places)) if answer_places < gold_places => (answer, ANSWER_DIGITS),
@@ -112,15 +114,15 @@ fn readings(gold: &Reading, answer: &Reading, policy: &Policy) -> Reason {
     };
     let places = decimal.places().unwrap_or(0);
     if places > MAX_ROUNDED_PLACES
-        || !stands_for(&decimal.value, if std::ptr::eq(decimal, gold) { &answer.value } else { &gold.value }, places)
+        || !rounds_to(&decimal.value, if std::ptr::eq(decimal, gold) { &answer.value } else { &gold.value }, places)
     {
         return Reason::DifferentNumber;
     }
     if decimal.significant_places() >= digits { Reason::EqualRounded } else { Reason::TooFewDigits }
 }
 
-/// Whether a decimal of so many places is the other number, rounded at its last digit or cut off behind it.
-fn stands_for(decimal: &RBig, other: &RBig, places: usize) -> bool {
+/// Whether a decimal with this many places is the other number, rounded or truncated at its last digit.
+fn rounds_to(decimal: &RBig, other: &RBig, places: usize) -> bool {
     let cross = |a: &RBig, b: &RBig| a.numerator() * IBig::from(b.denominator().clone());
     let (shown, meant) = (cross(decimal, other), cross(other, decimal));
     let is_cut = (meant > shown) == (*decimal >= RBig::ZERO);

@@ -9,11 +9,11 @@ use crate::expr::{Builder, Constant, Expr, Node};
 use crate::unit::Unit;
 use crate::{Fuel, Magnitude, Number, Percent, Policy, Reason, Units, Value, Written};
 
-/// A scalar, and the unit that it has.
+/// A scalar with its unit.
 struct Measured<'v> {
     amount: Cow<'v, Value>,
     unit: Option<Unit>,
-    /// Whether the unit is a sign of degrees, which also is a factor.
+    /// Whether the unit is a degree sign, which is also a factor.
     degree: bool,
 }
 
@@ -42,7 +42,7 @@ impl<'v> Measured<'v> {
     }
 }
 
-/// What stands before the sign of degrees that an expression ends with.
+/// The amount before a final degree sign.
 fn degrees(expr: &Expr) -> Option<Value> {
     let nodes = expr.len();
     let Node::Multiply(amount, unit) = expr.root() else { return None };
@@ -66,7 +66,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     match (&gold_side.unit, &answer_side.unit) {
         (None, None) => amounts(gold, answer, policy, fuel),
         (Some(gold_unit), Some(answer_unit)) if policy.units != Units::Ignore => {
-            if !gold_unit.measures_as(answer_unit) {
+            if !gold_unit.has_dimensions_of(answer_unit) {
                 return Reason::DifferentUnit;
             }
             if gold_unit.factor() == answer_unit.factor() {
@@ -86,7 +86,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             if is_equal(plain) || !(gold_side.degree || answer_side.degree) {
                 return plain;
             }
-            // An angle in degrees against one in radians.
+            // Degrees on one side, radians on the other.
             let radians = |side: &Measured<'_>, value: &Value| match value {
                 Value::Quantity(_) => side.amount.scalar().map(in_radians),
                 value => value.scalar(),
@@ -104,7 +104,7 @@ fn is_glued(value: &Value) -> bool {
 }
 
 fn in_radians(amount: Expr) -> Expr {
-    Builder::wrap_with(&amount, |builder, amount| {
+    Builder::with(&amount, |builder, amount| {
         let pi = builder.constant(Constant::Pi);
         let turn = builder.integer(180);
         let unit = builder.push(Node::Divide(pi, turn));
@@ -122,12 +122,12 @@ fn times(value: &Value, factor: &RBig) -> Option<Value> {
         }
         value => {
             let factor = Expr::from(Number::plain(Magnitude::Exact(factor.clone()), Written::Fraction));
-            Some(Value::Expr(Builder::join(&factor, &value.scalar()?, Node::Multiply)))
+            Some(Value::Expr(Builder::binary(&factor, &value.scalar()?, Node::Multiply)))
         }
     }
 }
 
-/// Numbers and expressions without units; a percent sign is a hundredth, or nothing where the policy forgives that.
+/// Numbers and expressions without units; a percent sign is a hundredth, or ignored if the policy allows it.
 fn amounts(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if let (Value::Number(_), Value::Number(_)) | (Value::List(_), _) | (_, Value::List(_)) = (gold, answer) {
         return super::compare(gold, answer, policy, fuel);

@@ -1,4 +1,4 @@
-//! Ratios and times of the day.
+//! Ratios and times of day.
 
 use super::{is_equal, scalar};
 use crate::expr::{Builder, Node};
@@ -22,12 +22,12 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     }
 }
 
-/// `a:b:c` and `x:y:z` are the same where all `a·y = b·x`.
+/// `a:b:c` equals `x:y:z` if all `a·y = b·x`.
 fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
     if gold.len() != answer.len() {
         return Reason::DifferentCount;
     }
-    let product = |a: &Value, b: &Value| Some(Value::Expr(Builder::join(&a.scalar()?, &b.scalar()?, Node::Multiply)));
+    let product = |a: &Value, b: &Value| Some(Value::Expr(Builder::binary(&a.scalar()?, &b.scalar()?, Node::Multiply)));
     let is_zero = |term: &Value| matches!(term, Value::Number(number) if number.exact().is_some_and(|n| n.is_zero()));
     if gold.iter().zip(answer).any(|(gold, answer)| is_zero(gold) != is_zero(answer)) {
         return Reason::DifferentItem;
@@ -47,7 +47,7 @@ fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fu
     Reason::EqualRatio
 }
 
-/// A ratio of two terms is their quotient.
+/// The quotient of a ratio of two terms.
 fn quotient(terms: &[Value], other: &Value, ratio_is_answer: bool, policy: &Policy, fuel: &mut Fuel) -> Reason {
     let [above, below] = terms else { return Reason::DifferentKind };
     let (Some(above), Some(below), true) =
@@ -55,7 +55,7 @@ fn quotient(terms: &[Value], other: &Value, ratio_is_answer: bool, policy: &Poli
     else {
         return Reason::DifferentKind;
     };
-    let quotient = Value::Expr(Builder::join(&above, &below, Node::Divide));
+    let quotient = Value::Expr(Builder::binary(&above, &below, Node::Divide));
     if ratio_is_answer {
         scalar::compare(other, &quotient, policy, fuel)
     } else {

@@ -1,15 +1,15 @@
-//! Sets of real numbers. The ends of both sides cut the line into points and gaps, and two sets are equal where they hold the same of
-//! these. Inequalities in one variable are such sets, too.
+//! Sets of real numbers. The endpoints of both sides partition the line into points and gaps; two sets are equal if they contain the same
+//! of these. Inequalities in one variable are sets too.
 
-mod cells;
+mod partition;
 mod solve;
 
 use super::{is_equal, list, pairwise};
 use crate::{Fuel, Policy, Reason, Region, Relation, Tuple, Value};
-use cells::Cells;
+use partition::Partition;
 use solve::{Solved, solved};
 
-/// One side at least is a region, and none a relation.
+/// At least one side is a region, neither is a relation.
 pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     match (as_region(gold), as_region(answer)) {
         (Some(gold), Some(answer)) => regions(&gold, &answer, policy, fuel),
@@ -17,14 +17,14 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     }
 }
 
-/// The reason where a tuple that equals another is an interval by its brackets.
-pub(super) fn reason_of(tuple: &Tuple) -> Option<Reason> {
+/// The reason for equal tuples that are intervals by their brackets.
+pub(super) fn interval_reason(tuple: &Tuple) -> Option<Reason> {
     let mixed = matches!((tuple.open, tuple.close), ('[', ')') | ('(', ']'));
     let infinite = tuple.items.iter().any(|item| matches!(item, Value::Infinite { .. }));
     (tuple.items.len() == 2 && (mixed || infinite)).then_some(Reason::EqualRegion)
 }
 
-/// Lists of points and of intervals are unions.
+/// Lists of points and intervals are unions.
 fn as_region(value: &Value) -> Option<Region> {
     match value {
         Value::List(items) => {
@@ -34,7 +34,7 @@ fn as_region(value: &Value) -> Option<Region> {
                 .map(|item| match item {
                     Value::Number(_) | Value::Expr(_) => Some(Region::Points(vec![item.clone()])),
                     Value::Relation(relation) => {
-                        // What another name may be says nothing about this one.
+                        // Every relation must be about the same name.
                         let solved = solved(relation)?;
                         (*name.get_or_insert_with(|| solved.name.clone()) == solved.name).then_some(solved.region)
                     }
@@ -48,14 +48,14 @@ fn as_region(value: &Value) -> Option<Region> {
 }
 
 fn regions(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Reason {
-    if let Some(reason) = Cells::compare(gold, answer, policy, fuel) {
+    if let Some(reason) = Partition::compare(gold, answer, policy, fuel) {
         return reason;
     }
-    // Ends that are no numbers have no order, but may be the same.
+    // Endpoints that are not numbers have no order, but may still be equal.
     alike(gold, answer, policy, fuel)
 }
 
-/// Regions of the same build with equal ends.
+/// Regions of the same structure with equal endpoints.
 fn alike(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Reason {
     let parts = |a: &[Region], b: &[Region], fuel: &mut Fuel| {
         if a.len() != b.len() {
@@ -89,7 +89,7 @@ fn alike(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Re
     }
 }
 
-/// A relation against a value that may be a region. `None` where the relation gives none.
+/// A relation against a value that may be a region. `None` if the relation cannot be solved.
 pub(super) fn compare_relation(
     relation: &Relation,
     other: &Value,
@@ -99,7 +99,7 @@ pub(super) fn compare_relation(
 ) -> Option<Reason> {
     let Solved { region, .. } = solved(relation)?;
     let other = match other {
-        // A bare number is no set of all that are like it.
+        // A single number is not a set.
         Value::Number(_) | Value::Expr(_) => return Some(Reason::DifferentKind),
         other => match as_region(other) {
             Some(other) => other,
@@ -113,7 +113,7 @@ pub(super) fn compare_relation(
     })
 }
 
-/// Two relations that are solved for the same quantity.
+/// Two relations solved for the same quantity.
 pub(super) fn compare_relations(
     gold: &Relation,
     answer: &Relation,

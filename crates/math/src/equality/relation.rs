@@ -1,13 +1,13 @@
-//! Relations: equations, inequalities, memberships, and what they give a value to.
+//! Relations: equations, inequalities, memberships, and the values they assign.
 
 use super::{compare as compare_values, equation, inequality, is_equal, pairwise, region};
 use crate::expr::Node;
 use crate::{Equations, Fuel, Outcome, Policy, Reason, Relation, Sign, Value};
 
-/// One side at least is a relation.
+/// At least one side is a relation.
 pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
-        (Value::Relation(a), Value::Relation(b)) => both(a, b, policy, fuel),
+        (Value::Relation(a), Value::Relation(b)) => compare_relations(a, b, policy, fuel),
         (Value::Relation(relation), other) => {
             if let Some(reason) = region::compare_relation(relation, other, false, policy, fuel) {
                 return reason;
@@ -24,21 +24,21 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             if let Some(reason) = region::compare_relation(relation, other, true, policy, fuel) {
                 return reason;
             }
-            match relation.named_value().or_else(|| total(relation)) {
-                Some(value) => match consistent(relation, policy, fuel) {
+            match relation.named_value().or_else(|| value_of_sum(relation)) {
+                Some(value) => match inconsistency(relation, policy, fuel) {
                     Some(reason) => reason,
                     None => compare_values(other, value, policy, fuel),
                 },
-                None => numbers(other, relation, policy, fuel),
+                None => compare_chain(other, relation, policy, fuel),
             }
         }
         _ => Reason::DifferentKind,
     }
 }
 
-/// The value of `m + n = 113`: many tasks ask for such a sum. With coefficients it is one equation of several, and so it is as a gold
-/// answer.
-fn total(relation: &Relation) -> Option<&Value> {
+/// The value of `m + n = 113`, since many tasks ask for such a sum. Not with coefficients, and not in a gold answer: then it is one
+/// equation of several.
+fn value_of_sum(relation: &Relation) -> Option<&Value> {
     let [Value::Expr(sum), .., last] = relation.members.as_slice() else { return None };
     let is_sum =
         sum.names().len() > 1 && sum.nodes().iter().all(|node| matches!(node, Node::Symbol(_) | Node::Add(..)));
@@ -46,8 +46,8 @@ fn total(relation: &Relation) -> Option<&Value> {
     (is_sum && is_chain && is_number(last)).then_some(last)
 }
 
-/// Why the numbers of a chain with a name in it are not one: `x = 6 = 5` is no 5. `None` where they are.
-fn consistent(relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
+/// The contradiction in a chain with a name, if any: `x = 6 = 5` does not answer 5.
+fn inconsistency(relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
     let rounded = relation.signs.iter().position(|sign| *sign == Sign::Approximately);
     let exact = rounded.filter(|at| *at > 0).map_or(relation.members.len(), |at| at + 1);
     let numbers: Vec<&Value> = relation.members.iter().take(exact).filter(|member| is_number(member)).collect();
@@ -74,8 +74,8 @@ fn is_number(value: &Value) -> bool {
     }
 }
 
-/// A chain of numbers without a name, as `42 = 7`, has a value only where all of them are equal.
-fn numbers(gold: &Value, relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
+/// A chain of numbers without a name, such as `42 = 7`, has a value only if all of them are equal.
+fn compare_chain(gold: &Value, relation: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
     let is_number = |value: &Value| match value {
         Value::Number(_) => true,
         Value::Expr(expr) => expr.is_closed(),
@@ -90,11 +90,11 @@ fn numbers(gold: &Value, relation: &Relation, policy: &Policy, fuel: &mut Fuel) 
     if is_equal(agree) { compare_values(gold, first, policy, fuel) } else { agree }
 }
 
-fn both(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn compare_relations(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if let (Some(a), Some(b)) = (gold.equation(), answer.equation()) {
         return equation::compare(a, b, policy, fuel);
     }
-    // Chains that name the same quantity have its value.
+    // Chains that name the same quantity are compared by their values.
     if let (Some(a), Some(b)) = (gold.named_value(), answer.named_value()) {
         let same_name = pairwise(
             gold.members.iter().zip(&answer.members).take(1),
@@ -120,7 +120,7 @@ fn both(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) ->
     }
 }
 
-/// The same members and signs, read in either direction.
+/// The same members and signs, in either direction.
 fn member_by_member(gold: &Relation, answer: &Relation, policy: &Policy, fuel: &mut Fuel) -> Reason {
     if gold.members.len() != answer.members.len() {
         return Reason::DifferentRelation;

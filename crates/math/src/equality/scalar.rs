@@ -1,38 +1,38 @@
-//! Scalars: exactly, then modulo two primes, then in enclosures, and at last as decimals that were rounded.
+//! Scalars: exactly, then modulo two primes, then in interval arithmetic, finally as rounded decimals.
 
 mod rounded;
 
 use super::{is_equal, number};
 use crate::evaluate::real::Precision;
-use crate::evaluate::{Enclosure, Fault, Modular, Names, Point, Setting, Surd, evaluate, exact};
+use crate::evaluate::{Enclosure, EnclosureOptions, EvalError, Modular, Point, Surd, Variables, evaluate, exact};
 use crate::expr::{Constant, Expr, Function, Node};
 use crate::{Decimals, Fuel, Magnitude, Number, Policy, Reason, Value, Written};
 
-/// Precisions that enclosures are tried at, in bits.
-const LADDER: [usize; 3] = [64, 320, 1280];
-/// Fewest bits to which two values must be the same to be taken for equal.
-const SHARP: i64 = 200;
-/// Points at which two expressions must agree, and where they may do so in one place and not in another.
+/// Precisions tried in turn, in bits.
+const PRECISIONS: [usize; 3] = [64, 320, 1280];
+/// Bits to which two values must agree to count as equal.
+const MIN_AGREEING_BITS: i64 = 200;
+/// Points at which two expressions must agree, normally and if they may agree in one region only.
 const POINTS: usize = 5;
 const MANY_POINTS: usize = 12;
-/// Points of which fewer may do, where the expressions have no value at others.
+/// Points that suffice if the expressions are undefined elsewhere.
 const FEW_POINTS: usize = 3;
 /// Points that are tried.
 const MAX_ATTEMPTS: u64 = 40;
-/// Points of the modular test that are tried, and that must agree where variables are small integers.
+/// Points of the modular test: the number tried, and the number that must agree if variables are small integers.
 const SEEDS: u64 = 48;
-const COUNTED_POINTS: usize = 6;
-/// The same where variables stand in exponents: of a power of -1 or i a point tells no more than a bit or two.
-pub(super) const RAISED_POINTS: usize = 32;
-/// Points at which what agrees modulo two primes may still be refuted.
-const REFUTING_POINTS: u64 = 2;
+const INTEGER_POINTS: usize = 6;
+/// The same with variables in exponents: a power of -1 or i reveals only a bit or two per point.
+pub(super) const EXPONENT_POINTS: usize = 32;
+/// Points at which an agreement modulo two primes may still be refuted.
+const REFUTATION_POINTS: u64 = 2;
 
-/// What one kind of test found.
+/// The result of one test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Comparison {
     Same,
     Different,
-    /// It cannot tell.
+    /// The test cannot decide.
     Unknown(Reason),
 }
 
@@ -42,10 +42,11 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     if gold_expr == answer_expr {
         return Reason::EqualForm;
     }
-    let (gold_exact, answer_exact) = match (reduced(gold, &gold_expr, fuel), reduced(answer, &answer_expr, fuel)) {
+    let (gold_exact, answer_exact) = match (exact_form(gold, &gold_expr, fuel), exact_form(answer, &answer_expr, fuel))
+    {
         (Ok(gold), Ok(answer)) => (gold, answer),
-        (_, Err(Fault::Undefined)) => return Reason::UndefinedAnswer,
-        (Err(Fault::Undefined), _) => return Reason::DifferentExpression,
+        (_, Err(EvalError::Undefined)) => return Reason::UndefinedAnswer,
+        (Err(EvalError::Undefined), _) => return Reason::DifferentExpression,
         _ => return Reason::OutOfFuel,
     };
     let mut reason = None;
@@ -55,7 +56,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
                 return Reason::OutOfFuel;
             }
             let found = number::compare(gold, answer, policy);
-            // A whole number is never rounded to, and never rounded.
+            // Integers are never the result of rounding and are never rounded.
             let whole = |number: &Number| number.exact().is_some_and(dashu_ratio::RBig::is_int);
             if is_equal(found) || whole(gold) || whole(answer) {
                 return found;
@@ -67,7 +68,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             reason = Some(Reason::DifferentNumber);
         }
     }
-    let reason = reason.unwrap_or_else(|| identity(&gold_expr, &answer_expr, fuel));
+    let reason = reason.unwrap_or_else(|| compare_expressions(&gold_expr, &answer_expr, fuel));
     if is_equal(reason)
         || policy.decimals == Decimals::Exact
         || !has_decimals(&gold_expr) && !has_decimals(&answer_expr)
@@ -75,19 +76,19 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
         return reason;
     }
     match rounded::compare(&gold_expr, &answer_expr, fuel) {
-        Found::Same => Reason::EqualRounded,
-        Found::Unknown(Reason::OutOfFuel) => Reason::OutOfFuel,
+        Comparison::Same => Reason::EqualRounded,
+        Comparison::Unknown(Reason::OutOfFuel) => Reason::OutOfFuel,
         _ => reason,
     }
 }
 
-/// A closed value in its exact form.
-enum Reduced {
+/// The exact value of a closed expression.
+enum ExactForm {
     Number(Number),
     Surd(Surd),
 }
 
-impl Reduced {
+impl ExactForm {
     fn number(&self) -> Option<&Number> {
         match self {
             Self::Number(number) => Some(number),
@@ -103,9 +104,9 @@ impl Reduced {
     }
 }
 
-fn reduced(value: &Value, expr: &Expr, fuel: &mut Fuel) -> Result<Option<Reduced>, Fault> {
+fn exact_form(value: &Value, expr: &Expr, fuel: &mut Fuel) -> Result<Option<ExactForm>, EvalError> {
     if let Value::Number(number) = value {
-        return Ok(Some(Reduced::Number(number.clone())));
+        return Ok(Some(ExactForm::Number(number.clone())));
     }
     if !expr.is_closed() {
         return Ok(None);
@@ -114,9 +115,9 @@ fn reduced(value: &Value, expr: &Expr, fuel: &mut Fuel) -> Result<Option<Reduced
     Ok(Some(match surd.as_rational() {
         Some(value) => {
             let written = if value.is_int() { Written::Integer } else { Written::Fraction };
-            Reduced::Number(Number::plain(Magnitude::Exact(value), written))
+            ExactForm::Number(Number::plain(Magnitude::Exact(value), written))
         }
-        None => Reduced::Surd(surd),
+        None => ExactForm::Surd(surd),
     }))
 }
 
@@ -124,142 +125,155 @@ fn has_decimals(expr: &Expr) -> bool {
     expr.any(|node| matches!(node, Node::Literal(number) if matches!(number.written, Written::Decimal { .. })))
 }
 
-/// Whether two expressions are identical.
-fn identity(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
-    match modular(gold, answer, fuel) {
-        Found::Same => {
-            // The primes are known to everybody, and an answer could be a multiple of them away.
-            return match refuted(gold, answer, fuel) {
-                Found::Same => Reason::EqualIdentity,
-                Found::Different => Reason::DifferentExpression,
-                Found::Unknown(reason) => reason,
+/// Compares two expressions.
+fn compare_expressions(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
+    match compare_modulo_primes(gold, answer, fuel) {
+        Comparison::Same => {
+            // The primes are public, so an answer could be built to differ by a multiple of them.
+            return match refute(gold, answer, fuel) {
+                Comparison::Same => Reason::EqualIdentity,
+                Comparison::Different => Reason::DifferentExpression,
+                Comparison::Unknown(reason) => reason,
             };
         }
-        Found::Different => return Reason::DifferentExpression,
-        Found::Unknown(Reason::OutOfFuel) => return Reason::OutOfFuel,
-        Found::Unknown(_) => {}
+        Comparison::Different => return Reason::DifferentExpression,
+        Comparison::Unknown(Reason::OutOfFuel) => return Reason::OutOfFuel,
+        Comparison::Unknown(_) => {}
     }
-    match enclosed(gold, answer, fuel) {
-        Found::Same => Reason::EqualEnclosure,
-        Found::Different => Reason::DifferentExpression,
-        Found::Unknown(reason) => reason,
+    match compare_enclosures(gold, answer, fuel) {
+        Comparison::Same => Reason::EqualEnclosure,
+        Comparison::Different => Reason::DifferentExpression,
+        Comparison::Unknown(reason) => reason,
     }
 }
 
-/// Whether enclosures show that two expressions differ after all. They are the same where nothing is shown.
-fn refuted(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Found {
-    let names = Names::of(&[gold, answer]);
+/// Whether interval arithmetic refutes the equality. `Same` unless it does.
+fn refute(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
+    let variables = Variables::of(&[gold, answer]);
     let complex = [gold, answer].iter().any(|expr| expr.any(|node| matches!(node, Node::Constant(Constant::I))));
-    let setting = Setting { complex, ..Setting::default() };
-    for attempt in 0..REFUTING_POINTS {
-        let point = Point { names: &names, attempt };
-        let mut domain = Enclosure { precision: Precision::new(LADDER[0]), setting, point };
+    let options = EnclosureOptions { complex, ..EnclosureOptions::default() };
+    for attempt in 0..REFUTATION_POINTS {
+        let point = Point { variables: &variables, attempt };
+        let mut domain = Enclosure { precision: Precision::new(PRECISIONS[0]), options, point };
         match (evaluate(gold, &mut domain, fuel), evaluate(answer, &mut domain, fuel)) {
-            (Err(Fault::OutOfFuel), _) | (_, Err(Fault::OutOfFuel)) => return Found::Unknown(Reason::OutOfFuel),
+            (Err(EvalError::OutOfFuel), _) | (_, Err(EvalError::OutOfFuel)) => {
+                return Comparison::Unknown(Reason::OutOfFuel);
+            }
             (Ok(gold), Ok(answer)) => {
                 let difference = domain.precision.subtract_complex(&gold, &answer);
                 if difference.is_ok_and(|difference| !difference.contains_zero()) {
-                    return Found::Different;
+                    return Comparison::Different;
                 }
             }
-            // Beside what has a size, what has none that is computed with.
-            (Ok(_), Err(Fault::TooLarge)) | (Err(Fault::TooLarge), Ok(_)) => return Found::Unknown(Reason::TooLarge),
+            // One side can be evaluated and the other is too large.
+            (Ok(_), Err(EvalError::TooLarge)) | (Err(EvalError::TooLarge), Ok(_)) => {
+                return Comparison::Unknown(Reason::TooLarge);
+            }
             _ => {}
         }
     }
-    Found::Same
+    Comparison::Same
 }
 
-/// Modulo two primes: at one point, which will do, or at several where variables can only be small integers.
-fn modular(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Found {
-    let names = Names::of(&[gold, answer]);
+/// Modulo two primes: at one point, or at several if variables are restricted to small integers.
+fn compare_modulo_primes(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
+    let variables = Variables::of(&[gold, answer]);
     let wanted = match () {
-        () if names.raised => RAISED_POINTS,
-        () if names.any_counted() => COUNTED_POINTS,
+        () if variables.in_exponent => EXPONENT_POINTS,
+        () if variables.any_integer_valued() => INTEGER_POINTS,
         () => 1,
     };
     let mut agreed = 0;
     for seed in 0..SEEDS {
-        let mut at = |expr| evaluate(expr, &mut Modular { seed, names: &names }, fuel);
+        let mut at = |expr| evaluate(expr, &mut Modular { seed, variables: &variables }, fuel);
         match (at(gold), at(answer)) {
             (Ok(gold), Ok(answer)) if gold.equals(&answer) => agreed += 1,
-            (Ok(_), Ok(_)) => return Found::Different,
-            (Err(Fault::OutOfFuel), _) | (_, Err(Fault::OutOfFuel)) => return Found::Unknown(Reason::OutOfFuel),
-            // Nearly every point will do.
-            (Err(Fault::Undefined), _) | (_, Err(Fault::Undefined)) => {}
+            (Ok(_), Ok(_)) => return Comparison::Different,
+            (Err(EvalError::OutOfFuel), _) | (_, Err(EvalError::OutOfFuel)) => {
+                return Comparison::Unknown(Reason::OutOfFuel);
+            }
+            // Undefined here; nearly every other point is defined.
+            (Err(EvalError::Undefined), _) | (_, Err(EvalError::Undefined)) => {}
             _ => break,
         }
         if agreed == wanted {
-            return Found::Same;
+            return Comparison::Same;
         }
     }
-    Found::Unknown(Reason::NotSeparated)
+    Comparison::Unknown(Reason::NotSeparated)
 }
 
-/// In enclosures: over the reals, and over the complex numbers where i occurs or the reals are not enough. The logarithm without a base
-/// may be either.
-fn enclosed(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Found {
+/// In interval arithmetic: over the reals, and over the complex numbers if i occurs or the reals do not decide. A logarithm without base
+/// may be natural or decimal.
+fn compare_enclosures(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
     let has = |is: fn(&Node) -> bool| gold.any(is) || answer.any(is);
     let imaginary = has(|node| matches!(node, Node::Constant(Constant::I)));
-    let mut setting = Setting { complex: imaginary, ..Setting::default() };
-    let mut found = agreement(gold, answer, setting, fuel);
-    if matches!(found, Found::Unknown(reason) if reason != Reason::OutOfFuel) && !imaginary {
-        setting.complex = true;
-        found = agreement(gold, answer, setting, fuel);
+    let mut options = EnclosureOptions { complex: imaginary, ..EnclosureOptions::default() };
+    let mut found = compare_at_points(gold, answer, options, fuel);
+    if matches!(found, Comparison::Unknown(reason) if reason != Reason::OutOfFuel) && !imaginary {
+        options.complex = true;
+        found = compare_at_points(gold, answer, options, fuel);
     }
-    if found != Found::Same && has(|node| matches!(node, Node::Call(Function::Log, _))) {
-        setting.decimal_log = true;
-        if agreement(gold, answer, setting, fuel) == Found::Same {
-            return Found::Same;
+    if found != Comparison::Same && has(|node| matches!(node, Node::Call(Function::Log, _))) {
+        options.decimal_log = true;
+        if compare_at_points(gold, answer, options, fuel) == Comparison::Same {
+            return Comparison::Same;
         }
     }
     found
 }
 
-/// Whether both have the same value at all points where both have one.
-fn agreement(gold: &Expr, answer: &Expr, setting: Setting, fuel: &mut Fuel) -> Found {
-    let names = Names::of(&[gold, answer]);
+/// Whether both have the same value at all points where both are defined.
+fn compare_at_points(gold: &Expr, answer: &Expr, options: EnclosureOptions, fuel: &mut Fuel) -> Comparison {
+    let variables = Variables::of(&[gold, answer]);
     let closed = gold.is_closed() && answer.is_closed();
     let wanted = match () {
         () if closed => 1,
-        () if names.discrete || names.piecewise => MANY_POINTS,
+        () if variables.discrete || variables.piecewise => MANY_POINTS,
         () => POINTS,
     };
     let (mut agreed, mut why) = (0, Reason::NotSeparated);
     let mut seen = Vec::new();
     for attempt in 0..if closed { 1 } else { MAX_ATTEMPTS } {
-        // Integers soon come again, and say nothing new.
-        let point = Point { names: &names, attempt };
-        let place: Vec<_> = [gold, answer].iter().flat_map(|expr| expr.names()).map(|name| point.parts(name)).collect();
+        // Points with integer coordinates repeat and add no evidence.
+        let point = Point { variables: &variables, attempt };
+        let place: Vec<_> =
+            [gold, answer].iter().flat_map(|expr| expr.names()).map(|name| point.coordinates(name)).collect();
         if seen.contains(&place) {
             continue;
         }
         seen.push(place);
-        match at_point(gold, answer, setting, point, fuel) {
+        match equal_at_point(gold, answer, options, point, fuel) {
             Ok(true) => agreed += 1,
-            Ok(false) => return Found::Different,
-            Err(Fault::OutOfFuel) => return Found::Unknown(Reason::OutOfFuel),
-            Err(Fault::Unsupported) => return Found::Unknown(Reason::Unsupported),
-            // Other points hardly make it smaller.
-            Err(Fault::TooLarge) if why == Reason::TooLarge => break,
-            Err(Fault::TooLarge) => why = Reason::TooLarge,
-            Err(Fault::Undefined | Fault::Vague) => {}
+            Ok(false) => return Comparison::Different,
+            Err(EvalError::OutOfFuel) => return Comparison::Unknown(Reason::OutOfFuel),
+            Err(EvalError::Unsupported) => return Comparison::Unknown(Reason::Unsupported),
+            // Other points are unlikely to be smaller.
+            Err(EvalError::TooLarge) if why == Reason::TooLarge => break,
+            Err(EvalError::TooLarge) => why = Reason::TooLarge,
+            Err(EvalError::Undefined | EvalError::Imprecise) => {}
         }
         if agreed == wanted {
-            return Found::Same;
+            return Comparison::Same;
         }
     }
-    if agreed >= FEW_POINTS && why == Reason::NotSeparated { Found::Same } else { Found::Unknown(why) }
+    if agreed >= FEW_POINTS && why == Reason::NotSeparated { Comparison::Same } else { Comparison::Unknown(why) }
 }
 
-/// Whether both have the same value at a point; an error where that is not to be found.
-fn at_point(gold: &Expr, answer: &Expr, setting: Setting, point: Point<'_>, fuel: &mut Fuel) -> Result<bool, Fault> {
-    for bits in LADDER {
-        let mut domain = Enclosure { precision: Precision::new(bits), setting, point };
+/// Whether both have the same value at a point.
+fn equal_at_point(
+    gold: &Expr,
+    answer: &Expr,
+    options: EnclosureOptions,
+    point: Point<'_>,
+    fuel: &mut Fuel,
+) -> Result<bool, EvalError> {
+    for bits in PRECISIONS {
+        let mut domain = Enclosure { precision: Precision::new(bits), options, point };
         let pair = evaluate(gold, &mut domain, fuel).and_then(|gold| Ok((gold, evaluate(answer, &mut domain, fuel)?)));
         let (gold, answer) = match pair {
             Ok(pair) => pair,
-            Err(Fault::Vague) => continue,
+            Err(EvalError::Imprecise) => continue,
             Err(fault) => return Err(fault),
         };
         let absorbed = domain.precision.absorbed;
@@ -267,10 +281,10 @@ fn at_point(gold: &Expr, answer: &Expr, setting: Setting, point: Point<'_>, fuel
         if !difference.contains_zero() {
             return Ok(false);
         }
-        let sharp = domain.precision.sharp();
-        if sharp >= SHARP && !absorbed && gold.is_sharp(sharp) && answer.is_sharp(sharp) {
+        let sharp = domain.precision.trusted_bits();
+        if sharp >= MIN_AGREEING_BITS && !absorbed && gold.is_known_to(sharp) && answer.is_known_to(sharp) {
             return Ok(true);
         }
     }
-    Err(Fault::Vague)
+    Err(EvalError::Imprecise)
 }

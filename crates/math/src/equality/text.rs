@@ -1,4 +1,4 @@
-//! Texts in canonical spelling.
+//! Text in canonical spelling.
 
 use crate::expr::{Constant, Expr, Node};
 use crate::{Policy, Reason, Text, TextCase, Value, Written};
@@ -7,7 +7,7 @@ pub(super) fn compare(gold: &Text, answer: &Text, policy: &Policy) -> Reason {
     compare_str(gold.as_str(), answer.as_str(), policy)
 }
 
-/// A text against letters that were read as a product: `\\text{No}` and `No`.
+/// A text against letters parsed as a product: `\\text{No}` and `No`.
 pub(super) fn compare_spelled(text: &Text, expr: &Expr, policy: &Policy) -> Reason {
     let mut spelled = String::new();
     for node in expr.nodes() {

@@ -25,14 +25,14 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
 }
 
 fn tuples(gold: &Tuple, answer: &Tuple, policy: &Policy, fuel: &mut Fuel) -> Reason {
-    // Two items may be the ends of an interval, and then the brackets say what belongs to it.
+    // Two items may be the endpoints of an interval, whose brackets matter.
     let is_angle = |tuple: &Tuple| tuple.open == '⟨';
     let same_brackets = (gold.open, gold.close) == (answer.open, answer.close) || is_angle(gold) || is_angle(answer);
     if gold.items.len() == 2 && !same_brackets {
         return Reason::DifferentBrackets;
     }
     let reason = in_order(&gold.items, &answer.items, policy, fuel);
-    if reason == Reason::EqualTuple { region::reason_of(gold).unwrap_or(reason) } else { reason }
+    if reason == Reason::EqualTuple { region::interval_reason(gold).unwrap_or(reason) } else { reason }
 }
 
 fn in_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
@@ -42,7 +42,7 @@ fn in_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) 
     pairwise(gold.iter().zip(answer), Reason::EqualTuple, Reason::DifferentItem, policy, fuel)
 }
 
-/// A matrix against anything but a relation or a region. One column or row is a vector, which may be written as a tuple.
+/// A matrix against anything but a relation or a region. A single row or column is a vector, which may be written as a tuple.
 pub(super) fn compare_matrix(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
     let (gold_cells, answer_cells) = match (gold, answer) {
         (Value::Matrix(a), Value::Matrix(b)) => {

@@ -1,4 +1,4 @@
-//! What the domains of evaluation have in common: one loop over the nodes of an expression.
+//! The evaluation loop over the nodes of an expression, generic in the domain.
 
 use dashu_ratio::RBig;
 
@@ -7,20 +7,20 @@ use crate::{Fuel, Number, OutOfFuel};
 
 /// Why an expression has no value in a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// There is none: a division by zero, a real root of a negative number.
+pub(crate) enum EvalError {
+    /// Undefined: a division by zero, a real root of a negative number.
     Undefined,
-    /// The domain does not know the function.
+    /// The domain does not support the function.
     Unsupported,
-    /// More precision may tell.
-    Vague,
-    /// A number beyond what is computed with.
+    /// More precision may help.
+    Imprecise,
+    /// A number is too large to compute with.
     TooLarge,
-    /// The check took too many steps.
+    /// The check exceeded its steps.
     OutOfFuel,
 }
 
-impl From<OutOfFuel> for Fault {
+impl From<OutOfFuel> for EvalError {
     fn from(_: OutOfFuel) -> Self {
         Self::OutOfFuel
     }
@@ -31,73 +31,73 @@ const MAX_TERMS: i64 = 10_000;
 
 /// A domain of evaluation.
 pub(crate) trait Algebra {
-    /// What an expression is there.
+    /// A value of the domain.
     type Value: Clone;
 
-    /// Steps of fuel of one operation.
+    /// Steps of fuel per operation.
     fn cost(&self) -> usize;
-    /// Further steps of a division.
-    fn division(&self) -> usize {
+    /// Additional steps of a division.
+    fn division_cost(&self) -> usize {
         0
     }
-    /// Further steps where the values are long.
-    fn weight(&self, _a: &Self::Value, _b: &Self::Value) -> usize {
+    /// Additional steps for long operands.
+    fn length_cost(&self, _a: &Self::Value, _b: &Self::Value) -> usize {
         0
     }
-    fn literal(&mut self, number: &Number) -> Result<Self::Value, Fault>;
-    fn integer(&mut self, integer: i64) -> Result<Self::Value, Fault>;
-    fn constant(&mut self, constant: Constant) -> Result<Self::Value, Fault>;
-    fn symbol(&mut self, name: &str) -> Result<Self::Value, Fault>;
-    fn negate(&mut self, a: &Self::Value) -> Result<Self::Value, Fault>;
-    fn add(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Fault>;
-    fn multiply(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Fault>;
-    fn divide(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, Fault>;
-    /// `exact` is the exponent where it was written as a number.
+    fn literal(&mut self, number: &Number) -> Result<Self::Value, EvalError>;
+    fn integer(&mut self, integer: i64) -> Result<Self::Value, EvalError>;
+    fn constant(&mut self, constant: Constant) -> Result<Self::Value, EvalError>;
+    fn symbol(&mut self, name: &str) -> Result<Self::Value, EvalError>;
+    fn negate(&mut self, a: &Self::Value) -> Result<Self::Value, EvalError>;
+    fn add(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, EvalError>;
+    fn multiply(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, EvalError>;
+    fn divide(&mut self, a: &Self::Value, b: &Self::Value) -> Result<Self::Value, EvalError>;
+    /// `exact` is the exponent if it is a literal.
     fn power(
         &mut self,
         a: &Self::Value,
         b: &Self::Value,
         exact: Option<&RBig>,
         fuel: &mut Fuel,
-    ) -> Result<Self::Value, Fault>;
-    fn call(&mut self, function: Function, a: &Self::Value, fuel: &mut Fuel) -> Result<Self::Value, Fault>;
+    ) -> Result<Self::Value, EvalError>;
+    fn call(&mut self, function: Function, a: &Self::Value, fuel: &mut Fuel) -> Result<Self::Value, EvalError>;
     fn call2(
         &mut self,
         function: Function,
         a: &Self::Value,
         b: &Self::Value,
         fuel: &mut Fuel,
-    ) -> Result<Self::Value, Fault>;
-    fn apply(&mut self, name: &str, a: &Self::Value) -> Result<Self::Value, Fault>;
-    /// The value as a small integer, where it is exactly one.
+    ) -> Result<Self::Value, EvalError>;
+    fn apply(&mut self, name: &str, a: &Self::Value) -> Result<Self::Value, EvalError>;
+    /// The value as a small integer, if it is exactly one.
     fn as_integer(&self, a: &Self::Value) -> Option<i64>;
 }
 
-/// The value of an expression.
-pub(crate) fn evaluate<A: Algebra>(expr: &Expr, algebra: &mut A, fuel: &mut Fuel) -> Result<A::Value, Fault> {
-    let mut run = Run { expr, algebra, values: Vec::with_capacity(expr.len()), bound: Vec::new() };
+/// Evaluates an expression.
+pub(crate) fn evaluate<A: Algebra>(expr: &Expr, algebra: &mut A, fuel: &mut Fuel) -> Result<A::Value, EvalError> {
+    let mut run = Evaluator { expr, algebra, values: Vec::with_capacity(expr.len()), bound: Vec::new() };
     run.range(0, expr.len(), fuel)?;
-    run.values.pop().flatten().ok_or(Fault::Unsupported)
+    run.values.pop().flatten().ok_or(EvalError::Unsupported)
 }
 
-struct Run<'e, 'a, A: Algebra> {
+struct Evaluator<'e, 'a, A: Algebra> {
     expr: &'e Expr,
     algebra: &'a mut A,
     /// Values of the nodes so far.
     values: Vec<Option<A::Value>>,
-    /// Variables of the sums around, with their values.
+    /// Bound variables of the enclosing sums, with their values.
     bound: Vec<(u32, A::Value)>,
 }
 
-impl<A: Algebra> Run<'_, '_, A> {
-    /// Evaluates the nodes from `begin` on up to `end`. It calls itself once for each level of sums, which the parser bounds.
-    fn range(&mut self, begin: usize, end: usize, fuel: &mut Fuel) -> Result<(), Fault> {
+impl<A: Algebra> Evaluator<'_, '_, A> {
+    /// Evaluates the nodes from `begin` to `end`. Recurses once per nested sum, which the parser bounds.
+    fn range(&mut self, begin: usize, end: usize, fuel: &mut Fuel) -> Result<(), EvalError> {
         let mut at = begin;
         while at < end {
             if let Some(Node::Term(fold)) = self.expr.nodes().get(at) {
-                // Nobody but the sum asks for these. A term ends behind its beginning.
+                // Terms are evaluated by their sum only, and always end after they begin.
                 if *fold as usize <= at {
-                    return Err(Fault::Unsupported);
+                    return Err(EvalError::Unsupported);
                 }
                 self.values.resize_with(*fold as usize, || None);
                 at = *fold as usize;
@@ -109,22 +109,22 @@ impl<A: Algebra> Run<'_, '_, A> {
         Ok(())
     }
 
-    fn value(&self, id: u32) -> Result<&A::Value, Fault> {
-        self.values.get(id as usize).and_then(Option::as_ref).ok_or(Fault::Unsupported)
+    fn value(&self, id: u32) -> Result<&A::Value, EvalError> {
+        self.values.get(id as usize).and_then(Option::as_ref).ok_or(EvalError::Unsupported)
     }
 
-    fn node(&mut self, at: usize, fuel: &mut Fuel) -> Result<A::Value, Fault> {
+    fn node(&mut self, at: usize, fuel: &mut Fuel) -> Result<A::Value, EvalError> {
         fuel.spend(self.algebra.cost())?;
         let expr = self.expr;
-        let value = |id: &u32| self.values.get(*id as usize).and_then(Option::as_ref).ok_or(Fault::Unsupported);
+        let value = |id: &u32| self.values.get(*id as usize).and_then(Option::as_ref).ok_or(EvalError::Unsupported);
         let name = |index: &u32| expr.name(*index);
-        let node = expr.nodes().get(at).ok_or(Fault::Unsupported)?;
+        let node = expr.nodes().get(at).ok_or(EvalError::Unsupported)?;
         if let Node::Add(a, b) | Node::Multiply(a, b) | Node::Divide(a, b) = node {
-            fuel.spend(self.algebra.weight(value(a)?, value(b)?))?;
+            fuel.spend(self.algebra.length_cost(value(a)?, value(b)?))?;
         }
         match node {
             Node::Literal(number) => {
-                let division = if number.exact().is_some_and(RBig::is_int) { 0 } else { self.algebra.division() };
+                let division = if number.exact().is_some_and(RBig::is_int) { 0 } else { self.algebra.division_cost() };
                 fuel.spend(number.cost(number) + division)?;
                 self.algebra.literal(number)
             }
@@ -137,7 +137,7 @@ impl<A: Algebra> Run<'_, '_, A> {
             Node::Add(a, b) => self.algebra.add(value(a)?, value(b)?),
             Node::Multiply(a, b) => self.algebra.multiply(value(a)?, value(b)?),
             Node::Divide(a, b) => {
-                fuel.spend(self.algebra.division())?;
+                fuel.spend(self.algebra.division_cost())?;
                 self.algebra.divide(value(a)?, value(b)?)
             }
             Node::Power(a, b) => {
@@ -150,7 +150,7 @@ impl<A: Algebra> Run<'_, '_, A> {
             Node::Call(function, a) => self.algebra.call(*function, value(a)?, fuel),
             Node::Call2(function, a, b) => self.algebra.call2(*function, value(a)?, value(b)?, fuel),
             Node::Apply(function, a) => self.algebra.apply(name(function), value(a)?),
-            Node::Term(_) => Err(Fault::Unsupported),
+            Node::Term(_) => Err(EvalError::Unsupported),
             Node::Fold { product, variable, from, to, begin } => {
                 self.fold(*product, *variable, (*from, *to), *begin as usize + 1..at, fuel)
             }
@@ -164,11 +164,11 @@ impl<A: Algebra> Run<'_, '_, A> {
         (from, to): (u32, u32),
         term: std::ops::Range<usize>,
         fuel: &mut Fuel,
-    ) -> Result<A::Value, Fault> {
-        let bound = |run: &Self, id| run.algebra.as_integer(run.value(id)?).ok_or(Fault::Unsupported);
+    ) -> Result<A::Value, EvalError> {
+        let bound = |run: &Self, id| run.algebra.as_integer(run.value(id)?).ok_or(EvalError::Unsupported);
         let (from, to) = (bound(self, from)?, bound(self, to)?);
         if to.saturating_sub(from) > MAX_TERMS {
-            return Err(Fault::TooLarge);
+            return Err(EvalError::TooLarge);
         }
         let mut total = self.algebra.integer(i64::from(product))?;
         let kept = self.values.len();

@@ -1,6 +1,6 @@
 //! Complex numbers as pairs of enclosures.
 
-use super::algebra::Fault;
+use super::algebra::EvalError;
 use super::real::{Precision, Real, Result};
 
 /// A complex number; without an imaginary part it is exactly real.
@@ -31,14 +31,14 @@ impl Complex {
         self.im.clone().unwrap_or_else(|| Real::integer(0))
     }
 
-    /// Whether zero is among what it may be.
+    /// Whether the enclosure contains zero.
     pub(crate) fn contains_zero(&self) -> bool {
         self.re.contains_zero() && self.im.as_ref().is_none_or(Real::contains_zero)
     }
 
     /// Whether both parts are known to that many bits.
-    pub(crate) fn is_sharp(&self, bits: i64) -> bool {
-        self.re.is_sharp(bits) && self.im.as_ref().is_none_or(|im| im.is_sharp(bits))
+    pub(crate) fn is_known_to(&self, bits: i64) -> bool {
+        self.re.is_known_to(bits) && self.im.as_ref().is_none_or(|im| im.is_known_to(bits))
     }
 
     pub(super) fn negated(&self) -> Self {
@@ -125,7 +125,7 @@ impl Precision {
             return Ok(self.sqrt(&a.re)?.into());
         };
         let size = self.abs_complex(a)?;
-        // Of the two parts the one that is a sum, and from it the other, so that nothing cancels.
+        // Computes the part that is a sum, and the other from it, to avoid cancellation.
         let right = !a.re.is_negative();
         let sum = if right { self.add(&size, &a.re)? } else { self.subtract(&size, &a.re)? };
         let part = self.sqrt(&self.half(&sum))?;
@@ -136,7 +136,7 @@ impl Precision {
         match () {
             () if im.is_positive() => Ok(Complex::of(other, part)),
             () if im.is_negative() => Ok(Complex::of(other.negated(), part.negated())),
-            () => Err(Fault::Vague),
+            () => Err(EvalError::Imprecise),
         }
     }
 
@@ -172,7 +172,7 @@ impl Precision {
         let quarter = match () {
             () if im.is_positive() => quarter,
             () if im.is_negative() => quarter.negated(),
-            () => return Err(Fault::Vague),
+            () => return Err(EvalError::Imprecise),
         };
         let tangent = self.divide(&a.re, im)?;
         let rest = self.arctan(&tangent)?;

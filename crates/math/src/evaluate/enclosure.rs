@@ -1,45 +1,45 @@
-//! The value of an expression at a point, enclosed.
+//! Interval evaluation of an expression at a point.
 
 use dashu_int::ops::BitTest;
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use super::algebra::{Algebra, Fault};
+use super::algebra::{Algebra, EvalError};
 use super::complex::Complex;
 use super::points::Point;
 use super::real::{Precision, Real, Result};
 use crate::expr::{Constant, Function};
 use crate::{Fuel, Number, Written};
 
-/// Largest number whose factorial is multiplied out.
+/// Largest number whose factorial is computed.
 const MAX_FACTORIAL: i64 = 1_000;
 
-/// How expressions are to be understood.
+/// How ambiguous expressions are interpreted.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Setting {
-    /// Whether roots and logarithms of negative numbers have values.
+pub(crate) struct EnclosureOptions {
+    /// Whether roots and logarithms of negative numbers are complex (otherwise undefined).
     pub(crate) complex: bool,
-    /// Whether the logarithm without a base is the decimal one.
+    /// Whether the logarithm without a base is decimal (otherwise natural).
     pub(crate) decimal_log: bool,
-    /// Significant digits behind the point from which on a decimal stands for everything that rounds to it.
+    /// Significant digits after the point from which a decimal stands for every number that rounds to it.
     pub(crate) rounded_from: Option<usize>,
 }
 
-/// The domain.
+/// The domain of enclosures.
 #[derive(Debug)]
 pub(crate) struct Enclosure<'n> {
     pub(crate) precision: Precision,
-    pub(crate) setting: Setting,
+    pub(crate) options: EnclosureOptions,
     pub(crate) point: Point<'n>,
 }
 
 impl Enclosure<'_> {
     fn real(a: &Complex) -> Result<&Real> {
-        if a.im.is_some() { Err(Fault::Unsupported) } else { Ok(&a.re) }
+        if a.im.is_some() { Err(EvalError::Unsupported) } else { Ok(&a.re) }
     }
 
     fn sqrt(&mut self, a: &Complex) -> Result<Complex> {
-        if self.setting.complex {
+        if self.options.complex {
             self.precision.sqrt_complex(a)
         } else {
             self.precision.sqrt(Self::real(a)?).map(Into::into)
@@ -47,30 +47,30 @@ impl Enclosure<'_> {
     }
 
     fn ln(&mut self, a: &Complex) -> Result<Complex> {
-        if self.setting.complex {
+        if self.options.complex {
             self.precision.ln_complex(a)
         } else {
             self.precision.ln(Self::real(a)?).map(Into::into)
         }
     }
 
-    /// Steps of a power series: as many multiplications as bits, nearly, each of so many words.
+    /// Steps of a power series: about as many multiplications as bits, each of this many words.
     fn series(&self) -> usize {
         let bits = self.precision.bits;
         let real = 4 * bits + bits * bits / 256;
-        // Complex functions are made of several real ones.
-        if self.setting.complex { 3 * real } else { real }
+        // A complex function takes several real ones.
+        if self.options.complex { 3 * real } else { real }
     }
 
-    /// `above/below` of the two values.
+    /// The quotient of two values.
     fn quotient(&mut self, above: Complex, below: Complex) -> Result<Complex> {
         self.precision.divide_complex(&above, &below)
     }
 
-    /// A root of an odd index of a negative number is negative.
+    /// An odd root of a negative number is negative.
     fn root(&mut self, a: &Complex, index: i64) -> Result<Complex> {
         if index == 0 {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         if index == 2 {
             return self.sqrt(a);
@@ -89,7 +89,7 @@ impl Enclosure<'_> {
 
     fn by_exponential(&mut self, a: &Complex, b: &Complex) -> Result<Complex> {
         if a.im.is_none() && a.re.is_exact_zero() {
-            return if b.re.is_positive() { Ok(a.clone()) } else { Err(Fault::Undefined) };
+            return if b.re.is_positive() { Ok(a.clone()) } else { Err(EvalError::Undefined) };
         }
         let ln = self.ln(a)?;
         let exponent = self.precision.multiply_complex(&ln, b)?;
@@ -170,12 +170,12 @@ impl Algebra for Enclosure<'_> {
     }
 
     fn literal(&mut self, number: &Number) -> Result<Complex> {
-        let value = self.precision.rational(number.exact().ok_or(Fault::TooLarge)?)?;
-        if let (Some(least), Written::Decimal { significant, places }) = (self.setting.rounded_from, number.written)
+        let value = self.precision.rational(number.exact().ok_or(EvalError::TooLarge)?)?;
+        if let (Some(least), Written::Decimal { significant, places }) = (self.options.rounded_from, number.written)
             && significant.min(places) >= least
             && places < 1000
         {
-            // From half of the last digit below it, where it was rounded up, to all of it above, where the rest was cut off.
+            // From half a unit of the last digit below (rounded up) to a whole unit above (truncated).
             let quarter = RBig::from_parts(IBig::ONE, UBig::from(10_u8).pow(places) * UBig::from(4_u8));
             let quarter = self.precision.rational(&quarter)?;
             let middle = if value.is_negative() { quarter.negated() } else { quarter.clone() };
@@ -194,8 +194,8 @@ impl Algebra for Enclosure<'_> {
         match constant {
             Constant::Pi => self.precision.pi().map(Into::into),
             Constant::E => self.precision.e().map(Into::into),
-            Constant::I if self.setting.complex => Ok(Complex::imaginary_unit()),
-            Constant::I => Err(Fault::Undefined),
+            Constant::I if self.options.complex => Ok(Complex::imaginary_unit()),
+            Constant::I => Err(EvalError::Undefined),
         }
     }
 
@@ -225,18 +225,18 @@ impl Algebra for Enclosure<'_> {
             && let Some(exponent) = b.re.as_integer()
         {
             if exponent <= 0 && a.im.is_none() && a.re.is_exact_zero() {
-                return if exponent == 0 { self.integer(1) } else { Err(Fault::Undefined) };
+                return if exponent == 0 { self.integer(1) } else { Err(EvalError::Undefined) };
             }
             return self.precision.integer_power(a, exponent);
         }
-        if !self.setting.complex
+        if !self.options.complex
             && a.re.is_negative()
             && let Some(exact) = exact
             && exact.denominator().bit_len() < 32
         {
             // a^(p/q) is the q-th root of a, to the p.
-            let index = i64::try_from(exact.denominator()).map_err(|_| Fault::Unsupported)?;
-            let above = i64::try_from(exact.numerator()).map_err(|_| Fault::TooLarge)?;
+            let index = i64::try_from(exact.denominator()).map_err(|_| EvalError::Unsupported)?;
+            let above = i64::try_from(exact.numerator()).map_err(|_| EvalError::TooLarge)?;
             let root = self.root(a, index)?;
             return self.precision.integer_power(&root, above);
         }
@@ -245,12 +245,12 @@ impl Algebra for Enclosure<'_> {
 
     fn call(&mut self, function: Function, a: &Complex, fuel: &mut Fuel) -> Result<Complex> {
         fuel.spend(self.series())?;
-        let small = || self.as_integer(a).filter(|n| (0..=MAX_FACTORIAL).contains(n)).ok_or(Fault::Unsupported);
+        let small = || self.as_integer(a).filter(|n| (0..=MAX_FACTORIAL).contains(n)).ok_or(EvalError::Unsupported);
         match function {
             Function::Sqrt => self.sqrt(a),
             Function::Exp => self.precision.exp_complex(a),
             Function::Ln => self.ln(a),
-            Function::Log if self.setting.decimal_log => {
+            Function::Log if self.options.decimal_log => {
                 let (above, below) = (self.ln(a)?, self.precision.ln(&Real::integer(10))?);
                 self.quotient(above, below.into())
             }
@@ -264,9 +264,9 @@ impl Algebra for Enclosure<'_> {
             Function::Sinh | Function::Cosh | Function::Tanh => self.hyperbolic(function, a),
             Function::Arcsinh | Function::Arccosh | Function::Arctanh => self.inverse_hyperbolic(function, a),
             Function::Abs => self.precision.abs_complex(a).map(Into::into),
-            Function::Floor => Self::real(a)?.floor().map(Into::into).ok_or(Fault::Vague),
+            Function::Floor => Self::real(a)?.floor().map(Into::into).ok_or(EvalError::Imprecise),
             Function::Ceiling => {
-                let floor = Self::real(a)?.negated().floor().ok_or(Fault::Vague)?;
+                let floor = Self::real(a)?.negated().floor().ok_or(EvalError::Imprecise)?;
                 Ok(floor.negated().into())
             }
             Function::Factorial => {
@@ -279,7 +279,7 @@ impl Algebra for Enclosure<'_> {
             }
             Function::RealPart => Ok(a.re.clone().into()),
             Function::ImaginaryPart => Ok(a.imaginary().into()),
-            _ => Err(Fault::Unsupported),
+            _ => Err(EvalError::Unsupported),
         }
     }
 
@@ -300,7 +300,7 @@ impl Algebra for Enclosure<'_> {
             },
             Function::Modulo => {
                 let quotient = self.quotient(a.clone(), b.clone())?;
-                let whole = Self::real(&quotient)?.floor().ok_or(Fault::Vague)?;
+                let whole = Self::real(&quotient)?.floor().ok_or(EvalError::Imprecise)?;
                 let multiple = self.precision.multiply_complex(&whole.into(), b)?;
                 self.precision.subtract_complex(a, &multiple)
             }
@@ -311,27 +311,27 @@ impl Algebra for Enclosure<'_> {
                         Ok(a.clone())
                     }
                     () if !difference.contains_zero() => Ok(b.clone()),
-                    () => Err(Fault::Vague),
+                    () => Err(EvalError::Imprecise),
                 }
             }
             Function::Binomial => {
-                let (n, k) = self.as_integer(a).zip(self.as_integer(b)).ok_or(Fault::Unsupported)?;
+                let (n, k) = self.as_integer(a).zip(self.as_integer(b)).ok_or(EvalError::Unsupported)?;
                 if !(0..=MAX_FACTORIAL).contains(&k) {
-                    return Err(Fault::Unsupported);
+                    return Err(EvalError::Unsupported);
                 }
                 // The last factor.
-                n.checked_sub(k).ok_or(Fault::TooLarge)?;
+                n.checked_sub(k).ok_or(EvalError::TooLarge)?;
                 let (above, below) = (self.product((0..k).map(|step| n - step), fuel)?, self.product(2..=k, fuel)?);
                 self.quotient(above, below)
             }
-            _ => Err(Fault::Unsupported),
+            _ => Err(EvalError::Unsupported),
         }
     }
 
     fn apply(&mut self, name: &str, a: &Complex) -> Result<Complex> {
-        // Whatever the function is, the same argument has the same value; it takes an exact one to know that.
-        let argument = Self::real(a)?.as_binary().ok_or(Fault::Unsupported)?;
-        Ok(self.point.applied(name, argument).into())
+        // Equal arguments have equal values, whatever the function is; the argument must be exact.
+        let argument = Self::real(a)?.as_binary().ok_or(EvalError::Unsupported)?;
+        Ok(self.point.function_value(name, argument).into())
     }
 
     fn as_integer(&self, a: &Complex) -> Option<i64> {

@@ -1,4 +1,4 @@
-//! Evaluation of expressions in several domains: exactly, modulo primes, and in enclosures of growing precision.
+//! Evaluation of expressions in several domains: exactly, modulo primes, and in interval arithmetic of increasing precision.
 
 mod algebra;
 mod complex;
@@ -10,9 +10,9 @@ mod prime;
 pub(crate) mod real;
 mod surd;
 
-pub(crate) use algebra::{Fault, evaluate};
-pub(crate) use enclosure::{Enclosure, Setting};
+pub(crate) use algebra::{EvalError, evaluate};
+pub(crate) use enclosure::{Enclosure, EnclosureOptions};
 pub(crate) use exact::{exact, exact_at};
 pub(crate) use modular::Modular;
-pub(crate) use points::{Names, Point};
+pub(crate) use points::{Point, Variables};
 pub(crate) use surd::Surd;

@@ -1,32 +1,32 @@
-//! Values modulo two primes at a random point: two expressions that agree there are identical, but for a chance below 2^-100, and two
-//! that do not are different. Powers of any size cost a few multiplications.
+//! Values modulo two primes at a pseudo-random point: expressions that agree are identical except with probability below 2^-100, and
+//! expressions that differ are different. Powers of any size cost a few multiplications.
 //!
-//! What is not a field operation has no residue: roots, logarithms, trigonometry. π and e are variables here, since nothing that is
-//! built from them by field operations alone has a rational value; i is a root of -1.
+//! Operations outside of a field have no residue: roots, logarithms, trigonometry. π and e are treated as variables, since nothing built
+//! from them by field operations is rational; i is a root of -1.
 
 use dashu_ratio::RBig;
 
-use super::algebra::{Algebra, Fault};
-use super::points::Names;
+use super::algebra::{Algebra, EvalError};
+use super::points::Variables;
 use super::prime::{self, PRIMES, ROOTS_OF_MINUS_ONE};
 use crate::expr::{Constant, Function};
 use crate::{Fuel, Number};
 
-/// Largest number whose factorial is multiplied out.
+/// Largest number whose factorial is computed.
 const MAX_FACTORIAL: i64 = 20_000;
 
 /// A value modulo both primes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Residue {
     value: [u64; 2],
-    /// Modulo the primes less one, which exponents are counted by. `None` where it is not built from integers by ring operations.
+    /// Modulo each prime minus one, for use in exponents. `None` unless it is built from integers by ring operations.
     exponent: Option<[u64; 2]>,
-    /// The value itself where it is a small integer.
+    /// The value itself if it is a small integer.
     small: Option<i64>,
 }
 
 impl Residue {
-    /// Whether both are the same residues.
+    /// Whether both residues are equal.
     pub(crate) fn equals(&self, other: &Self) -> bool {
         self.value == other.value
     }
@@ -37,42 +37,42 @@ impl Residue {
     }
 }
 
-/// The domain at one point.
+/// The domain of residues at one point.
 #[derive(Debug)]
 pub(crate) struct Modular<'n> {
-    /// Which point.
+    /// The number of the point.
     pub(crate) seed: u64,
-    /// Variables that must be small integers here.
-    pub(crate) names: &'n Names,
+    /// Variables restricted to small integers.
+    pub(crate) variables: &'n Variables,
 }
 
-/// What exponents are counted modulo: the primes less one.
+/// Moduli of exponents: the primes minus one.
 const ORDERS: [u64; 2] = [PRIMES[0] - 1, PRIMES[1] - 1];
 
-/// `f(a, modulus)` of both.
+/// Applies `f(a, modulus)` to both.
 fn each(a: [u64; 2], moduli: [u64; 2], f: impl Fn(u64, u64) -> u64) -> [u64; 2] {
     let ([a, b], [p, q]) = (a, moduli);
     [f(a, p), f(b, q)]
 }
 
-/// `f(a, b, modulus)` of both.
+/// Applies `f(a, b, modulus)` to both.
 fn both(a: [u64; 2], b: [u64; 2], moduli: [u64; 2], f: impl Fn(u64, u64, u64) -> u64) -> [u64; 2] {
     let ([a, b], [x, y], [p, q]) = (a, b, moduli);
     [f(a, x, p), f(b, y, q)]
 }
 
-/// The inverses modulo both primes. `None` where one is zero.
+/// The inverses modulo both primes. `None` if one is zero.
 fn inverse([a, b]: [u64; 2]) -> Option<[u64; 2]> {
     let [p, q] = PRIMES;
     Some([prime::inverse(a, p)?, prime::inverse(b, q)?])
 }
 
-/// Residues that a number without a pattern stands for.
+/// Pseudo-random residues derived from a number.
 fn spread(random: u64) -> [u64; 2] {
     each([0, 1], PRIMES, |k, prime| prime::mix(random ^ k) % prime)
 }
 
-/// The same operation on the values and on the exponents.
+/// Applies the same operation to values and exponents.
 fn ring(a: &Residue, b: &Residue, f: impl Fn(u64, u64, u64) -> u64, small: Option<i64>) -> Residue {
     let value = both(a.value, b.value, PRIMES, &f);
     let exponent = a.exponent.zip(b.exponent).map(|(a, b)| both(a, b, ORDERS, &f));
@@ -84,12 +84,12 @@ impl Modular<'_> {
         prime::mix(self.seed ^ prime::hash(name))
     }
 
-    /// A value that is no integer.
+    /// A value that is not an integer.
     fn generic(&self, name: &str) -> Residue {
         Residue { value: spread(self.random(name)), exponent: None, small: None }
     }
 
-    fn rational(value: &RBig) -> Result<Residue, Fault> {
+    fn rational(value: &RBig) -> Result<Residue, EvalError> {
         let numerator = value.numerator();
         let above = PRIMES.map(|prime| prime::reduce(numerator, prime));
         if value.is_int() {
@@ -97,7 +97,7 @@ impl Modular<'_> {
             return Ok(Residue { value: above, exponent: Some(exponent), small: i64::try_from(numerator).ok() });
         }
         let below = PRIMES.map(|prime| prime::reduce_unsigned(value.denominator(), prime));
-        let below = inverse(below).ok_or(Fault::Undefined)?;
+        let below = inverse(below).ok_or(EvalError::Undefined)?;
         Ok(Residue { value: both(above, below, PRIMES, prime::multiply), exponent: None, small: None })
     }
 
@@ -106,7 +106,7 @@ impl Modular<'_> {
         ring(a, b, prime::multiply, None)
     }
 
-    fn product(&mut self, factors: impl Iterator<Item = i64>, fuel: &mut Fuel) -> Result<Residue, Fault> {
+    fn product(&mut self, factors: impl Iterator<Item = i64>, fuel: &mut Fuel) -> Result<Residue, EvalError> {
         let mut product = self.integer(1)?;
         for factor in factors {
             fuel.spend(6)?;
@@ -124,20 +124,20 @@ impl Algebra for Modular<'_> {
         2
     }
 
-    fn division(&self) -> usize {
-        // Two inverses, which are powers.
+    fn division_cost(&self) -> usize {
+        // Two inversions, each a power.
         250
     }
 
-    fn literal(&mut self, number: &Number) -> Result<Residue, Fault> {
-        Self::rational(number.exact().ok_or(Fault::TooLarge)?)
+    fn literal(&mut self, number: &Number) -> Result<Residue, EvalError> {
+        Self::rational(number.exact().ok_or(EvalError::TooLarge)?)
     }
 
-    fn integer(&mut self, integer: i64) -> Result<Residue, Fault> {
+    fn integer(&mut self, integer: i64) -> Result<Residue, EvalError> {
         Self::rational(&RBig::from(integer))
     }
 
-    fn constant(&mut self, constant: Constant) -> Result<Residue, Fault> {
+    fn constant(&mut self, constant: Constant) -> Result<Residue, EvalError> {
         Ok(match constant {
             Constant::Pi => self.generic("\\pi"),
             Constant::E => self.generic("\\e"),
@@ -145,33 +145,33 @@ impl Algebra for Modular<'_> {
         })
     }
 
-    fn symbol(&mut self, name: &str) -> Result<Residue, Fault> {
-        if self.names.is_counted(name) {
+    fn symbol(&mut self, name: &str) -> Result<Residue, EvalError> {
+        if self.variables.is_integer_valued(name) {
             return self.integer(i64::from(self.random(name) as u8 % 9) + 2);
         }
-        // An integer, so that it may also stand in exponents.
+        // An integer, so that it may also be an exponent.
         let integer = (self.random(name) >> 22) + 2;
         Ok(Residue { value: [integer; 2], exponent: Some([integer; 2]), small: None })
     }
 
-    fn negate(&mut self, a: &Residue) -> Result<Residue, Fault> {
+    fn negate(&mut self, a: &Residue) -> Result<Residue, EvalError> {
         let value = each(a.value, PRIMES, prime::negate);
         let exponent = a.exponent.map(|exponent| each(exponent, ORDERS, prime::negate));
         Ok(Residue { value, exponent, small: a.small.and_then(i64::checked_neg) })
     }
 
-    fn add(&mut self, a: &Residue, b: &Residue) -> Result<Residue, Fault> {
+    fn add(&mut self, a: &Residue, b: &Residue) -> Result<Residue, EvalError> {
         let small = a.small.zip(b.small).and_then(|(a, b)| a.checked_add(b));
         Ok(ring(a, b, prime::add, small))
     }
 
-    fn multiply(&mut self, a: &Residue, b: &Residue) -> Result<Residue, Fault> {
+    fn multiply(&mut self, a: &Residue, b: &Residue) -> Result<Residue, EvalError> {
         let small = a.small.zip(b.small).and_then(|(a, b)| a.checked_mul(b));
         Ok(ring(a, b, prime::multiply, small))
     }
 
-    fn divide(&mut self, a: &Residue, b: &Residue) -> Result<Residue, Fault> {
-        let inverse = inverse(b.value).ok_or(Fault::Undefined)?;
+    fn divide(&mut self, a: &Residue, b: &Residue) -> Result<Residue, EvalError> {
+        let inverse = inverse(b.value).ok_or(EvalError::Undefined)?;
         let value = both(a.value, inverse, PRIMES, prime::multiply);
         let whole = |(a, b): (i64, i64)| a.checked_div(b).filter(|_| a.checked_rem(b) == Some(0));
         let small = a.small.zip(b.small).and_then(whole);
@@ -182,18 +182,18 @@ impl Algebra for Modular<'_> {
         })
     }
 
-    fn power(&mut self, a: &Residue, b: &Residue, _: Option<&RBig>, fuel: &mut Fuel) -> Result<Residue, Fault> {
+    fn power(&mut self, a: &Residue, b: &Residue, _: Option<&RBig>, fuel: &mut Fuel) -> Result<Residue, EvalError> {
         fuel.spend(250)?;
-        let exponent = b.exponent.ok_or(Fault::Unsupported)?;
+        let exponent = b.exponent.ok_or(EvalError::Unsupported)?;
         if a.value.contains(&0) && b.small.is_none_or(|small| small <= 0) {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         let value = both(a.value, exponent, PRIMES, prime::power);
         let small = match (a.small, b.small) {
             (Some(a), Some(b)) => u32::try_from(b).ok().and_then(|b| a.checked_pow(b)),
             _ => None,
         };
-        // The order of a number modulo a prime less one is not known, so that a tower needs its exponents themselves.
+        // The order modulo a prime minus one is unknown, so a tower needs the exponents themselves.
         let exponent = match (a.exponent, b.small) {
             (Some(base), Some(small)) if small >= 0 => {
                 Some(each(base, ORDERS, |base, order| prime::power(base, small.unsigned_abs(), order)))
@@ -203,8 +203,8 @@ impl Algebra for Modular<'_> {
         Ok(Residue { value, exponent, small })
     }
 
-    fn call(&mut self, function: Function, a: &Residue, fuel: &mut Fuel) -> Result<Residue, Fault> {
-        let small = |max| a.small.filter(|small| (0..=max).contains(small)).ok_or(Fault::Unsupported);
+    fn call(&mut self, function: Function, a: &Residue, fuel: &mut Fuel) -> Result<Residue, EvalError> {
+        let small = |max| a.small.filter(|small| (0..=max).contains(small)).ok_or(EvalError::Unsupported);
         match function {
             Function::Factorial => {
                 let n = small(MAX_FACTORIAL)?;
@@ -214,16 +214,16 @@ impl Algebra for Modular<'_> {
                 let n = small(MAX_FACTORIAL)?;
                 self.product((0..n).step_by(2).map(|step| n - step), fuel)
             }
-            _ => Err(Fault::Unsupported),
+            _ => Err(EvalError::Unsupported),
         }
     }
 
-    fn call2(&mut self, function: Function, a: &Residue, b: &Residue, fuel: &mut Fuel) -> Result<Residue, Fault> {
+    fn call2(&mut self, function: Function, a: &Residue, b: &Residue, fuel: &mut Fuel) -> Result<Residue, EvalError> {
         match (function, a.small, b.small) {
             (Function::Binomial, Some(n), Some(k)) if 0 <= k && k <= n => {
                 let k = k.min(n - k);
                 if k > MAX_FACTORIAL {
-                    return Err(Fault::Unsupported);
+                    return Err(EvalError::Unsupported);
                 }
                 let above = self.product((0..k).map(|step| n - step), fuel)?;
                 let below = self.product(2..=k, fuel)?;
@@ -231,12 +231,12 @@ impl Algebra for Modular<'_> {
                 quotient.exponent = None;
                 Ok(quotient)
             }
-            _ => Err(Fault::Unsupported),
+            _ => Err(EvalError::Unsupported),
         }
     }
 
-    fn apply(&mut self, name: &str, a: &Residue) -> Result<Residue, Fault> {
-        // Whatever the function is, equal arguments have equal values.
+    fn apply(&mut self, name: &str, a: &Residue) -> Result<Residue, EvalError> {
+        // Equal arguments have equal values, whatever the function is.
         let [first, second] = a.value;
         let random = prime::mix(self.random(name) ^ first) ^ second;
         Ok(Residue { value: spread(random), exponent: None, small: None })

@@ -1,76 +1,76 @@
-//! Where expressions are compared: points that are chosen by the names of the variables alone, the same on every machine.
+//! The points at which expressions are compared, derived from the names of variables: the same on every machine.
 
 use super::prime::{hash, mix};
 use super::real::Real;
 use crate::expr::{Expr, Function, Node, NodeId};
 
-/// Names that nearly everybody gives to integers.
+/// Names that usually denote integers.
 const INTEGERS: [&str; 8] = ["n", "m", "k", "j", "N", "M", "K", "l"];
 
-/// What the names of a comparison stand for.
+/// The variables of a comparison and how they may be chosen.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
-    /// Names that bound sums or stand under factorials: small integers.
-    counted: Vec<String>,
-    /// Whether integers behave in their own way here: floors, remainders, powers of negative numbers.
+pub(crate) struct Variables {
+    /// Variables that bound sums or occur in factorials: small integers.
+    integer_valued: Vec<String>,
+    /// Whether integers behave specially: floors, remainders, powers of negative numbers.
     pub(crate) discrete: bool,
-    /// Whether expressions may agree in one place and not in another: absolute values, the greater of two, roots of squares.
+    /// Whether expressions may agree in one region only: absolute values, maxima, roots of squares.
     pub(crate) piecewise: bool,
-    /// Whether a variable stands in an exponent, where its parity may be all that matters.
-    pub(crate) raised: bool,
-    /// About the largest number beside what is piecewise, which may be where pieces meet. 1 where nothing is.
+    /// Whether a variable occurs in an exponent, where its parity may be all that matters.
+    pub(crate) in_exponent: bool,
+    /// The largest literal of a piecewise expression, near which pieces may meet. Otherwise 1.
     reach: i64,
 }
 
-/// Which nodes of an expression are marked.
-struct Marks(Vec<bool>);
+/// A set of nodes of an expression.
+struct NodeSet(Vec<bool>);
 
-impl Marks {
+impl NodeSet {
     fn new(nodes: usize) -> Self {
         Self(vec![false; nodes])
     }
 
     fn set(&mut self, id: NodeId) {
-        if let Some(mark) = self.0.get_mut(id as usize) {
-            *mark = true;
+        if let Some(member) = self.0.get_mut(id as usize) {
+            *member = true;
         }
     }
 
-    fn has(&self, at: usize) -> bool {
+    fn contains(&self, at: usize) -> bool {
         self.0.get(at).copied().unwrap_or(false)
     }
 }
 
-/// Smallest and largest number that points are moved beyond where something is piecewise.
-const LEAST_REACH: i64 = 16;
+/// Range of the magnitude by which points of piecewise expressions are spread.
+const MIN_REACH: i64 = 16;
 const MAX_REACH: i64 = 1 << 20;
 
-impl Names {
-    /// Whether a variable stands for small integers.
-    pub(super) fn is_counted(&self, name: &str) -> bool {
-        self.counted.iter().any(|counted| counted == name)
+impl Variables {
+    /// Whether a variable is restricted to small integers.
+    pub(super) fn is_integer_valued(&self, name: &str) -> bool {
+        self.integer_valued.iter().any(|integer_valued| integer_valued == name)
     }
 
-    /// Whether any does.
-    pub(crate) fn any_counted(&self) -> bool {
-        !self.counted.is_empty()
+    /// Whether any variable is.
+    pub(crate) fn any_integer_valued(&self) -> bool {
+        !self.integer_valued.is_empty()
     }
 
-    /// From all expressions of a comparison.
+    /// Collects the variables of all expressions of a comparison.
     pub(crate) fn of(exprs: &[&Expr]) -> Self {
-        let mut names = Self::default();
+        let mut variables = Self::default();
         for expr in exprs {
             let nodes = expr.nodes();
-            let (mut counts, mut raised) = (Marks::new(nodes.len()), Marks::new(nodes.len()));
-            // Children come first, so that what is demanded of a node is passed down from the end.
+            let (mut counts, mut in_exponent) = (NodeSet::new(nodes.len()), NodeSet::new(nodes.len()));
+            // Children come first, so that requirements are passed down by iterating from the end.
             for (at, node) in nodes.iter().enumerate().rev() {
                 match node {
-                    Node::Power(_, exponent) => raised.set(*exponent),
-                    Node::Symbol(_) => names.raised |= raised.has(at),
+                    Node::Power(_, exponent) => in_exponent.set(*exponent),
+                    Node::Symbol(_) => variables.in_exponent |= in_exponent.contains(at),
                     _ => {}
                 }
-                if raised.has(at) {
-                    node.each_operand(|operand| raised.set(operand));
+                if in_exponent.contains(at) {
+                    node.each_operand(|operand| in_exponent.set(operand));
                 }
                 match node {
                     Node::Fold { from, to, .. } => {
@@ -82,18 +82,20 @@ impl Names {
                         counts.set(*a);
                         counts.set(*b);
                     }
-                    Node::Negate(a) if counts.has(at) => counts.set(*a),
+                    Node::Negate(a) if counts.contains(at) => counts.set(*a),
                     Node::Add(a, b) | Node::Multiply(a, b) | Node::Divide(a, b) | Node::Power(a, b)
-                        if counts.has(at) =>
+                        if counts.contains(at) =>
                     {
                         counts.set(*a);
                         counts.set(*b);
                     }
-                    Node::Symbol(name) if counts.has(at) => names.counted.push(expr.name(*name).to_owned()),
+                    Node::Symbol(name) if counts.contains(at) => {
+                        variables.integer_valued.push(expr.name(*name).to_owned())
+                    }
                     _ => {}
                 }
             }
-            names.discrete |= expr.any(|node| {
+            variables.discrete |= expr.any(|node| {
                 matches!(
                     node,
                     Node::Call(Function::Floor | Function::Ceiling | Function::Sin | Function::Cos, _)
@@ -102,7 +104,7 @@ impl Names {
                 )
             });
         }
-        names.piecewise = exprs.iter().any(|expr| {
+        variables.piecewise = exprs.iter().any(|expr| {
             expr.any(|node| match node {
                 Node::Call(Function::Abs | Function::Floor | Function::Ceiling, _)
                 | Node::Call2(Function::Modulo | Function::Min | Function::Max, ..) => true,
@@ -114,57 +116,58 @@ impl Names {
                 _ => false,
             })
         });
-        names.reach = 1;
-        if names.piecewise {
+        variables.reach = 1;
+        if variables.piecewise {
             let literals = exprs.iter().flat_map(|expr| expr.nodes()).filter_map(Node::magnitude);
-            names.reach = literals.fold(LEAST_REACH, i64::max).min(MAX_REACH);
+            variables.reach = literals.fold(MIN_REACH, i64::max).min(MAX_REACH);
         }
-        names.discrete &= exprs.iter().any(|expr| expr.names().iter().any(|name| INTEGERS.contains(&name.as_str())));
-        names
+        variables.discrete &=
+            exprs.iter().any(|expr| expr.names().iter().any(|name| INTEGERS.contains(&name.as_str())));
+        variables
     }
 }
 
 /// A point.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Point<'n> {
-    pub(crate) names: &'n Names,
-    /// Which of them.
+    pub(crate) variables: &'n Variables,
+    /// The number of the point.
     pub(crate) attempt: u64,
 }
 
 impl Point<'_> {
-    /// The value of a variable, exactly.
+    /// The exact value of a variable.
     pub(super) fn value(&self, name: &str) -> Real {
-        let (value, exponent) = self.parts(name);
+        let (value, exponent) = self.coordinates(name);
         Real::binary(value, exponent)
     }
 
     /// The value of an undefined function, of either sign.
-    pub(super) fn applied(&self, name: &str, (odd, exponent): (i64, i64)) -> Real {
+    pub(super) fn function_value(&self, name: &str, (odd, exponent): (i64, i64)) -> Real {
         let random = mix(mix(mix(hash(name) ^ mix(self.attempt)) ^ odd.cast_unsigned()) ^ exponent.cast_unsigned());
         let size = (random >> 24) as i64 + 1;
         let negative = self.attempt == 3 || (self.attempt > 3 && random % 2 == 1);
         Real::binary(if negative { -size } else { size }, -36)
     }
 
-    /// `value · 2^exponent`: two points are one where all of these are the same.
-    pub(crate) fn parts(&self, name: &str) -> (i64, i64) {
+    /// `value · 2^exponent` of a variable. Points with equal coordinates are the same.
+    pub(crate) fn coordinates(&self, name: &str) -> (i64, i64) {
         let random = mix(hash(name) ^ mix(self.attempt));
         let within = |count: u64| (random >> 8) as i64 % count as i64;
-        if self.names.is_counted(name) {
+        if self.variables.is_integer_valued(name) {
             return (within(7) + 2, 0);
         }
-        // Half of the points lie on both sides of the numbers that an absolute value, a floor or a maximum may turn at.
-        let reach = if self.attempt % 4 >= 2 { self.names.reach } else { 1 };
+        // Half of the points lie on both sides of where an absolute value, a floor or a maximum may switch.
+        let reach = if self.attempt % 4 >= 2 { self.variables.reach } else { 1 };
         if INTEGERS.contains(&name) {
-            // They are odd and stay small where other variables are far below zero, so that sums and powers of both are, too.
+            // Odd and small when other variables are very negative, so that sums and powers of both are negative too.
             if self.attempt == 3 {
                 return (2 * within(6) + 1, 0);
             }
             let scale = if self.attempt % 4 == 2 { (reach + 2) / 3 } else { 1 };
             return (within(12 * scale.cast_unsigned()) + 1, 0);
         }
-        // In parts of 128: between 1 and 4, in the unit interval, large, negative; then each variable for itself.
+        // In units of 1/128: between 1 and 4, in the unit interval, large, negative; then each variable for itself.
         let kind = match self.attempt {
             first @ 0..4 => first,
             _ if reach > 1 => 2 + random % 2,
@@ -173,7 +176,7 @@ impl Point<'_> {
         let parts = match kind {
             0 => within(383) + 129,
             1 => within(127) + 1,
-            // The first of each sign certainly lies beyond.
+            // The first of each sign is certainly beyond.
             2 if reach > 1 && self.attempt < 4 => (within(1023) + 1025) * reach,
             3 if reach > 1 && self.attempt < 4 => (-within(255) - 257) * reach,
             2 => (within(2047) + 1) * reach,

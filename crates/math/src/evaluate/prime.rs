@@ -19,7 +19,7 @@ pub(super) fn negate(a: u64, modulus: u64) -> u64 {
 }
 
 pub(super) fn multiply(a: u64, b: u64, modulus: u64) -> u64 {
-    // Below the modulus, which fits.
+    // The result is below the modulus and fits.
     (u128::from(a) * u128::from(b) % u128::from(modulus)) as u64
 }
 
@@ -51,7 +51,7 @@ pub(super) fn reduce_unsigned(integer: &UBig, modulus: u64) -> u64 {
     u64::try_from(&UBig::from(rest)).unwrap_or(0)
 }
 
-/// The next number of a sequence without any pattern that an answer could follow (splitmix64).
+/// The next number of a pseudo-random sequence (splitmix64).
 pub(super) fn mix(state: u64) -> u64 {
     let mut z = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -59,7 +59,7 @@ pub(super) fn mix(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// A number that stands for a text, the same everywhere.
+/// A hash of a text, the same on every machine.
 pub(super) fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |state, byte| mix(state ^ u64::from(byte)))
 }

@@ -1,5 +1,5 @@
-//! Sums of rational multiples of square roots, in a form that is unique: radicands are square-free, negative ones stand for imaginary
-//! parts, and each occurs once.
+//! Sums of rational multiples of square roots in a unique form: radicands are distinct and square-free, negative ones denote imaginary
+//! parts.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use dashu_int::IBig;
 use dashu_int::ops::BitTest;
 use dashu_ratio::RBig;
 
-/// Terms up to which a sum is kept.
+/// Most terms of a sum.
 const MAX_TERMS: usize = 12;
-/// Largest radicand that is factored: behind the primes up to 1000 there is at most a square or two primes.
+/// Largest radicand that is factored: after division by the primes up to 1000, at most a square or two primes remain.
 const MAX_RADICAND: u64 = 1 << 60;
-/// What is left of a radicand behind those primes has at most two factors below this.
+/// The remainder has at most two factors below this.
 const TWO_FACTORS: u64 = 1_000_000_000;
 
-/// A sum of rational multiples of square roots, each of another square-free integer, in ascending order of these.
+/// A sum of rational multiples of square roots of distinct square-free integers, in ascending order of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Surd {
     terms: Vec<(i64, RBig)>,
@@ -29,7 +29,7 @@ impl Surd {
         Self { terms: vec![(-1, RBig::ONE)] }
     }
 
-    /// Its value, where it is rational.
+    /// Its value, if rational.
     pub(crate) fn as_rational(&self) -> Option<RBig> {
         match self.terms.as_slice() {
             [] => Some(RBig::ZERO),
@@ -76,7 +76,7 @@ impl Surd {
         Self::of(terms)
     }
 
-    /// `1/self` for one or two terms. `None` also for zero.
+    /// `1/self` of one or two terms. `None` for more, and for zero.
     pub(super) fn inverse(&self) -> Option<Self> {
         let over = |norm: &Self, above: Self| {
             let norm = norm.as_rational().filter(|norm| !norm.is_zero())?;
@@ -128,7 +128,7 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// `(s, r)` with `value = s²·r` and `r` square-free. `None` where that is not known.
+/// `(s, r)` with `value = s²·r` and `r` square-free. `None` if it cannot be factored.
 fn square_free(value: i64) -> Option<(i64, i64)> {
     let mut rest = value.unsigned_abs();
     if rest > MAX_RADICAND {

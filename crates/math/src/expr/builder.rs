@@ -1,5 +1,4 @@
-//! Building an expression node by node, with what is plain from the first: `3/4` is a literal, `\sqrt` of what is a square is not
-//! looked at.
+//! Builds an expression node by node, folding constants as it goes: `3/4` is a literal.
 
 use dashu_ratio::RBig;
 
@@ -9,10 +8,10 @@ use crate::{Magnitude, Number, Written};
 /// Most nodes of an expression.
 pub(crate) const MAX_NODES: usize = 4096;
 
-/// Most variables of an expression, which are looked up one by one.
+/// Most variables of an expression, which are searched linearly.
 const MAX_NAMES: usize = 128;
 
-/// An expression in the making. Nodes that are added last are on top; the root is the last one.
+/// An expression under construction. The root is added last.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     nodes: Vec<Node>,
@@ -20,9 +19,9 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// The tree under construction, finished. `None` where it has no node.
+    /// The finished expression. `None` if it is empty.
     pub(crate) fn finish(self, root: NodeId) -> Option<Expr> {
-        // A root that folding left in the middle moves to the end by being the only one.
+        // If folding left the root in the middle, it is moved to the end.
         if root as usize + 1 != self.nodes.len() {
             return None;
         }
@@ -36,7 +35,7 @@ impl Builder {
 
     pub(crate) fn push(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);
-        // MAX_NODES and a few.
+        // A little more than `MAX_NODES`.
         (self.nodes.len() - 1) as NodeId
     }
 
@@ -44,7 +43,7 @@ impl Builder {
         self.nodes.get(id as usize)
     }
 
-    /// Index of a name, which is added where it is new.
+    /// The index of a name, added if new.
     pub(crate) fn name(&mut self, name: &str) -> u32 {
         let index = self.names.iter().position(|known| known == name).unwrap_or_else(|| {
             self.names.push(name.to_owned());
@@ -70,7 +69,7 @@ impl Builder {
         self.literal(Number::plain(Magnitude::Exact(RBig::from(integer)), Written::Integer))
     }
 
-    /// `-operand`; the negative of a number is a number.
+    /// `-operand`, folded for a number.
     pub(crate) fn negate(&mut self, operand: NodeId) -> NodeId {
         if operand as usize + 1 == self.nodes.len()
             && let Some(Node::Literal(number)) = self.nodes.last_mut()
@@ -81,7 +80,7 @@ impl Builder {
         self.push(Node::Negate(operand))
     }
 
-    /// `above/below`; that of two integers is a number.
+    /// `above/below`, folded for two integers.
     pub(crate) fn divide(&mut self, above: NodeId, below: NodeId) -> NodeId {
         if below as usize + 1 == self.nodes.len()
             && above + 1 == below
@@ -96,41 +95,41 @@ impl Builder {
         self.push(Node::Divide(above, below))
     }
 
-    /// `√radicand` or a root of a literal index.
+    /// `√radicand`, folded where possible.
     pub(crate) fn sqrt(&mut self, radicand: NodeId) -> NodeId {
         self.push(Node::Call(Function::Sqrt, radicand))
     }
 
-    /// `left op right` of two expressions, as one.
-    pub(crate) fn join(left: &Expr, right: &Expr, node: impl FnOnce(NodeId, NodeId) -> Node) -> Expr {
+    /// `left op right` of two expressions.
+    pub(crate) fn binary(left: &Expr, right: &Expr, node: impl FnOnce(NodeId, NodeId) -> Node) -> Expr {
         let mut builder = Self::default();
         let (left, right) = (builder.append(left), builder.append(right));
         builder.push(node(left, right));
         Expr { nodes: builder.nodes, names: builder.names }
     }
 
-    /// `node(operand)` of an expression.
-    pub(crate) fn wrap(operand: &Expr, node: impl FnOnce(NodeId) -> Node) -> Expr {
+    /// `op(operand)` of an expression.
+    pub(crate) fn unary(operand: &Expr, node: impl FnOnce(NodeId) -> Node) -> Expr {
         let mut builder = Self::default();
         let operand = builder.append(operand);
         builder.push(node(operand));
         Expr { nodes: builder.nodes, names: builder.names }
     }
 
-    /// `node(operand)` of an expression, of as many nodes as it takes.
-    pub(crate) fn wrap_with(operand: &Expr, wrap: impl FnOnce(&mut Self, NodeId) -> NodeId) -> Expr {
+    /// The same with any number of new nodes.
+    pub(crate) fn with(operand: &Expr, wrap: impl FnOnce(&mut Self, NodeId) -> NodeId) -> Expr {
         let mut builder = Self::default();
         let operand = builder.append(operand);
         wrap(&mut builder, operand);
         Expr { nodes: builder.nodes, names: builder.names }
     }
 
-    /// The first operand of an expression's root, whose nodes are the first ones, up to this.
+    /// The sub-expression whose root is this node, if its nodes come first.
     pub(crate) fn prefix(expr: &Expr, last: NodeId) -> Expr {
         Expr { nodes: expr.nodes.iter().take(last as usize + 1).cloned().collect(), names: expr.names.clone() }
     }
 
-    /// Copies an expression behind the nodes that are there; its root.
+    /// Appends a copy of an expression and returns its root.
     pub(crate) fn append(&mut self, expr: &Expr) -> NodeId {
         let base = self.nodes.len() as NodeId;
         let names: Vec<u32> = expr.names.iter().map(|name| self.name(name)).collect();
@@ -162,7 +161,7 @@ impl Builder {
         (self.nodes.len() - 1) as NodeId
     }
 
-    /// Sets where the term that begins at `begin` ends.
+    /// Sets the end of the term that begins at `begin`.
     pub(crate) fn close_term(&mut self, begin: NodeId, end: NodeId) {
         if let Some(node) = self.nodes.get_mut(begin as usize) {
             *node = Node::Term(end);

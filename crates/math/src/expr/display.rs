@@ -1,18 +1,18 @@
-//! The canonical spelling of an expression, without recursion: pieces of text and nodes lie on one stack.
+//! The canonical spelling of an expression, written without recursion with a stack of pending pieces.
 
 use std::fmt;
 
 use super::{Constant, Expr, Function, Node, NodeId};
 
-/// What is still to be written.
+/// A pending piece.
 enum Piece {
     Text(&'static str),
-    /// A node, in parentheses where it binds less than this.
+    /// A node, parenthesised if its precedence is lower than this.
     Node(NodeId, u8),
 }
 
-/// How strongly a node binds.
-fn strength(node: &Node) -> u8 {
+/// The precedence of a node.
+fn precedence(node: &Node) -> u8 {
     match node {
         Node::Add(..) => 1,
         Node::Negate(_) => 2,
@@ -39,7 +39,7 @@ impl fmt::Display for Expr {
                 Piece::Node(id, least) => (id, least),
             };
             let node = self.node(id);
-            let in_parentheses = strength(node) < least;
+            let in_parentheses = precedence(node) < least;
             if in_parentheses {
                 f.write_str("(")?;
                 pieces.push(Piece::Text(")"));
@@ -51,7 +51,7 @@ impl fmt::Display for Expr {
 }
 
 impl Expr {
-    /// Writes a leaf, or puts the parts of another node on the stack.
+    /// Writes a leaf, or pushes the parts of another node.
     fn write_node(&self, f: &mut fmt::Formatter<'_>, id: NodeId, pieces: &mut Vec<Piece>) -> fmt::Result {
         let mut infix = |a: NodeId, left: u8, sign: &'static str, b: NodeId, right: u8| {
             pieces.extend([Piece::Node(b, right), Piece::Text(sign), Piece::Node(a, left)]);

@@ -1,4 +1,4 @@
-//! Functions that are known by name.
+//! Functions known by name.
 
 /// A function of one or two arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) enum Function {
     Exp,
     /// The natural logarithm.
     Ln,
-    /// The logarithm without a base: natural in one half of the world, decimal in the other.
+    /// The logarithm without a base: natural or decimal, depending on the author.
     Log,
     /// Of the argument and the base.
     LogBase,
@@ -46,7 +46,7 @@ pub(crate) enum Function {
     ImaginaryPart,
 }
 
-/// Names that take one argument, as commands and as words, the longest of a common beginning first.
+/// Names that take one argument, as commands and as words, longest first.
 const NAMES: &[(&str, Function)] = &[
     ("arcsinh", Function::Arcsinh),
     ("arccosh", Function::Arccosh),
@@ -87,7 +87,7 @@ const NAMES: &[(&str, Function)] = &[
 ];
 
 impl Function {
-    /// The function of that name.
+    /// The function with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, function)| *function)
     }
@@ -103,7 +103,7 @@ impl Function {
         matches!(self, Self::Gcd | Self::Lcm | Self::Min | Self::Max)
     }
 
-    /// The inverse, which `\sin^{-1}` stands for.
+    /// The inverse, denoted by `\sin^{-1}`.
     pub(crate) fn inverse(self) -> Option<Self> {
         Some(match self {
             Self::Sin => Self::Arcsin,

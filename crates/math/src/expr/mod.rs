@@ -1,7 +1,7 @@
-//! Scalar expressions, as trees in an arena.
+//! Scalar expressions, stored as trees in an arena.
 //!
-//! The nodes of a tree lie in one vector, children before their parents. So an evaluation is a loop and no recursion, equality is that
-//! of two vectors, and dropping a deep tree is dropping a vector.
+//! The nodes of a tree are in one vector, children before parents. Evaluation is a loop without recursion, equality compares two vectors,
+//! and dropping a deep tree drops a vector.
 
 mod builder;
 mod display;
@@ -33,11 +33,11 @@ pub(crate) enum Node {
     Call(Function, NodeId),
     /// A function of two arguments.
     Call2(Function, NodeId, NodeId),
-    /// A function that the answer does not define, of one argument: `f(x)`, `a_{n+1}`.
+    /// An undefined function of one argument: `f(x)`, `a_{n+1}`.
     Apply(u32, NodeId),
-    /// Begins the term of a [`Node::Fold`], which stands at the index: everything between is evaluated by it alone.
+    /// The start of the term of a [`Node::Fold`] at this index; the nodes between are evaluated by it alone.
     Term(NodeId),
-    /// A sum or product over a range of integers; the term is what lies between `begin`, a [`Node::Term`], and this node.
+    /// A sum or product over a range of integers; the term is between `begin`, a [`Node::Term`], and this node.
     Fold {
         product: bool,
         variable: u32,
@@ -48,10 +48,10 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// What stands for a node that is not there. No domain has a value for it.
+    /// Returned for a missing node. No domain has a value for it.
     const NONE: Self = Self::Term(0);
 
-    /// Calls `f` with each node that it is computed from.
+    /// Calls `f` with each operand.
     pub(crate) fn each_operand(&self, mut f: impl FnMut(NodeId)) {
         match self {
             Self::Literal(_) | Self::Constant(_) | Self::Symbol(_) | Self::Term(_) => {}
@@ -68,7 +68,7 @@ impl Node {
         }
     }
 
-    /// The larger of the numerator and the denominator of a literal. `None` of anything else, and of more than 63 bits.
+    /// The larger of numerator and denominator of a literal. `None` for anything else, and beyond 63 bits.
     pub(crate) fn magnitude(&self) -> Option<i64> {
         let Self::Literal(number) = self else { return None };
         let value = number.exact()?;
@@ -77,7 +77,7 @@ impl Node {
     }
 }
 
-/// Numbers with a name.
+/// Named constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Constant {
     Pi,
@@ -86,7 +86,7 @@ pub(crate) enum Constant {
     I,
 }
 
-/// A scalar expression: numbers, constants, variables, and what is computed from them.
+/// A scalar expression: numbers, constants, variables and operations on them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expr {
     nodes: Vec<Node>,
@@ -99,19 +99,19 @@ impl Expr {
         &self.nodes
     }
 
-    /// Names of variables and of functions that are not defined.
+    /// Names of variables and of undefined functions.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// A node. What is no node is a term that nothing is computed from.
+    /// A node; a missing one is a term without a value.
     pub(crate) fn node(&self, id: NodeId) -> &Node {
         self.nodes.get(id as usize).unwrap_or(&Node::NONE)
     }
 
     /// The root.
     pub(crate) fn root(&self) -> &Node {
-        // A builder never ends without a node.
+        // A builder never returns an empty expression.
         self.nodes.last().unwrap_or(&Node::NONE)
     }
 
@@ -120,17 +120,17 @@ impl Expr {
         self.names.get(index as usize).map_or("", String::as_str)
     }
 
-    /// Whether any node is of this kind.
+    /// Whether any node satisfies the predicate.
     pub(crate) fn any(&self, is: impl Fn(&Node) -> bool) -> bool {
         self.nodes.iter().any(is)
     }
 
-    /// Whether it has no variables and no undefined functions, so that it is one number.
+    /// Whether it has neither variables nor undefined functions, and so denotes a number.
     pub(crate) fn is_closed(&self) -> bool {
         self.names.is_empty() || !self.any(|node| matches!(node, Node::Symbol(_) | Node::Apply(..)))
     }
 
-    /// The name, where it is nothing but a variable.
+    /// The name, if it is a single variable.
     pub(crate) fn as_symbol(&self) -> Option<&str> {
         match self.root() {
             Node::Symbol(name) => Some(self.name(*name)),
@@ -138,7 +138,7 @@ impl Expr {
         }
     }
 
-    /// The function's name, where it is an undefined function of something.
+    /// The function's name, if it is an undefined function of an argument.
     pub(crate) fn as_application(&self) -> Option<&str> {
         match self.root() {
             Node::Apply(name, _) => Some(self.name(*name)),
@@ -146,8 +146,8 @@ impl Expr {
         }
     }
 
-    /// Whether it only names a quantity: variables and undefined functions, their products, ratios and absolute values, as in `x`,
-    /// `f(2)`, `|AB|`, `\frac{NO}{BO}`. A number beside a variable, a sum or a power is an expression and names nothing.
+    /// Whether it only names a quantity: variables and undefined functions, their products, ratios and absolute values, as in `x`, `f(2)`,
+    /// `|AB|`, `\frac{NO}{BO}`. A sum, a power, or a number beside a variable is an expression and not a name.
     pub(crate) fn is_name(&self) -> bool {
         if let Node::Apply(..) = self.root() {
             return true;
@@ -158,7 +158,7 @@ impl Expr {
             })
     }
 
-    /// Nodes, as a measure of the work that it takes.
+    /// Number of nodes, a measure of work.
     pub(crate) fn len(&self) -> usize {
         self.nodes.len()
     }

@@ -1,71 +1,71 @@
-//! The last balanced `\boxed{}` or `\fbox{}`, and its neighbours.
+//! The last balanced `\boxed{}` or `\fbox{}`, with the boxes adjacent to it.
 
 use std::ops::Range;
 
 use memchr::{memmem, memrchr2_iter, memrchr3_iter};
 
-use super::{Found, NoAnswer, number};
-use crate::cut::Cut;
+use super::{Extracted, NoAnswer, number};
+use crate::slicing::SafeSlice;
 
-/// The commands that make a box.
+/// Commands that draw a box.
 const COMMANDS: [&str; 2] = ["\\boxed", "\\fbox"];
-/// Neighbouring boxes that are joined into one list.
-pub(super) const MAX_NEIGHBOURS: usize = 256;
-/// Longest text before "and" between neighbouring boxes: `\\text{ for part (a) and }`.
+/// Adjacent boxes that are joined into one list.
+pub(super) const MAX_ADJACENT: usize = 256;
+/// Longest text before "and" between adjacent boxes: `\\text{ for part (a) and }`.
 const MAX_CONJUNCTION_BYTES: usize = 40;
 /// Longest name before a box: `y_2 = \\boxed{...}`.
 const MAX_NAME_BYTES: usize = 24;
-/// Braces that may be open at once while the search runs. Beyond, the outermost half is forgotten: it bounds memory, and no answer
-/// lies that deep.
+/// Braces that may be open at once during the search. Beyond this the outermost half is dropped to bound memory; no real answer is nested
+/// that deeply.
 const MAX_OPEN: usize = 1 << 16;
 
 /// A box in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Span {
-    /// Where its command begins.
+    /// Start of its command.
     start: usize,
     /// Its content.
     inner: Range<usize>,
 }
 
-/// The content of the last box, or of the neighbours that end with it. `None` where there is no box.
-pub(super) fn last(text: &str) -> Result<Option<Found<'_>>, NoAnswer> {
+/// The content of the last box, or of the adjacent boxes that end with it. `None` if there is no box.
+pub(super) fn last(text: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
     let Some(span) = last_span(text) else { return Ok(None) };
-    let content = |span: &Span| text.part(span.inner.clone());
-    let before = |start| neighbour_before(text, start).or_else(|| neighbour_before_name(text, start));
+    let content = |span: &Span| text.slice(span.inner.clone());
+    let before = |start| adjacent_before(text, start).or_else(|| adjacent_before_name(text, start));
     let mut start = span.start;
     let mut spans = Vec::new();
     while let Some(neighbour) = before(start) {
         if spans.is_empty() {
             spans.push(span.clone());
         }
-        if spans.len() == MAX_NEIGHBOURS {
+        if spans.len() == MAX_ADJACENT {
             return Err(NoAnswer::TooManyBoxes);
         }
         start = neighbour.start;
         spans.push(neighbour);
     }
     if spans.is_empty() {
-        // A single box, as nearly all texts have.
+        // A single box, as in nearly all texts.
         let content = content(&span);
-        return if content.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(content))) };
+        return if content.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Extracted::One(content))) };
     }
     let contents: Vec<&str> = spans.iter().rev().map(content).collect();
-    // The same box twice is one answer said twice.
+    // The same box twice is one answer stated twice.
     if let [first, others @ ..] = contents.as_slice()
         && others.iter().all(|content| content.trim() == first.trim())
     {
-        return if first.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Found::One(first))) };
+        return if first.trim().is_empty() { Err(NoAnswer::EmptyBox) } else { Ok(Some(Extracted::One(first))) };
     }
-    Ok(Some(Found::Several(contents)))
+    Ok(Some(Extracted::Several(contents)))
 }
 
-/// The content of the last box of one line. `None` where it has none.
+/// The content of the last box of one line. `None` if it has none.
 pub(super) fn last_in(line: &str) -> Option<&str> {
-    last_span(line).map(|span| line.part(span.inner))
+    last_span(line).map(|span| line.slice(span.inner))
 }
 
-/// What stands in a box that a text begins with and that does not close.
+/// The content of an unclosed box at the start of a text.
 pub(super) fn unclosed(text: &str) -> Option<&str> {
     let text = text.trim_start().trim_start_matches('\\');
     COMMANDS
@@ -73,15 +73,15 @@ pub(super) fn unclosed(text: &str) -> Option<&str> {
         .find_map(|command| text.strip_prefix(command.trim_start_matches('\\'))?.trim_start().strip_prefix('{'))
 }
 
-/// The last box that closes; of boxes within boxes the outermost.
+/// The last closed box; of nested boxes the outermost.
 fn last_span(text: &str) -> Option<Span> {
     let bytes = text.as_bytes();
-    // Most texts without an answer are known by this alone.
+    // Rejects most texts without an answer at once.
     let first = COMMANDS.iter().filter_map(|command| memmem::find(bytes, command.as_bytes())).min()?;
-    // Closing braces whose partners were not met yet, the outermost first.
+    // Closing braces whose partners have not been reached yet, outermost first.
     let mut open: Vec<usize> = Vec::new();
     let mut found: Option<Span> = None;
-    // Braces around the box that was found: only those can be boxes around it.
+    // Braces around the box that was found: only these can belong to an enclosing box.
     let mut around = usize::MAX;
     for at in memrchr3_iter(b'{', b'}', b'\\', bytes) {
         let span = match bytes.get(at) {
@@ -112,9 +112,9 @@ fn last_span(text: &str) -> Option<Span> {
     found
 }
 
-/// The box that ends where `start` is reached over separators alone.
-fn neighbour_before(text: &str, start: usize) -> Option<Span> {
-    let boxes = strip_separators(text.head(start));
+/// The box that precedes `start`, with nothing but separators between.
+fn adjacent_before(text: &str, start: usize) -> Option<Span> {
+    let boxes = strip_separators(text.prefix_to(start));
     let close = boxes.strip_suffix('}')?.len();
     if is_escaped(text, close) {
         return None;
@@ -124,7 +124,7 @@ fn neighbour_before(text: &str, start: usize) -> Option<Span> {
         if is_escaped(text, at) {
             continue;
         }
-        if text.tail(at).starts_with('}') {
+        if text.suffix_from(at).starts_with('}') {
             depth += 1;
             continue;
         }
@@ -136,25 +136,25 @@ fn neighbour_before(text: &str, start: usize) -> Option<Span> {
     None
 }
 
-/// The neighbour of a box with a name before it: `\\boxed{1} and y = \\boxed{2}`.
-fn neighbour_before_name(text: &str, start: usize) -> Option<Span> {
-    let before = text.head(start).trim_end().strip_suffix('=')?.trim_end();
+/// The adjacent box before a name: `\\boxed{1} and y = \\boxed{2}`.
+fn adjacent_before_name(text: &str, start: usize) -> Option<Span> {
+    let before = text.prefix_to(start).trim_end().strip_suffix('=')?.trim_end();
     let is_of_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '{' | '}');
-    // What stands before a longer name is too far away to be looked for.
+    // Names longer than this are not looked for.
     let rest = before.trim_end_matches(is_of_name);
-    let name = before.tail(rest.len());
+    let name = before.suffix_from(rest.len());
     if rest.is_empty() || name.len() >= MAX_NAME_BYTES {
         return None;
     }
-    // A name is a letter with a subscript, and something separates it from the box before.
+    // A name is a letter with a subscript, separated from the preceding box.
     let is_name = name.chars().next().is_some_and(char::is_alphabetic) && name.chars().nth(1).is_none_or(|c| c == '_');
     if !is_name || strip_separators(rest).len() == rest.trim_end().len() {
         return None;
     }
-    neighbour_before(text, rest.len())
+    adjacent_before(text, rest.len())
 }
 
-/// The text without what may stand between neighbouring boxes.
+/// The text without a separator between adjacent boxes at its end.
 fn strip_separators(mut text: &str) -> &str {
     loop {
         let trimmed = text.trim_end();
@@ -168,46 +168,46 @@ fn strip_separators(mut text: &str) -> &str {
     }
 }
 
-/// Without "and" or "or" at its end.
+/// The text without a final "and" or "or".
 fn strip_conjunction(text: &str) -> Option<&str> {
     let rest = text.strip_suffix("and").or_else(|| text.strip_suffix("or"))?;
     (!rest.ends_with(|before: char| before.is_alphanumeric() || before == '\\')).then_some(rest)
 }
 
-/// Without `\text{ and }` or `\text{ or }` at its end.
+/// The text without a final `\text{ and }` or `\text{ or }`.
 fn strip_text_conjunction(text: &str) -> Option<&str> {
     let inner = strip_conjunction(text.strip_suffix('}')?.trim_end())?;
     let inner = inner.trim_end().trim_end_matches(',').trim_end();
     let begin = inner.ceil_char_boundary(inner.len().saturating_sub(MAX_CONJUNCTION_BYTES));
-    let at = begin + inner.tail(begin).rfind('{')?;
-    let is_plain = !inner.tail(at).contains(['}', '\\', '$']);
+    let at = begin + inner.suffix_from(begin).rfind('{')?;
+    let is_plain = !inner.suffix_from(at).contains(['}', '\\', '$']);
     let commands = ["\\text", "\\textrm", "\\mathrm", "\\mbox"];
-    commands.iter().find_map(|command| inner.head(at).strip_suffix(command)).filter(|_| is_plain)
+    commands.iter().find_map(|command| inner.prefix_to(at).strip_suffix(command)).filter(|_| is_plain)
 }
 
-/// Where the box command before the brace at `at` begins. `None` where another or none stands there.
+/// Start of the box command before the brace at `at`. `None` if it is not a box command.
 fn command_before(text: &str, at: usize) -> Option<usize> {
-    // Nearly every brace is another one, which its neighbour alone tells.
-    let neighbour = *text.head(at).as_bytes().last()?;
+    // Nearly every brace belongs to something else, which the preceding byte shows.
+    let neighbour = *text.prefix_to(at).as_bytes().last()?;
     if neighbour.is_ascii_graphic() && !matches!(neighbour, b'd' | b'x') {
         return None;
     }
-    let before = text.head(at).trim_end();
+    let before = text.prefix_to(at).trim_end();
     COMMANDS.iter().find_map(|command| before.strip_suffix(command)).map(str::len)
 }
 
-/// `\boxed 5`: TeX would take one digit, and everybody who writes it means the number.
+/// `\boxed 5`: TeX would take one digit, but whoever writes it means the number.
 fn bare_box(text: &str, at: usize) -> Option<Span> {
-    let rest = text.tail(at);
+    let rest = text.suffix_from(at);
     let argument = COMMANDS.iter().find_map(|command| rest.strip_prefix(command))?;
     let number = argument.trim_start_matches(' ');
     let begin = text.len() - number.len();
     Some(Span { start: at, inner: begin..begin + number::length(number)? })
 }
 
-/// Whether the byte at `at` belongs to a command, as the brace of `\}` does.
+/// Whether the byte at `at` is escaped, like the brace of `\}`.
 fn is_escaped(text: &str, at: usize) -> bool {
-    text.head(at).bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
+    text.prefix_to(at).bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
 
     fn one(text: &str) -> Option<&str> {
         match last(text) {
-            Ok(Some(Found::One(answer))) => Some(answer),
+            Ok(Some(Extracted::One(answer))) => Some(answer),
             Ok(None) => None,
             other => panic!("{text} holds {other:?}"),
         }
@@ -224,7 +224,7 @@ mod tests {
 
     fn several(text: &str) -> Vec<&str> {
         match last(text) {
-            Ok(Some(Found::Several(answers))) => answers,
+            Ok(Some(Extracted::Several(answers))) => answers,
             other => panic!("{text} holds {other:?}"),
         }
     }

@@ -1,26 +1,26 @@
-//! Answers that a line announces: `#### 42`, "Answer: 42", "the final answer is 42".
+//! Answers announced by a line: `#### 42`, "Answer: 42", "the final answer is 42".
 
 use memchr::{memchr, memrchr_iter, memrchr2_iter};
 
 use super::boxes;
 use super::span::formula_at_start;
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
-/// What follows the last `####` that begins a line and says something.
+/// The text after the last non-empty `####` at the start of a line.
 pub(super) fn after_hashes(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
     for end in memrchr_iter(b'#', bytes) {
-        // The end of a run of them, of which there must be four.
-        if bytes.get(end + 1) == Some(&b'#') || !text.head(end + 1).ends_with("####") {
+        // The end of a run of hashes; exactly four are needed.
+        if bytes.get(end + 1) == Some(&b'#') || !text.prefix_to(end + 1).ends_with("####") {
             continue;
         }
         let Some(at) = end.checked_sub(3) else { continue };
-        let before = text.head(at).trim_end_matches([' ', '\t']);
+        let before = text.prefix_to(at).trim_end_matches([' ', '\t']);
         let begins_line = before.is_empty() || before.ends_with('\n');
         if !begins_line {
             continue;
         }
-        let line = first_line(text.tail(end + 1));
+        let line = first_line(text.suffix_from(end + 1));
         let answer = boxes::last_in(line).unwrap_or_else(|| statement(line));
         if !answer.trim().is_empty() {
             return Some(answer);
@@ -29,10 +29,10 @@ pub(super) fn after_hashes(text: &str) -> Option<&str> {
     None
 }
 
-/// Announcements that say nothing, after which no others are looked at: each looks at the rest of its line.
+/// Empty announcements after which the search stops, since each scans the rest of its line.
 const MAX_EMPTY: usize = 8;
 
-/// What the last "Answer:" or "final answer is" announces.
+/// The text announced by the last "Answer:" or "final answer is".
 pub(super) fn answer_line(text: &str) -> Option<&str> {
     const WORD: &str = "answer";
     let mut empty = 0;
@@ -40,10 +40,10 @@ pub(super) fn answer_line(text: &str) -> Option<&str> {
     for at in memrchr2_iter(b'w', b'W', text.as_bytes()) {
         let Some(start) = at.checked_sub(3) else { continue };
         let Some(word) = text.get(start..start + WORD.len()) else { continue };
-        if !word.eq_ignore_ascii_case(WORD) || text.head(start).ends_with(char::is_alphabetic) {
+        if !word.eq_ignore_ascii_case(WORD) || text.prefix_to(start).ends_with(char::is_alphabetic) {
             continue;
         }
-        let Some(rest) = announced(text.head(start), text.tail(start + WORD.len())) else { continue };
+        let Some(rest) = announced(text.prefix_to(start), text.suffix_from(start + WORD.len())) else { continue };
         let answer = value(rest);
         if !answer.trim().is_empty() {
             return Some(answer);
@@ -56,7 +56,7 @@ pub(super) fn answer_line(text: &str) -> Option<&str> {
     None
 }
 
-/// What follows the announcement that `before`, the word "answer" and `after` make. `None` where they make none.
+/// The text after the announcement formed by `before`, the word "answer" and `after`. `None` if they form none.
 fn announced<'a>(before: &str, after: &'a str) -> Option<&'a str> {
     const EMPHASIS: [char; 4] = [' ', '\t', '*', '_'];
     let direct = after.trim_start_matches(EMPHASIS);
@@ -75,7 +75,7 @@ fn announced<'a>(before: &str, after: &'a str) -> Option<&'a str> {
     Some(rest.strip_prefix(':').unwrap_or(rest))
 }
 
-/// The answer at the beginning of what was announced: on the same line, or on the next that is not empty.
+/// The announced answer: on the same line, or on the next non-empty one.
 fn value(rest: &str) -> &str {
     let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '`'));
     let line = first_line(rest);
@@ -88,7 +88,7 @@ fn value(rest: &str) -> &str {
     }
 }
 
-/// A line without the emphasis around it, up to the end of its first sentence.
+/// A line without surrounding emphasis, up to the end of its first sentence.
 fn statement(line: &str) -> &str {
     let line = line.trim().trim_matches(['*', '`']).trim();
     if let Some(formula) = formula_at_start(line)
@@ -97,15 +97,15 @@ fn statement(line: &str) -> &str {
         return formula.inner;
     }
     match line.find(". ") {
-        Some(end) => line.head(end),
+        Some(end) => line.prefix_to(end),
         None => line,
     }
 }
 
-/// Words of a sentence; an answer that is so long says more than the answer.
+/// Words of a sentence; anything longer contains more than the answer.
 const SENTENCE_WORDS: usize = 4;
 
-/// Whether an announced answer is a sentence around it.
+/// Whether an announced answer is wrapped in a sentence.
 pub(super) fn is_sentence(answer: &str) -> bool {
     let is_word = |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
     answer.split_whitespace().filter(is_word).nth(SENTENCE_WORDS - 1).is_some()
@@ -114,7 +114,7 @@ pub(super) fn is_sentence(answer: &str) -> bool {
             .is_some_and(|(before, _)| before.split_whitespace().filter(is_word).nth(1).is_some())
 }
 
-/// Whether nothing that follows belongs to the answer.
+/// Whether the rest does not belong to the answer.
 fn ends_statement(rest: &str) -> bool {
     let rest = rest.trim_start_matches([' ', '\t', '*', '_', '`']);
     rest.is_empty()
@@ -127,7 +127,7 @@ fn ends_statement(rest: &str) -> bool {
 
 fn first_line(text: &str) -> &str {
     let end = memchr(b'\n', text.as_bytes()).unwrap_or(text.len());
-    text.head(end)
+    text.prefix_to(end)
 }
 
 #[cfg(test)]

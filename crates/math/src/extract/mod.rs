@@ -1,7 +1,7 @@
-//! Where a completion states its final answer.
+//! Finds the final answer of a completion.
 //!
-//! Every search runs from the end and looks at each byte a bounded number of times, so that ten megabytes of hostile text cost what ten
-//! megabytes of prose do.
+//! Every search runs from the end and visits each byte a bounded number of times, so that ten megabytes of hostile text cost as much as ten
+//! megabytes of prose.
 
 mod boxes;
 mod line;
@@ -12,17 +12,17 @@ mod unmarked;
 
 use crate::{Marker, Policy, Reason};
 
-/// What was found.
+/// An extracted answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<'a> {
+pub enum Extracted<'a> {
     /// One answer.
     One(&'a str),
-    /// The contents of neighbouring boxes, in order; at least two.
+    /// The contents of adjacent boxes, in order; at least two.
     Several(Vec<&'a str>),
 }
 
-impl Found<'_> {
-    /// Its length.
+impl Extracted<'_> {
+    /// Its length in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::One(answer) => answer.len(),
@@ -40,14 +40,14 @@ pub enum NoAnswer {
     /// `<think>` without `</think>`.
     #[error("the thinking never ended")]
     UnclosedThinking,
-    /// None of the policy's markers is there.
+    /// None of the policy's markers occurs.
     #[error("nothing is marked as the answer")]
     NothingMarked,
     /// The last box is empty.
     #[error("the last box is empty")]
     EmptyBox,
-    /// More neighbouring boxes than a list may have.
-    #[error("more than {} neighbouring boxes", boxes::MAX_NEIGHBOURS)]
+    /// More adjacent boxes than a list may have.
+    #[error("more than {} neighbouring boxes", boxes::MAX_ADJACENT)]
     TooManyBoxes,
 }
 
@@ -64,8 +64,8 @@ impl NoAnswer {
     }
 }
 
-/// The final answer of a completion, by the first of the policy's markers that is there.
-pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Found<'a>, NoAnswer> {
+/// The final answer of a completion, by the first of the policy's markers that occurs.
+pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Extracted<'a>, NoAnswer> {
     if completion.trim_start().is_empty() {
         return Err(NoAnswer::EmptyCompletion);
     }
@@ -73,9 +73,9 @@ pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Found<'a>, No
     for marker in &policy.markers {
         let found = match marker {
             Marker::Boxed => boxes::last(text)?,
-            Marker::Hashes => line::after_hashes(text).map(Found::One),
-            Marker::AnswerLine => line::answer_line(text).map(|answer| Found::One(announced(answer, policy))),
-            Marker::Unmarked => unmarked::last(text).map(Found::One),
+            Marker::Hashes => line::after_hashes(text).map(Extracted::One),
+            Marker::AnswerLine => line::answer_line(text).map(|answer| Extracted::One(announced(answer, policy))),
+            Marker::Unmarked => unmarked::last(text).map(Extracted::One),
         };
         if let Some(found) = found {
             return Ok(found);
@@ -84,7 +84,7 @@ pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Found<'a>, No
     Err(NoAnswer::NothingMarked)
 }
 
-/// What a line announces. Where the last expression of a text counts, it also does in a sentence.
+/// The answer announced by a line. If unmarked answers count, also the last expression of its sentence.
 fn announced<'a>(answer: &'a str, policy: &Policy) -> &'a str {
     if policy.markers.contains(&Marker::Unmarked) && line::is_sentence(answer) {
         return unmarked::last(answer).unwrap_or(answer);
@@ -92,11 +92,11 @@ fn announced<'a>(answer: &'a str, policy: &Policy) -> &'a str {
     answer
 }
 
-/// The content of the last box of a bare answer, or of one that was never closed. `None` where there is no box.
-pub(crate) fn boxed(answer: &str) -> Result<Option<Found<'_>>, NoAnswer> {
+/// The content of the last box of an answer given by itself, closed or not. `None` if there is no box.
+pub(crate) fn boxed(answer: &str) -> Result<Option<Extracted<'_>>, NoAnswer> {
     Ok(match boxes::last(answer)? {
         Some(found) => Some(found),
-        None => boxes::unclosed(answer).map(Found::One),
+        None => boxes::unclosed(answer).map(Extracted::One),
     })
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::Profile;
 
-    fn one(text: &str) -> Result<Found<'_>, NoAnswer> {
+    fn one(text: &str) -> Result<Extracted<'_>, NoAnswer> {
         extract(text, &Policy::default())
     }
 
@@ -113,17 +113,17 @@ mod tests {
     fn the_first_marker_that_is_there_wins() {
         let text = "#### 1\nAnswer: 2\n\\boxed{3}\nso 4";
         let by = |markers: &[Marker]| extract(text, &Policy { markers: markers.to_vec(), ..Policy::default() });
-        assert_eq!(by(&[Marker::Boxed, Marker::Hashes]), Ok(Found::One("3")));
-        assert_eq!(by(&[Marker::Hashes, Marker::Boxed]), Ok(Found::One("1")));
-        assert_eq!(by(&[Marker::AnswerLine]), Ok(Found::One("2")));
-        assert_eq!(by(&[Marker::Unmarked]), Ok(Found::One("4")));
+        assert_eq!(by(&[Marker::Boxed, Marker::Hashes]), Ok(Extracted::One("3")));
+        assert_eq!(by(&[Marker::Hashes, Marker::Boxed]), Ok(Extracted::One("1")));
+        assert_eq!(by(&[Marker::AnswerLine]), Ok(Extracted::One("2")));
+        assert_eq!(by(&[Marker::Unmarked]), Ok(Extracted::One("4")));
     }
 
     #[test]
     fn an_unmarked_number_is_no_answer_unless_it_is_asked_for() {
         let text = "Adding both gives 12.";
         assert_eq!(one(text), Err(NoAnswer::NothingMarked));
-        assert_eq!(extract(text, &Profile::Unmarked.policy()), Ok(Found::One("12")));
+        assert_eq!(extract(text, &Profile::Unmarked.policy()), Ok(Extracted::One("12")));
     }
 
     #[test]

@@ -1,65 +1,65 @@
-//! The formula at the beginning of a text, between its delimiters.
+//! Formulas at either end of a text, between their delimiters.
 
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
-/// Delimiters, the longer of two with a common beginning first, and whether the formula may run over several lines.
+/// Delimiters, longest first, and whether the formula may span lines.
 const DELIMITERS: [(&str, &str, bool); 4] =
     [("$$", "$$", true), ("\\[", "\\]", true), ("\\(", "\\)", true), ("$", "$", false)];
 
 /// A formula.
 pub(super) struct Formula<'a> {
-    /// What stands between the delimiters.
+    /// The text between the delimiters.
     pub(super) inner: &'a str,
-    /// What follows them.
+    /// The text after them.
     pub(super) rest: &'a str,
 }
 
-/// The formula that the text begins with. `None` where it begins with something else, or the formula does not end.
+/// The formula at the start of the text. `None` if there is none, or if it is not closed.
 pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
-    let begun = |delimiter: &'static (&str, &str, bool)| Some((delimiter, text.strip_prefix(delimiter.0)?));
-    let ((_, closer, lines), body) = DELIMITERS.iter().find_map(begun)?;
+    let opened = |delimiter: &'static (&str, &str, bool)| Some((delimiter, text.strip_prefix(delimiter.0)?));
+    let ((_, closer, lines), body) = DELIMITERS.iter().find_map(opened)?;
     let scope = if *lines { body } else { body.lines().next().unwrap_or_default() };
     let end = scope.find(closer)?;
-    Some(Formula { inner: body.head(end), rest: body.tail(end + closer.len()) })
+    Some(Formula { inner: body.prefix_to(end), rest: body.suffix_from(end + closer.len()) })
 }
 
 /// How a text ends.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ending<'a> {
-    /// With a formula.
+    /// With a complete formula.
     Formula(&'a str),
-    /// With the end of one that has no beginning, as one on a line of its own has that should run over none.
+    /// With a closing delimiter that has no opening one, such as one on a line of its own.
     Broken,
-    /// With something else.
+    /// With anything else.
     Other,
 }
 
-/// The formula that the text ends with, up to punctuation.
+/// The formula at the end of the text, ignoring punctuation.
 pub(super) fn ending(text: &str) -> Ending<'_> {
     let ended = |(opener, closer, _): &(&'static str, &str, bool)| Some((*opener, text.strip_suffix(closer)?));
     let Some((opener, body)) = DELIMITERS.iter().find_map(ended) else { return Ending::Other };
     let Some((_, formula)) = body.rsplit_once(opener) else { return Ending::Other };
-    // What stands within a line stays there.
+    // Within a line, a formula does not cross the line.
     let is_inline = matches!(opener, "$" | "\\(");
     if is_inline && formula.contains('\n') { Ending::Broken } else { Ending::Formula(formula) }
 }
 
-/// The formula between single dollars or `\\(` and `\\)` that a place of a line lies in.
+/// The formula between single dollars or `\\(` and `\\)` around a position of a line.
 pub(super) fn formula_around(text: &str, at: usize) -> Option<&str> {
-    let before = text.head(at);
+    let before = text.prefix_to(at);
     let before = before.rsplit_once('\n').map_or(before, |(_, line)| line);
-    let behind = text.tail(at);
-    let behind = behind.split_once('\n').map_or(behind, |(line, _)| line);
-    let line = text.part(at - before.len()..at + behind.len());
+    let after = text.suffix_from(at);
+    let after = after.split_once('\n').map_or(after, |(line, _)| line);
+    let line = text.slice(at - before.len()..at + after.len());
     for (opener, closer) in [("$", "$"), ("\\(", "\\)")] {
         let start = match before.rfind(opener) {
-            // An even number of dollars is closed again.
+            // After an even number of dollars every formula is closed.
             Some(start) if opener == "$" && before.matches('$').count() % 2 == 1 => start + 1,
             Some(start) if opener != "$" && before.rfind(closer).is_none_or(|end| end < start) => start + 2,
             _ => continue,
         };
-        if let Some(end) = behind.find(closer) {
-            return Some(line.part(start..before.len() + end));
+        if let Some(end) = after.find(closer) {
+            return Some(line.slice(start..before.len() + end));
         }
     }
     None

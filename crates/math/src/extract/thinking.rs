@@ -1,23 +1,23 @@
-//! Reasoning models think aloud between tags; what counts is what they say afterwards.
+//! Reasoning models think between tags; only the text after them counts.
 
 use memchr::{memmem, memrchr_iter};
 
 use super::NoAnswer;
 use crate::Thinking;
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
-/// The part of the text that may hold the answer.
+/// The part of the text that may contain the answer.
 pub(super) fn tail(text: &str, rule: Thinking) -> Result<&str, NoAnswer> {
     if rule == Thinking::Ignore {
         return Ok(text);
     }
-    // The rarest byte of the tag; searching for it backwards is much faster than for the tag.
+    // The rarest byte of the tag: searching backwards for a byte is much faster than for the tag.
     let mut closings = memrchr_iter(b'>', text.as_bytes());
-    let tail = match closings.find(|at| text.head(*at + 1).ends_with("</think>")) {
-        Some(at) => text.tail(at + 1),
+    let tail = match closings.find(|at| text.prefix_to(*at + 1).ends_with("</think>")) {
+        Some(at) => text.suffix_from(at + 1),
         None => text,
     };
-    // Whoever was cut off while thinking has not answered, whatever stands in a box by then.
+    // A completion cut off while thinking has no answer, even if it contains a box.
     match memmem::find(tail.as_bytes(), b"<think>") {
         Some(_) => Err(NoAnswer::UnclosedThinking),
         None => Ok(tail),

@@ -1,12 +1,12 @@
-//! The last number or formula of a text that marks no answer, for comparison with graders that take it.
+//! The last number or formula of a text without a marker, for comparison with graders that accept it.
 
 use super::span::{Ending, ending, formula_around};
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
-/// Longest number that is looked for.
+/// Longest number that is considered.
 const MAX_NUMBER_BYTES: usize = 256;
 
-/// The last formula if the text ends with one, otherwise the last number. `None` where there is neither.
+/// The formula at the end of the text, or else the last number. `None` if there is neither.
 pub(super) fn last(text: &str) -> Option<&str> {
     let text = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '*' | '!'));
     match ending(text) {
@@ -14,7 +14,7 @@ pub(super) fn last(text: &str) -> Option<&str> {
         Ending::Broken => return None,
         Ending::Other => {}
     }
-    // A text without any space is no sentence; with a sign in it, it is a formula.
+    // A text without spaces is not a sentence; with an operator it is a formula.
     if text.len() <= MAX_NUMBER_BYTES && !text.contains(char::is_whitespace) && text.contains(['=', '<', '>', '(']) {
         return Some(text);
     }
@@ -24,18 +24,18 @@ pub(super) fn last(text: &str) -> Option<&str> {
         return Some(formula);
     }
     let start = number_start(text, end);
-    // A part of a formula without delimiters is not the number; the line may be.
-    if text.head(start).ends_with(['{', '}', '\\', '^', '_']) || text.tail(end).starts_with('}') {
+    // The number may be part of an undelimited formula; then the whole line is taken.
+    if text.prefix_to(start).ends_with(['{', '}', '\\', '^', '_']) || text.suffix_from(end).starts_with('}') {
         return text.lines().next_back().map(str::trim);
     }
-    // "UK2A" names something and counts nothing.
-    if text.head(start).ends_with(|before: char| before.is_alphanumeric()) {
+    // "UK2A" is a name, not a number.
+    if text.prefix_to(start).ends_with(|before: char| before.is_alphanumeric()) {
         return None;
     }
-    Some(text.part(start..end + percent_length(text.tail(end))))
+    Some(text.slice(start..end + percent_length(text.suffix_from(end))))
 }
 
-/// Where the number that ends at `end` begins: digits with points, separators, a slash, and the whole of a mixed number.
+/// Start of the number that ends at `end`: digits with points, separators, a slash, and the integer part of a mixed number.
 fn number_start(text: &str, end: usize) -> usize {
     let bytes = text.as_bytes();
     let floor = end.saturating_sub(MAX_NUMBER_BYTES);
@@ -46,7 +46,7 @@ fn number_start(text: &str, end: usize) -> usize {
         let digit_before = before.last().is_some_and(u8::is_ascii_digit);
         match last {
             b'0'..=b'9' => {}
-            b'.' if digit_before || !text.head(before.len()).ends_with(char::is_alphanumeric) => {}
+            b'.' if digit_before || !text.prefix_to(before.len()).ends_with(char::is_alphanumeric) => {}
             b',' if digit_before => {}
             b'/' if digit_before && !slash => slash = true,
             b' ' if digit_before && slash => slash = false,
@@ -55,14 +55,15 @@ fn number_start(text: &str, end: usize) -> usize {
         start -= 1;
     }
     let sign =
-        ["-", "\u{2212}", "+"].iter().find(|sign| text.head(start).ends_with(*sign)).map_or(0, |sign| sign.len());
-    // Behind another operand it is an operator.
-    let operand = text.head(start - sign).trim_end().ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | '}'));
+        ["-", "\u{2212}", "+"].iter().find(|sign| text.prefix_to(start).ends_with(*sign)).map_or(0, |sign| sign.len());
+    // After another operand it is an operator.
+    let operand =
+        text.prefix_to(start - sign).trim_end().ends_with(|c: char| c.is_alphanumeric() || matches!(c, ')' | '}'));
     let start = if sign > 0 && !operand { start - sign } else { start };
-    if text.head(start).ends_with('$') { start - 1 } else { start }
+    if text.prefix_to(start).ends_with('$') { start - 1 } else { start }
 }
 
-/// Length of the percent sign, or the word for it, behind a number.
+/// Length of the percent sign, or of the word for it, after a number.
 fn percent_length(rest: &str) -> usize {
     let word = rest.trim_start_matches(' ');
     let signs = ["\\%", "%", "percent", "pct"];

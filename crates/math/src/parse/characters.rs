@@ -1,13 +1,13 @@
-//! Unicode that means what ASCII or TeX also says, and characters that nobody sees.
+//! Normalises Unicode that has an ASCII or TeX equivalent, and rejects invisible characters.
 
 use std::borrow::Cow;
 
 use super::ParseError;
-use crate::cut::Cut;
 use crate::digits;
+use crate::slicing::SafeSlice;
 
-/// The text with one spelling for each character: variants of minus, fullwidth forms, spaces, fractions and common signs. Digits of
-/// other scripts stay as they are: [`readable`] refuses them.
+/// The text with one spelling for each character: variants of minus, full-width forms, spaces, fractions and common symbols. Digits of
+/// other scripts are left for [`readable`] to reject.
 pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
     let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r');
     if text.bytes().all(is_plain) {
@@ -17,7 +17,7 @@ pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
     let mut rest = text;
     while let Some(character) = rest.chars().next() {
         let here = rest;
-        rest = rest.tail(character.len_utf8());
+        rest = rest.suffix_from(character.len_utf8());
         if let Some(command) = unescaped(character, rest) {
             if plain.ends_with('\\') {
                 plain.pop();
@@ -28,14 +28,14 @@ pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
         if let Some(raised) = raised(character) {
             // A run of them is one exponent or index.
             let is_super = raised.is_super;
-            let (run, behind) = run(here, is_super);
-            if is_super && let Some((below, behind)) = denominator(behind) {
+            let (run, after) = run(here, is_super);
+            if is_super && let Some((below, after)) = denominator(after) {
                 plain.extend(["\\frac{", &run, "}{", &below, "}"]);
-                rest = behind;
+                rest = after;
                 continue;
             }
             plain.extend([if is_super { "^{" } else { "_{" }, &run, "}"]);
-            rest = behind;
+            rest = after;
             continue;
         }
         if is_hidden(character) {
@@ -49,7 +49,7 @@ pub(crate) fn plain(text: &str) -> Result<Cow<'_, str>, ParseError> {
     Ok(Cow::Owned(plain))
 }
 
-/// What a control character was before an escape was read that nobody meant: `\\frac` as a form feed and `rac`.
+/// The escape that a control character results from: `\\frac` read as a form feed and `rac`.
 fn unescaped(character: char, rest: &str) -> Option<&'static str> {
     match character {
         '\u{c}' if rest.starts_with("rac") => Some("\\f"),
@@ -64,25 +64,25 @@ struct Raised {
     is_super: bool,
 }
 
-/// The raised or lowered characters that a text begins with, plain, and what follows them.
+/// The superscript or subscript characters at the start of a text in plain form, and the rest.
 fn run(text: &str, is_super: bool) -> (String, &str) {
     let as_plain =
         |character| raised(character).filter(|raised| raised.is_super == is_super).map(|raised| raised.plain);
     let end = text.find(|character| as_plain(character).is_none()).unwrap_or(text.len());
-    (text.head(end).chars().filter_map(as_plain).collect(), text.tail(end))
+    (text.prefix_to(end).chars().filter_map(as_plain).collect(), text.suffix_from(end))
 }
 
-/// The lowered digits behind a slash, as in `¹⁄₂`, and what follows them.
+/// The subscript digits after a slash, as in `¹⁄₂`, and the rest.
 fn denominator(text: &str) -> Option<(String, &str)> {
-    let (below, behind) = run(text.strip_prefix(['\u{2044}', '\u{2215}', '/'])?, false);
-    (!below.is_empty() && below.bytes().all(|byte| byte.is_ascii_digit())).then_some((below, behind))
+    let (below, after) = run(text.strip_prefix(['\u{2044}', '\u{2215}', '/'])?, false);
+    (!below.is_empty() && below.bytes().all(|byte| byte.is_ascii_digit())).then_some((below, after))
 }
 
-/// Refuses digits that are not read: those of other scripts, and those with marks, such as the digits of a keypad.
+/// Rejects digits of other scripts and digits with combining marks, such as keycap digits.
 pub(super) fn readable(plain: &str) -> Result<(), ParseError> {
     let mut after_digit = false;
     for character in plain.chars() {
-        if digits::is_foreign(character) || (after_digit && digits::is_mark(character)) {
+        if digits::is_other_script(character) || (after_digit && digits::is_mark(character)) {
             return Err(ParseError::UnreadableDigit(character));
         }
         after_digit = character.is_ascii_digit();
@@ -110,7 +110,7 @@ fn raised(character: char) -> Option<Raised> {
     }
 }
 
-/// Controls, directions and joiners: what is read then is not what a person sees.
+/// Control characters, directional marks and joiners: with them, the text read is not the text seen.
 fn is_hidden(character: char) -> bool {
     match character {
         '\t' | '\n' | '\r' => false,
@@ -121,18 +121,18 @@ fn is_hidden(character: char) -> bool {
     }
 }
 
-/// The ASCII character of a fullwidth one, and the ASCII digit of one in another form.
+/// The ASCII character of a full-width one, and the ASCII digit of a digit variant.
 fn fullwidth(character: char) -> char {
     match character {
         '\u{ff01}'..='\u{ff5e}' => {
             let offset = u32::from(character) - 0xff01;
             char::from_u32(u32::from('!') + offset).unwrap_or(character)
         }
-        _ => digits::plain(character).unwrap_or(character),
+        _ => digits::to_ascii(character).unwrap_or(character),
     }
 }
 
-/// A fraction that is one character. `None` for any other.
+/// A vulgar-fraction character. `None` for any other.
 pub(crate) fn fraction(character: char) -> Option<&'static str> {
     Some(match character {
         '½' => "\\frac{1}{2}",
@@ -158,13 +158,13 @@ pub(crate) fn fraction(character: char) -> Option<&'static str> {
     })
 }
 
-/// How ASCII or TeX spells a character. `None` where it stays.
+/// The ASCII or TeX spelling of a character. `None` if it is kept.
 fn spelled(character: char) -> Option<&'static str> {
     Some(match character {
-        // Hyphens, dashes and minus signs, the small and superscript ones aside.
+        // Hyphens, dashes and minus signs, except the small and superscript ones.
         '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{2796}' | '\u{fe58}' | '\u{fe63}' => "-",
         '\u{2795}' | '\u{fe62}' => "+",
-        // Spaces that do not break keep thousands together.
+        // Non-breaking spaces group thousands.
         '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{200a}' | '\u{202f}' => "~",
         '\u{2000}'..='\u{2006}' | '\u{2008}' | '\u{205f}' | '\u{3000}' => " ",
         '\u{2044}' | '\u{2215}' => "/",

@@ -1,9 +1,9 @@
-//! From the text of an answer to its [`Value`].
+//! Parses the text of an answer into a [`Value`].
 //!
-//! The text is made plain (`characters`), cut into tokens (`token`, `numeral`), its brackets are paired and wrappers such as `\text{}`
-//! dissolved (`structure`). Then its shape is found (`shape`): a number (`number`), a scalar expression (`scalar`), or something made of
-//! these; what is nothing of the kind is kept as text in canonical spelling (`text`). Scalars are read without recursion; numbers within
-//! numbers and shapes within shapes recurse, to a fixed depth.
+//! The text is normalised (`characters`) and tokenised (`token`, `numeral`), brackets are paired and wrappers such as `\text{}` removed
+//! (`structure`). Then its shape is determined (`shape`): a number (`number`), a scalar expression (`scalar`), or a composite of these;
+//! anything else is kept as text in canonical spelling (`text`). Scalars are parsed without recursion; nested numbers and nested shapes
+//! recurse to a fixed depth.
 
 mod characters;
 mod number;
@@ -17,30 +17,29 @@ mod token;
 use std::borrow::Cow;
 
 pub(crate) use characters::{fraction, plain};
-use shape::Shaper;
 use structure::Tokens;
 
 use crate::{Fuel, Number, OutOfFuel, Value};
 
-/// Why an answer cannot be read at all.
+/// Why an answer cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
-    /// It says nothing.
+    /// It is empty.
     #[error("the answer is empty")]
     Empty,
-    /// A brace without its partner.
+    /// A brace without a partner.
     #[error("a brace has no partner")]
     Unbalanced,
     /// A denominator is zero.
     #[error("a denominator is zero")]
     Undefined,
-    /// A character that cannot be seen or that turns the text around.
+    /// An invisible character, or one that changes the direction of text.
     #[error("the hidden character U+{:04X}", u32::from(*.0))]
     HiddenCharacter(char),
-    /// A digit that is not read: one of another script, or with a mark on it, which is the character.
+    /// A digit of an unsupported script, or a combining mark on a digit.
     #[error("U+{:04X}, a digit of another script or a mark on a digit", u32::from(*.0))]
     UnreadableDigit(char),
-    /// Reading takes too many steps.
+    /// Parsing exceeds the steps of the check.
     #[error("out of fuel")]
     OutOfFuel,
 }
@@ -51,7 +50,7 @@ impl From<OutOfFuel> for ParseError {
     }
 }
 
-/// Reads an answer.
+/// Parses an answer.
 pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
     fuel.spend(1)?;
     if let Some(integer) = small_integer(text.trim()) {
@@ -66,10 +65,10 @@ pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
     if whole.is_empty() {
         return Err(ParseError::Empty);
     }
-    Shaper { tokens: &tokens, fuel, depth: 0 }.value(whole)
+    shape::value(&mut shape::Context::new(&tokens, fuel), whole)
 }
 
-/// The answer that most tasks have, without any of the machinery.
+/// A fast path for the most common answer.
 fn small_integer(text: &str) -> Option<Number> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_small = (1..=18).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -7,17 +7,17 @@ use dashu_ratio::RBig;
 use super::ParseError;
 use super::structure::Tokens;
 use super::token::Kind;
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 use crate::{Fuel, Magnitude, Number, Written};
 
-/// Numbers within numbers: `\frac{\frac{1}{2}}{3}` has two levels. Deeper ones are text.
+/// Deepest nesting of numbers: `\frac{\frac{1}{2}}{3}` has two levels. Deeper ones are text.
 const MAX_DEPTH: usize = 32;
 
-/// The number that these tokens are. `None` where they are something else.
+/// The number formed by these tokens. `None` if they are something else.
 ///
 /// # Errors
 /// [`ParseError::Undefined`] where a denominator is zero.
-/// [`ParseError::OutOfFuel`] where computing it takes too long.
+/// [`ParseError::OutOfFuel`] if it takes too many steps.
 pub(super) fn read(tokens: &Tokens<'_>, range: Range<usize>, fuel: &mut Fuel) -> Read {
     nested(tokens, range, 0, fuel)
 }
@@ -30,7 +30,7 @@ fn nested(tokens: &Tokens<'_>, range: Range<usize>, depth: usize, fuel: &mut Fue
     Reader { tokens, at: range.start, end: range.end, digit: 0, depth, fuel }.number()
 }
 
-/// Without braces and parentheses around all of it, however many.
+/// The range without enclosing braces and parentheses, however many.
 fn unwrapped(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     let mut range = tokens.stripped(range);
     while range.len() >= 3
@@ -43,20 +43,20 @@ fn unwrapped(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     range
 }
 
-/// Goes over the tokens of one number.
+/// A cursor over the tokens of one number.
 struct Reader<'t, 'a, 'f> {
     tokens: &'t Tokens<'a>,
     fuel: &'f mut Fuel,
     at: usize,
     end: usize,
-    /// Digits of the numeral at `at` that were taken already: `\frac12` takes two of one numeral.
+    /// Digits of the numeral at `at` that are consumed already: `\frac12` takes two digits of one numeral.
     digit: usize,
     depth: usize,
 }
 
 type Read<T = Number> = Result<Option<T>, ParseError>;
 
-/// The value of an option of a result, or `Ok(None)` from the function around.
+/// Unwraps a `Result<Option<_>>`, returning `Ok(None)` from the enclosing function for `None`.
 macro_rules! some {
     ($read:expr) => {
         match $read {
@@ -113,24 +113,24 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         (self.at < self.end).then(|| self.tokens.kind(self.at))
     }
 
-    /// Takes a slash and the white space before it. `false` where there is none, and then nothing is taken.
+    /// Consumes a slash and the white space before it. `false`, consuming nothing, if there is none.
     fn slash(&mut self) -> bool {
-        let begun = self.at;
+        let start = self.at;
         self.spaces();
         let is_slash = self.peek() == Some(&Kind::Symbol('/'));
-        self.at = if is_slash { self.at + 1 } else { begun };
+        self.at = if is_slash { self.at + 1 } else { start };
         is_slash
     }
 
-    /// The power of ten behind a numeral: `\\times 10^{-3}`, `* 10^3`, `e-3`. `None` where there is none, and then nothing is taken.
+    /// The power of ten after a numeral: `\\times 10^{-3}`, `* 10^3`, `e-3`. `None`, consuming nothing, if there is none.
     fn exponent(&mut self) -> Option<i64> {
-        let begun = self.at;
+        let start = self.at;
         let exponent = self.times_power().or_else(|| {
-            self.at = begun;
+            self.at = start;
             self.letter_exponent()
         });
         if exponent.is_none() {
-            self.at = begun;
+            self.at = start;
         }
         exponent
     }
@@ -162,7 +162,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         })
     }
 
-    /// `e3` and `E-3` directly behind the digits.
+    /// `e3` and `E-3` directly after the digits.
     fn letter_exponent(&mut self) -> Option<i64> {
         if !matches!(self.peek()?, Kind::Word("e" | "E")) {
             return None;
@@ -193,7 +193,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         }
     }
 
-    /// Signs in front of an operand, and at most one currency. `None` where there are two.
+    /// Signs before an operand, and at most one currency sign. `None` if there are two.
     fn signs(&mut self, currency: &mut Option<char>) -> Option<bool> {
         let mut negative = false;
         loop {
@@ -223,7 +223,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             }
             Some(Kind::Command("frac")) => self.fraction(),
             Some(Kind::GroupOpen | Kind::Open('(')) => {
-                // A number in brackets is no part of a mixed one.
+                // A bracketed number is not part of a mixed number.
                 let number = some!(self.group()?);
                 let written = if number.written == Written::Integer { Written::Fraction } else { number.written };
                 Ok(Some(Number { written, ..number }))
@@ -243,7 +243,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         nested(self.tokens, inner, self.depth + 1, self.fuel)
     }
 
-    /// `\frac` and its arguments.
+    /// `\frac` with its arguments.
     fn fraction(&mut self) -> Read {
         self.at += 1;
         let numerator = some!(self.argument()?);
@@ -252,13 +252,13 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         if self.digit > 0 { Ok(None) } else { self.quotient(&numerator, &denominator) }
     }
 
-    /// What TeX takes as an argument: a group or a single digit.
+    /// A TeX argument: a group or a single digit.
     fn argument(&mut self) -> Read {
         self.spaces();
         match self.peek() {
             Some(Kind::GroupOpen) => self.group(),
             Some(Kind::Numeral(numeral)) if numeral.is_digits() => {
-                let digit = Number::from_digits(numeral.integer.part(self.digit..self.digit + 1), "", false);
+                let digit = Number::from_digits(numeral.integer.slice(self.digit..self.digit + 1), "", false);
                 let is_last = self.digit + 1 == numeral.integer.len();
                 (self.at, self.digit) = if is_last { (self.at + 1, 0) } else { (self.at, self.digit + 1) };
                 Ok(Some(digit))
@@ -267,22 +267,22 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         }
     }
 
-    /// The fraction of a mixed number, below 1 and of integers: `\frac12`, or ` 1/2` behind a space. `None` where there is none, and
-    /// then nothing is taken.
+    /// The fraction of a mixed number, below 1 and of integers: `\frac12`, or ` 1/2` after a space. `None`, consuming nothing, if there is
+    /// none.
     fn proper_fraction(&mut self) -> Read {
-        let begun = self.at;
+        let start = self.at;
         self.spaces();
         let part = match self.peek() {
             Some(Kind::Command("frac")) => {
                 self.at += 1;
                 self.arguments()?
             }
-            Some(Kind::Numeral(_)) if self.at > begun => self.plain_fraction()?,
+            Some(Kind::Numeral(_)) if self.at > start => self.plain_fraction()?,
             _ => None,
         };
         let is_proper = |part: &Number| part.exact().is_some_and(|part| *part >= RBig::ZERO && *part < RBig::ONE);
         if part.as_ref().is_none_or(|part| !is_proper(part)) {
-            (self.at, self.digit) = (begun, 0);
+            (self.at, self.digit) = (start, 0);
             return Ok(None);
         }
         Ok(part)
@@ -308,7 +308,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         if integers { self.quotient(&numerator, &denominator) } else { Ok(None) }
     }
 
-    /// `None` where it is not exact: a part is too long, or has more than its value to say.
+    /// `None` if it is not exact: a part is too long, or has a sign of its own such as percent.
     fn quotient(&mut self, numerator: &Number, denominator: &Number) -> Read {
         let (Some(above), Some(below)) = (numerator.exact(), denominator.exact()) else { return Ok(None) };
         if !numerator.is_bare() || !denominator.is_bare() {

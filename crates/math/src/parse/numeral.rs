@@ -1,68 +1,67 @@
-//! Digits with a point and separators of thousands, as one token.
+//! Digits with a decimal point and thousands separators, as one token.
 
 use std::borrow::Cow;
 
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 
-/// Unsigned digits as they were written.
+/// Unsigned digits as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Numeral<'a> {
     /// Digits before the point, without separators.
     pub(super) integer: Cow<'a, str>,
-    /// Digits behind it.
+    /// Digits after the point.
     pub(super) fraction: &'a str,
     /// Whether there is a point.
     pub(super) point: bool,
 }
 
 impl Numeral<'_> {
-    /// Whether it is digits and nothing else, so that TeX may take single ones of them.
+    /// Whether it is digits only, so that TeX may take single digits of it.
     pub(super) fn is_digits(&self) -> bool {
         !self.point && matches!(self.integer, Cow::Borrowed(_))
     }
 }
 
-/// Marks between groups of three digits, those with a common beginning the longest first.
+/// Separators between groups of three digits, longest first.
 const SEPARATORS: [&str; 12] = [",\\! ", ",\\!", "{,}", "{, }", "\\,", "\\!", "\\ ", ",", "~", " {,}", " {, }", " "];
 
-/// The numeral that the text begins with, and its length. `None` where it begins with none. The text must not continue a numeral
-/// that began before.
+/// The numeral at the start of the text, and its length. `None` if there is none. The text must not continue an earlier numeral.
 ///
-/// Within brackets a comma alone separates items: `(12,102)` are two.
+/// Within brackets a comma always separates items: `(12,102)` is a pair.
 pub(super) fn numeral(text: &str, in_brackets: bool) -> Option<(Numeral<'_>, usize)> {
     let first = digits(text);
     let (integer, mut length) = match grouped(text, first, in_brackets) {
         Some((joined, length)) => (Cow::Owned(joined), length),
-        None => (Cow::Borrowed(text.head(first)), first),
+        None => (Cow::Borrowed(text.prefix_to(first)), first),
     };
-    let rest = text.tail(length);
-    let behind = rest.strip_prefix('.').map_or("", |behind| behind.head(digits(behind)));
-    // `-1./3` has a point and nothing behind it; `5.` ends a sentence.
+    let rest = text.suffix_from(length);
+    let fraction = rest.strip_prefix('.').map_or("", |fraction| fraction.prefix_to(digits(fraction)));
+    // `-1./3` has a point without digits after it; `5.` ends a sentence.
     let bare_point = first > 0 && rest.starts_with("./");
-    let point = !behind.is_empty() || bare_point;
+    let point = !fraction.is_empty() || bare_point;
     if point {
-        length += 1 + behind.len();
+        length += 1 + fraction.len();
     }
-    (length > 0).then_some((Numeral { integer, fraction: behind, point }, length))
+    (length > 0).then_some((Numeral { integer, fraction, point }, length))
 }
 
-/// Number of ASCII digits that the text begins with.
+/// Number of ASCII digits at the start of the text.
 fn digits(text: &str) -> usize {
     text.bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// The digits of all groups, and their length with separators. `None` where the first `first` digits are no group of thousands.
+/// The digits of all groups, and their length with separators. `None` if the first `first` digits are not a group of thousands.
 fn grouped(text: &str, first: usize, in_brackets: bool) -> Option<(String, usize)> {
     if !(1..=3).contains(&first) || text.starts_with('0') {
         return None;
     }
-    let separator = *SEPARATORS.iter().find(|separator| text.tail(first).starts_with(*separator))?;
+    let separator = *SEPARATORS.iter().find(|separator| text.suffix_from(first).starts_with(*separator))?;
     if separator == "," && in_brackets {
         return None;
     }
     let mut ends = vec![first];
     let mut end = first;
-    while let Some(group) = text.tail(end).strip_prefix(separator) {
+    while let Some(group) = text.suffix_from(end).strip_prefix(separator) {
         match digits(group) {
             3 => end += separator.len() + 3,
             // `1,234,5` and `1,2345` are lists; after a space something else may follow.
@@ -72,11 +71,14 @@ fn grouped(text: &str, first: usize, in_brackets: bool) -> Option<(String, usize
         ends.push(end);
     }
     // In `5 123/456` the space belongs to a mixed number.
-    if separator == " " && text.tail(end).trim_start_matches(' ').starts_with('/') && !text.head(end).ends_with("000") {
+    if separator == " "
+        && text.suffix_from(end).trim_start_matches(' ').starts_with('/')
+        && !text.prefix_to(end).ends_with("000")
+    {
         ends.pop();
     }
     let end = ends.pop().filter(|_| !ends.is_empty())?;
-    let joined = text.head(end).chars().filter(char::is_ascii_digit).collect();
+    let joined = text.prefix_to(end).chars().filter(char::is_ascii_digit).collect();
     Some((joined, end))
 }
 

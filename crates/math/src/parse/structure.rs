@@ -1,11 +1,11 @@
-//! Which bracket belongs to which, what is only a wrapper, and where lists are cut.
+//! Pairs brackets, removes wrappers and splits lists.
 
 use std::ops::Range;
 
 use super::ParseError;
 use super::token::Kind;
 
-/// What a bracket that is open is.
+/// The kind of an open bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opener {
     Group,
@@ -13,16 +13,16 @@ enum Opener {
     Environment,
 }
 
-/// Tokens whose brackets are paired.
+/// Tokens with paired brackets.
 #[derive(Debug)]
 pub(super) struct Tokens<'a> {
     kinds: Vec<Kind<'a>>,
-    /// Index of the partner of a bracket; its own where there is none.
+    /// The index of a bracket's partner; its own index if it has none.
     partners: Vec<usize>,
 }
 
 impl<'a> Tokens<'a> {
-    /// Pairs the brackets and dissolves wrappers. Braces must pair; written brackets need not, and need not be of one kind: `[0, 1)`.
+    /// Pairs the brackets and removes wrappers. Braces must be balanced; other brackets need not be, and need not match: `[0, 1)`.
     pub(super) fn of(kinds: Vec<Kind<'a>>) -> Result<Self, ParseError> {
         let mut partners: Vec<usize> = (0..kinds.len()).collect();
         let mut pair = |one: usize, other: usize| {
@@ -39,7 +39,7 @@ impl<'a> Tokens<'a> {
                 Kind::Open(_) => open.push((at, Opener::Written)),
                 Kind::Begin(_) => open.push((at, Opener::Environment)),
                 Kind::End(_) => {
-                    // Brackets that are open within the environment have no partner; those around it are left alone.
+                    // Brackets left open within the environment stay unpaired; those around it are unaffected.
                     let inner = open.iter().rposition(|(_, opener)| *opener != Opener::Written);
                     if let Some(inner) = inner
                         && let Some(&(begin, Opener::Environment)) = open.get(inner)
@@ -54,7 +54,7 @@ impl<'a> Tokens<'a> {
                     }
                 }
                 Kind::GroupClose => loop {
-                    // Brackets that are open within the group have no partner.
+                    // Brackets left open within the group stay unpaired.
                     let (begin, opener) = open.pop().ok_or(ParseError::Unbalanced)?;
                     if opener == Opener::Group {
                         pair(begin, at);
@@ -72,14 +72,14 @@ impl<'a> Tokens<'a> {
         Ok(tokens)
     }
 
-    /// `\text{ cm}` is ` cm`: commands of wrappers and their braces become white space.
+    /// `\text{ cm}` becomes ` cm`: wrapper commands and their braces turn into white space.
     fn dissolve_wrappers(&mut self) {
         for at in 0..self.kinds.len() {
             let Kind::Wrapper(is_text) = *self.kind(at) else { continue };
             self.blank(at);
             let next = if *self.kind(at + 1) == Kind::Space { at + 2 } else { at + 1 };
             if *self.kind(next) == Kind::GroupOpen {
-                // Every brace has one.
+                // Every brace has a partner.
                 let Some(close) = self.partner(next, self.kinds.len()) else { continue };
                 self.blank(next);
                 self.blank(close);
@@ -90,42 +90,42 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Makes a token white space.
+    /// Replaces a token by white space.
     fn blank(&mut self, at: usize) {
         if let Some(kind) = self.kinds.get_mut(at) {
             *kind = Kind::Space;
         }
     }
 
-    /// Makes the words of a text labels. Each is looked at once, since an inner wrapper finds none left.
+    /// Turns the words of a text into labels. Each is visited once, since an inner wrapper finds none left.
     fn label(&mut self, range: Range<usize>) {
         for kind in self.kinds.get_mut(range).unwrap_or_default() {
             match kind {
                 Kind::Word(word) => *kind = Kind::Label(word),
-                // What lies within is text already, or will be.
+                // Nested text is handled already, or will be.
                 Kind::Wrapper(_) => *kind = Kind::Wrapper(false),
                 _ => {}
             }
         }
     }
 
-    /// All of them.
+    /// The range of all tokens.
     pub(super) fn all(&self) -> Range<usize> {
         0..self.kinds.len()
     }
 
-    /// The token at an index. Behind the last one there is a token that nothing is made of.
+    /// The token at an index; past the end, a token that matches nothing.
     pub(super) fn kind(&self, at: usize) -> &Kind<'a> {
         static NOTHING: Kind<'static> = Kind::Symbol('\0');
         self.kinds.get(at).unwrap_or(&NOTHING)
     }
 
-    /// Index of the partner of an opening bracket, where it lies in front of `end`.
+    /// The index of the partner of an opening bracket, if before `end`.
     pub(super) fn partner(&self, at: usize, end: usize) -> Option<usize> {
         self.partners.get(at).copied().filter(|&partner| partner > at && partner < end)
     }
 
-    /// Without white space at either end.
+    /// The range without white space at either end.
     pub(super) fn stripped(&self, mut range: Range<usize>) -> Range<usize> {
         while range.start < range.end && *self.kind(range.start) == Kind::Space {
             range.start += 1;
@@ -136,7 +136,7 @@ impl<'a> Tokens<'a> {
         range
     }
 
-    /// Without white space and braces around it, and without the full stop of a sentence.
+    /// The range without surrounding white space and braces, and without a sentence's full stop.
     pub(super) fn trimmed(&self, range: Range<usize>) -> Range<usize> {
         let mut range = self.stripped(range);
         loop {
@@ -157,10 +157,10 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The items of a list: what stands between commas, semicolons, "and" and "or" outside of all brackets. `None` where there is
-    /// only one, or where one would be empty.
+    /// The items of a list: separated by commas, semicolons, "and" and "or" outside of brackets. `None` if there is only one, or if one is
+    /// empty.
     ///
-    /// Semicolons cut first where there are both: `p = 5, q = 2; p = 7, q = 2` is a list of two.
+    /// If both occur, semicolons separate first: `p = 5, q = 2; p = 7, q = 2` is a list of two.
     pub(super) fn items(&self, range: Range<usize>) -> Option<Vec<Range<usize>>> {
         let outer = self.has_both_separators(range.clone());
         let mut items = Vec::new();
@@ -194,7 +194,7 @@ impl<'a> Tokens<'a> {
         (items.len() > 1 && items.iter().all(|item| !item.is_empty())).then_some(items)
     }
 
-    /// Whether there are semicolons and commas outside of all brackets.
+    /// Whether both semicolons and commas occur outside of brackets.
     fn has_both_separators(&self, range: Range<usize>) -> bool {
         let (mut commas, mut semicolons) = (false, false);
         let mut at = range.start;
@@ -210,7 +210,7 @@ impl<'a> Tokens<'a> {
         commas && semicolons
     }
 
-    /// Index of the first token outside of all brackets that is one of these.
+    /// The index of the first matching token outside of brackets.
     pub(super) fn find(&self, range: Range<usize>, is: impl Fn(&Kind<'_>) -> bool) -> Option<usize> {
         let mut at = range.start;
         while at < range.end {

@@ -1,7 +1,7 @@
-//! The canonical spelling of what is not read any further, so that spellings of one thing are one text.
+//! The canonical spelling of text that is not parsed further, so that equivalent spellings compare equal.
 //!
-//! White space stays only between words or between digits, arguments always have braces (`\frac12` is `\frac{1}{2}`, `x^2` is
-//! `x^{2}`), and other braces go.
+//! White space is kept between words and between digits only, arguments always have braces (`\frac12` is `\frac{1}{2}`, `x^2` is `x^{2}`),
+//! and other braces are removed.
 
 use std::ops::Range;
 
@@ -32,16 +32,16 @@ fn without_parentheses(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize>
     range
 }
 
-/// What was written last, as far as white space behind it matters.
+/// The last thing written, as far as white space after it matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Last {
     /// Digits.
     Digits,
     /// More than one letter.
     Word,
-    /// A single letter, as variables have.
+    /// A single letter, such as a variable.
     Letter,
-    /// A command that letters would continue.
+    /// A command that a following letter would extend.
     Command,
     Other,
 }
@@ -50,7 +50,7 @@ struct Writer {
     text: String,
     space: bool,
     last: Last,
-    /// Arguments that are still to come, for each open group; 0 also where a group is no argument.
+    /// Arguments still expected, for each open group; 0 also for a group that is not an argument.
     arguments: Vec<u8>,
 }
 
@@ -65,7 +65,7 @@ impl Writer {
                 self.other("}");
             }
             Kind::GroupOpen => {
-                // The mark of an argument is the brace itself; other groups only keep the books.
+                // An argument's braces are written; other groups are only tracked.
                 let is_argument = self.take_argument();
                 if is_argument {
                     self.other("{");
@@ -130,7 +130,7 @@ impl Writer {
         }
     }
 
-    /// Something that white space around never matters to.
+    /// Something that never needs white space around it.
     fn other(&mut self, text: &str) {
         self.space = false;
         self.text.push_str(text);
@@ -146,7 +146,7 @@ impl Writer {
     /// Digits or letters.
     fn piece(&mut self, kind: Last, parts: &[&str]) {
         let separate = match (self.last, kind) {
-            // Letters would continue the name, digits are set apart to look alike.
+            // A letter would extend the command's name; digits are separated for uniformity.
             (Last::Command, _) => true,
             (Last::Digits, Last::Digits) | (Last::Word, Last::Word | Last::Letter) | (Last::Letter, Last::Word) => {
                 self.space
@@ -166,7 +166,7 @@ impl Writer {
         }
     }
 
-    /// Whether what comes now is an argument.
+    /// Whether an argument is expected next.
     fn take_argument(&mut self) -> bool {
         match self.arguments.last_mut() {
             Some(expected) if *expected & !ARGUMENT > 0 => {

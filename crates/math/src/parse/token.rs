@@ -1,66 +1,66 @@
-//! LaTeX and plain text, cut into tokens.
+//! The lexer for LaTeX and plain text.
 
 use super::numeral::{Numeral, numeral};
-use crate::cut::Cut;
+use crate::slicing::SafeSlice;
 use crate::{Fuel, OutOfFuel};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind<'a> {
     /// Digits.
     Numeral(Numeral<'a>),
     /// Letters.
     Word(&'a str),
-    /// Letters within `\\text{}` and its like. `Tokens` makes them of words.
+    /// Letters within `\\text{}` and the like. `Tokens` turns words into labels.
     Label(&'a str),
-    /// A command by its name, of several names for one thing always the same.
+    /// A command by its name; synonyms share one name.
     Command(&'a str),
-    /// A command that means nothing but what is in its braces; whether words there are text.
+    /// A wrapper command, transparent to its argument; whether words in it are text.
     Wrapper(bool),
     /// `\\begin{matrix}`, with the name of the environment.
     Begin(&'a str),
     /// Its end.
     End(&'a str),
-    /// `{`, which groups.
+    /// `{`, a group.
     GroupOpen,
     /// `}`.
     GroupClose,
-    /// A bracket that is written.
+    /// An opening bracket that is shown.
     Open(char),
-    /// Its end.
+    /// A closing bracket that is shown.
     Close(char),
     /// A currency sign.
     Currency(char),
     /// A percent sign.
     Percent,
-    /// Any white space, and what TeX has for it.
+    /// Any white space, including TeX's spacing commands.
     Space,
     /// Any other character.
     Symbol(char),
 }
 
-/// The tokens of a text without hidden characters, a step of fuel each.
+/// Tokenises a text without invisible characters, at a step of fuel per token.
 pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>, OutOfFuel> {
-    // An odd dollar is money, a pair of them delimits a formula.
+    // An odd number of dollars means money, otherwise they delimit formulas.
     let dollars = text.bytes().filter(|byte| *byte == b'$').count() - text.matches("\\$").count();
     let dollar = if dollars.is_multiple_of(2) { Kind::Space } else { Kind::Currency('$') };
     let mut tokens = Vec::with_capacity(text.len() / 2 + 4);
     let mut rest = text;
     let (mut environments, mut brackets) = (0_usize, 0_usize);
     while let Some(first) = rest.chars().next() {
-        let behind = rest.tail(first.len_utf8());
+        let after = rest.suffix_from(first.len_utf8());
         let after_point = matches!(tokens.last(), Some(Kind::Symbol('.') | Kind::Numeral(_)));
         let (kind, length) = match first {
             '0'..='9' => token_numeral(rest, brackets > 0),
             '.' if !after_point => token_numeral(rest, brackets > 0),
-            '\\' => command(behind, environments),
-            '!' if behind.starts_with('=') && !after_operand(tokens.last()) => (Kind::Command("ne"), 2),
+            '\\' => command(after, environments),
+            '!' if after.starts_with('=') && !after_operand(tokens.last()) => (Kind::Command("ne"), 2),
             '<' | '>' | '=' | '-' => comparison(rest),
             '$' => (dollar.clone(), 1),
             _ if first.is_whitespace() || first == '~' => (Kind::Space, first.len_utf8()),
             _ if first.is_alphabetic() => {
                 let end = word(rest);
-                (Kind::Word(rest.head(end)), end)
+                (Kind::Word(rest.prefix_to(end)), end)
             }
             _ => (character(first), first.len_utf8()),
         };
@@ -72,20 +72,21 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
             Kind::Close(_) => brackets = brackets.saturating_sub(1),
             _ => {}
         }
-        // One space is as good as many.
+        // Collapses runs of white space.
         if kind != Kind::Space || tokens.last() != Some(&Kind::Space) {
             tokens.push(kind);
         }
-        rest = rest.tail(length);
+        rest = rest.suffix_from(length);
     }
     Ok(tokens)
 }
 
-/// Length of the letters that the text begins with. `orW` behind a number is a conjunction and a name.
+/// Length of the letters at the start of the text. `orW` after a number is a conjunction and a name.
 fn word(text: &str) -> usize {
     let end = text.find(|c: char| !c.is_alphabetic()).unwrap_or(text.len());
-    let is_joined =
-        |word: &str| text.head(end).strip_prefix(word).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()));
+    let is_joined = |word: &str| {
+        text.prefix_to(end).strip_prefix(word).is_some_and(|rest| rest.starts_with(|c: char| c.is_uppercase()))
+    };
     ["and", "or"].iter().find(|word| is_joined(word)).map_or(end, |word| word.len())
 }
 
@@ -108,7 +109,7 @@ fn character(character: char) -> Kind<'static> {
     }
 }
 
-/// Whether an exclamation mark behind this is a factorial.
+/// Whether an exclamation mark after this is a factorial.
 fn after_operand(last: Option<&Kind<'_>>) -> bool {
     matches!(last, Some(Kind::Numeral(_) | Kind::Close(_) | Kind::GroupClose))
 }
@@ -126,24 +127,24 @@ fn comparison(text: &str) -> (Kind<'_>, usize) {
     (Kind::Symbol(sign), sign.len_utf8())
 }
 
-/// Commands whose backslash is often doubled, by a text that was escaped once too often.
+/// Commands whose backslash is often doubled in text that was escaped twice.
 const ESCAPED: [&str; 22] = [
     "frac", "dfrac", "tfrac", "sqrt", "text", "le", "leq", "ge", "geq", "left", "right", "pi", "cdot", "times",
     "boxed", "infty", "cup", "in", "pm", "ne", "neq", "quad",
 ];
 
-/// The command whose backslash stands before the text, and its length with it.
+/// The command at the start of the text, after its backslash, with its length.
 fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
     let letters = name.bytes().take_while(u8::is_ascii_alphabetic).count();
     if letters > 0 {
         let length = 1 + letters;
-        let (name, behind) = (name.head(letters), name.tail(letters));
+        let (name, after) = (name.prefix_to(letters), name.suffix_from(letters));
         return match name {
-            "begin" | "end" => environment(name, behind, length),
-            // `\\quadx` is a space and a letter, since no such command exists.
+            "begin" | "end" => environment(name, after, length),
+            // `\\quadx` is a space and a letter, since there is no such command.
             name if spaces_at_start(name) > 0 => (Kind::Space, 1 + spaces_at_start(name)),
-            // `\left.` is a bracket that is not there.
-            "left" | "right" if behind.starts_with('.') => (Kind::Space, length + 1),
+            // `\left.` is an invisible bracket.
+            "left" | "right" if after.starts_with('.') => (Kind::Space, length + 1),
             name => (named(name), length),
         };
     }
@@ -164,13 +165,13 @@ fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
     (kind, length)
 }
 
-/// Whether a command stands behind this backslash that would hardly begin a new line.
+/// Whether the command after this backslash is unlikely to start a new line.
 fn is_escaped_command(text: &str) -> bool {
     let letters = text.bytes().skip(1).take_while(u8::is_ascii_alphabetic).count();
-    ESCAPED.contains(&text.part(1..1 + letters))
+    ESCAPED.contains(&text.slice(1..1 + letters))
 }
 
-/// Length of the name of a space that an unknown command begins with.
+/// Length of the spacing command that an unknown command begins with.
 fn spaces_at_start(name: &str) -> usize {
     ["qquad", "quad"]
         .iter()
@@ -181,10 +182,10 @@ fn spaces_at_start(name: &str) -> usize {
 /// Longest name of an environment, with its closing brace.
 const MAX_ENVIRONMENT_BYTES: usize = 16;
 
-/// The beginning or end of an environment, whose name stands in braces.
+/// The `\\begin` or `\\end` of an environment, with its name in braces.
 fn environment<'a>(command: &str, rest: &'a str, length: usize) -> (Kind<'a>, usize) {
-    // The name is near, or there is none.
-    let inner = rest.strip_prefix('{').map(|rest| rest.head(MAX_ENVIRONMENT_BYTES));
+    // The name is close by, or there is none.
+    let inner = rest.strip_prefix('{').map(|rest| rest.prefix_to(MAX_ENVIRONMENT_BYTES));
     let named = inner.and_then(|inner| inner.split_once('}')).map(|(name, _)| name);
     let named = named.filter(|name| !name.contains(['{', '\\']));
     match named {

@@ -1,4 +1,4 @@
-//! Names: what an answer gives a value to.
+//! Names: the left-hand sides of assignments.
 
 use super::Value;
 
@@ -6,7 +6,7 @@ use super::Value;
 const MAX_NAME_BYTES: usize = 60;
 
 impl Value {
-    /// Whether the value only names something: `x`, `f(2)`, `|AB|`, `(p, q)`, `A:B`, a word or two.
+    /// Whether the value is only a name: `x`, `f(2)`, `|AB|`, `(p, q)`, `A:B`, a word or two.
     pub(crate) fn is_name(&self) -> bool {
         match self {
             Self::Expr(expr) => expr.is_name(),

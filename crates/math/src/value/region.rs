@@ -7,31 +7,31 @@ use super::{Tuple, Value, separated};
 /// A set of real numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Region {
-    /// All of them.
+    /// All real numbers.
     Reals,
-    /// All between two ends.
+    /// All numbers between two endpoints.
     Interval(End, End),
-    /// These alone.
+    /// Single points.
     Points(Vec<Value>),
-    /// Those that are in any of these.
+    /// A union.
     Union(Vec<Self>),
-    /// Those that are in all of these.
+    /// An intersection.
     Intersection(Vec<Self>),
-    /// Those of the first that are not in the second.
+    /// A difference: the first without the second.
     Minus(Box<Self>, Box<Self>),
 }
 
-/// An end of an interval.
+/// An endpoint of an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct End {
-    /// Where it is; an infinite value is possible.
+    /// The endpoint; may be infinite.
     pub value: Box<Value>,
     /// Whether it belongs to the interval.
     pub closed: bool,
 }
 
 impl Region {
-    /// The set of real numbers that a value can stand for. `None` where there is none.
+    /// The set of real numbers that a value may denote. `None` if it cannot be one.
     pub(crate) fn of(value: &Value) -> Option<Self> {
         match value {
             Value::Region(region) => Some(region.clone()),

@@ -1,4 +1,4 @@
-//! Equations, inequalities and their like.
+//! Equations, inequalities and other relations.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use super::Value;
 /// Members with signs between them: `a = b`, `0 < x ≤ 1`. There is one sign fewer than members, and at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Relation {
-    /// What is related.
+    /// The related values.
     pub members: Vec<Value>,
-    /// How.
+    /// The signs between them.
     pub signs: Vec<Sign>,
 }
 
-/// How two members are related.
+/// A relation sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
     /// `=`
@@ -28,18 +28,18 @@ pub enum Sign {
     Greater,
     /// `≥`
     GreaterOrEqual,
-    /// A member of a set.
+    /// Membership in a set.
     In,
-    /// Close to.
+    /// Approximate equality.
     Approximately,
-    /// Congruent, or identical.
+    /// Congruence or identity.
     Congruent,
     /// An arrow.
     To,
 }
 
 impl Sign {
-    /// The sign with both sides exchanged.
+    /// The sign with its sides exchanged.
     pub(crate) fn flipped(self) -> Self {
         match self {
             Self::Less => Self::Greater,
@@ -50,7 +50,7 @@ impl Sign {
         }
     }
 
-    /// Whether it orders its sides.
+    /// Whether it is an order relation.
     pub(crate) fn is_order(self) -> bool {
         matches!(self, Self::Less | Self::LessOrEqual | Self::Greater | Self::GreaterOrEqual)
     }
@@ -72,7 +72,7 @@ impl Sign {
 }
 
 impl Relation {
-    /// The two sides of a single equation.
+    /// The two sides, if it is a single equation.
     pub(crate) fn equation(&self) -> Option<(&Value, &Value)> {
         match (self.members.as_slice(), self.signs.as_slice()) {
             ([left, right], [Sign::Equal]) => Some((left, right)),
@@ -80,8 +80,7 @@ impl Relation {
         }
     }
 
-    /// The value that a chain of equations gives to what it names: its last member, before any that are only approximate. `None` where
-    /// nothing is named.
+    /// The value that a chain of equations assigns to a name: its last member before any approximation. `None` if nothing is named.
     pub(crate) fn named_value(&self) -> Option<&Value> {
         let is_chain = self.signs.iter().all(|sign| matches!(sign, Sign::Equal | Sign::Approximately));
         if !is_chain {

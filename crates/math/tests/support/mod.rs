@@ -1,16 +1,16 @@
-//! Random completions as models write them and as attackers would: whole ones, in many scripts, and what is left of them after a few
-//! characters were cut, doubled, moved or put in. A case is made of its number alone.
-#![allow(dead_code, reason = "each test takes what it needs")]
+//! Random completions, as written by models or by attackers: in many scripts, whole or after a few characters were deleted, repeated, moved
+//! or inserted. A case is determined by its number.
+#![allow(dead_code, reason = "each test uses its own part")]
 
 mod shapes;
 
-use std::path::PathBuf;
+use std::path::Path;
 
-/// Numbers without a pattern, the same on every machine.
+/// A pseudo-random generator, the same on every machine (xorshift).
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Other numbers for every seed (splitmix64).
+    /// Seeded by splitmix64.
     pub(crate) fn new(seed: u64) -> Self {
         let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// How many inputs a test tries: so many, or what the variable says.
+/// The number of inputs of a test: the variable, or the default.
 pub(crate) fn count(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |count| count.parse().expect("a number of inputs"))
 }
@@ -49,43 +49,39 @@ pub(crate) fn count(variable: &str, default: u64) -> u64 {
 /// Writes completions.
 pub(crate) struct Writer {
     random: Random,
-    /// Texts of data sets, where their folder is there.
-    real: std::sync::Arc<Vec<String>>,
-    /// The last answer that was marked.
+    /// Texts of data sets.
+    texts: std::sync::Arc<Vec<String>>,
+    /// The last marked answer.
     marked: String,
 }
 
-/// Texts that models wrote and people did, from the folder that `tests/data.rs` looks into; none where it is not there.
-pub(crate) fn real_texts() -> Vec<String> {
-    let folder = std::env::var_os("EVENKEEL_MATH_DATA")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/math"), PathBuf::from);
+/// The texts of a data set: answers, gold answers, solutions and completions.
+pub(crate) fn texts_of(file: &Path) -> Vec<String> {
+    let rows = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut texts = Vec::new();
-    for file in ["triples", "generations", "math500", "gsm8k", "olympiadbench", "minerva"] {
-        let Ok(rows) = std::fs::read_to_string(folder.join(file).with_extension("jsonl")) else { continue };
-        for row in rows.lines().filter_map(|row| serde_json::from_str::<serde_json::Value>(row).ok()) {
-            let fields = ["pred", "gold", "completion_tail", "solution", "answer", "final_answer"];
-            texts.extend(fields.iter().filter_map(|field| row[field].as_str().map(str::to_owned)));
-        }
+    for row in rows.lines().filter_map(|row| serde_json::from_str::<serde_json::Value>(row).ok()) {
+        let fields = ["pred", "gold", "completion_tail", "solution", "answer", "final_answer"];
+        texts.extend(fields.iter().filter_map(|field| row[field].as_str().map(str::to_owned)));
     }
     texts
 }
 
 impl Writer {
-    /// The writer of the case of that number.
-    pub(crate) fn new(case: u64, real: &std::sync::Arc<Vec<String>>) -> Self {
-        Self { random: Random::new(case), real: std::sync::Arc::clone(real), marked: String::new() }
+    /// The writer of a case.
+    pub(crate) fn new(case: u64, texts: &std::sync::Arc<Vec<String>>) -> Self {
+        Self { random: Random::new(case), texts: std::sync::Arc::clone(texts), marked: String::new() }
     }
 
-    /// Something to choose by.
+    /// The generator.
     pub(crate) fn random(&mut self) -> &mut Random {
         &mut self.random
     }
 
-    /// A whole completion, or what is left of one.
+    /// A completion, whole or broken.
     pub(crate) fn completion(&mut self) -> String {
         let mut text = String::new();
-        if !self.real.is_empty() && self.random.once_in(3) {
-            text.push_str(&self.real[self.random.below(self.real.len())]);
+        if !self.texts.is_empty() && self.random.once_in(3) {
+            text.push_str(&self.texts[self.random.below(self.texts.len())]);
         }
         for _ in 0..self.random.below(5) {
             self.passage(&mut text);
@@ -97,7 +93,7 @@ impl Writer {
         self.broken(text)
     }
 
-    /// Text that marks no answer and holds no thinking: what may stand around a box.
+    /// Text without markers and thinking tags, to surround a box.
     pub(crate) fn surroundings(&mut self) -> String {
         let mut text = String::new();
         for _ in 0..self.random.below(4) {
@@ -112,10 +108,10 @@ impl Writer {
         text
     }
 
-    /// An answer as it stands in a box or in a data set, plain or broken.
+    /// An answer, plain or broken.
     pub(crate) fn answer(&mut self) -> String {
         let text = match self.random.below(8) {
-            0 if !self.real.is_empty() => self.real[self.random.below(self.real.len())].clone(),
+            0 if !self.texts.is_empty() => self.texts[self.random.below(self.texts.len())].clone(),
             1 | 2 => (0..self.random.below(12)).map(|_| self.random.pick(shapes::PIECES)).collect(),
             3 => self.nested(),
             4 => self.expression(3),
@@ -124,12 +120,12 @@ impl Writer {
         if self.random.once_in(2) { text } else { self.broken(text) }
     }
 
-    /// A gold answer to the completion that was written last: its own answer, or another one.
+    /// A gold answer to the last completion: its own answer, or another one.
     pub(crate) fn gold(&mut self) -> String {
         if self.random.once_in(3) { self.marked.clone() } else { self.answer() }
     }
 
-    /// An answer as it is written.
+    /// A plain answer.
     pub(crate) fn plain_answer(&mut self) -> &'static str {
         self.random.pick(shapes::ANSWERS)
     }
@@ -146,20 +142,20 @@ impl Writer {
         text.push_str(self.random.pick(&["", "", " ", "\n", "\n\n", "\r\n", "\u{3000}", "\t"]));
     }
 
-    /// What leads to an answer, and the answer in its mark.
+    /// A lead-in and a marked answer.
     fn ending(&mut self, text: &mut String) {
         for _ in 0..1 + self.random.below(3) {
             text.push_str(self.random.pick(shapes::LEADS));
-            let (before, behind) = shapes::MARKS[self.random.below(shapes::MARKS.len())];
+            let (before, after) = shapes::MARKS[self.random.below(shapes::MARKS.len())];
             text.push_str(before);
             self.marked = self.answer();
             text.push_str(&self.marked);
-            text.push_str(behind);
+            text.push_str(after);
             text.push_str(self.random.pick(&["", "", ".", "。", ", ", " and ", " или ", "$", "\n"]));
         }
     }
 
-    /// An expression of numbers at the ends of what is computed with.
+    /// An expression of extreme numbers.
     fn expression(&mut self, depth: usize) -> String {
         if depth == 0 || self.random.once_in(4) {
             return self.random.pick(shapes::NUMBERS).to_owned();
@@ -175,7 +171,7 @@ impl Writer {
         text
     }
 
-    /// The same bracket, command or operator many times over.
+    /// A deeply nested bracket, command or operator.
     fn nested(&mut self) -> String {
         let (open, inner, close) = shapes::NESTS[self.random.below(shapes::NESTS.len())];
         let depth = 1 << self.random.below(10);
@@ -183,7 +179,7 @@ impl Writer {
         [open.repeat(depth).as_str(), inner, close.repeat(closed).as_str()].concat()
     }
 
-    /// A character of any kind: a hostile one, one of a script that models write, any at all.
+    /// Any character, hostile ones included.
     fn character(&mut self) -> char {
         let any = match self.random.below(4) {
             0 | 1 => return shapes::CHARACTERS[self.random.below(shapes::CHARACTERS.len())],
@@ -193,11 +189,11 @@ impl Writer {
         char::from_u32(any as u32).unwrap_or('\u{fffd}')
     }
 
-    /// The text after a few accidents, or as it is.
+    /// The text after a few random edits, or unchanged.
     fn broken(&mut self, text: String) -> String {
-        let accidents = if self.random.once_in(2) { 0 } else { 1 + self.random.below(4) };
+        let edits = if self.random.once_in(2) { 0 } else { 1 + self.random.below(4) };
         let mut characters: Vec<char> = text.chars().collect();
-        for _ in 0..accidents {
+        for _ in 0..edits {
             let length = characters.len();
             let (at, until) = (self.random.below(length + 1), self.random.below(length + 1));
             let (begin, end) = (at.min(until), at.max(until).min(at.min(until) + 40));

@@ -57,7 +57,7 @@ pub(super) const FRAMES: &[&str] = &[
     "\\}", "\\{", "$", "$$", "\\[", "\\]", "\\(", "\\)", "```", "\u{feff}", "\0",
 ];
 
-/// What stands right before an answer.
+/// Lead-ins of answers.
 #[rustfmt::skip]
 pub(super) const LEADS: &[&str] = &[
     "", "So √25 = ", "所以，x=", "sin 30° = ", "x = ", "y_2 = ", "f(π) = ", "因此 aₙ＝", "Ответ: ", "الجواب = ", "答案是：",
@@ -66,7 +66,7 @@ pub(super) const LEADS: &[&str] = &[
     "\\text{所以 }", "½=",
 ];
 
-/// What marks an answer: before and behind it.
+/// Markers: the text before and after the answer.
 pub(super) const MARKS: &[(&str, &str)] = &[
     ("\\boxed{", "}"),
     ("\\boxed{", "}"),
@@ -198,7 +198,7 @@ pub(super) const NUMBERS: &[&str] = &[
     "99999999999999999999999999999999999999999999999999", "50\\%", "30^\\circ",
 ];
 
-/// Expressions around expressions, which stand where `@` is.
+/// Expressions with `@` in place of sub-expressions.
 #[rustfmt::skip]
 pub(super) const FORMS: &[&str] = &[
     "@+@", "@-@", "@ \\cdot @", "\\frac{@}{@}", "(@)^{@}", "(@)!", "(@)!!", "\\binom{@}{@}", "\\sqrt{@}",

@@ -1,5 +1,5 @@
-//! Decoding over a KV cache: many sequences at once, each with as many new tokens as the caller has for it (a whole
-//! prompt, a piece of one, or the token sampled last).
+//! Decoding over a KV cache: many sequences at once, each with any number of new tokens (a whole prompt, a part of one,
+//! or the token sampled last).
 //!
 //! With the CPU kernels a sequence's logits are the same to the bit whether it runs alone or in any batch, in any
 //! order, with any split of its prompt, on one thread or several: every kernel computes a row from that row's
@@ -15,7 +15,7 @@ use crate::network::layer::Pass;
 use crate::pack::check_ids;
 use crate::parameters::{ModelIds, Parameters};
 
-/// The keys and values of one sequence, and how many tokens they are of.
+/// The keys and values of one sequence, and its length.
 pub struct SequenceCache<K: CachedAttention = Cpu> {
     layers: Vec<K::Cache>,
     length: usize,
@@ -27,7 +27,7 @@ impl<K: CachedAttention> SequenceCache<K> {
         self.length
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -54,7 +54,7 @@ pub struct Decoder<K: Kernels = Cpu> {
 }
 
 impl<K: Kernels> Decoder<K> {
-    /// A decoder of these parameters' values as they are now: it holds a copy of its own.
+    /// A decoder with its own copy of the current parameters.
     pub fn new(config: Config, parameters: &Parameters, kernels: K, threads: usize) -> Result<Self> {
         config.validate()?;
         if threads == 0 {
@@ -92,30 +92,21 @@ impl<K: Kernels> Decoder<K> {
         Ok(SequenceCache { layers, length: 0 })
     }
 
-    /// Appends each step's tokens and returns the logits behind its last one, (steps, vocabulary).
+    /// Appends each step's tokens and returns the logits after its last one, (steps, vocabulary).
     ///
     /// # Errors
     /// An id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; nothing is
     /// appended then.
     pub fn step(&self, steps: &mut [Step<'_, K>]) -> Result<Vec<f32>> {
-        self.run(steps, false)
-    }
-
-    /// The same with the logits behind every new token, (new tokens, vocabulary), in the order of the steps.
-    pub fn step_all(&self, steps: &mut [Step<'_, K>]) -> Result<Vec<f32>> {
-        self.run(steps, true)
-    }
-
-    fn run(&self, steps: &mut [Step<'_, K>], every_token: bool) -> Result<Vec<f32>> {
         self.check(steps)?;
         let Some(pool) = self.pool.as_ref().filter(|_| steps.len() > 1) else {
-            return self.share(steps, every_token);
+            return self.forward(steps);
         };
         let shares = split(steps, self.threads);
         let mut done: Vec<Result<Vec<f32>>> = shares.iter().map(|_| Ok(Vec::new())).collect();
         pool.scope(|scope| {
             for (share, done) in shares.into_iter().zip(&mut done) {
-                scope.spawn(move |_| *done = self.share(share, every_token));
+                scope.spawn(move |_| *done = self.forward(share));
             }
         });
         Ok(done.into_iter().collect::<Result<Vec<_>>>()?.concat())
@@ -137,14 +128,14 @@ impl<K: Kernels> Decoder<K> {
     }
 
     /// One thread's steps through the whole model.
-    fn share(&self, steps: &mut [Step<'_, K>], every_token: bool) -> Result<Vec<f32>> {
+    fn forward(&self, steps: &mut [Step<'_, K>]) -> Result<Vec<f32>> {
         if steps.is_empty() {
             return Ok(Vec::new());
         }
         let counts: Vec<usize> = steps.iter().map(|step| step.ids.len()).collect();
         let ids: Vec<u32> = steps.iter().flat_map(|step| step.ids.iter().copied()).collect();
-        let places = steps.iter().flat_map(|step| (step.cache.length..).take(step.ids.len()));
-        let positions: Vec<u32> = places.map(|position| position as u32).collect();
+        let positions = steps.iter().flat_map(|step| (step.cache.length..).take(step.ids.len()));
+        let positions: Vec<u32> = positions.map(|position| position as u32).collect();
         let pass = Pass {
             kernels: &self.kernels,
             config: &self.config,
@@ -160,10 +151,8 @@ impl<K: Kernels> Decoder<K> {
         for (step, count) in steps.iter_mut().zip(&counts) {
             step.cache.length += count;
         }
-        if !every_token {
-            x = select_last(&self.kernels, &x, &counts)?;
-        }
-        let hidden = pass.norm(&x, self.ids.norm)?;
+        let last = select_last(&self.kernels, &x, &counts)?;
+        let hidden = pass.norm(&last, self.ids.norm)?;
         self.kernels.to_host(&self.kernels.linear(&hidden, &self.weights[self.ids.head], None, None)?)
     }
 

@@ -1,21 +1,21 @@
 //! The training network: packed micro-batches in, scores out, gradients summed.
 
 mod gradients;
-mod lanes;
 pub(crate) mod layer;
 mod pass;
+mod workers;
 
 use candle_core::{DType, Device, Tensor};
 
 use crate::config::Config;
-use crate::error::{ModelError, Result};
+use crate::error::{BoxError, ModelError, Result};
 use crate::kernels::cpu::Cpu;
 use crate::kernels::portable::Portable;
 use crate::kernels::{Coefficients, Kernels, Scores};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
 use gradients::GradientSet;
-use lanes::Lanes;
+use workers::Workers;
 
 /// How the network computes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,14 +36,14 @@ impl Default for NetworkOptions {
     }
 }
 
-/// What a loss makes of a micro-batch's scores.
+/// A loss over the scored tokens of micro-batches.
 pub trait TokenLoss: Sync {
     /// d loss / d logp and d loss / d entropy of each scored token of micro-batch number `index`. Called once for
     /// each, from several threads.
     ///
     /// # Errors
-    /// A text, which ends the pass as [`ModelError::Loss`].
-    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, String>;
+    /// Any error ends the pass as [`ModelError::Loss`].
+    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError>;
 }
 
 /// A model that can be trained, whatever kernels it computes with.
@@ -95,7 +95,7 @@ pub struct Network<K: Kernels> {
     kernels: K,
     table: K::Table,
     options: NetworkOptions,
-    lanes: Lanes,
+    workers: Workers,
     /// One set for each thread, from the first [`Train::accumulate`] until [`Train::take_gradients`].
     gradients: Vec<GradientSet<K::Gradient>>,
 }
@@ -109,8 +109,8 @@ impl<K: Kernels> Network<K> {
             return Err(ModelError::input("network options", value, "1 or more each"));
         }
         let table = kernels.rotary_table(&config)?;
-        let lanes = Lanes::new(options.threads)?;
-        Ok(Self { config, parameters, kernels, table, options, lanes, gradients: Vec::new() })
+        let workers = Workers::new(options.threads)?;
+        Ok(Self { config, parameters, kernels, table, options, workers, gradients: Vec::new() })
     }
 }
 
@@ -131,7 +131,7 @@ impl<K: Kernels> Train for Network<K> {
         check_temperature(temperature)?;
         let costs: Vec<_> = batches.iter().map(cost).collect();
         let mut unused = vec![(); self.options.threads];
-        let done = self.lanes.run(&costs, &mut unused, |index, ()| self.score_batch(&batches[index], temperature))?;
+        let done = self.workers.run(&costs, &mut unused, |index, ()| self.score_batch(&batches[index], temperature))?;
         Ok(done)
     }
 
@@ -143,7 +143,7 @@ impl<K: Kernels> Train for Network<K> {
         }
         let costs: Vec<_> = batches.iter().map(cost).collect();
         // After an error the sums are half of something: they stay taken and are dropped.
-        self.lanes.run(&costs, &mut gradients, |index, gradients| {
+        self.workers.run(&costs, &mut gradients, |index, gradients| {
             self.train_batch(&batches[index], temperature, index, loss, gradients)
         })?;
         self.gradients = gradients;

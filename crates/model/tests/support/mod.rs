@@ -5,7 +5,7 @@ use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
-    Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss, Train,
+    BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss, Train,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -90,7 +90,7 @@ pub struct Wavy {
 }
 
 impl TokenLoss for Wavy {
-    fn coefficients(&self, _index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, String> {
+    fn coefficients(&self, _index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
         let wave = |i: usize| ((batch.targets()[i] as f32 + i as f32 * 0.7).sin() + 0.2 * scores.logp[i]) / 10.0;
         let count = scores.logp.len();
         let logp = (0..count).map(wave).collect();

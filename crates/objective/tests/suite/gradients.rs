@@ -86,7 +86,7 @@ proptest! {
         let corrected = Settings { correction_high: 1e6, ..policy(Policy::Ppo, Correction::SequenceTruncate) };
         let gap: f64 = (0..response.mask.len())
             .filter(|t| response.mask[*t])
-            .map(|t| response.old_logp[t] - response.behaviour_logp[t])
+            .map(|t| response.old_logp[t] - response.rollout_logp[t])
             .sum();
         let ((plain, grad), (stats, scaled)) = (loss(&plain, advantage, &response), loss(&corrected, advantage, &response));
         prop_assert!(close(stats.loss, plain.loss * gap.exp().min(1e6)));
@@ -135,7 +135,7 @@ fn clipped_tokens_are_those_whose_clipped_term_is_the_smaller_one() {
 fn the_statistics_of_ppo_kl_and_correction_are_sums_over_trainable_tokens() {
     let mut response = Owned::on_policy(0.0, 4);
     response.logp = vec![-1.5, -1.0, -0.5, -9.0];
-    response.behaviour_logp = vec![-1.0, -2.0, -1.0 + 2_f64.ln(), -1.0];
+    response.rollout_logp = vec![-1.0, -2.0, -1.0 + 2_f64.ln(), -1.0];
     response.mask[3] = false;
     let settings = policy(Policy::Ppo, Correction::TokenTruncate);
     let (stats, _) = loss(&settings, 1.0, &response);

@@ -67,8 +67,8 @@ fn a_log_probability_that_cannot_be_one_is_refused_with_its_token() {
     );
     let error = refusal(|step| step[1][1].old_logp[3] = f64::NAN);
     assert!(error.starts_with("old_logp of group 1, response 1, token 3 is NaN"), "{error}");
-    let error = refusal(|step| step[1][1].behaviour_logp[0] = f64::NEG_INFINITY);
-    assert!(error.starts_with("behaviour_logp of group 1, response 1, token 0 is -inf"), "{error}");
+    let error = refusal(|step| step[1][1].rollout_logp[0] = f64::NEG_INFINITY);
+    assert!(error.starts_with("rollout_logp of group 1, response 1, token 0 is -inf"), "{error}");
     let error = refusal(|step| step[1][1].reference_logp[0] = f64::INFINITY);
     assert!(error.starts_with("reference_logp of group 1, response 1, token 0 is inf"), "{error}");
 }
@@ -101,9 +101,9 @@ fn a_correction_without_the_engine_s_log_probabilities_is_refused() {
     let settings = Settings { correction: Correction::TokenMask, ..Settings::default() };
     let owned = Owned::on_policy(1.0, 2);
     let mut view = owned.view();
-    view.tokens.behaviour_logp = None;
+    view.tokens.rollout_logp = None;
     let groups: Vec<Vec<Response<'_, f64>>> = vec![vec![view, owned.view()]];
-    let expected = "behaviour_logp of group 0, response 0 is absent with correction = token-mask: \
+    let expected = "rollout_logp of group 0, response 0 is absent with correction = token-mask: \
                     allowed is one log-probability for each token";
     assert_eq!(validate_batch(&settings, &groups).unwrap_err().to_string(), expected);
     assert_eq!(batch_loss(&settings, &groups).unwrap_err().to_string(), expected);

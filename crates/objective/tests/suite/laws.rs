@@ -44,7 +44,7 @@ fn repeated(response: &Owned, length: usize) -> Owned {
         mask: vec![true; length],
         logp: repeat(&response.logp),
         old_logp: repeat(&response.old_logp),
-        behaviour_logp: repeat(&response.behaviour_logp),
+        rollout_logp: repeat(&response.rollout_logp),
         reference_logp: repeat(&response.reference_logp),
         ..response.clone()
     }
@@ -246,7 +246,7 @@ proptest! {
         let mut padded = step.clone();
         for r in padded.iter_mut().flatten() {
             r.mask = [&vec![false; left][..], &r.mask, &vec![false; right]].concat();
-            for logp in [&mut r.logp, &mut r.old_logp, &mut r.behaviour_logp, &mut r.reference_logp] {
+            for logp in [&mut r.logp, &mut r.old_logp, &mut r.rollout_logp, &mut r.reference_logp] {
                 *logp = pad(logp);
             }
         }
@@ -269,7 +269,7 @@ proptest! {
             for (t, _) in r.mask.iter().enumerate().filter(|(_, m)| !**m) {
                 r.logp[t] = garbage;
                 r.old_logp[t] = -garbage;
-                r.behaviour_logp[t] = garbage;
+                r.rollout_logp[t] = garbage;
                 r.reference_logp[t] = garbage;
             }
         }

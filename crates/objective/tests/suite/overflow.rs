@@ -16,7 +16,7 @@ fn response() -> impl Strategy<Value = Owned> {
         mask: tokens.iter().map(|t| t.4).collect(),
         logp: tokens.iter().map(|t| t.0).collect(),
         old_logp: tokens.iter().map(|t| t.1).collect(),
-        behaviour_logp: tokens.iter().map(|t| t.2).collect(),
+        rollout_logp: tokens.iter().map(|t| t.2).collect(),
         reference_logp: tokens.iter().map(|t| t.3).collect(),
     })
 }
@@ -29,7 +29,7 @@ fn narrowed(r: &Owned) -> Owned<f32> {
         mask: r.mask.clone(),
         logp: narrow(&r.logp),
         old_logp: narrow(&r.old_logp),
-        behaviour_logp: narrow(&r.behaviour_logp),
+        rollout_logp: narrow(&r.rollout_logp),
         reference_logp: narrow(&r.reference_logp),
     }
 }

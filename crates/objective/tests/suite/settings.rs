@@ -205,7 +205,7 @@ fn the_formula_names_every_term_that_is_on() {
         "sum of w c phi",
         "with max_tokens = 1 [sequence-sum]",
         "at least 3 A for A < 0 [dual-clip]",
-        "c = the product of exp(old_logp - behaviour_logp), 0 outside 0.5 to 2 [sequence-mask]",
+        "c = the product of exp(old_logp - rollout_logp), 0 outside 0.5 to 2 [sequence-mask]",
         "+ 0.01 sum of (exp(-d) - 1 + d) / (P N_g)",
         "- 0.002 sum of entropy / (P N_g)",
     ] {

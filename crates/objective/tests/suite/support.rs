@@ -12,7 +12,7 @@ pub(crate) struct Owned<T = f64> {
     pub(crate) mask: Vec<bool>,
     pub(crate) logp: Vec<T>,
     pub(crate) old_logp: Vec<T>,
-    pub(crate) behaviour_logp: Vec<T>,
+    pub(crate) rollout_logp: Vec<T>,
     pub(crate) reference_logp: Vec<T>,
 }
 
@@ -26,7 +26,7 @@ impl Owned {
             mask: vec![true; length],
             logp: logp.clone(),
             old_logp: logp.clone(),
-            behaviour_logp: logp.clone(),
+            rollout_logp: logp.clone(),
             reference_logp: logp,
         }
     }
@@ -42,7 +42,7 @@ impl<T: Real> Owned<T> {
             mask: &self.mask,
             logp: &self.logp,
             old_logp: &self.old_logp,
-            behaviour_logp: Some(&self.behaviour_logp),
+            rollout_logp: Some(&self.rollout_logp),
         }
     }
 
@@ -123,7 +123,7 @@ fn response(rewards: Rewards, holes: Holes) -> impl Strategy<Value = Owned> {
         mask: tokens.iter().map(|t: &(f64, f64, f64, f64, f64)| t.4 >= masked).collect(),
         logp: tokens.iter().map(|t| t.0 + t.1).collect(),
         old_logp: tokens.iter().map(|t| t.0).collect(),
-        behaviour_logp: tokens.iter().map(|t| t.0 + t.2).collect(),
+        rollout_logp: tokens.iter().map(|t| t.0 + t.2).collect(),
         reference_logp: tokens.iter().map(|t| t.0 + t.3).collect(),
     })
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::slots::{Mood, Slot, Worker};
+use super::slots::{Slot, Worker, WorkerState};
 use super::{DeadlineStart, DispatchConfig, DispatchError, WorkerStatus, left_ms};
+use crate::balance::{Candidate, least_outstanding};
 use crate::error::millis;
 use crate::items::{Disposition, Items};
 
@@ -206,7 +207,7 @@ impl<P: Items> Board<P> {
     /// The stream of a worker is gone, and with it every answer that was to come.
     pub(super) fn link_down(&mut self, key: u64, reason: &str, now: Instant) {
         let Some(worker) = self.workers.get_mut(&key) else { return };
-        (worker.link, worker.mood) = (None, Mood::Ready);
+        (worker.link, worker.state) = (None, WorkerState::Ready);
         worker.last_error = reason.to_owned();
         let slots = std::mem::take(&mut worker.slots);
         let mut tickets: Vec<u64> = slots
@@ -244,7 +245,7 @@ impl<P: Items> Board<P> {
                 self.again(ticket, key, false, None, Some(answer), now);
             }
             Disposition::Draining => {
-                worker.mood = Mood::Draining;
+                worker.state = WorkerState::Draining;
                 self.again(ticket, key, false, None, Some(answer), now);
             }
         }
@@ -262,18 +263,20 @@ impl<P: Items> Board<P> {
     /// Gives waiting items to workers with room, each to the one with the least outstanding.
     pub(super) fn assign(&mut self, now: Instant) {
         for worker in self.workers.values_mut() {
-            worker.wake(now);
+            worker.end_backoff(now);
         }
         let mut waiting = Vec::new();
         while let Some(ticket) = self.queue.pop_front() {
             let Some(entry) = self.entries.get_mut(&ticket) else { continue };
             let id = P::id(&entry.submission.item);
-            let best = self
-                .workers
-                .iter_mut()
-                .filter(|(_, worker)| worker.takes(id))
-                .min_by_key(|(key, worker)| (entry.avoid == Some(**key), worker.slots.len(), worker.last_given));
-            let Some((&key, worker)) = best else {
+            let candidates = self.workers.iter_mut().filter(|(_, worker)| worker.takes(id));
+            let best = least_outstanding(candidates.map(|(&key, worker)| Candidate {
+                outstanding: worker.slots.len() as u64,
+                last_assigned: worker.last_given,
+                avoid: entry.avoid == Some(key),
+                key: (key, worker),
+            }));
+            let Some((key, worker)) = best else {
                 waiting.push(ticket);
                 // Only an id that a worker still has, cancelled, is a reason to look at the next.
                 if self.workers.values().any(|worker| worker.takes("")) {
@@ -300,12 +303,12 @@ impl<P: Items> Board<P> {
         let patience = Duration::from_millis(self.config.abandon_ms);
         let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
         let waiting = !self.queue.is_empty();
-        let rests = self.workers.values().filter_map(|worker| match worker.mood {
-            Mood::Resting { until } if waiting => Some(until),
+        let backoffs = self.workers.values().filter_map(|worker| match worker.state {
+            WorkerState::BackingOff { until } if waiting => Some(until),
             _ => None,
         });
         let stuck = self.workers.values().filter_map(|worker| Some(worker.oldest_abandoned()? + patience));
-        deadline.into_iter().chain(rests).chain(stuck).min()
+        deadline.into_iter().chain(backoffs).chain(stuck).min()
     }
 
     /// Whether a link that is down was known to be, for the same reason: nothing that is worth a warning.

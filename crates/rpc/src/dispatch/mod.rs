@@ -155,6 +155,11 @@ impl<P: Items> Dispatcher<P> {
         self.capacity - self.places.available_permits()
     }
 
+    /// Whether any worker is connected.
+    pub fn is_connected(&self) -> bool {
+        *self.connected.borrow() > 0
+    }
+
     /// Waits until that many workers are connected, at most that long. False where they were not.
     pub async fn ready(&self, workers: usize, within: Duration) -> bool {
         let mut connected = self.connected.clone();

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use crate::items::Items;
 
-/// First and longest rest of a worker that is full and does not say for how long.
-const REST: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// First and longest backoff from a worker that is full and does not say for how long.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// Answers for each place of a worker before it is tried with one place more.
 const GROW_AFTER: usize = 8;
 
@@ -22,14 +22,14 @@ pub(super) enum Slot {
     Abandoned(Instant),
 }
 
-/// What a worker is good for.
+/// Whether a worker may be given items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mood {
-    /// Items.
+pub(super) enum WorkerState {
+    /// Yes.
     Ready,
-    /// It is full, with the work of others: nothing until then.
-    Resting { until: Instant },
-    /// It is about to end: nothing before its stream is another.
+    /// It was full with the work of others: none until then.
+    BackingOff { until: Instant },
+    /// It is shutting down: none before it has another stream.
     Draining,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Worker<P: Items> {
     /// Its stream, where one stands.
     pub(super) link: Option<mpsc::Sender<P::Request>>,
     pub(super) slots: HashMap<String, Slot>,
-    pub(super) mood: Mood,
+    pub(super) state: WorkerState,
     /// Items that it may have: what it turned out to take, at most what the settings allow.
     limit: usize,
     max_limit: usize,
@@ -61,7 +61,7 @@ impl<P: Items> Worker<P> {
             name,
             link: None,
             slots: HashMap::new(),
-            mood: Mood::Ready,
+            state: WorkerState::Ready,
             limit: max_limit,
             max_limit,
             answers: 0,
@@ -73,22 +73,22 @@ impl<P: Items> Worker<P> {
         }
     }
 
-    /// Ends a rest that is over.
-    pub(super) fn wake(&mut self, now: Instant) {
-        if matches!(self.mood, Mood::Resting { until } if until <= now) {
-            self.mood = Mood::Ready;
+    /// Ends a backoff that is over.
+    pub(super) fn end_backoff(&mut self, now: Instant) {
+        if matches!(self.state, WorkerState::BackingOff { until } if until <= now) {
+            self.state = WorkerState::Ready;
         }
     }
 
     /// Whether it may get the item of that id. An id that it still has, cancelled, would make two answers look alike.
     pub(super) fn takes(&self, id: &str) -> bool {
-        let willing = self.mood == Mood::Ready && !self.leaving && self.link.is_some();
+        let willing = self.state == WorkerState::Ready && !self.leaving && self.link.is_some();
         willing && self.slots.len() < self.limit && !self.slots.contains_key(id)
     }
 
     /// A new stream: whatever was learnt about the old one may no longer hold.
     pub(super) fn link_up(&mut self, link: mpsc::Sender<P::Request>) {
-        (self.link, self.mood, self.refusals) = (Some(link), Mood::Ready, 0);
+        (self.link, self.state, self.refusals) = (Some(link), WorkerState::Ready, 0);
         (self.limit, self.answers) = (self.max_limit, 0);
     }
 
@@ -107,10 +107,10 @@ impl<P: Items> Worker<P> {
         if !self.slots.is_empty() && retry_after_ms.is_none() {
             return;
         }
-        let doubled = REST.0.saturating_mul(1 << self.refusals.min(10));
-        let rest = retry_after_ms.map_or(doubled, Duration::from_millis).min(REST.1);
+        let doubled = BACKOFF.0.saturating_mul(1 << self.refusals.min(10));
+        let delay = retry_after_ms.map_or(doubled, Duration::from_millis).min(BACKOFF.1);
         self.refusals = self.refusals.saturating_add(1);
-        self.mood = Mood::Resting { until: now + rest };
+        self.state = WorkerState::BackingOff { until: now + delay };
     }
 
     /// Sends, unless the link is broken, which its reader finds out, too. Every slot sends at most an item and a cancel, and the

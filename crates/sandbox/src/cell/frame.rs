@@ -7,6 +7,9 @@ const MAX_PART: u64 = 1 << 32;
 /// Most parts of one message.
 const MAX_PARTS: u32 = 8;
 
+/// Bytes of a message that is written at once.
+const SHORT: usize = 64 << 10;
+
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
@@ -15,7 +18,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Writes a message without copying its parts.
+    /// Writes a message: a short one at once, so that whoever reads it is woken once; a long one without copying its parts.
     pub(super) fn write(to: &mut impl Write, kind: u32, parts: &[&[u8]]) -> io::Result<()> {
         let mut head = Vec::with_capacity(8 + 8 * parts.len());
         head.extend_from_slice(&kind.to_le_bytes());
@@ -23,9 +26,16 @@ impl Frame {
         for part in parts {
             head.extend_from_slice(&(part.len() as u64).to_le_bytes());
         }
-        to.write_all(&head)?;
-        for part in parts {
-            to.write_all(part)?;
+        if parts.iter().map(|part| part.len()).sum::<usize>() <= SHORT {
+            for part in parts {
+                head.extend_from_slice(part);
+            }
+            to.write_all(&head)?;
+        } else {
+            to.write_all(&head)?;
+            for part in parts {
+                to.write_all(part)?;
+            }
         }
         to.flush()
     }

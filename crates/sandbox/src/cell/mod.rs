@@ -165,12 +165,14 @@ impl Place for Cell {
 
     fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
         self.patience = patience(budget);
-        self.ask(wire::PROCESS, &[&wire::budget(budget), program.text, program.code, stdin], cancel)
+        let parts = [&wire::budget(budget), program.text, program.code, stdin, &[u8::from(program.many)]];
+        self.ask(wire::PROCESS, &parts, cancel)
     }
 
     fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
         self.patience = patience(budget);
-        let parts = [&wire::budget(budget), program.text, program.code, name.as_bytes(), input];
+        let many = [u8::from(program.many)];
+        let parts = [&wire::budget(budget), program.text, program.code, name.as_bytes(), input, &many];
         self.ask(wire::CALL, &parts, cancel)
     }
 

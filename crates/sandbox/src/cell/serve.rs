@@ -1,9 +1,14 @@
 //! The cell's own side: one program at a time, on a thread with a deep stack, until nobody asks any more.
 
-use std::io::{self, BufReader, Write};
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::frame::Frame;
 use super::wire;
@@ -11,6 +16,9 @@ use crate::guest::GuestError;
 use crate::interpreter::Interpreter;
 use crate::place::{Here, Place};
 use crate::sandbox::{Cancel, Ending, FILLS_STACK, Run, Source, THREAD_STACK};
+
+/// How often it is looked whether a program that runs was taken back.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Runs the programs that come on standard input and answers on standard output, until standard input ends. For the process that
 /// [`CellCommand`](super::CellCommand) starts, which must write nothing else to its standard output.
@@ -29,39 +37,89 @@ pub fn serve_cell(folder: &Path) -> Result<(), GuestError> {
     };
     // Whoever asked is gone where its pipe is closed; there is nobody to be told then, or later on.
     let _ = Frame::write(&mut io::stdout(), wire::READY, &[]);
-    let current: Arc<Mutex<Cancel>> = Arc::default();
-    let (sender, receiver) = mpsc::channel();
-    let running = Arc::clone(&current);
-    let worker = thread::Builder::new().name("evenkeel-cell".to_owned());
-    let worker = worker.spawn(move || work(&interpreter, receiver, &running));
-    if worker.is_err() {
+    let (Ok(input), Ok(output)) = (io::stdin().as_fd().try_clone_to_owned(), io::stdout().as_fd().try_clone_to_owned())
+    else {
         return Ok(());
-    }
-    let mut input = BufReader::new(io::stdin());
-    while let Ok(Some(frame)) = Frame::read(&mut input) {
-        if frame.kind == wire::CANCEL {
-            current.lock().unwrap_or_else(PoisonError::into_inner).cancel();
-        } else {
+    };
+    let output = File::from(output);
+    let asked = Mutex::new(Asked { input: BufReader::new(input.into()), cancel: Cancel::new(), running: false });
+    thread::scope(|scope| {
+        let worker = thread::Builder::new().name("evenkeel-cell".to_owned());
+        if worker.spawn_scoped(scope, || work(&interpreter, &asked, &output)).is_ok() {
+            watch(&asked);
+        }
+        // Whatever still runs, nobody waits for it.
+        std::process::exit(0)
+    })
+}
+
+/// What a worker asks of this cell. The thread that runs programs waits for it itself: another one in between would take as long as a
+/// short test.
+struct Asked {
+    input: BufReader<File>,
+    /// Takes back the program that runs.
+    cancel: Cancel,
+    /// A program runs: nothing comes now but its end.
+    running: bool,
+}
+
+impl Asked {
+    /// The next thing to do; nothing once nobody asks any more.
+    fn next(&mut self) -> Option<(Frame, Cancel)> {
+        loop {
+            let frame = Frame::read(&mut self.input).ok()??;
+            if frame.kind == wire::CANCEL {
+                // It was under way when the answer was.
+                self.cancel.cancel();
+                continue;
+            }
             // Inputs of a loaded program are taken back with it.
             if frame.kind != wire::GRADE {
-                *current.lock().unwrap_or_else(PoisonError::into_inner) = Cancel::new();
+                self.cancel = Cancel::new();
             }
-            if sender.send(frame).is_err() {
-                break;
-            }
+            self.running = frame.kind != wire::UNLOAD;
+            return Some((frame, self.cancel.clone()));
         }
     }
-    // Whatever still runs, nobody waits for it.
-    std::process::exit(0)
+
+    /// Looks whether the program that runs was taken back: false once nobody asks any more.
+    fn look(&mut self) -> bool {
+        let comes = |input: &BufReader<File>| {
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            !input.buffer().is_empty()
+                || poll(&mut [PollFd::new(input.get_ref(), PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+        };
+        while self.running && comes(&self.input) {
+            match Frame::read(&mut self.input) {
+                Ok(Some(frame)) if frame.kind == wire::CANCEL => self.cancel.cancel(),
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Takes programs back that run, until nobody asks any more.
+fn watch(asked: &Mutex<Asked>) {
+    loop {
+        thread::sleep(LOOK);
+        // Where it is taken the other thread waits for something to do.
+        if let Ok(mut asked) = asked.try_lock()
+            && !asked.look()
+        {
+            return;
+        }
+    }
 }
 
 /// Runs what is asked for, on threads that are replaced when their stack may be full.
-fn work(interpreter: &Interpreter, asked: mpsc::Receiver<Frame>, cancel: &Mutex<Cancel>) {
-    let asked = Mutex::new(asked);
+fn work(interpreter: &Interpreter, asked: &Mutex<Asked>, output: &File) {
+    // What was begun for many tests outlives the thread of one.
+    let mut place = Here::new(interpreter);
     loop {
         let more = thread::scope(|scope| {
             let thread = thread::Builder::new().name("evenkeel-guest".to_owned()).stack_size(THREAD_STACK);
-            let thread = thread.spawn_scoped(scope, || shift(interpreter, &asked, cancel));
+            let thread = thread.spawn_scoped(scope, || shift(&mut place, asked, output));
             thread.map(|thread| thread.join().unwrap_or(false)).unwrap_or(false)
         });
         if !more {
@@ -72,9 +130,7 @@ fn work(interpreter: &Interpreter, asked: mpsc::Receiver<Frame>, cancel: &Mutex<
 }
 
 /// One thread's work: whether there is more.
-fn shift(interpreter: &Interpreter, asked: &Mutex<mpsc::Receiver<Frame>>, cancel: &Mutex<Cancel>) -> bool {
-    let asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut place = Here::new(interpreter);
+fn shift(place: &mut Here<'_>, asked: &Mutex<Asked>, mut output: &File) -> bool {
     let mut loaded = false;
     let mut worked = false;
     loop {
@@ -82,19 +138,20 @@ fn shift(interpreter: &Interpreter, asked: &Mutex<mpsc::Receiver<Frame>>, cancel
         if worked && !loaded {
             return true;
         }
-        let Ok(frame) = asked.recv() else { return false };
+        let next = asked.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let Some((frame, cancel)) = next else { return false };
         if frame.kind == wire::UNLOAD {
             place.unload();
             loaded = false;
             continue;
         }
-        let cancel = cancel.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let run = answer(&mut place, frame, &cancel, &mut loaded);
+        let run = answer(place, frame, &cancel, &mut loaded);
         worked |= run.cpu > FILLS_STACK;
         let parts = wire::run(&run);
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        let mut output = io::stdout().lock();
-        if Frame::write(&mut output, wire::RUN, &parts).and_then(|()| output.flush()).is_err() {
+        // Nothing is asked before this is answered, but then at once.
+        asked.lock().unwrap_or_else(PoisonError::into_inner).running = false;
+        if Frame::write(&mut output, wire::RUN, &parts).is_err() {
             return false;
         }
     }
@@ -115,12 +172,12 @@ fn answer(place: &mut Here<'_>, mut frame: Frame, cancel: &Cancel, loaded: &mut 
     match frame.kind {
         wire::COMPILE => place.compile(&source, &budget, cancel),
         wire::PROCESS => {
-            let program = Source { text: &source, code: &frame.part(2) };
+            let program = Source { text: &source, code: &frame.part(2), many: frame.part(4) == [1] };
             place.process(program, &frame.part(3), &budget, cancel)
         }
         wire::CALL => {
             let name = text(&mut frame, 3);
-            let program = Source { text: &source, code: &frame.part(2) };
+            let program = Source { text: &source, code: &frame.part(2), many: frame.part(5) == [1] };
             place.call(program, &name, &frame.part(4), &budget, cancel)
         }
         wire::LOAD => {

@@ -17,8 +17,9 @@ pub(super) const WHEELS: [&str; 4] = [
 pub(super) const WIT: (&str, &str) = ("sandbox.wit", include_str!("../../guest/wit/sandbox.wit"));
 
 /// The guest's own modules and the scripts that build it.
-pub(super) const MODULES: [(&str, &str); 18] = [
+pub(super) const MODULES: [(&str, &str); 19] = [
     ("build.py", include_str!("../../guest/build.py")),
+    ("definitions.py", include_str!("../../guest/definitions.py")),
     ("dense.py", include_str!("../../guest/dense.py")),
     ("ending.py", include_str!("../../guest/ending.py")),
     ("fixed_entropy.py", include_str!("../../guest/fixed_entropy.py")),

@@ -18,6 +18,8 @@ use crate::verdict::{Invalid, Outcome, Verdict};
 
 /// Before a cell that did not start is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// A program with so many tests is begun once for those that follow each other in one place.
+const VERY_MANY: usize = 8;
 /// A program with so many tests is compiled once for all of them.
 const MANY: usize = 3;
 /// Time for that. What takes longer is compiled by each test, within its own limit.
@@ -152,7 +154,8 @@ fn run(place: &mut dyn Place, unit: &Unit, granted: u64) -> Outturn {
     let budget = Budget { granted, ..task.limits.budget() };
     match task.mode {
         Mode::Strict => {
-            let program = Source { text: program.as_bytes(), code: code(place, program, unit, &budget) };
+            let code = code(place, program, unit, &budget);
+            let program = Source { text: program.as_bytes(), code, many: task.tests.len() >= VERY_MANY };
             Outturn::Test(judge::judge_strictly(place, program, &task.tests, unit.test, &budget, &unit.cancel))
         }
         Mode::LiveCodeBench => {

@@ -43,6 +43,8 @@ pub(crate) struct Guest {
     /// State of the generator behind `os.urandom`.
     pub random: u64,
     pub memory: MemoryUse,
+    /// How often it asked for what only the host knows or keeps: input, output, time, chance.
+    pub asked: u32,
 }
 
 impl Guest {
@@ -58,11 +60,18 @@ impl Guest {
             alarms: Vec::new(),
             random: 0,
             memory: MemoryUse::new(budget.memory, budget.granted),
+            asked: 0,
         }
+    }
+
+    /// Notes that it asked for something.
+    pub(crate) fn ask(&mut self) {
+        self.asked = self.asked.saturating_add(1);
     }
 
     /// Whether so many bytes may be written; they are taken from what is left.
     pub(crate) fn may_write(&mut self, length: usize) -> Result<(), Stop> {
+        self.ask();
         let length = length as u64;
         if length > self.output_left {
             self.output_left = 0;
@@ -79,6 +88,7 @@ impl Guest {
 
     /// The next bytes of standard input, at most so many; none at its end.
     pub(crate) fn take_stdin(&mut self, most: u64) -> Vec<u8> {
+        self.ask();
         let rest = &self.stdin[self.read..];
         let length = usize::try_from(most).unwrap_or(usize::MAX).min(rest.len());
         let bytes = rest[..length].to_vec();
@@ -88,6 +98,7 @@ impl Guest {
 
     /// Pseudo-random bytes: the same ones in every run.
     pub(crate) fn random_u64(&mut self) -> u64 {
+        self.ask();
         // SplitMix64.
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.random;

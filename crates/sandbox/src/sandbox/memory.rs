@@ -34,6 +34,11 @@ impl MemoryUse {
         self.peak
     }
 
+    /// Whether the guest's own memory is larger than at the beginning.
+    pub(super) fn has_grown(&self) -> bool {
+        self.base.is_some()
+    }
+
     /// To be called by what calls the program.
     pub(super) fn begin(&mut self) {
         self.foot = here();

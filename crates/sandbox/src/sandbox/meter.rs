@@ -39,6 +39,8 @@ pub(crate) struct Meter {
     limit: Duration,
     wall: Option<(Instant, Duration)>,
     slept: u64,
+    /// Nanoseconds of CPU time that went before, of what the program's beginning took that is not done again.
+    before: u64,
 }
 
 impl Meter {
@@ -48,7 +50,18 @@ impl Meter {
         let clock = if deterministic { Clock::Instructions { began } } else { Clock::Thread { began } };
         // Where instructions count, no clock may decide.
         let wall = (!deterministic).then(|| (Instant::now(), wall));
-        Self { clock, limit, wall, slept: 0 }
+        Self { clock, limit, wall, slept: 0, before: 0 }
+    }
+
+    /// Counts so many nanoseconds of CPU time that went before. Where instructions count, those that are left say so themselves.
+    pub(crate) fn goes_on_after(&mut self, before: u64) {
+        self.before = before;
+    }
+
+    /// Nanoseconds of CPU time so far, whatever counts.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        let (Clock::Thread { began } | Clock::Instructions { began }) = self.clock;
+        thread_ns().saturating_sub(began).saturating_add(self.before)
     }
 
     /// The instructions that the limit allows.
@@ -59,7 +72,7 @@ impl Meter {
     /// Nanoseconds of work so far. `fuel_left` is read where instructions count.
     pub(crate) fn worked_ns(&self, fuel_left: impl FnOnce() -> u64) -> u64 {
         match self.clock {
-            Clock::Thread { began } => thread_ns().saturating_sub(began),
+            Clock::Thread { .. } => self.cpu_ns(),
             Clock::Instructions { .. } => self.fuel().saturating_sub(fuel_left()) * 1000 / INSTRUCTIONS_PER_US,
         }
     }
@@ -85,11 +98,11 @@ impl Meter {
 
     /// Refuses to go on once a limit is passed. Where instructions count, the engine itself enforces the limit on work.
     pub(crate) fn check(&self) -> Result<(), Stop> {
-        let (began, limit) = match self.clock {
-            Clock::Thread { began } => (began, self.limit),
-            Clock::Instructions { began } => (began, self.limit.saturating_mul(BACKSTOP)),
+        let limit = match self.clock {
+            Clock::Thread { .. } => self.limit,
+            Clock::Instructions { .. } => self.limit.saturating_mul(BACKSTOP),
         };
-        let worked = thread_ns().saturating_sub(began);
+        let worked = self.cpu_ns();
         within(worked.saturating_add(self.slept), limit)?;
         match self.wall {
             Some((began, limit)) => wall(began.elapsed(), limit, Duration::from_nanos(worked)),

@@ -1,7 +1,8 @@
 //! CPython in wasmtime: runs one program and says what it did, never whether that was right.
 //!
 //! Every run has an instance of its own, made from one pre-instantiated component whose memory is shared until it is written to. What
-//! a program did to its interpreter goes with the instance.
+//! a program did to its interpreter goes with the instance; or, where many tests of a program follow each other (`series`), the memory is
+//! made again what it was before.
 
 mod cancel;
 mod ending;
@@ -9,6 +10,9 @@ mod engine;
 mod guest;
 mod memory;
 mod meter;
+mod pages;
+mod series;
+mod snapshot;
 mod stop;
 mod wasi;
 
@@ -23,18 +27,24 @@ pub(crate) use ending::Ending;
 pub(crate) use engine::{FILLS_STACK, THREAD_STACK, engine, portable_engine};
 pub(crate) use guest::Budget;
 use guest::Guest;
+use pages::Pages;
+pub(crate) use series::{Begun, Series};
 
 /// The guest, ready to be instantiated.
 pub(crate) struct Sandbox {
     engine: Engine,
     pre: InstancePre<Guest>,
     exports: Exports,
+    /// Nothing where the system does not say which pages were written to.
+    pages: Option<Pages>,
 }
 
 struct Exports {
     compile: ComponentExportIndex,
     process: ComponentExportIndex,
     call: ComponentExportIndex,
+    prepare: ComponentExportIndex,
+    resume: ComponentExportIndex,
     load: ComponentExportIndex,
     grade: ComponentExportIndex,
 }
@@ -45,6 +55,8 @@ pub(crate) struct Source<'a> {
     pub text: &'a [u8],
     /// Nothing where it was not.
     pub code: &'a [u8],
+    /// Many tests follow, so that it is worth while to begin the program for all of them: see [`Series`].
+    pub many: bool,
 }
 
 /// What a run did.
@@ -81,10 +93,12 @@ impl Sandbox {
             compile: export("compile")?,
             process: export("process")?,
             call: export("call")?,
+            prepare: export("prepare")?,
+            resume: export("resume")?,
             load: export("load")?,
             grade: export("grade")?,
         };
-        Ok(Self { engine: engine.clone(), pre, exports })
+        Ok(Self { engine: engine.clone(), pre, exports, pages: Pages::open() })
     }
 
     /// Compiles a program without running it.
@@ -192,6 +206,12 @@ impl Running {
         let function = self.instance.get_typed_func::<P, ((u32, Vec<u8>),)>(&mut self.store, export)?;
         self.store.data_mut().memory.begin();
         function.call(&mut self.store, parameters)
+    }
+
+    /// Instructions so far, where they are counted.
+    fn instructions(&self) -> u64 {
+        let left = self.store.get_fuel().ok();
+        left.map_or(0, |left| self.store.data().meter.fuel().saturating_sub(left))
     }
 
     fn renew(&mut self, budget: &Budget) -> wasmtime::Result<()> {

@@ -1,7 +1,7 @@
 //! The interpreter and a pool that all tests of a file share, and short ways to ask for a verdict.
 #![allow(dead_code, clippy::print_stderr)]
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
 
@@ -94,13 +94,9 @@ pub(crate) fn graded(program: &str, tests: &Arc<Tests>) -> Verdict {
     judge(Task { mode: Mode::LiveCodeBench, ..task(program, tests) })
 }
 
-/// The rows of a data file; nothing where the data is not there, which is said.
-pub(crate) fn rows(name: &str) -> Vec<serde_json::Value> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/code").join(name);
-    let Ok(text) = std::fs::read_to_string(&path) else {
-        eprintln!("skipped: {} is not there", path.display());
-        return Vec::new();
-    };
+/// The rows of a data file.
+pub(crate) fn rows(file: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     text.lines()
         .filter(|line| !line.trim().is_empty())
         .map(|line| serde_json::from_str(line).expect("the data is JSON"))

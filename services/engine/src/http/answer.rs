@@ -11,8 +11,8 @@ use crate::metrics::Times;
 use crate::scheduler::{Finish, Output};
 use crate::text::{Tokenizer, Transcript};
 
-/// What a log-probability of minus infinity is written as.
-const IMPOSSIBLE: f64 = -9999.0;
+/// How vLLM writes a log-probability of minus infinity.
+const MINUS_INFINITY: f64 = -9999.0;
 
 /// `finish_reason`, as vLLM spells it.
 pub(super) fn finish_reason(finish: Option<&Finish>) -> Option<&'static str> {
@@ -24,7 +24,7 @@ pub(super) fn finish_reason(finish: Option<&Finish>) -> Option<&'static str> {
     })
 }
 
-/// `stop_reason`: the token or the text that ended it; null for everything else, the end of sequence among it.
+/// `stop_reason`: the token or text that ended it; null for anything else, including the end of sequence.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(super) enum StopReason {
@@ -55,7 +55,7 @@ impl Usage {
     }
 }
 
-/// Usage as an answer in one piece has it.
+/// Usage in a response in one piece.
 #[derive(Serialize)]
 pub(super) struct WholeUsage {
     #[serde(flatten)]
@@ -70,7 +70,7 @@ impl From<Usage> for WholeUsage {
     }
 }
 
-/// A sample in an answer in one piece.
+/// A sample in a response in one piece.
 #[derive(Serialize)]
 pub(super) struct Choice<'a> {
     pub(super) index: usize,
@@ -96,7 +96,7 @@ pub(super) struct Part<'a> {
     pub(super) token_ids: Option<&'a [u32]>,
 }
 
-/// An answer in one piece.
+/// A response in one piece.
 #[derive(Serialize)]
 pub(super) struct Whole<'a> {
     pub(super) id: &'a str,
@@ -112,7 +112,7 @@ pub(super) struct Whole<'a> {
     pub(super) metrics: Option<Timings>,
 }
 
-/// How long the parts of a sample took, in milliseconds; `None` where they were not reached.
+/// Durations of a sample's phases, in milliseconds; `None` for those not reached.
 #[derive(Serialize)]
 pub(super) struct Timings {
     time_to_first_token_ms: Option<f64>,
@@ -161,8 +161,8 @@ pub(super) struct Logprobs {
     top_logprobs: Vec<Top>,
 }
 
-/// Tokens and their log-probabilities, in order. Several ids may have one text: the last one's number stands at the first one's
-/// place, as in a dictionary.
+/// Tokens and their log-probabilities, in order. Several ids may have the same text: like in a Python dictionary, the last one's
+/// value appears in the first one's position.
 struct Top(Vec<(Cow<'static, str>, f64)>);
 
 impl Serialize for Top {
@@ -179,15 +179,15 @@ impl Serialize for Top {
     }
 }
 
-/// Writes what one sample's tokens look like, piece by piece.
+/// Converts one sample's tokens to text, chunk by chunk.
 pub(super) struct Writer {
     tokenizer: Option<Arc<Tokenizer>>,
     transcript: Option<Transcript>,
     tokens_as_ids: bool,
     logprobs: bool,
-    /// Characters of the tokens that were written.
+    /// Characters written so far.
     offset: usize,
-    /// The last ids that were written: a token's text may depend on them.
+    /// The last ids written: a token's text may depend on them.
     before: Vec<u32>,
 }
 
@@ -203,12 +203,12 @@ impl Writer {
         Self { tokenizer: tokenizer.cloned(), transcript, tokens_as_ids, logprobs, offset: 0, before: Vec::new() }
     }
 
-    /// Takes the next tokens of the sample.
+    /// Appends the next tokens of the sample.
     pub(super) fn push(&mut self, output: &Output) {
         let Some(transcript) = &mut self.transcript else { return };
         let ends = matches!(output.finish, Some(Finish::End | Finish::StopToken(_)));
         for (at, &id) in output.ids.iter().enumerate() {
-            // The scheduler stopped where this stops: it reads the same tokens in the same way.
+            // The scheduler stops at the same token: it processes the same tokens in the same way.
             transcript.push(id, ends && at + 1 == output.ids.len());
         }
     }
@@ -218,9 +218,9 @@ impl Writer {
         self.transcript.as_ref().map_or("", Transcript::text)
     }
 
-    /// The text that can be told since the last call.
-    pub(super) fn tell(&mut self, ended: bool) -> &str {
-        self.transcript.as_mut().map_or("", |transcript| transcript.tell(ended))
+    /// The text since the last call that later tokens cannot change.
+    pub(super) fn take_text(&mut self, ended: bool) -> &str {
+        self.transcript.as_mut().map_or("", |transcript| transcript.take_text(ended))
     }
 
     /// The log-probabilities of the output's tokens.
@@ -239,7 +239,7 @@ impl Writer {
         for (at, (&id, &logprob)) in output.ids.iter().zip(&output.logprobs).enumerate() {
             let token = self.token(id);
             let mut top = Vec::with_capacity(width + 1);
-            // The sampled one first, then the likeliest others.
+            // The sampled one first, then the most likely others.
             top.push((token.clone(), written(logprob)));
             let others = output.top[at * width..][..width].iter().filter(|&&(other, _)| other != id);
             top.extend(others.map(|&(other, logprob)| (self.token(other), written(logprob))));
@@ -264,5 +264,5 @@ impl Writer {
 }
 
 fn written(logprob: f32) -> f64 {
-    f64::from(logprob).max(IMPOSSIBLE)
+    f64::from(logprob).max(MINUS_INFINITY)
 }

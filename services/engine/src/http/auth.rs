@@ -1,4 +1,4 @@
-//! The key of vLLM's `--api-key`: who may have samples, and who may change the engine.
+//! The API key, as in vLLM's `--api-key`.
 
 use std::io::Read;
 use std::path::Path;
@@ -15,9 +15,9 @@ use subtle::ConstantTimeEq;
 
 use super::error::json_response;
 
-/// Longest file with a key, in bytes.
+/// Longest key file, in bytes.
 const MAX_BYTES: u64 = 4096;
-/// Routes that work or tell nothing worth hiding, as vLLM has them: probes, metrics, versions.
+/// Routes without secrets or work, which need no key in vLLM either: probes, metrics, version.
 const OPEN: &[&str] = &["/health", "/ping", "/version", "/load", "/metrics"];
 
 /// A key that requests must carry.
@@ -25,7 +25,7 @@ const OPEN: &[&str] = &["/health", "/ping", "/version", "/load", "/metrics"];
 pub(crate) struct ApiKey(Arc<[u8]>);
 
 impl ApiKey {
-    /// The only line of a file.
+    /// Reads the only line of a file.
     pub(crate) fn read(path: &Path) -> Result<Self, FieldError> {
         let refused = |what: String| {
             FieldError::new("api_key_file", format_args!("{}, which {what}", path.display()), "a file with one line")
@@ -45,7 +45,7 @@ impl ApiKey {
         Ok(Self(key.as_bytes().into()))
     }
 
-    /// Takes as long for every key of the same length, right or wrong.
+    /// In constant time for keys of the same length.
     fn fits(&self, authorization: &[u8]) -> bool {
         let space = authorization.iter().position(|&byte| byte == b' ');
         let Some((scheme, key)) = space.and_then(|at| authorization.split_at_checked(at)) else { return false };
@@ -53,7 +53,7 @@ impl ApiKey {
     }
 }
 
-/// Lets requests with the key through, and those that need none.
+/// Passes requests with the key, and those that need none.
 pub(super) async fn authorize(State(key): State<Option<ApiKey>>, request: Request, next: Next) -> Response {
     let Some(key) = key else { return next.run(request).await };
     let is_open = OPEN.contains(&request.uri().path()) || request.method() == Method::OPTIONS;

@@ -1,4 +1,4 @@
-//! The routes of a trainer: pauses, new weights, their version.
+//! The routes of a trainer: pauses, new weights and their version.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use super::error::{ApiError, json_response};
 use super::fields::Truth;
 use super::{App, ok, parse};
-use crate::scheduler::{Order, PauseMode};
+use crate::scheduler::{Command, PauseMode};
 
 /// `?mode=abort|wait|keep&clear_cache=true|false`.
 #[derive(Debug, Deserialize)]
@@ -30,12 +30,12 @@ pub(super) async fn pause(State(app): State<Arc<App>>, Query(query): Query<Pause
         Some(other) => return Err(bad_query("mode", other, "abort, wait or keep")),
     };
     let clear_cache = flag("clear_cache", query.clear_cache, true)?;
-    app.scheduler.ask(|done| Order::Pause { mode, clear_cache, done }).await?;
+    app.scheduler.call(|done| Command::Pause { mode, clear_cache, done }).await?;
     Ok(ok(&json!({"status": "paused"})))
 }
 
 pub(super) async fn resume(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    app.scheduler.ask(Order::Resume).await?;
+    app.scheduler.call(Command::Resume).await?;
     Ok(ok(&json!({"status": "resumed"})))
 }
 
@@ -56,9 +56,9 @@ pub(super) async fn reset_prefix_cache(
 ) -> Result<Response, ApiError> {
     flag("reset_external", query.reset_external, false)?;
     if flag("reset_running_requests", query.reset_running_requests, false)? {
-        app.scheduler.ask(Order::Recompute).await?;
+        app.scheduler.call(Command::Recompute).await?;
     }
-    // No prefix is ever kept, so that there is none left.
+    // There is no prefix cache to clear.
     Ok(ok(&json!({"success": true})))
 }
 
@@ -74,11 +74,11 @@ pub(super) async fn abort_requests(State(app): State<Arc<App>>, body: Bytes) -> 
             return Err(ApiError::malformed(None, message));
         }
     };
-    let aborted = app.scheduler.ask(|done| Order::Abort(names, done)).await?;
+    let aborted = app.scheduler.call(|done| Command::Abort(names, done)).await?;
     Ok(ok(&json!({"status": "aborted", "aborted": aborted})))
 }
 
-/// Calls a method of the worker: there is one that can be called, `reload_weights`.
+/// Calls a method of the worker. The only one is `reload_weights`.
 pub(super) async fn collective_rpc(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
     let map = object(&body)?;
     let method = match map.get("method") {
@@ -94,7 +94,7 @@ pub(super) async fn collective_rpc(State(app): State<Arc<App>>, body: Bytes) -> 
     Ok(ok(&json!({"results": [null]})))
 }
 
-/// `weights_path` out of `kwargs`, or the first of `args`; nothing for the folder of last time.
+/// `weights_path` in `kwargs`, or the first of `args`; `None` for the folder of the last load.
 fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, String> {
     let args = match map.get("args") {
         None | Some(Value::Null) => Vec::new(),
@@ -127,7 +127,7 @@ fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, String> {
     }
 }
 
-/// Reads new weights beside the old ones, then exchanges them between two steps. What is wrong with them leaves the old.
+/// Loads new weights beside the old ones, then swaps them between two steps. If loading fails, the old ones stay.
 async fn reload(app: &Arc<App>, folder: Option<PathBuf>) -> Result<(), crate::EngineError> {
     // One at a time: the last call's weights are the ones that stay.
     let mut current = app.weights.lock().await;
@@ -136,10 +136,10 @@ async fn reload(app: &Arc<App>, folder: Option<PathBuf>) -> Result<(), crate::En
     let from = folder.clone();
     let loaded = tokio::task::spawn_blocking(move || model.decoder(&from)).await;
     let decoder = loaded.map_err(|error| crate::EngineError::Thread(error.to_string()))??;
-    let old = app.scheduler.ask(|done| Order::Swap(Box::new(decoder), done)).await?;
-    // A large model takes a while to be given back.
+    let old = app.scheduler.call(|done| Command::ReplaceWeights(Box::new(decoder), done)).await?;
+    // Freeing a large model takes a while.
     tokio::task::spawn_blocking(move || drop(old));
-    tracing::info!(folder = %folder.display(), "new weights");
+    tracing::info!(folder = %folder.display(), "weights loaded");
     *current = folder;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Refusals in the shape that vLLM gives them: `{"error": {"message", "type", "param", "code"}}`.
+//! Error responses in vLLM's form: `{"error": {"message", "type", "param", "code"}}`.
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -8,13 +8,13 @@ use serde_json::json;
 
 use crate::error::EngineError;
 
-/// A refusal.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
-    /// vLLM's word for the kind.
+    /// vLLM's name for the kind of error.
     pub(crate) kind: &'static str,
-    /// The field that is wrong, where it is one.
+    /// The invalid field, if it is a single one.
     pub(crate) param: Option<String>,
     pub(crate) message: String,
 }
@@ -24,17 +24,17 @@ impl ApiError {
         Self { status, kind, param: param.map(str::to_owned), message: message.into() }
     }
 
-    /// A value that has the right type and still cannot be.
+    /// A value of the right type that is not allowed.
     pub(crate) fn bad(param: Option<&str>, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestError", param, message)
     }
 
-    /// A body, or a field of it, of the wrong form. vLLM names these by the status's own words.
+    /// A body or field of the wrong form. vLLM uses the status's reason phrase as the kind.
     pub(crate) fn malformed(param: Option<&str>, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "Bad Request", param, message)
     }
 
-    /// A field that this engine does not have.
+    /// A field that this engine does not support.
     pub(crate) fn unsupported(field: &str, found: &serde_json::Value, allowed: &str) -> Self {
         let message = format!("`{field}` is {found}, which this engine does not support; allowed: {allowed}");
         Self::bad(Some(field), message)
@@ -45,13 +45,13 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "NotFoundError", Some("model"), message)
     }
 
-    /// Every place is taken.
+    /// The queue is full.
     pub(crate) fn busy(count: usize, limit: usize) -> Self {
         let message = format!("no place for {count} more sequences: the limit is {limit} in all, try again later");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable", None, message)
     }
 
-    /// Something that is not the client's fault.
+    /// An error that is not the client's fault.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", None, message)
     }
@@ -76,7 +76,7 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// A JSON text as an answer.
+/// A response with a JSON body.
 pub(crate) fn json_response(status: StatusCode, body: impl Into<Body>) -> Response {
     (status, [(CONTENT_TYPE, "application/json")], body.into()).into_response()
 }

@@ -1,15 +1,15 @@
-//! Reading the fields of a request as vLLM reads them: numbers may be written as text, 1.0 is a whole number, and what is wrong
-//! is collected before it is said.
+//! Parsing the fields of a request as vLLM does: numbers may be strings, 1.0 is an integer, and errors are collected before they are
+//! reported.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::error::ApiError;
 
-/// Errors that one message lists.
+/// Most errors that one message lists.
 const LISTED: usize = 10;
 
-/// A whole number within 64 bits, however it is written.
+/// A 64-bit integer in any of the accepted forms.
 pub(crate) fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::Bool(truth) => Some(i64::from(*truth)),
@@ -49,7 +49,7 @@ fn truth(value: &Value) -> Option<bool> {
     }
 }
 
-/// The fields of a body that nobody has read yet, and what was wrong with those that were.
+/// The fields of a body that were not read yet, and the errors in those that were.
 pub(crate) struct Fields {
     map: Map<String, Value>,
     wrong: Vec<(String, String)>,
@@ -60,7 +60,7 @@ impl Fields {
         Self { map, wrong: Vec::new() }
     }
 
-    /// A field as it was sent, still there; `null` counts as absent.
+    /// A field as it was sent, without removing it; `null` counts as absent.
     pub(crate) fn peek(&self, name: &str) -> Option<&Value> {
         self.map.get(name).filter(|value| !value.is_null())
     }
@@ -79,7 +79,7 @@ impl Fields {
         found
     }
 
-    /// Notes that a field has the wrong form. `path` lies within the body.
+    /// Records that a field has the wrong form. `path` is within the body.
     pub(crate) fn refuse(&mut self, path: &str, value: &Value, allowed: &str) {
         let mut shown = value.to_string();
         if let Some((end, _)) = shown.char_indices().nth(200) {
@@ -105,14 +105,14 @@ impl Fields {
         self.read(name, |value| value.as_str().map(str::to_owned), "a string")
     }
 
-    /// The same for fields that vLLM does not let be `null`.
+    /// Records an error if a field is `null`, for fields where vLLM refuses that.
     pub(crate) fn not_null(&mut self, name: &str, allowed: &str) {
         if self.map.get(name).is_some_and(Value::is_null) {
             self.refuse(name, &Value::Null, allowed);
         }
     }
 
-    /// A list of whole numbers; an element is refused by its place.
+    /// A list of integers; elements are refused by index.
     pub(crate) fn ints(&mut self, name: &str) -> Option<Vec<i64>> {
         let values = match self.take(name)? {
             Value::Array(values) => values,
@@ -131,7 +131,7 @@ impl Fields {
         Some(found)
     }
 
-    /// A text or a list of them.
+    /// A string or a list of strings.
     pub(crate) fn strings(&mut self, name: &str) -> Option<Vec<String>> {
         let value = self.take(name)?;
         let found = match &value {
@@ -145,7 +145,7 @@ impl Fields {
         found
     }
 
-    /// Says what was wrong so far.
+    /// Returns the errors recorded so far.
     pub(crate) fn check(&self) -> Result<(), ApiError> {
         let Some((first, _)) = self.wrong.first() else {
             return Ok(());
@@ -161,7 +161,7 @@ impl Fields {
         Err(ApiError::malformed(Some(first), message))
     }
 
-    /// Refuses whatever nobody has read: a field that does nothing may be the one that its sender counts on.
+    /// Refuses fields that were not read: the sender may rely on them.
     pub(crate) fn refuse_rest(&self) -> Result<(), ApiError> {
         match self.map.iter().find(|(_, value)| !value.is_null()) {
             Some((name, value)) => Err(ApiError::unsupported(name, value, "absent")),
@@ -170,7 +170,7 @@ impl Fields {
     }
 }
 
-/// Query parameters that vLLM reads with the same freedom.
+/// A boolean query parameter in any of the forms that vLLM accepts.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Truth(pub(crate) String);
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn values_may_be_written_in_every_way_that_vllm_reads() {
+    fn values_may_have_every_form_that_vllm_accepts() {
         let mut f = fields(r#"{"a": 1.0, "b": "7", "c": true, "d": "0.5", "e": "yes", "f": 0, "g": null, "h": "x"}"#);
         assert_eq!((f.int("a"), f.int("b"), f.int("c"), f.int("g")), (Some(1), Some(7), Some(1), None));
         assert_eq!((f.float("d"), f.bool("e"), f.bool("f")), (Some(0.5), Some(true), Some(false)));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_said_and_the_first_is_the_param() {
+    fn all_errors_are_listed_and_the_first_is_the_param() {
         let mut f =
             fields(r#"{"n": "y", "temperature": "x", "top_k": 1.5, "ids": [1, "a"], "seed": 9223372036854775808}"#);
         assert_eq!((f.int("n"), f.float("temperature"), f.int("top_k"), f.int("seed")), (None, None, None, None));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_nobody_read_is_refused_by_name() {
+    fn an_unread_field_is_refused_by_name() {
         let error = fields(r#"{"best_of": 2, "x": null}"#).refuse_rest().unwrap_err();
         assert_eq!((error.kind, error.param.as_deref()), ("BadRequestError", Some("best_of")));
     }

@@ -1,4 +1,4 @@
-//! What the engine says of itself.
+//! Routes with information about the engine.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{App, VLLM_VERSION, ok};
 
-/// Empty; 503 once the scheduler is gone.
+/// Empty; 503 if the scheduler has ended.
 pub(super) async fn health(State(app): State<Arc<App>>) -> StatusCode {
     if app.scheduler.is_alive() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
@@ -48,7 +48,7 @@ pub(super) async fn models(State(app): State<Arc<App>>) -> Response {
     ok(&json!({"object": "list", "data": [model]}))
 }
 
-/// Those of vLLM's settings that a client may want to check before it trusts an engine.
+/// The settings that a client may want to check before it relies on an engine.
 pub(super) async fn server_info(State(app): State<Arc<App>>) -> Response {
     let settings = &app.settings;
     let model = json!({
@@ -76,7 +76,7 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Response {
 }
 
 pub(super) async fn load(State(_): State<Arc<App>>) -> Response {
-    // vLLM counts only where it is told to.
+    // vLLM counts only if it is configured to.
     ok(&json!({"server_load": 0}))
 }
 

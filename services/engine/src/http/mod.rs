@@ -1,8 +1,7 @@
-//! vLLM's HTTP.
+//! vLLM's HTTP API.
 
 mod answer;
 mod auth;
-mod body;
 mod checks;
 mod completions;
 mod control;
@@ -12,6 +11,7 @@ mod info;
 mod prompt;
 mod request;
 mod stream;
+mod submit;
 mod tokenize;
 mod unsupported;
 mod upload;
@@ -20,7 +20,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -42,16 +42,16 @@ use crate::settings::EngineConfig;
 /// The version of vLLM whose HTTP this is.
 pub const VLLM_VERSION: &str = "0.32.0";
 
-/// What every handler sees.
+/// The state that handlers share.
 pub(crate) struct App {
     pub(crate) settings: EngineConfig,
     pub(crate) model: Arc<Model>,
     pub(crate) scheduler: Scheduler,
     pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
-    /// Where the weights came from that run.
+    /// The folder of the current weights.
     weights: Mutex<PathBuf>,
-    /// What their owner calls them.
+    /// The label of the current weights.
     version: Mutex<String>,
     fingerprint: String,
     ids: (RandomState, AtomicU64),
@@ -66,7 +66,7 @@ impl App {
         metrics: Arc<Metrics>,
     ) -> Self {
         let folder = model.folder.clone();
-        // The same for the same model under the same settings of numbers, as it is meant.
+        // Equal for equal models under the settings that affect numbers, as clients expect of a fingerprint.
         let described = format!("{:?} {:?} {}", model.config, settings.logprobs_mode, model.context);
         let hash =
             described.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -83,7 +83,7 @@ impl App {
         }
     }
 
-    /// An id that no other request has. It decides nothing, so that it may differ between two runs.
+    /// An id that no other request has. Nothing depends on it, so that it may differ between runs.
     fn fresh_id(&self) -> String {
         let (keys, count) = &self.ids;
         format!("{:016x}", keys.hash_one(count.fetch_add(1, Ordering::Relaxed)))
@@ -92,8 +92,8 @@ impl App {
 
 /// All routes.
 pub(crate) fn router(app: Arc<App>, key: Option<ApiKey>) -> Router {
-    let limit = app.settings.max_body_bytes;
-    let upload = Duration::from_millis(app.settings.body_deadline_ms);
+    let limit = app.settings.max_body.bytes_usize();
+    let upload = app.settings.body_deadline;
     let mut routes = open_routes()
         .route("/v1/completions", post(completions::create))
         .route("/v1/models", get(info::models))
@@ -111,13 +111,13 @@ pub(crate) fn router(app: Arc<App>, key: Option<ApiKey>) -> Router {
         .with_state(app)
 }
 
-/// What is answered where there is no place for more connections.
+/// The routes of connections beyond the limit.
 pub(crate) fn probes(app: Arc<App>) -> Router {
     let busy = || async { detail(StatusCode::SERVICE_UNAVAILABLE, "Too many connections") };
     open_routes().fallback(busy).with_state(app)
 }
 
-/// Routes that need no key.
+/// Routes that need no API key.
 fn open_routes() -> Router<Arc<App>> {
     Router::new()
         .route("/health", get(info::health))
@@ -127,7 +127,7 @@ fn open_routes() -> Router<Arc<App>> {
         .route("/metrics", get(info::metrics))
 }
 
-/// The routes of a trainer, which vLLM has in its development mode.
+/// The routes for a trainer, which vLLM has in development mode.
 fn development_routes() -> Router<Arc<App>> {
     Router::new()
         .route("/server_info", get(info::server_info))
@@ -147,7 +147,7 @@ fn development_routes() -> Router<Arc<App>> {
         .route("/finish_weight_update", post(control::no_transfer))
 }
 
-/// What the framework below vLLM says of itself.
+/// An error as vLLM's web framework reports it.
 fn detail(status: StatusCode, what: &str) -> Response {
     json_response(status, json!({"detail": what}).to_string())
 }
@@ -156,13 +156,13 @@ fn ok(body: &Value) -> Response {
     json_response(StatusCode::OK, body.to_string())
 }
 
-/// A body that must be an object.
+/// A body that must be a JSON object.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
         return Err(ApiError::malformed(Some("body"), "1 validation error:\n  body is absent, allowed: a JSON object"));
     }
     serde_json::from_slice(body).map_err(|error| {
-        // Where in the body, as far as it can be said: a broken text by its place, another value by none.
+        // The column of a syntax error; a value of another type has none.
         let place = if error.is_data() { "body".to_owned() } else { format!("body.{}", error.column()) };
         ApiError::malformed(Some(&place), format!("1 validation error:\n  {place} is no JSON object: {error}"))
     })

@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 use super::error::ApiError;
 use super::fields::whole;
 
-/// Prompts of one request at most, as vLLM has it.
+/// Most prompts in one request, as in vLLM.
 const MAX_PROMPTS: usize = 1024;
 
-/// What was sent.
+/// The prompts of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Prompts {
     Texts(Vec<String>),
@@ -24,7 +24,7 @@ impl Prompts {
         }
     }
 
-    /// Reads it from the request's own text, without a tree of values between: prompts are most of what comes in.
+    /// Parses the raw JSON directly, without an intermediate tree: prompts are most of a request.
     pub(crate) fn read(raw: Option<&RawValue>) -> Result<Self, ApiError> {
         let text = raw.map_or("null", RawValue::get).trim_start();
         let prompts = if let Some(rest) = text.strip_prefix('[') {
@@ -62,7 +62,7 @@ impl Prompts {
         Ok(self)
     }
 
-    /// Ids written as text or as 1.0; everything else is refused by its place.
+    /// Ids written as strings or as 1.0; anything else is refused by its position.
     fn lax(value: &Value) -> Result<Self, ApiError> {
         let Value::Array(values) = value else {
             return match value {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_place() {
+    fn errors_are_reported_by_position() {
         for (json, kind, param) in [
             ("null", "BadRequestError", Some("prompt")),
             ("\"\"", "BadRequestError", Some("prompt")),

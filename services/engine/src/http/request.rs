@@ -1,12 +1,16 @@
-//! A request for completions, read and checked whole before anything runs.
+//! A completion request, parsed and validated before anything runs.
 //!
-//! Every field of vLLM's is either honoured or refused by name; those that can only mean what this engine does anyway are read
-//! and pass. Types come before values and the model's name between them, as in vLLM, so that a request with several faults is
-//! most often told of the same one.
+//! Every field of vLLM's API is either supported or refused by name; values that match what this engine does anyway are accepted.
+//! Types are checked first, then the model's name, then values, as in vLLM, so that a request with several errors usually gets the
+//! same one reported.
 
 use std::sync::Arc;
 
-use super::body::Body;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
 use super::checks::{Numbers, alternatives, before_types, check_numbers, ids_in_vocabulary, stream_usage, texts};
 use super::error::ApiError;
 use super::fields::Fields;
@@ -15,12 +19,12 @@ use crate::folder::Model;
 use crate::sampling::{Limits, Sampling};
 use crate::settings::EngineConfig;
 
-/// Below this vLLM takes the likeliest token.
+/// Below this temperature vLLM samples greedily.
 const GREEDY_BELOW: f64 = 1e-5;
 /// The lowest temperature that vLLM divides by.
 const LOWEST_TEMPERATURE: f64 = 0.01;
 
-/// How the answer is to look.
+/// The form of the response.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     pub(crate) stream: bool,
@@ -29,13 +33,45 @@ pub(crate) struct Shape {
     /// Tokens of a frame.
     pub(crate) interval: usize,
     pub(crate) token_ids: bool,
-    /// Whether tokens are written as their ids.
+    /// Whether tokens are written as ids.
     pub(crate) tokens_as_ids: bool,
-    /// As the request asked; the engine's own id where it did not.
+    /// As requested. `None` for an id of the engine's own.
     pub(crate) request_id: Option<String>,
 }
 
-/// A request without its prompts' ids: they are known once texts are read, and only then how much a sample may grow.
+/// A body with its prompt as raw JSON, since that is large, and the rest as values.
+pub(crate) struct Body {
+    prompt: Option<Box<RawValue>>,
+    rest: Map<String, Value>,
+}
+
+impl<'de> Deserialize<'de> for Body {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Body;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Body, A::Error> {
+                let mut body = Body { prompt: None, rest: Map::new() };
+                while let Some(key) = map.next_key::<String>()? {
+                    if key == "prompt" {
+                        body.prompt = Some(map.next_value()?);
+                    } else {
+                        body.rest.insert(key, map.next_value()?);
+                    }
+                }
+                Ok(body)
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
+}
+
+/// A request before its prompts are tokenized. Only then the greatest length of its samples is known.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) prompts: Prompts,
@@ -47,12 +83,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads a body.
+    /// Parses and validates a body.
     pub(crate) fn read(body: Body, model: &Model, settings: &EngineConfig) -> Result<Self, ApiError> {
         let mut fields = Fields::new(body.rest);
         before_types(&fields)?;
         let prompts = Prompts::read(body.prompt.as_deref());
-        // A prompt that is missing is said before types, one of a wrong type among them.
+        // A missing prompt is reported before wrong types, even a wrong type of the prompt.
         if let Err(error) = &prompts
             && error.param.as_deref() == Some("prompt")
         {
@@ -149,12 +185,12 @@ impl Request {
             tokens_as_ids,
             request_id,
         };
-        // vLLM's own spelling of no seed.
+        // In vLLM, -1 means no seed.
         let seed = seed.filter(|&seed| seed != -1).map(|seed| seed as u64);
         Ok(Self { prompts, add_special, samples: samples as usize, seed, sampling, shape })
     }
 
-    /// What each sample of a prompt is to be, once its ids are known.
+    /// The sampling settings for a prompt, once its ids are known.
     pub(crate) fn sampling_for(&self, prompt: &[u32], context: usize) -> Result<Arc<Sampling>, ApiError> {
         if prompt.is_empty() {
             return Err(ApiError::bad(None, "a prompt has no tokens"));

@@ -1,6 +1,6 @@
-//! Streamed answers: server-sent events, a frame for what is new of one sample, `[DONE]` at the end.
+//! Streamed responses: server-sent events, a frame for the new tokens of one sample, `[DONE]` at the end.
 //!
-//! What comes while a frame is on its way is told together in the next: a slow client gets fewer frames, never fewer tokens.
+//! Tokens that arrive while a frame is being sent are merged into the next: a slow client gets fewer frames, never fewer tokens.
 
 use std::sync::Arc;
 
@@ -11,62 +11,62 @@ use tokio_stream::Stream;
 
 use super::App;
 use super::answer::{Frame, Part, StopReason, Usage, Writer, finish_reason};
-use super::completions::Running;
 use super::error::ApiError;
+use super::submit::Submission;
 use crate::scheduler::{Finish, Output};
 
-/// Answers with the stream.
-pub(super) fn answer(app: Arc<App>, running: Running) -> Response {
+/// Responds with the stream.
+pub(super) fn respond(app: Arc<App>, submission: Submission) -> Response {
     let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8"), (CACHE_CONTROL, "no-cache")];
-    (headers, Body::from_stream(Teller::new(app, running).frames())).into_response()
+    (headers, Body::from_stream(FrameWriter::new(app, submission).frames())).into_response()
 }
 
-/// A sample of which something was told.
-struct Told {
+/// How much of a sample was streamed.
+struct SampleStream {
     writer: Writer,
-    prompt_told: bool,
+    has_prompt: bool,
     tokens: usize,
 }
 
-struct Teller {
+struct FrameWriter {
     app: Arc<App>,
-    running: Running,
-    samples: Vec<Told>,
+    submission: Submission,
+    samples: Vec<SampleStream>,
     unfinished: usize,
     done: bool,
 }
 
-impl Teller {
-    fn new(app: Arc<App>, running: Running) -> Self {
+impl FrameWriter {
+    fn new(app: Arc<App>, submission: Submission) -> Self {
         let tokenizer = app.model.tokenizer.as_ref();
-        let sample = |(prompt, sampling): &(Arc<[u32]>, Arc<crate::sampling::Sampling>)| Told {
-            writer: Writer::new(tokenizer, prompt, sampling, running.shape.tokens_as_ids),
-            prompt_told: false,
+        let sample = |(prompt, sampling): &(Arc<[u32]>, Arc<crate::sampling::Sampling>)| SampleStream {
+            writer: Writer::new(tokenizer, prompt, sampling, submission.shape.tokens_as_ids),
+            has_prompt: false,
             tokens: 0,
         };
-        let prompts = running.prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, running.samples));
+        let prompts = submission.prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, submission.samples));
         let samples: Vec<_> = prompts.map(sample).collect();
         let unfinished = samples.len();
-        Self { app, running, samples, unfinished, done: false }
+        Self { app, submission, samples, unfinished, done: false }
     }
 
     fn frames(mut self) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
         let mut waiting = Vec::new();
-        futures_poll(move |context| {
+        poll_fn(move |context| {
             loop {
                 if self.done {
                     return std::task::Poll::Ready(None);
                 }
                 let limit = self.samples.len().max(64);
-                let received = self.running.outputs.poll_recv_many(context, &mut waiting, limit);
+                let received = self.submission.outputs.poll_recv_many(context, &mut waiting, limit);
                 let std::task::Poll::Ready(count) = received else {
                     return std::task::Poll::Pending;
                 };
                 let mut bytes = Vec::with_capacity(256 * count.max(1));
                 match count {
-                    // The scheduler has gone without a last word.
+                    // The scheduler ended without a last output.
                     0 => self.fail("the engine has stopped", &mut bytes),
-                    _ => self.tell(std::mem::take(&mut waiting), &mut bytes),
+                    _ => self.write(std::mem::take(&mut waiting), &mut bytes),
                 }
                 if !bytes.is_empty() {
                     return std::task::Poll::Ready(Some(Ok(Bytes::from(bytes))));
@@ -75,8 +75,8 @@ impl Teller {
         })
     }
 
-    /// Tells what came, that of one sample together.
-    fn tell(&mut self, outputs: Vec<Output>, bytes: &mut Vec<u8>) {
+    /// Writes the outputs, those of one sample together.
+    fn write(&mut self, outputs: Vec<Output>, bytes: &mut Vec<u8>) {
         for output in merged(outputs) {
             if let Some(Finish::Error(error)) = &output.finish {
                 let error = error.clone();
@@ -86,7 +86,7 @@ impl Teller {
             self.unfinished -= usize::from(output.finish.is_some());
         }
         if self.unfinished == 0 {
-            if self.running.shape.include_usage {
+            if self.submission.shape.include_usage {
                 self.frame(&[], Some(self.usage()), true, bytes);
             }
             bytes.extend_from_slice(b"data: [DONE]\n\n");
@@ -96,14 +96,14 @@ impl Teller {
 
     fn part(&mut self, output: &Output, bytes: &mut Vec<u8>) {
         let index = output.index;
-        let (prompt, _) = self.running.prompts[index / self.running.samples].clone();
-        let shape = self.running.shape.clone();
-        let told = &mut self.samples[index];
-        told.tokens += output.ids.len();
-        let first = !std::mem::replace(&mut told.prompt_told, true);
-        told.writer.push(output);
-        let logprobs = told.writer.logprobs(output);
-        let text = told.writer.tell(output.finish.is_some()).to_owned();
+        let (prompt, _) = self.submission.prompts[index / self.submission.samples].clone();
+        let shape = self.submission.shape.clone();
+        let sample = &mut self.samples[index];
+        sample.tokens += output.ids.len();
+        let first = !std::mem::replace(&mut sample.has_prompt, true);
+        sample.writer.push(output);
+        let logprobs = sample.writer.logprobs(output);
+        let text = sample.writer.take_text(output.finish.is_some()).to_owned();
         let part = Part {
             index,
             text: &text,
@@ -114,39 +114,39 @@ impl Teller {
             token_ids: shape.token_ids.then_some(&output.ids),
         };
         let usage = shape.continuous_usage.then(|| Usage::new(prompt.len(), self.samples[index].tokens));
-        // The fingerprint comes with the last word: with the usage where that is asked for.
+        // The fingerprint comes last: with the usage if that was requested.
         let last = output.finish.is_some() && !shape.include_usage;
         self.frame(std::slice::from_ref(&part), usage, last, bytes);
     }
 
     fn usage(&self) -> Usage {
-        Usage::new(self.running.prompt_tokens(), self.samples.iter().map(|sample| sample.tokens).sum())
+        Usage::new(self.submission.prompt_tokens(), self.samples.iter().map(|sample| sample.tokens).sum())
     }
 
     fn frame(&self, parts: &[Part<'_>], usage: Option<Usage>, fingerprint: bool, bytes: &mut Vec<u8>) {
         let frame = Frame {
-            id: &self.running.id,
+            id: &self.submission.id,
             object: "text_completion",
-            created: self.running.created,
+            created: self.submission.created,
             model: &self.app.model.name,
             choices: parts,
             usage,
             system_fingerprint: fingerprint.then_some(&self.app.fingerprint),
         };
         bytes.extend_from_slice(b"data: ");
-        // Strings, numbers and lists: there is nothing in it that JSON cannot say, and memory does not fail to be written.
+        // Strings, numbers and lists are valid JSON, and writing to memory does not fail.
         let _ = serde_json::to_writer(&mut *bytes, &frame);
         bytes.extend_from_slice(b"\n\n");
     }
 
-    /// An error behind the 200: a frame of its own, then the end.
+    /// An error after the status 200: a frame of its own, then the end.
     fn fail(&mut self, message: &str, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(format!("data: {}\n\ndata: [DONE]\n\n", ApiError::internal(message).body()).as_bytes());
         self.done = true;
     }
 }
 
-/// The outputs, those of one sample as one, in the order in which the samples came first.
+/// The outputs with those of one sample merged, in the order in which the samples came first.
 fn merged(outputs: Vec<Output>) -> Vec<Output> {
     let mut merged: Vec<Output> = Vec::with_capacity(outputs.len());
     let mut places: std::collections::HashMap<usize, usize> = std::collections::HashMap::new();
@@ -168,8 +168,8 @@ fn merged(outputs: Vec<Output>) -> Vec<Output> {
     merged
 }
 
-/// A stream out of a function that is polled.
-fn futures_poll<T>(
+/// A stream from a poll function.
+fn poll_fn<T>(
     poll: impl FnMut(&mut std::task::Context<'_>) -> std::task::Poll<Option<T>> + Unpin,
 ) -> impl Stream<Item = T> {
     struct Polled<F>(F);

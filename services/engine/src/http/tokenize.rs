@@ -51,7 +51,7 @@ pub(super) async fn detokenize(State(app): State<Arc<App>>, body: Bytes) -> Resu
     fields.check()?;
     fields.refuse_rest()?;
     let tokenizer = tokenizer(&app, model)?;
-    // Ids that no token has leave no text, those that no vocabulary can have among them.
+    // Unknown ids have no text, including those beyond 32 bits.
     let ids: Vec<u32> = ids.into_iter().filter_map(|id| u32::try_from(id).ok()).collect();
     let text = blocking(move || tokenizer.decode(&ids, false)).await?;
     Ok(ok(&json!({"prompt": text})))

@@ -1,11 +1,11 @@
-//! Fields of vLLM's that this engine does not have: their neutral values pass, all others are refused by name.
+//! Fields of vLLM's API that this engine does not support: neutral values are accepted, all others are refused by name.
 
 use serde_json::{Map, Value, json};
 
 use super::error::ApiError;
 use super::fields::Fields;
 
-/// A field and the values with which it does nothing.
+/// A field, its neutral values, and their description.
 type Neutral = (&'static str, fn(&Value) -> bool, &'static str);
 
 fn number(wanted: f64) -> impl Fn(&Value) -> bool {
@@ -31,7 +31,7 @@ const NEUTRAL: [Neutral; 26] = [
     ("prompt_logprobs", |_| false, "absent"),
     ("logprob_token_ids", is_empty, "absent"),
     ("use_beam_search", is_false, "false"),
-    // Beam search alone looks at it.
+    // Only used by beam search.
     ("length_penalty", Value::is_number, "a number"),
     ("suffix", |_| false, "absent"),
     ("prompt_embeds", |_| false, "absent"),
@@ -50,18 +50,18 @@ const NEUTRAL: [Neutral; 26] = [
     ("return_token_offsets", is_false, "false"),
 ];
 
-/// Takes every field that vLLM has and this engine does nothing with.
+/// Consumes every unsupported field, and refuses it unless its value is neutral.
 pub(super) fn refuse(fields: &mut Fields, skip_special: bool) -> Result<(), ApiError> {
     for (field, neutral, allowed) in NEUTRAL {
         if let Some(value) = fields.take(field).filter(|value| !neutral(value)) {
             return Err(ApiError::unsupported(field, &value, allowed));
         }
     }
-    // Only where special tokens show can there be a space between two of them.
+    // Without effect if special tokens are skipped.
     if let Some(value) = fields.take("spaces_between_special_tokens").filter(|value| is_false(value) && !skip_special) {
         return Err(ApiError::unsupported("spaces_between_special_tokens", &value, "true"));
     }
-    // Honoured by having nothing that they could change: no prefix outlives its sequence, no session, no user.
+    // There is nothing that they could affect: no prefix cache, no sessions, no users.
     for field in ["cache_salt", "session_id", "user", "mm_payload", "return_mm_kwargs"] {
         fields.take(field);
     }

@@ -1,4 +1,4 @@
-//! Bodies that come in time: one that trickles in holds its connection no longer than the settings allow.
+//! The time limit of request bodies: one that trickles in cannot hold its connection for long.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use axum::response::Response;
 use tokio::time::Sleep;
 use tokio_stream::Stream;
 
-/// Ends the body of a request that is not there within the limit; whoever reads it refuses the request.
+/// Ends a body with an error if it has not arrived within the limit; its reader refuses the request then.
 pub(super) async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     if request.method() == Method::GET {
         return next.run(request).await;

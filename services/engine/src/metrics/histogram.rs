@@ -1,12 +1,12 @@
-//! A histogram that many threads fill.
+//! A lock-free histogram.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts by upper bounds, and the sum of all values.
+/// Counts by upper bound, and the sum of all values.
 pub(super) struct Histogram {
     bounds: &'static [f64],
-    /// One for each bound, and one for what is above the last.
+    /// One for each bound, and one for values above the last.
     counts: Vec<AtomicU64>,
     /// Bits of an f64.
     sum: AtomicU64,
@@ -21,7 +21,7 @@ impl Histogram {
         let at = self.bounds.partition_point(|&bound| bound < value);
         self.counts[at].fetch_add(1, Ordering::Relaxed);
         let add = |bits: u64| Some((f64::from_bits(bits) + value).to_bits());
-        // The closure always has an answer, so that this always succeeds.
+        // The closure never returns `None`, so that this always succeeds.
         let _ = self.sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 

@@ -1,4 +1,4 @@
-//! What the engine counts, under vLLM's names, for one engine: several in a process do not add up.
+//! Metrics of one engine under vLLM's names. Those of several engines in a process do not add up.
 
 mod histogram;
 mod render;
@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use histogram::Histogram;
-
-use crate::scheduler::Finish;
 
 /// Seconds of a request's parts, from a short step to a long wait.
 const REQUEST_SECONDS: &[f64] = &[
@@ -34,10 +32,19 @@ const STEP_TOKENS: &[f64] =
 /// Samples of a request.
 const SAMPLES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0];
 
-/// Names of `request_success`'s label, in vLLM's order.
+/// Values of `request_success`'s label, in vLLM's order: those of [`Outcome`], and one that this engine never has.
 const REASONS: [&str; 5] = ["stop", "length", "abort", "error", "repetition"];
 
-/// One engine's numbers. All of it is lock-free: steps never wait for a scrape.
+/// Why a sequence ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Stop,
+    Length,
+    Abort,
+    Error,
+}
+
+/// The metrics of one engine. Lock-free: steps never wait for a scrape.
 pub(crate) struct Metrics {
     model: String,
     cache_tokens: usize,
@@ -96,37 +103,37 @@ impl Metrics {
         }
     }
 
-    /// How many sequences there are, and how much of the cache's budget is theirs.
+    /// Numbers of sequences, and the cache tokens reserved for them.
     pub(crate) fn state(&self, running: usize, waiting: usize, reserved: usize) {
         self.running.store(running, Ordering::Relaxed);
         self.waiting.store(waiting, Ordering::Relaxed);
         self.reserved.store(reserved, Ordering::Relaxed);
     }
 
-    /// A request was let in.
-    pub(crate) fn asked(&self, samples: usize, max_tokens: usize) {
+    /// A request was admitted.
+    pub(crate) fn admitted(&self, samples: usize, max_tokens: usize) {
         self.request_samples.record(samples as f64);
         for _ in 0..samples {
             self.request_max_tokens.record(max_tokens as f64);
         }
     }
 
-    /// A request found no place.
+    /// A request was rejected because the queue is full.
     pub(crate) fn rejected(&self) {
         self.rejections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A running sequence lost its keys and values and computes them again.
+    /// A running sequence has to compute its keys and values again.
     pub(crate) fn preempted(&self) {
         self.preemptions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A step went through the model with so many tokens.
+    /// A step computed this many tokens.
     pub(crate) fn stepped(&self, tokens: usize) {
         self.step_tokens.record(tokens as f64);
     }
 
-    /// A sequence got a token.
+    /// A sequence drew a token.
     pub(crate) fn token(&self, times: &mut Times, prompt: usize, now: Instant) {
         self.generation_tokens.fetch_add(1, Ordering::Relaxed);
         match times.last {
@@ -141,14 +148,8 @@ impl Metrics {
     }
 
     /// A sequence ended.
-    pub(crate) fn finished(&self, times: &Times, prompt: usize, generated: usize, finish: Option<&Finish>) {
-        let reason = match finish {
-            Some(Finish::End | Finish::StopToken(_) | Finish::StopText(_)) => 0,
-            Some(Finish::Length) => 1,
-            Some(Finish::Abort) | None => 2,
-            Some(Finish::Error(_)) => 3,
-        };
-        self.finished[reason].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn finished(&self, times: &Times, prompt: usize, generated: usize, outcome: Outcome) {
+        self.finished[outcome as usize].fetch_add(1, Ordering::Relaxed);
         self.request_prompt_tokens.record(prompt as f64);
         self.request_generation_tokens.record(generated as f64);
         self.whole.record(times.arrived.elapsed().as_secs_f64());
@@ -163,16 +164,16 @@ impl Metrics {
     }
 }
 
-/// When things happened to a sample.
+/// Timestamps of a sample.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Times {
-    /// The request came.
+    /// The request arrived.
     pub(crate) arrived: Instant,
     /// It left the queue.
     pub(crate) started: Option<Instant>,
-    /// It got its first token.
+    /// Its first token was drawn.
     pub(crate) first: Option<Instant>,
-    /// It got its last one so far.
+    /// Its latest token was drawn.
     pub(crate) last: Option<Instant>,
 }
 

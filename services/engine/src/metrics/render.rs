@@ -1,4 +1,4 @@
-//! `/metrics`: the numbers in Prometheus's text format.
+//! `/metrics` in Prometheus' text format.
 
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,24 +6,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{Metrics, REASONS};
 
 impl Metrics {
-    /// All of them.
+    /// All metrics.
     pub(crate) fn render(&self) -> String {
         let model = self.model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let labels = format!("engine=\"0\",model_name=\"{model}\"");
         let mut text = Text { out: String::with_capacity(32 << 10), labels, started: self.started };
         let reserved = self.reserved.load(Ordering::Relaxed);
         let waiting = self.waiting.load(Ordering::Relaxed) as f64;
-        text.gauge("num_requests_running", "Sequences that decode.", self.running.load(Ordering::Relaxed) as f64);
+        text.gauge("num_requests_running", "Sequences that are decoded.", self.running.load(Ordering::Relaxed) as f64);
         text.gauge("num_requests_waiting", "Sequences that wait for room.", waiting);
-        text.head("num_requests_waiting_by_reason", "Sequences that wait, by what for.", "gauge");
+        text.head("num_requests_waiting_by_reason", "Sequences that wait, by reason.", "gauge");
         text.line("num_requests_waiting_by_reason", "reason=\"capacity\"", waiting);
         text.line("num_requests_waiting_by_reason", "reason=\"deferred\"", 0.0);
-        text.head("engine_sleep_state", "Which state of sleep the engine is in: it has no sleep.", "gauge");
+        text.head("engine_sleep_state", "Sleep state of the engine, which never sleeps.", "gauge");
         for (state, value) in [("awake", 1.0), ("weights_offloaded", 0.0), ("discard_all", 0.0)] {
             text.line("engine_sleep_state", &format!("sleep_state=\"{state}\""), value);
         }
         let usage = reserved as f64 / self.cache_tokens as f64;
-        text.gauge("kv_cache_usage_perc", "Part of the cache's budget that running sequences may need, 0 to 1.", usage);
+        text.gauge("kv_cache_usage_perc", "Fraction of the cache reserved for running sequences, 0 to 1.", usage);
         let zero = AtomicU64::new(0);
         text.counter("prefix_cache_queries", "Tokens looked up in a prefix cache: there is none.", &zero);
         text.counter("prefix_cache_hits", "Tokens found in a prefix cache: there is none.", &zero);
@@ -41,7 +41,7 @@ impl Metrics {
         }
         text.head("admission_rejections_total", "Requests that found the queue full.", "counter");
         let rejections = self.rejections.load(Ordering::Relaxed) as f64;
-        // The one metric that vLLM counts in front of its engines.
+        // The only metric that vLLM counts in front of its engines.
         let reason = format!("model_name=\"{model}\",reason=\"max_num_queued_reqs\"");
         let _ = writeln!(text.out, "vllm:admission_rejections_total{{{reason}}} {rejections:?}");
         for (name, help, histogram) in [

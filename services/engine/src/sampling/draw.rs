@@ -5,19 +5,19 @@ use super::truncate::{keep, likelier};
 use super::weights::{exponentials, largest, log_sum, place_of};
 use crate::settings::LogprobsMode;
 
-/// A token, and how likely it was under the mode of the settings. 0 where nobody asked.
+/// A token and its log-probability in the configured mode; 0 if it was not requested.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Drawn {
     pub(crate) id: u32,
     pub(crate) logprob: f32,
 }
 
-/// The model computed something that is no number.
+/// The model computed NaN or an infinity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the model's logits are not finite")]
 pub(crate) struct NotFinite;
 
-/// Draws; keeps its arrays from one row to the next.
+/// Draws tokens. Keeps its buffers from one row to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Sampler {
     weights: Vec<f32>,
@@ -27,8 +27,8 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Draws from `row`, a row of logits, which is used up. `early` says that the sample is shorter than its `min_tokens`. As many
-    /// alternatives as the request asks for are appended to `top`, the likeliest first.
+    /// Draws from `row`, a row of logits, which is overwritten. `early` means that the sample is shorter than its `min_tokens`. Appends
+    /// the requested alternatives to `top`, most likely first.
     pub(crate) fn draw(
         &mut self,
         row: &mut [f32],
@@ -99,12 +99,12 @@ impl Sampler {
         Ok(Drawn { id: id as u32, logprob: (f64::from(row[id]) - sum) as f32 })
     }
 
-    /// Draws among `kept`; the sum of their weights beside it.
+    /// Draws from `kept`, and returns the sum of their weights as well.
     fn draw_kept(&self, uniform: f64) -> (usize, f64) {
         let weight = |id: u32| f64::from(self.weights[id as usize]);
         let total: f64 = self.kept.iter().map(|&id| weight(id)).sum();
         let mut target = uniform * total;
-        // The likeliest weighs 1, so that there is one with a weight; rounding may leave the target at the very end.
+        // The most likely one weighs 1, so that one has a weight; rounding may leave the target at the very end.
         let mut last = self.kept[0];
         for &id in &self.kept {
             if weight(id) > 0.0 {
@@ -118,7 +118,7 @@ impl Sampler {
         (last as usize, total)
     }
 
-    /// Puts the `count` likeliest of the row into `ranked`.
+    /// Puts the `count` most likely tokens into `ranked`.
     fn rank_all(&mut self, row: &[f32], count: usize) {
         let count = count.min(row.len());
         self.ranked.clear();
@@ -132,7 +132,7 @@ impl Sampler {
             self.ranked.sort_unstable_by(|&a, &b| likelier(row, a, b));
             return;
         }
-        // Few among many: nearly every token falls at the first comparison.
+        // Few of many: nearly every token is rejected by the first comparison.
         let mut least = f32::NEG_INFINITY;
         for (id, &x) in row.iter().enumerate() {
             if self.ranked.len() == count && x <= least {
@@ -147,7 +147,7 @@ impl Sampler {
         }
     }
 
-    /// The likeliest of what is kept, then tokens that could not have been drawn, with a log-probability of minus infinity.
+    /// The most likely of `kept`, then tokens that could not have been drawn, with a log-probability of minus infinity.
     fn rank_kept(&mut self, row: &[f32], count: usize, sum: f64, top: &mut Vec<(u32, f32)>) {
         let count = count.min(row.len());
         self.kept.sort_unstable_by(|&a, &b| likelier(row, a, b));

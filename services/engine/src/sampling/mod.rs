@@ -1,7 +1,7 @@
-//! From a row of logits to a token and its log-probability.
+//! Sampling: from a row of logits to a token and its log-probability.
 //!
-//! Everything here is a function of the row, the request and one number of the sequence's own stream ([`random`]): which thread
-//! draws, and beside what, cannot be seen in the result.
+//! The result is a function of the row, the request and one number of the sequence's own stream ([`random`]). It does not depend on
+//! the thread that draws or on what else runs.
 
 mod draw;
 pub(crate) mod random;
@@ -13,18 +13,18 @@ pub(crate) use truncate::Limits;
 
 use std::sync::Arc;
 
-/// What a request asks of each of its samples.
+/// The sampling settings of a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Sampling {
-    /// 0 takes the likeliest token.
+    /// 0 for the most likely token.
     pub(crate) temperature: f32,
     pub(crate) limits: Limits,
     /// Alternatives to report at each token; `None` reports no log-probabilities at all.
     pub(crate) logprobs: Option<usize>,
-    /// Tokens before which none of `never_early` may be drawn.
+    /// Number of tokens before which none of `never_early` may be drawn.
     pub(crate) min_tokens: usize,
     pub(crate) never_early: Vec<u32>,
-    /// Most tokens that are generated, at least 1.
+    /// Most tokens to generate, at least 1.
     pub(crate) max_tokens: usize,
     /// The token that ends a sample without a stop reason.
     pub(crate) end: Option<u32>,
@@ -32,8 +32,8 @@ pub(crate) struct Sampling {
     pub(crate) stop_ids: Vec<u32>,
     /// Texts that end it.
     pub(crate) stop: Arc<[String]>,
-    /// Whether the text keeps what it was stopped by.
+    /// Whether the text includes the stop text.
     pub(crate) keep_stop: bool,
-    /// Whether special tokens leave no text.
+    /// Whether special tokens have no text.
     pub(crate) skip_special: bool,
 }

@@ -1,4 +1,4 @@
-//! Against a plain reference: whole sorts, f64 throughout, one rule after the other.
+//! Tests against a plain reference: full sorts, f64 throughout, one rule after the other.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn sampling(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> Sampling 
     }
 }
 
-/// Logits that look like a model's: most near zero, few high, no two equal.
+/// Logits like a model's: most near zero, few high, no two equal.
 fn row(vocabulary: usize, seed: u64) -> Vec<f32> {
     (0..vocabulary)
         .map(|id| (6.0 * uniform(seed, id as u64).powi(3) - 3.0 * uniform(seed + 1, id as u64)) as f32)
@@ -217,29 +217,4 @@ fn logits_that_are_no_numbers_are_an_error() {
     let mut row = vec![f32::NEG_INFINITY; 8];
     let case = sampling(1.0, 0, 1.0, 0.0);
     assert!(sampler.draw(&mut row, &case, LogprobsMode::RawLogprobs, false, 0.5, &mut Vec::new()).is_err());
-}
-
-/// `cargo test --release -p evenkeel-engine --lib speed -- --ignored --nocapture`
-#[test]
-#[ignore = "prints times, judges nothing"]
-fn speed_of_a_draw() {
-    let mut sampler = Sampler::default();
-    for vocabulary in [128, 151_936] {
-        let row = row(vocabulary, 3);
-        for case in [sampling(1.0, 0, 1.0, 0.0), sampling(0.8, 0, 0.95, 0.0), sampling(0.8, 50, 0.95, 0.0)] {
-            let case = Sampling { logprobs: Some(0), ..case };
-            let (mut work, draws) = (row.clone(), 2_000_000 / vocabulary);
-            let mut seconds = 0.0;
-            for draw in 0..draws {
-                work.copy_from_slice(&row);
-                let began = std::time::Instant::now();
-                let number = uniform(1, draw as u64);
-                sampler
-                    .draw(&mut work, &case, LogprobsMode::ProcessedLogprobs, false, number, &mut Vec::new())
-                    .unwrap();
-                seconds += began.elapsed().as_secs_f64();
-            }
-            println!("{vocabulary} logits, {:?}: {:.1} microseconds", case.limits, seconds / draws as f64 * 1e6);
-        }
-    }
 }

@@ -1,16 +1,16 @@
-//! Which tokens may be drawn: top-k, then top-p within it, and a floor relative to the likeliest (min-p).
+//! Truncation: min-p, a floor relative to the most likely token, then top-k, then top-p.
 //!
-//! vLLM's order and its ties: the floor first, then as many as are at least as likely as the k-th, then the fewest
-//! likely ones whose probability (renormalised over what the others left) reaches p, one at least.
+//! Order and ties are vLLM's: the floor first, then all tokens at least as likely as the k-th, then the smallest set of most likely
+//! ones whose probability, renormalized over what is left, reaches p, at least one.
 
 use std::cmp::Ordering;
 
-/// Up to so many, the k likeliest are found by one pass with a short list; beyond, by selection.
+/// Up to this k, the k most likely tokens are found in one pass with a short list; above, by selection.
 const SHORT_LIST: usize = 256;
-/// A range of the nucleus that is sorted at once.
+/// Size at which a range of the nucleus is sorted.
 const SORTED_AT_ONCE: usize = 64;
 
-/// Limits of a request; `top_k` 0, `top_p` 1 and `min_p` 0 are none.
+/// Truncation of a request; `top_k` 0, `top_p` 1 and `min_p` 0 mean none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Limits {
     pub(crate) top_k: usize,
@@ -19,19 +19,19 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Whether any of them can leave a token out of `vocabulary`.
+    /// Whether any of them can exclude a token of the vocabulary.
     pub(super) fn bind(&self, vocabulary: usize) -> bool {
         (self.top_k > 0 && self.top_k < vocabulary) || self.top_p < 1.0 || self.min_p > 0.0
     }
 }
 
-/// Likelier first; equals in the order of their ids.
+/// More likely first; equals in the order of their ids.
 pub(super) fn likelier(row: &[f32], a: u32, b: u32) -> Ordering {
     row[b as usize].total_cmp(&row[a as usize]).then(a.cmp(&b))
 }
 
-/// Fills `kept` with the ids that may be drawn. `row` are logits over temperature, `weights` their exponentials relative to the
-/// largest (so that the likeliest weighs 1).
+/// Fills `kept` with the ids that may be drawn. `row` holds logits divided by the temperature, `weights` their exponentials relative
+/// to the largest (so that the most likely weighs 1).
 pub(super) fn keep(row: &[f32], weights: &[f32], limits: Limits, kept: &mut Vec<u32>) {
     kept.clear();
     // Without a floor a weight of 0 still counts for top-k: vLLM masks logits, not underflown probabilities.
@@ -54,12 +54,12 @@ pub(super) fn keep(row: &[f32], weights: &[f32], limits: Limits, kept: &mut Vec<
     }
 }
 
-/// The `n`th largest of the values, or minus infinity where they are fewer.
+/// The `n`th largest value, or minus infinity if there are fewer.
 fn nth_largest(values: impl Iterator<Item = f32>, n: usize) -> f32 {
     let mut list: Vec<f32> = Vec::with_capacity(n + 1);
     let mut least = f32::NEG_INFINITY;
     for x in values {
-        // Nearly every value of a large vocabulary falls here.
+        // Nearly every value of a large vocabulary is rejected here.
         if list.len() == n && x <= least {
             continue;
         }
@@ -70,13 +70,13 @@ fn nth_largest(values: impl Iterator<Item = f32>, n: usize) -> f32 {
     least
 }
 
-/// Leaves the fewest likely ones whose weights reach `top_p` of all. Halves the range in which the last of them lies, so that a
-/// flat distribution over a large vocabulary takes linear time as well.
+/// Keeps the smallest set of most likely ids whose weights reach `top_p` of the total. Bisects the range of the last of them, so that
+/// even a flat distribution over a large vocabulary takes linear time.
 fn keep_nucleus(row: &[f32], weights: &[f32], top_p: f32, kept: &mut Vec<u32>) {
     let weight = |id: u32| f64::from(weights[id as usize]);
     let total: f64 = kept.iter().map(|&id| weight(id)).sum();
     let mut wanted = f64::from(top_p) * total;
-    // All tokens below this together weigh less than what may be left out.
+    // All tokens below this together weigh less than may be excluded.
     let negligible = (total - wanted) / kept.len() as f64;
     kept.retain(|&id| weight(id) >= negligible);
     let (mut from, mut to) = (0, kept.len());

@@ -1,15 +1,15 @@
-//! Loops over a row of logits, written so that compilers turn them into vector instructions on any CPU.
+//! Loops over a row of logits, written so that compilers vectorize them on any CPU.
 //!
-//! They take sums in blocks: a row's bits depend on the row alone, and large vocabularies lose no precision.
+//! Sums are taken in blocks: the result depends on the row alone, and large vocabularies lose no precision.
 
-/// Weights that are summed together.
+/// Weights in one block of a sum.
 pub(super) const BLOCK: usize = 128;
 const LANES: usize = 8;
 
 /// e^x for x <= 0, to about two units in the last place; 0 below -87.
 #[inline(always)]
 fn exp(x: f32) -> f32 {
-    // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits of the sum.
+    // Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits of the sum.
     const ROUND: f32 = 12_582_912.0;
     let clamped = if x < -87.0 { -87.0 } else { x };
     let shifted = clamped * std::f32::consts::LOG2_E + ROUND;
@@ -22,11 +22,11 @@ fn exp(x: f32) -> f32 {
         p = p * r + factor;
     }
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(127 << 23));
-    // NaN fails the comparison and stays what it is.
+    // NaN fails the comparison and remains NaN.
     if x < -87.0 { 0.0 } else { p * power }
 }
 
-/// The largest value and its first place. A row with a NaN has none that is finite.
+/// The largest value and its first index. NaN for a row with a NaN.
 pub(super) fn largest(row: &[f32]) -> (usize, f32) {
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let mut broken = [0f32; LANES];
@@ -35,7 +35,7 @@ pub(super) fn largest(row: &[f32]) -> (usize, f32) {
     for chunk in chunks {
         for lane in 0..LANES {
             lanes[lane] = if chunk[lane] > lanes[lane] { chunk[lane] } else { lanes[lane] };
-            // NaN for NaN alone: an infinity below is a masked token, one above shows as the largest value.
+            // Only NaN counts: minus infinity is a masked token, plus infinity becomes the largest value.
             broken[lane] += if chunk[lane].is_nan() { 1.0 } else { 0.0 };
         }
     }
@@ -77,7 +77,7 @@ pub(super) fn log_sum(row: &[f32], top: f32, weights: &mut Vec<f32>, blocks: &mu
     f64::from(top) + libm::log(blocks.iter().sum())
 }
 
-/// The place at which the running sum of the weights passes `target`, out of `blocks` as [`exponentials`] left them.
+/// The index at which the running sum of the weights passes `target`; `blocks` are those of [`exponentials`].
 pub(super) fn place_of(mut target: f64, weights: &[f32], blocks: &[f64]) -> usize {
     let mut block = 0;
     while block + 1 < blocks.len() && target >= blocks[block] {
@@ -89,7 +89,7 @@ pub(super) fn place_of(mut target: f64, weights: &[f32], blocks: &[f64]) -> usiz
     let mut last = 0;
     for (at, &weight) in weights.iter().enumerate() {
         if weight > 0.0 {
-            // Rounding may leave the target a hair above the block's sum: the last possible token is it then.
+            // Rounding may leave the target slightly above the block's sum: then it is the last possible token.
             last = at;
             target -= f64::from(weight);
             if target < 0.0 {

@@ -1,9 +1,9 @@
-//! How many sequences the engine takes at all: those that decode and those that wait.
+//! Admission: how many sequences may be in the engine, running or waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// No place is left.
+/// Too few permits are left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full {
     pub(crate) limit: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Admission {
     limit: usize,
 }
 
-/// One sequence's place, free again when it is dropped.
+/// Admits one sequence. Dropping it admits another.
 pub(crate) struct Permit(Arc<AtomicUsize>);
 
 impl Admission {
@@ -24,7 +24,7 @@ impl Admission {
         Self { used: Arc::default(), limit }
     }
 
-    /// Places for all of a request, or none.
+    /// Permits for a whole request, or none.
     pub(crate) fn take(&self, count: usize) -> Result<Vec<Permit>, Full> {
         let more = |used: usize| used.checked_add(count).filter(|&sum| sum <= self.limit);
         match self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_gets_all_its_places_or_none() {
+    fn a_request_gets_all_its_permits_or_none() {
         let admission = Admission::new(3);
         let two = admission.take(2).ok().unwrap();
         assert_eq!(admission.take(2).err(), Some(Full { limit: 3 }));

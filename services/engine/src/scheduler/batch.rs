@@ -1,7 +1,7 @@
-//! One step: what each sequence feeds, and how the threads share it.
+//! One step: which tokens each sequence feeds, and how threads share the sequences.
 //!
-//! Each thread takes its sequences through the whole model and draws their next tokens while the logits are still in its caches;
-//! nobody waits for anybody but at the end of the step.
+//! Each thread takes its sequences through the whole model and draws their next tokens while the logits are still in its cache.
+//! Threads wait for each other only at the end of the step.
 
 use evenkeel_model::decode::Step;
 use evenkeel_model::{Config, Decoder, parameter_specs};
@@ -11,14 +11,14 @@ use crate::sampling::Sampler;
 use crate::sampling::random::uniform;
 use crate::settings::LogprobsMode;
 
-/// A model up to this size lies in a core's own caches, or nearly.
+/// A model up to this size fits a core's own caches, or nearly.
 const CACHED_BYTES: usize = 8 << 20;
 /// Shares for each thread of such a model.
 const SHARES_OF_A_THREAD: usize = 4;
 /// Tokens below which a share costs more by itself than it can even out.
 const LEAST_SHARE: usize = 32;
 
-/// Decides how many ids each sequence feeds: one where it decodes, and of prompts as many as `prefill` in all. Returns the sum.
+/// Decides how many tokens each sequence feeds: one that decodes feeds one, prompts feed up to `prefill` in all. Returns the sum.
 pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
     let mut total = 0;
     for sequence in sequences {
@@ -36,15 +36,14 @@ pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
 
 /// Into how many shares a step may be cut at most.
 ///
-/// One for each thread is what a step costs least with. But then the thread that gets its processor last ends the step for all:
-/// where the weights of the whole model lie in the caches, and to read them once more costs little, there are more, and whoever
-/// is there takes the next.
+/// One share for each thread costs least. But then the thread that is scheduled last delays the step for all: if the weights of the
+/// whole model fit the caches, so that reading them once more costs little, there are more, and idle threads take the next.
 pub(super) fn most_shares(config: &Config, threads: usize) -> usize {
     let bytes: usize = parameter_specs(config).0.iter().map(|spec| 4 * spec.shape.iter().product::<usize>()).sum();
     threads * if bytes <= CACHED_BYTES { SHARES_OF_A_THREAD } else { 1 }
 }
 
-/// Computes what was planned and takes the tokens that follow, on the threads of the pool that this runs in.
+/// Computes what was planned and draws the next tokens, on the threads of the current pool.
 pub(super) fn step(
     decoder: &Decoder,
     mode: LogprobsMode,
@@ -103,7 +102,7 @@ fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sample
     let mut logits = match logits {
         Ok(logits) => logits,
         Err(error) => {
-            // Requests were checked when they came: this is the machine's fault (memory), and said to all whom it hit.
+            // Requests were validated on arrival: this is the machine's fault (memory), and fails every sequence that it hit.
             tracing::error!(%error, "a decoding step failed");
             for sequence in planned {
                 sequence.finish = Some(Finish::Error(error.to_string()));
@@ -113,7 +112,7 @@ fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sample
     };
     let vocabulary = decoder.config().vocab_size;
     for (sequence, row) in planned.zip(logits.chunks_exact_mut(vocabulary)) {
-        // A part of a prompt says nothing about what follows all of it.
+        // There is nothing to draw before the whole prompt was fed.
         if sequence.pending() > 0 {
             continue;
         }

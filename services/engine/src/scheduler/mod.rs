@@ -1,12 +1,14 @@
-//! The thread that owns the model: it joins sequences between steps, decodes and samples them together, and lets them go.
+//! Continuous batching: the thread that owns the model admits sequences between steps, decodes and samples them together, and
+//! removes those that ended.
 //!
-//! Requests and orders reach it by one bounded channel, in order; results go back by a channel of each request's own.
+//! Commands reach it over one bounded channel, in order; outputs go back over a channel of each request.
 //! A sequence's samples are a function of its prompt, its settings, its seed and the weights: the kernels compute each sequence
-//! alone to the bit, and its random numbers are its own.
+//! independently to the bit, and its random numbers are its own.
 
 mod admission;
 mod batch;
-mod control;
+mod pause;
+mod queue;
 mod run;
 mod sequence;
 
@@ -28,10 +30,10 @@ use crate::metrics::Metrics;
 use crate::sampling::Sampling;
 use crate::settings::EngineConfig;
 
-/// Orders that may wait for the end of a step. More of them wait in their senders.
-const ORDERS: usize = 1024;
+/// Commands that may wait for the end of a step. More of them wait in their senders.
+const COMMANDS: usize = 1024;
 
-/// A prompt with its samples.
+/// The samples of one prompt.
 pub(crate) struct Job {
     /// The id under which clients abort it.
     pub(crate) name: Arc<str>,
@@ -41,37 +43,38 @@ pub(crate) struct Job {
     /// Index of its first sample in the request, and how many there are.
     pub(crate) first: usize,
     pub(crate) count: usize,
-    /// Of the first sample; the next have the next. `None` takes the engine's own.
+    /// Of the first sample; those of the others count up from it. `None` for one of the engine's own.
     pub(crate) seed: Option<u64>,
-    /// Tokens after which a sample is told of; `None` tells it whole at its end.
+    /// Tokens between two outputs of a sample; `None` for one output at its end.
     pub(crate) interval: Option<usize>,
-    /// Where its samples go.
+    /// Where its outputs go.
     pub(crate) sink: mpsc::UnboundedSender<Output>,
-    /// Set when nobody wants it any more.
-    pub(crate) gone: Arc<AtomicBool>,
-    /// A place in the engine for each sample.
+    /// Set when its client has gone.
+    pub(crate) cancelled: Arc<AtomicBool>,
+    /// One for each sample.
     pub(crate) permits: Vec<Permit>,
     pub(crate) arrived: Instant,
 }
 
-/// What becomes of running sequences when a pause begins.
+/// How a pause treats running sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum PauseMode {
     /// They end at once with what they have.
     #[default]
     Abort,
-    /// They end as they would; the pause begins then.
+    /// They are finished before the pause takes effect.
     Wait,
-    /// They stand still, and go on after it.
+    /// They stop, and continue after it.
     Keep,
 }
 
-pub(crate) enum Order {
+/// A command to the thread. Those with a sender are replied to when they are done.
+pub(crate) enum Command {
     Run(Vec<Job>),
-    /// A client went away.
-    Sweep,
-    /// Ends the samples of these names, or all; the answer is how many names that were.
+    /// A client has gone.
+    RemoveCancelled,
+    /// Ends the samples of these names, or all; the reply is how many there were.
     Abort(Option<Vec<String>>, oneshot::Sender<usize>),
     Pause {
         mode: PauseMode,
@@ -79,17 +82,17 @@ pub(crate) enum Order {
         done: oneshot::Sender<()>,
     },
     Resume(oneshot::Sender<()>),
-    /// Forgets the keys and values of running sequences, which compute them again.
+    /// Drops the keys and values of running sequences, which compute them again.
     Recompute(oneshot::Sender<()>),
-    /// New weights; the answer is the old ones, to be dropped elsewhere.
-    Swap(Box<Decoder>, oneshot::Sender<Box<Decoder>>),
+    /// New weights; the reply is the old ones, to be dropped elsewhere.
+    ReplaceWeights(Box<Decoder>, oneshot::Sender<Box<Decoder>>),
     Stop,
 }
 
-/// The way to the thread.
+/// The handle of the thread.
 #[derive(Clone)]
 pub(crate) struct Scheduler {
-    orders: mpsc::Sender<Order>,
+    commands: mpsc::Sender<Command>,
     paused: Arc<AtomicBool>,
 }
 
@@ -101,7 +104,7 @@ impl Scheduler {
         decoder: Decoder,
         metrics: &Arc<Metrics>,
     ) -> Result<(Self, JoinHandle<()>), EngineError> {
-        let (orders, received) = mpsc::channel(ORDERS);
+        let (commands, received) = mpsc::channel(COMMANDS);
         let paused = Arc::new(AtomicBool::new(false));
         let threads = settings.thread_count();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("engine-{i}")).build();
@@ -112,25 +115,25 @@ impl Scheduler {
         let body = move || pool.install(|| state.run());
         let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(body);
         let thread = thread.map_err(|error| EngineError::Thread(error.to_string()))?;
-        Ok((Self { orders, paused }, thread))
+        Ok((Self { commands, paused }, thread))
     }
 
-    /// Gives it an order.
-    pub(crate) async fn order(&self, order: Order) -> Result<(), EngineError> {
-        self.orders.send(order).await.map_err(|_| EngineError::Stopped)
+    /// Sends a command.
+    pub(crate) async fn send(&self, command: Command) -> Result<(), EngineError> {
+        self.commands.send(command).await.map_err(|_| EngineError::Stopped)
     }
 
-    /// Gives it an order and waits until it is done.
-    pub(crate) async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Result<T, EngineError> {
-        let (done, answer) = oneshot::channel();
-        self.order(order(done)).await?;
-        answer.await.map_err(|_| EngineError::Stopped)
+    /// Sends a command and waits for its reply.
+    pub(crate) async fn call<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T, EngineError> {
+        let (done, reply) = oneshot::channel();
+        self.send(command(done)).await?;
+        reply.await.map_err(|_| EngineError::Stopped)
     }
 
-    /// Wakes it where it sleeps, to notice who has gone. Where its channel is full it is awake anyway.
-    pub(crate) fn sweep(&self) {
+    /// Makes the thread notice that a client has gone. If its channel is full, it is awake and will notice anyway.
+    pub(crate) fn remove_cancelled(&self) {
         // Full or closed: nothing to do in either case.
-        let _ = self.orders.try_send(Order::Sweep);
+        let _ = self.commands.try_send(Command::RemoveCancelled);
     }
 
     /// Whether a pause has begun.
@@ -138,8 +141,13 @@ impl Scheduler {
         self.paused.load(Ordering::Acquire)
     }
 
-    /// Whether the thread is there.
+    /// Whether the thread is alive.
     pub(crate) fn is_alive(&self) -> bool {
-        !self.orders.is_closed()
+        !self.commands.is_closed()
     }
+}
+
+/// Replies to a command. Its sender may have gone in the meantime.
+fn reply<T>(done: oneshot::Sender<T>, value: T) {
+    let _ = done.send(value);
 }

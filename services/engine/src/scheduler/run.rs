@@ -1,6 +1,5 @@
-//! The thread's loop.
+//! The loop of the scheduler's thread.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -9,42 +8,30 @@ use evenkeel_model::Decoder;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::pause::Pause;
+use super::queue::Queue;
 use super::sequence::{Finish, Sequence};
-use super::{Job, Order, batch};
+use super::{Command, Job, PauseMode, batch, reply};
 use crate::folder::Model;
 use crate::metrics::Metrics;
 use crate::sampling::{Sampler, random};
-use crate::settings::EngineConfig;
+use crate::settings::{EngineConfig, LogprobsMode};
 
-/// Whether sequences run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Pace {
-    /// All.
-    Running,
-    /// Those that run already.
-    Draining,
-    /// None.
-    Frozen,
-}
-
+/// What the thread owns.
 pub(super) struct State {
-    pub(super) settings: EngineConfig,
-    pub(super) model: Arc<Model>,
-    pub(super) decoder: Decoder,
-    pub(super) metrics: Arc<Metrics>,
-    pub(super) orders: mpsc::Receiver<Order>,
-    pub(super) paused: Arc<AtomicBool>,
-    pub(super) pace: Pace,
-    /// Who waits until a pause is complete.
-    pub(super) pausing: Vec<oneshot::Sender<()>>,
-    pub(super) running: Vec<Sequence>,
-    pub(super) waiting: VecDeque<Sequence>,
-    /// Tokens of the cache's budget that running sequences may need.
-    pub(super) reserved: usize,
-    pub(super) stop: bool,
+    model: Arc<Model>,
+    decoder: Decoder,
+    metrics: Arc<Metrics>,
+    commands: mpsc::Receiver<Command>,
+    queue: Queue,
+    pause: Pause,
+    stopped: bool,
     samplers: Vec<Sampler>,
     threads: usize,
-    /// Sequences without a seed that came so far.
+    prefill_chunk_tokens: usize,
+    logprobs_mode: LogprobsMode,
+    /// Seed for sequences without one, and how many of those there were so far.
+    seed: u64,
     unseeded: u64,
 }
 
@@ -54,78 +41,99 @@ impl State {
         model: Arc<Model>,
         decoder: Decoder,
         metrics: Arc<Metrics>,
-        orders: mpsc::Receiver<Order>,
+        commands: mpsc::Receiver<Command>,
         paused: Arc<AtomicBool>,
         threads: usize,
     ) -> Self {
         let shares = batch::most_shares(&model.config, threads);
         Self {
-            settings: settings.clone(),
             model,
             decoder,
+            queue: Queue::new(settings, Arc::clone(&metrics)),
             metrics,
-            orders,
-            paused,
-            pace: Pace::Running,
-            pausing: Vec::new(),
-            running: Vec::new(),
-            waiting: VecDeque::new(),
-            reserved: 0,
-            stop: false,
+            commands,
+            pause: Pause::new(paused),
+            stopped: false,
             samplers: (0..shares).map(|_| Sampler::default()).collect(),
             threads,
+            prefill_chunk_tokens: settings.prefill_chunk_tokens,
+            logprobs_mode: settings.logprobs_mode,
+            seed: settings.seed,
             unseeded: 0,
         }
     }
 
-    /// Until it is told to stop, or nobody is left who could.
+    /// Runs until it is stopped or every handle was dropped.
     pub(super) fn run(mut self) {
-        while !self.stop {
+        while !self.stopped {
             self.receive();
-            self.sweep();
-            if self.pace == Pace::Running {
-                self.admit();
+            self.queue.remove_cancelled();
+            self.settle();
+            if self.pause.admits() {
+                self.queue.admit(&self.decoder, self.model.tokenizer.as_ref());
             }
-            self.measure();
-            if self.pace != Pace::Frozen && !self.running.is_empty() {
+            self.queue.measure();
+            if self.pause.steps() && !self.queue.is_idle() {
                 self.step();
             }
         }
-        self.end_all(&Finish::Abort);
+        self.queue.end_all(&Finish::Abort);
     }
 
-    /// Takes all orders that are there; waits for one where there is nothing else to do.
+    /// Handles all commands that have arrived; waits for one if there is nothing else to do.
     fn receive(&mut self) {
         loop {
-            let idle = match self.pace {
-                Pace::Running => self.running.is_empty() && self.waiting.is_empty(),
-                Pace::Draining => self.running.is_empty(),
-                Pace::Frozen => true,
-            };
-            let order = match self.orders.try_recv() {
-                Ok(order) => Some(order),
+            let idle =
+                if self.pause.admits() { self.queue.is_empty() } else { !self.pause.steps() || self.queue.is_idle() };
+            let command = match self.commands.try_recv() {
+                Ok(command) => Some(command),
                 Err(TryRecvError::Empty) if idle => {
-                    self.measure();
-                    self.orders.blocking_recv()
+                    self.queue.measure();
+                    self.commands.blocking_recv()
                 }
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => None,
             };
-            let Some(order) = order else {
-                self.stop = true;
+            let Some(command) = command else {
+                self.stopped = true;
                 return;
             };
-            // The one order that changes nothing but wants a look at who has gone.
-            let sweep = matches!(order, Order::Sweep);
-            self.obey(order);
-            if sweep || self.stop {
+            // Changes nothing itself, but the queue has to be looked at.
+            let cancelled = matches!(command, Command::RemoveCancelled);
+            self.handle(command);
+            if cancelled || self.stopped {
                 return;
             }
         }
     }
 
-    /// Puts a prompt's samples in the queue.
-    pub(super) fn enqueue(&mut self, mut job: Job) {
+    fn handle(&mut self, command: Command) {
+        match command {
+            Command::Run(jobs) => jobs.into_iter().for_each(|job| self.enqueue(job)),
+            Command::RemoveCancelled => {}
+            Command::Abort(names, done) => {
+                let count = self.abort(names.as_deref());
+                reply(done, count);
+            }
+            Command::Pause { mode, clear_cache, done } => self.pause(mode, clear_cache, done),
+            Command::Resume(done) => {
+                self.pause.resume();
+                reply(done, ());
+            }
+            Command::Recompute(done) => {
+                self.queue.recompute(&self.decoder);
+                reply(done, ());
+            }
+            Command::ReplaceWeights(decoder, done) => {
+                let old = std::mem::replace(&mut self.decoder, *decoder);
+                reply(done, Box::new(old));
+            }
+            Command::Stop => self.stopped = true,
+        }
+    }
+
+    /// Queues the samples of a prompt.
+    fn enqueue(&mut self, mut job: Job) {
         let mut permits = std::mem::take(&mut job.permits).into_iter();
         let job = Arc::new(job);
         for number in 0..job.count {
@@ -133,109 +141,58 @@ impl State {
                 Some(seed) => seed.wrapping_add(number as u64),
                 None => {
                     self.unseeded += 1;
-                    random::unseeded(self.settings.seed, self.unseeded)
+                    random::unseeded(self.seed, self.unseeded)
                 }
             };
-            let sequence = Sequence::new(job.clone(), job.first + number, seed, permits.next());
-            self.waiting.push_back(sequence);
+            self.queue.push(Sequence::new(job.clone(), job.first + number, seed, permits.next()));
         }
     }
 
-    /// Lets waiting sequences run while there is room, in the order in which they came.
-    fn admit(&mut self) {
-        while self.running.len() < self.settings.max_sequences {
-            let Some(next) = self.waiting.front() else { return };
-            // One alone always fits: no sequence is longer than the context, and the context fits.
-            if self.reserved + next.reserved() > self.settings.kv_cache_tokens && !self.running.is_empty() {
-                return;
+    fn abort(&mut self, names: Option<&[String]>) -> usize {
+        match names {
+            Some(names) => {
+                self.queue.end_where(&Finish::Abort, |sequence| names.iter().any(|name| **name == *sequence.job.name));
+                names.len()
             }
-            let Some(mut sequence) = self.waiting.pop_front() else { return };
-            match self.decoder.sequence() {
-                Ok(cache) => {
-                    sequence.begin(cache, self.model.tokenizer.as_ref());
-                    self.reserved += sequence.reserved();
-                    self.running.push(sequence);
+            None => self.queue.end_all(&Finish::Abort),
+        }
+    }
+
+    fn pause(&mut self, mode: PauseMode, clear_cache: bool, done: oneshot::Sender<()>) {
+        match mode {
+            PauseMode::Abort => {
+                self.pause.drain(done);
+                self.queue.end_all(&Finish::Abort);
+            }
+            PauseMode::Wait => self.pause.drain(done),
+            PauseMode::Keep => {
+                self.pause.freeze();
+                if clear_cache {
+                    self.queue.recompute(&self.decoder);
                 }
-                Err(error) => {
-                    sequence.finish = Some(Finish::Error(error.to_string()));
-                    self.metrics.finished(&sequence.times, sequence.job.prompt.len(), 0, sequence.finish.as_ref());
-                    tell(sequence);
-                }
+                reply(done, ());
             }
         }
+        self.settle();
     }
 
     fn step(&mut self) {
         let began = Instant::now();
-        let tokens = batch::plan(&mut self.running, self.settings.prefill_chunk_tokens);
-        let mode = self.settings.logprobs_mode;
-        batch::step(&self.decoder, mode, &mut self.running, &mut self.samplers, self.threads);
+        let running = self.queue.running();
+        let tokens = batch::plan(running, self.prefill_chunk_tokens);
+        batch::step(&self.decoder, self.logprobs_mode, running, &mut self.samplers, self.threads);
         self.metrics.stepped(tokens);
         let now = Instant::now();
-        tracing::trace!(sequences = self.running.len(), tokens, micros = (now - began).as_micros() as u64, "step");
-        // Books first, answers then: whoever has an answer finds its place free.
-        let mut outputs = Vec::new();
-        for sequence in &mut self.running {
-            if sequence.drew {
-                self.metrics.token(&mut sequence.times, sequence.job.prompt.len(), now);
-            }
-            if let Some(output) = sequence.output() {
-                outputs.push((sequence.job.sink.clone(), output));
-            }
+        tracing::trace!(sequences = running.len(), tokens, micros = (now - began).as_micros() as u64, "step");
+        for sequence in running.iter_mut().filter(|sequence| sequence.drew) {
+            self.metrics.token(&mut sequence.times, sequence.job.prompt.len(), now);
         }
-        self.release();
-        for (sink, output) in outputs {
-            // Whoever does not listen any more is swept next time.
-            let _ = sink.send(output);
-        }
+        self.queue.deliver();
         self.settle();
     }
 
-    /// Lets go of running sequences that ended.
-    pub(super) fn release(&mut self) {
-        let before = self.running.len();
-        let (metrics, reserved) = (&self.metrics, &mut self.reserved);
-        self.running.retain(|sequence| {
-            if sequence.finish.is_none() {
-                return true;
-            }
-            *reserved -= sequence.reserved();
-            let (prompt, generated) = (sequence.job.prompt.len(), sequence.generated());
-            metrics.finished(&sequence.times, prompt, generated, sequence.finish.as_ref());
-            false
-        });
-        if self.running.len() < before {
-            self.measure();
-        }
-    }
-
-    /// Frees what belongs to clients that have gone.
-    fn sweep(&mut self) {
-        for sequence in self.running.iter_mut().filter(|sequence| sequence.is_gone()) {
-            sequence.finish = Some(Finish::Abort);
-        }
-        self.release();
-        let metrics = &self.metrics;
-        self.waiting.retain(|sequence| {
-            if sequence.is_gone() {
-                metrics.finished(&sequence.times, sequence.job.prompt.len(), 0, Some(&Finish::Abort));
-            }
-            !sequence.is_gone()
-        });
-        self.settle();
-    }
-
-    fn measure(&self) {
-        self.metrics.state(self.running.len(), self.waiting.len(), self.reserved);
-    }
-}
-
-/// The last word on a sequence.
-pub(super) fn tell(mut sequence: Sequence) {
-    if let Some(output) = sequence.output() {
-        let sink = sequence.job.sink.clone();
-        drop(sequence);
-        // Nobody listens: nothing is lost.
-        let _ = sink.send(output);
+    fn settle(&mut self) {
+        let idle = self.queue.is_idle();
+        self.pause.settle(idle);
     }
 }

@@ -1,13 +1,14 @@
-//! One sample while it is made.
+//! One sample while it is being generated.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use evenkeel_model::SequenceCache;
+use tokio::sync::mpsc;
 
 use super::{Job, Permit};
-use crate::metrics::Times;
+use crate::metrics::{Outcome, Times};
 use crate::sampling::{Drawn, NotFinite, Sampling};
 use crate::text::{Stopped, Tokenizer, Transcript};
 
@@ -22,21 +23,33 @@ pub(crate) enum Finish {
     StopText(String),
     /// `max_tokens`, or the end of the context.
     Length,
-    /// Somebody ended it from outside.
+    /// It was ended from outside.
     Abort,
-    /// The model computed no numbers.
+    /// The step failed, or its logits are not finite.
     Error(String),
 }
 
-/// Tokens of one sample: all of them, or those since the last time.
+impl Finish {
+    /// What metrics count it as.
+    pub(super) fn outcome(&self) -> Outcome {
+        match self {
+            Self::End | Self::StopToken(_) | Self::StopText(_) => Outcome::Stop,
+            Self::Length => Outcome::Length,
+            Self::Abort => Outcome::Abort,
+            Self::Error(_) => Outcome::Error,
+        }
+    }
+}
+
+/// Tokens of one sample: all of them, or those since the last output.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// Which sample of the request.
     pub(crate) index: usize,
     pub(crate) ids: Vec<u32>,
-    /// Of each token, where the request asked for them.
+    /// Of each token, if requested.
     pub(crate) logprobs: Vec<f32>,
-    /// As many for each token as the request asked for, the likeliest first.
+    /// The alternatives of each token, as many as the request asked for, most likely first.
     pub(crate) top: Vec<(u32, f32)>,
     pub(crate) finish: Option<Finish>,
     /// When things happened to it so far.
@@ -59,8 +72,8 @@ pub(super) struct Sequence {
     pub(super) times: Times,
     logprobs: Vec<f32>,
     top: Vec<(u32, f32)>,
-    /// Generated tokens that were told of.
-    told: usize,
+    /// Generated tokens that were in an output.
+    reported: usize,
     transcript: Option<Transcript>,
     /// Held until the sample leaves the engine.
     _permit: Option<Permit>,
@@ -81,13 +94,13 @@ impl Sequence {
             times,
             logprobs: Vec::new(),
             top: Vec::new(),
-            told: 0,
+            reported: 0,
             transcript: None,
             _permit: permit,
         }
     }
 
-    /// Makes it ready to run.
+    /// Prepares it to run.
     pub(super) fn begin(&mut self, cache: SequenceCache, tokenizer: Option<&Arc<Tokenizer>>) {
         let sampling = &self.job.sampling;
         self.ids.reserve_exact(self.reserved());
@@ -99,7 +112,7 @@ impl Sequence {
         }
     }
 
-    /// Tokens of the cache's budget that are its own: as long as it may become.
+    /// Cache tokens that it may need: its greatest length.
     pub(super) fn reserved(&self) -> usize {
         self.job.prompt.len() + self.job.sampling.max_tokens
     }
@@ -117,20 +130,24 @@ impl Sequence {
         self.ids.len().saturating_sub(self.job.prompt.len())
     }
 
-    pub(super) fn is_gone(&self) -> bool {
-        self.job.gone.load(Ordering::Acquire)
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.job.cancelled.load(Ordering::Acquire)
+    }
+
+    pub(super) fn sink(&self) -> mpsc::UnboundedSender<Output> {
+        self.job.sink.clone()
     }
 
     pub(super) fn sampling(&self) -> &Sampling {
         &self.job.sampling
     }
 
-    /// Alternatives go here while a token is drawn.
+    /// Where a draw appends its alternatives.
     pub(super) fn top_mut(&mut self) -> &mut Vec<(u32, f32)> {
         &mut self.top
     }
 
-    /// Takes a token, or why there is none, and sees whether it was the last.
+    /// Appends a token, or the error of its draw, and determines whether it was the last.
     pub(super) fn take(&mut self, drawn: Result<Drawn, NotFinite>) {
         let drawn = match drawn {
             Ok(drawn) => drawn,
@@ -163,20 +180,20 @@ impl Sequence {
         }
     }
 
-    /// What there is to tell now, if anything.
+    /// The output that is due, if any.
     pub(super) fn output(&mut self) -> Option<Output> {
-        let fresh = self.generated() - self.told.min(self.generated());
+        let fresh = self.generated() - self.reported.min(self.generated());
         let due = match self.job.interval {
             _ if self.finish.is_some() => true,
             None => false,
-            // The first token at once, the others as they are asked for.
-            Some(interval) => fresh > 0 && (self.told == 0 || fresh >= interval),
+            // The first token at once, the others in the requested interval.
+            Some(interval) => fresh > 0 && (self.reported == 0 || fresh >= interval),
         };
         if !due {
             return None;
         }
         let ids = self.ids[self.ids.len() - fresh..].to_vec();
-        self.told += fresh;
+        self.reported += fresh;
         let (logprobs, top) = (std::mem::take(&mut self.logprobs), std::mem::take(&mut self.top));
         Some(Output { index: self.index, ids, logprobs, top, finish: self.finish.clone(), times: self.times })
     }

@@ -1,7 +1,6 @@
-//! Between text and token ids.
+//! Conversion between text and token ids.
 //!
-//! The tokenizer is used by whoever answers clients, on their threads; the scheduler touches text only for requests that stop
-//! at one.
+//! Handlers of requests use the tokenizer on their own threads; the scheduler converts text only for requests with stop texts.
 
 mod transcript;
 
@@ -16,18 +15,18 @@ use tokenizers::decoders::DecoderWrapper;
 
 use crate::error::EngineError;
 
-/// What stands for bytes that are no whole character.
+/// Stands for bytes that are not a complete character.
 const REPLACEMENT: char = '\u{fffd}';
-/// Ids of the prompt that a completion's text may depend on where a decoder looks at neighbours.
+/// Last ids of the prompt on which a completion's text may depend if the decoder looks at neighbours.
 const CONTEXT: usize = 16;
 
 /// A model's tokenizer.
 pub(crate) struct Tokenizer {
     inner: tokenizers::Tokenizer,
     special: HashMap<u32, ()>,
-    /// Text of each id alone, made when it is first asked for.
+    /// The text of each id by itself, decoded on first use.
     pieces: Vec<OnceLock<Box<str>>>,
-    /// Whether the text of several ids is their texts, one after the other, wherever these are whole characters.
+    /// Whether the text of several ids is the concatenation of their texts, as far as these are complete characters.
     joins_plainly: bool,
 }
 
@@ -38,7 +37,7 @@ impl Tokenizer {
         let mut inner = tokenizers::Tokenizer::from_bytes(&bytes)
             .map_err(|error| EngineError::file(path, format!("is no tokenizer: {error}")))?;
         let broken = |error: tokenizers::Error| EngineError::file(path, error.to_string());
-        // What a training script once set in the file is no business of a server.
+        // Truncation and padding may be left over from a training script.
         inner.with_truncation(None).map_err(broken)?.with_padding(None);
         let largest = inner.get_vocab(true).into_iter().max_by_key(|&(_, id)| id);
         if let Some((token, id)) = largest.filter(|&(_, id)| id as usize >= vocabulary) {
@@ -53,15 +52,15 @@ impl Tokenizer {
         Ok(Self { inner, special, pieces, joins_plainly })
     }
 
-    /// The ids of a text. `add_special` adds what the tokenizer puts around every text (a beginning of sequence).
+    /// The ids of a text. `add_special` adds what the tokenizer puts around every text, such as a beginning of sequence.
     pub(crate) fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, String> {
         let encoding = self.inner.encode_fast(text, add_special).map_err(|error| error.to_string())?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// The text of ids; those that have none are left out.
+    /// The text of ids; unknown ids are skipped.
     pub(crate) fn decode(&self, ids: &[u32], skip_special: bool) -> String {
-        // The library fails here for decoders that cannot take a list of tokens apart, which have no text to give.
+        // The library fails for decoders that cannot split a list of tokens, which have no text.
         self.inner.decode(ids, skip_special).unwrap_or_default()
     }
 
@@ -70,12 +69,12 @@ impl Tokenizer {
         self.inner.id_to_token(id)
     }
 
-    /// The id that the vocabulary spells so.
+    /// The id of a token in the vocabulary's spelling.
     pub(crate) fn id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }
 
-    /// The text of one id alone.
+    /// The text of one id by itself.
     fn piece(&self, id: u32) -> &str {
         match self.pieces.get(id as usize) {
             Some(piece) => piece.get_or_init(|| self.decode(&[id], false).into_boxed_str()),
@@ -87,9 +86,9 @@ impl Tokenizer {
         self.special.contains_key(&id)
     }
 
-    /// The text of an id as a list of log-probabilities shows it, behind the ids `before` it.
+    /// The text of an id in a list of log-probabilities, after the ids `before` it.
     ///
-    /// A token may be a part of a character. The one that completes it shows the whole character, those before it nothing.
+    /// A token may be part of a character. The token that completes it shows the whole character, the ones before it nothing.
     pub(crate) fn shown(&self, id: u32, before: &[u32]) -> String {
         let piece = self.piece(id);
         if !piece.ends_with(REPLACEMENT) {
@@ -101,7 +100,7 @@ impl Tokenizer {
             if whole.ends_with(REPLACEMENT) {
                 continue;
             }
-            // What showed nothing belongs to this token; what stands before it was shown.
+            // Tokens that showed nothing belong to this one; earlier text was shown.
             let parts = context.iter().rev().take_while(|&&id| self.piece(id).ends_with(REPLACEMENT)).count();
             let shown = self.decode(&context[..count - parts], false);
             let common: usize =
@@ -118,18 +117,18 @@ pub(crate) fn end_token(config: &Value) -> Option<&str> {
     token.as_str().or_else(|| token.get("content")?.as_str())
 }
 
-/// Turns ids into text as they come, whole characters only.
+/// Incremental detokenization, complete characters only.
 pub(crate) struct Detokenizer {
-    /// Ids whose text is out and is the context of the next, then ids whose text is not out.
+    /// Ids whose text was emitted, as context for the next ones, then ids whose text was not.
     ids: Vec<u32>,
-    /// The text of the former, and how many they are.
+    /// The emitted text of the former, and their number.
     out: String,
     out_ids: usize,
     skip_special: bool,
 }
 
 impl Detokenizer {
-    /// For what follows `prompt`.
+    /// For the text after `prompt`.
     pub(crate) fn new(tokenizer: &Tokenizer, prompt: &[u32], skip_special: bool) -> Self {
         if tokenizer.joins_plainly {
             return Self { ids: Vec::new(), out: String::new(), out_ids: 0, skip_special };
@@ -139,7 +138,7 @@ impl Detokenizer {
         Self { ids, out, out_ids, skip_special }
     }
 
-    /// Appends to `text` what `id` adds to it.
+    /// Appends the text that `id` adds.
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, id: u32, text: &mut String) {
         if tokenizer.joins_plainly && self.ids.is_empty() {
             if self.skip_special && tokenizer.is_special(id) {
@@ -158,7 +157,7 @@ impl Detokenizer {
         }
         match whole.strip_prefix(&self.out) {
             Some(new) => text.push_str(new),
-            // The decoder changed what it had said before: there is no text that continues it, so this id begins anew.
+            // The decoder changed earlier text, so that nothing can continue it: start over with this id.
             None => {
                 self.out_ids = self.ids.len() - 1;
                 text.push_str(&tokenizer.decode(&[id], self.skip_special));

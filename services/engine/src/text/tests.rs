@@ -62,76 +62,76 @@ fn sampling(stop: &[&str], keep_stop: bool, min_tokens: usize) -> Sampling {
     }
 }
 
-/// What is told after each token, and the stop text with the number of tokens that it took.
-fn tell(
+/// The text taken after each token, and the stop text with the number of tokens up to it.
+fn take(
     tokenizer: &Arc<Tokenizer>,
     prompt: &[u32],
     ids: &[u32],
     sampling: &Sampling,
 ) -> (Vec<String>, Option<(String, usize)>) {
     let mut transcript = Transcript::new(tokenizer.clone(), prompt, sampling);
-    let mut told = Vec::new();
+    let mut taken = Vec::new();
     for (at, &id) in ids.iter().enumerate() {
         let stopped = transcript.push(id, false);
         let ended = stopped.is_some() || at + 1 == ids.len();
-        told.push(transcript.tell(ended).to_owned());
+        taken.push(transcript.take_text(ended).to_owned());
         if let Some(Stopped(stop)) = stopped {
-            return (told, Some((stop, at + 1)));
+            return (taken, Some((stop, at + 1)));
         }
     }
-    (told, None)
+    (taken, None)
 }
 
 #[test]
 fn parts_of_a_character_wait_for_the_rest() {
     let none = sampling(&[], false, 0);
-    let (told, _) = tell(&bytes(), &[1], &[1, 5, 6, 0, 7, 8, 9, 4], &none);
-    assert_eq!(told, ["a", "", "é", "", "", "", "€", " c"]);
-    // What never becomes a character is not told; a wrong beginning is, once something follows it.
-    assert_eq!(tell(&bytes(), &[1], &[1, 7, 8], &none).0.concat(), "a");
-    assert_eq!(tell(&bytes(), &[1], &[7, 2], &none).0.concat(), "\u{fffd}b");
+    let (taken, _) = take(&bytes(), &[1], &[1, 5, 6, 0, 7, 8, 9, 4], &none);
+    assert_eq!(taken, ["a", "", "é", "", "", "", "€", " c"]);
+    // Bytes that never become a character are not taken; an invalid beginning is, once something follows it.
+    assert_eq!(take(&bytes(), &[1], &[1, 7, 8], &none).0.concat(), "a");
+    assert_eq!(take(&bytes(), &[1], &[7, 2], &none).0.concat(), "\u{fffd}b");
 }
 
 #[test]
 fn special_tokens_leave_text_only_where_that_is_asked() {
-    assert_eq!(tell(&bytes(), &[1], &[1, 0, 2], &sampling(&[], false, 0)).0.concat(), "ab");
+    assert_eq!(take(&bytes(), &[1], &[1, 0, 2], &sampling(&[], false, 0)).0.concat(), "ab");
     let shown = Sampling { skip_special: false, ..sampling(&[], false, 0) };
-    assert_eq!(tell(&bytes(), &[1], &[1, 0, 2], &shown).0.concat(), "a<end>b");
+    assert_eq!(take(&bytes(), &[1], &[1, 0, 2], &shown).0.concat(), "a<end>b");
 }
 
 #[test]
 fn a_decoder_that_looks_at_neighbours_gets_the_prompt() {
     let none = sampling(&[], false, 0);
     // At the very beginning of a text the marked space is dropped, behind a prompt it is not.
-    assert_eq!(tell(&marked(), &[1], &[2, 3, 1], &none).0, [" cat", "s", " the"]);
+    assert_eq!(take(&marked(), &[1], &[2, 3, 1], &none).0, [" cat", "s", " the"]);
 }
 
 #[test]
-fn a_stop_text_is_cut_out_and_never_told() {
-    let (told, stopped) = tell(&bytes(), &[1], &[1, 2, 3, 1, 4], &sampling(&["ba"], false, 0));
-    assert_eq!((told.concat().as_str(), stopped), ("a", Some(("ba".to_owned(), 3))));
+fn a_stop_text_is_removed_and_never_taken() {
+    let (taken, stopped) = take(&bytes(), &[1], &[1, 2, 3, 1, 4], &sampling(&["ba"], false, 0));
+    assert_eq!((taken.concat().as_str(), stopped), ("a", Some(("ba".to_owned(), 3))));
     // One character is held back as long as it may begin the stop text.
-    let (told, stopped) = tell(&bytes(), &[1], &[1, 1, 1], &sampling(&["ab"], false, 0));
-    assert_eq!((told, stopped), (vec![String::new(), "a".into(), "aa".into()], None));
+    let (taken, stopped) = take(&bytes(), &[1], &[1, 1, 1], &sampling(&["ab"], false, 0));
+    assert_eq!((taken, stopped), (vec![String::new(), "a".into(), "aa".into()], None));
 }
 
 #[test]
 fn a_stop_text_may_be_kept_with_nothing_behind_it() {
-    let (told, stopped) = tell(&bytes(), &[1], &[1, 3, 3], &sampling(&["aa"], true, 0));
-    assert_eq!((told.concat().as_str(), stopped), ("aa", Some(("aa".to_owned(), 2))));
+    let (taken, stopped) = take(&bytes(), &[1], &[1, 3, 3], &sampling(&["aa"], true, 0));
+    assert_eq!((taken.concat().as_str(), stopped), ("aa", Some(("aa".to_owned(), 2))));
 }
 
 #[test]
 fn the_stop_text_that_is_complete_first_wins() {
-    let (_, stopped) = tell(&bytes(), &[1], &[3], &sampling(&["ab", "a"], false, 0));
+    let (_, stopped) = take(&bytes(), &[1], &[3], &sampling(&["ab", "a"], false, 0));
     assert_eq!(stopped, Some(("a".to_owned(), 1)));
-    let (_, stopped) = tell(&bytes(), &[1], &[3], &sampling(&["b", "ab"], false, 0));
+    let (_, stopped) = take(&bytes(), &[1], &[3], &sampling(&["b", "ab"], false, 0));
     assert_eq!(stopped, Some(("b".to_owned(), 1)));
 }
 
 #[test]
 fn nothing_stops_before_min_tokens() {
-    let (_, stopped) = tell(&bytes(), &[1], &[1, 2, 1, 2, 1, 2], &sampling(&["ab"], false, 3));
+    let (_, stopped) = take(&bytes(), &[1], &[1, 2, 1, 2, 1, 2], &sampling(&["ab"], false, 3));
     assert_eq!(stopped, Some(("ab".to_owned(), 4)));
 }
 

@@ -1,10 +1,10 @@
-//! The text of one sample while it grows: where it stops, and how much of it can be told already.
+//! The text of one sample as it grows: where it stops, and how much of it is final.
 
 use std::sync::Arc;
 
 use super::{Detokenizer, Tokenizer};
 
-/// Which of the request's texts ended a sample.
+/// The stop text that ended a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stopped(pub(crate) String);
 
@@ -17,14 +17,14 @@ pub(crate) struct Transcript {
     stop: Arc<[String]>,
     keep_stop: bool,
     min_tokens: usize,
-    /// Characters that may still turn out to begin a stop text.
+    /// Characters at the end that may still turn out to begin a stop text.
     held: usize,
-    /// Bytes of the text that were told.
-    told: usize,
+    /// Bytes of the text that were taken.
+    taken: usize,
 }
 
 impl Transcript {
-    /// For what follows `prompt`. Until there are more than `min_tokens` tokens nothing stops it.
+    /// For the text after `prompt`. Nothing stops it before it has more than `min_tokens` tokens.
     pub(crate) fn new(tokenizer: Arc<Tokenizer>, prompt: &[u32], sampling: &crate::sampling::Sampling) -> Self {
         let longest = sampling.stop.iter().map(|stop| stop.chars().count()).max().unwrap_or(0);
         Self {
@@ -36,11 +36,11 @@ impl Transcript {
             keep_stop: sampling.keep_stop,
             min_tokens: sampling.min_tokens,
             held: if sampling.keep_stop { 0 } else { longest.saturating_sub(1) },
-            told: 0,
+            taken: 0,
         }
     }
 
-    /// Adds a token; the stop text that it completed, if any. A token that ended the sample by itself leaves no text
+    /// Appends a token and returns the stop text that it completed, if any. A token that ended the sample by itself has no text
     /// (`silent`).
     pub(crate) fn push(&mut self, id: u32, silent: bool) -> Option<Stopped> {
         self.tokens += 1;
@@ -52,7 +52,7 @@ impl Transcript {
         if self.tokens <= self.min_tokens || self.text.len() == before {
             return None;
         }
-        // The one that is complete first; among those that end together, the first of the request.
+        // The one completed first; among those that end together, the first in the request.
         let found = self.stop.iter().filter_map(|stop| {
             let from = (0..=before.saturating_sub(stop.len())).rev().find(|&at| self.text.is_char_boundary(at))?;
             let starts = self.text[from..].match_indices(stop.as_str()).map(|(at, _)| from + at);
@@ -70,16 +70,16 @@ impl Transcript {
         &self.text
     }
 
-    /// What can be told since the last call; everything once the sample has ended.
-    pub(crate) fn tell(&mut self, ended: bool) -> &str {
+    /// The text since the last call that later tokens cannot change; everything once the sample has ended.
+    pub(crate) fn take_text(&mut self, ended: bool) -> &str {
         let held = if ended { 0 } else { self.held };
         let end = match held {
             0 => self.text.len(),
             held => self.text.char_indices().nth_back(held - 1).map_or(0, |(at, _)| at),
         };
-        // A stop text takes back what was held, never what was told.
-        let from = self.told.min(end);
-        self.told = from.max(end);
+        // A stop text removes what was held, never what was taken.
+        let from = self.taken.min(end);
+        self.taken = from.max(end);
         &self.text[from..end]
     }
 }

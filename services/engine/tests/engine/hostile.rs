@@ -61,7 +61,11 @@ async fn without_development_routes_nobody_changes_the_engine() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn headers_and_bodies_that_do_not_come_and_idle_connections_are_given_up() {
-    let deadlines = |settings| EngineConfig { header_deadline_ms: 400, body_deadline_ms: 400, ..settings };
+    let deadlines = |settings| EngineConfig {
+        header_deadline: Duration::from_millis(400),
+        body_deadline: Duration::from_millis(400),
+        ..settings
+    };
     let served = serve_with(deadlines).await;
     let address = served.client.0;
     let body = "POST /tokenize HTTP/1.1\r\nhost: engine\r\ncontent-length: 100\r\n\r\n{";
@@ -87,7 +91,7 @@ async fn headers_and_bodies_that_do_not_come_and_idle_connections_are_given_up()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_every_place_is_taken_probes_are_still_answered() {
-    let places = |settings| EngineConfig { max_connections: 3, header_deadline_ms: 3_000, ..settings };
+    let places = |settings| EngineConfig { max_connections: 3, header_deadline: Duration::from_secs(3), ..settings };
     let served = serve_with(places).await;
     let mut idle = Vec::new();
     for _ in 0..3 {

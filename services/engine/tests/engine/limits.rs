@@ -166,7 +166,7 @@ async fn a_stop_lets_answers_in_progress_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_aborts_what_does_not_end_in_time() {
-    let served = serve_with(|settings| EngineConfig { drain_ms: 50, ..settings }).await;
+    let served = serve_with(|settings| EngineConfig { drain: Duration::from_millis(50), ..settings }).await;
     let client = served.client;
     client.post("/pause?mode=keep", Value::Null).await.good();
     let task = tokio::spawn(async move { client.complete(long(2)).await });

@@ -1,6 +1,7 @@
 //! Bad input: refused with vLLM's status, kind and param, before anything runs.
 
 use crate::support::{serve, serve_with};
+use evenkeel_config::ByteSize;
 use serde_json::{Value, json};
 
 const BAD: &str = "BadRequestError";
@@ -151,7 +152,7 @@ async fn bodies_that_are_no_request_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_beyond_the_limit_is_refused() {
-    let served = serve_with(|settings| evenkeel_engine::EngineConfig { max_body_bytes: 1000, ..settings }).await;
+    let served = serve_with(|settings| evenkeel_engine::EngineConfig { max_body: ByteSize::b(1000), ..settings }).await;
     assert_eq!(served.client.complete(json!({"prompt": vec![5; 600]})).await.status, 413);
     served.client.complete(json!({"prompt": vec![5; 100]})).await.good();
     served.engine.stop().await;

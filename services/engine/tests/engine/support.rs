@@ -102,7 +102,7 @@ pub fn settings(folder: &Path) -> EngineConfig {
         listen: "127.0.0.1:0".to_owned(),
         served_model_name: Some("tiny".to_owned()),
         threads: 2,
-        drain_ms: 5_000,
+        drain: Duration::from_secs(5),
         ..EngineConfig::for_model(folder)
     }
 }

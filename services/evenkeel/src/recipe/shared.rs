@@ -8,7 +8,7 @@
 //! | temperature | `sampling.temperature` | `learner.temperature`: the learner scores under the distribution that was sampled from |
 //! | seed | `run.seed` | `engine.seed`, the fresh model, and the seed of every training step |
 //! | longest answer | `sampling.max_tokens` | `learner.objective.max_tokens`, the divisor of `sequence-sum` |
-//! | retention | `checkpoint.keep`, `checkpoint.keep_weights` | `keep_checkpoints`, `keep_weights` of the learner's service |
+//! | retention | `checkpoint.keep`, `checkpoint.keep_weights` | every request to save a checkpoint or to publish; the learner has no setting of its own |
 //! | type of weights | `model.publish_type` | `publish_dtype` of the learner's service, and so what engines load |
 //!
 //! The first three are sections of a recipe themselves and derived here; the others are no keys of a recipe, and
@@ -57,8 +57,6 @@ impl Recipe {
     /// The learner's service for this recipe, where a service is not told otherwise.
     pub(crate) fn learner_service(&self) -> ServiceSettings {
         ServiceSettings {
-            keep_checkpoints: self.checkpoint.keep,
-            keep_weights: self.checkpoint.keep_weights,
             publish_dtype: self.model.publish_type,
             training: self.learner.clone(),
             ..ServiceSettings::default()
@@ -91,10 +89,8 @@ mod tests {
         assert_eq!((recipe.learner.temperature, recipe.engine.seed), (0.5, 7));
         assert_eq!(recipe.learner.objective.max_tokens, 90);
         assert_eq!(resolve("").unwrap().learner.objective.max_tokens, 0, "only sequence-sum divides by it");
-        let recipe = resolve("[checkpoint]\nkeep = 5\nkeep_weights = 4\n[model]\npublish_type = \"bf16\"").unwrap();
-        let service = recipe.learner_service();
-        assert_eq!((service.keep_checkpoints, service.keep_weights), (5, 4));
-        assert_eq!(service.publish_dtype, recipe.model.publish_type);
+        let recipe = resolve("[model]\npublish_type = \"bf16\"").unwrap();
+        assert_eq!(recipe.learner_service().publish_dtype, evenkeel_learner::PublishType::Bf16);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the documentation says about ports, held against the services themselves.
+//! What the documentation says about ports, and what the image is built from, held against the services and the workspace.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
@@ -82,4 +82,14 @@ fn containers_listen_on_the_ports_that_the_documentation_names() {
     let compose = std::fs::read_to_string(root().join("docker-compose.yml")).unwrap();
     let compose = commands(&compose.replace(", ", " ").replace("command: [", ""));
     assert_eq!(listening(&compose), listening(&commands(&operations)));
+}
+
+#[test]
+fn the_image_is_built_with_every_crate_of_the_workspace() {
+    let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
+    let ignored = std::fs::read_to_string(root().join(".dockerignore")).unwrap();
+    for member in manifest["workspace"]["members"].as_array().unwrap() {
+        let folder = member.as_str().unwrap().split('/').next().unwrap();
+        assert!(ignored.lines().any(|line| line == format!("!{folder}")), ".dockerignore keeps out {folder}");
+    }
 }

@@ -41,8 +41,8 @@ fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
         (&["sampling.group_size=1"], &["sampling.group_size", "at least 2 with advantage = grpo"]),
         (&["shaping.overlong_penalty=1e30"], &["shaping.overlong_penalty", "finite number up to 1e18"]),
         (
-            &["learner.old_logp=behaviour", "learner.objective.correction=token-truncate"],
-            &["learner.objective.correction", "token-truncate", "none with old_logp = behaviour"],
+            &["learner.old_logp=rollout", "learner.objective.correction=token-truncate"],
+            &["learner.objective.correction", "token-truncate", "none with old_logp = rollout"],
         ),
         (&["sampling.stop_token_ids=[5,128]"], &["sampling.stop_token_ids", "128", "below vocab_size"]),
         (&["checkpoint.keep_weights=1"], &["checkpoint.keep_weights", "0 (all), or at least 2"]),

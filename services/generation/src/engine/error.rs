@@ -2,16 +2,16 @@
 
 use evenkeel_proto::FieldError;
 
-/// Who has to change something before another attempt can succeed.
+/// Whose fault a failed sample is, which decides what another attempt needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Blame {
-    /// The sample: no engine will take it.
-    Sample,
-    /// The engine answers, and not as it should.
+pub(crate) enum Fault {
+    /// The request's: no engine will take it.
+    Request,
+    /// The engine's: it answers, but incorrectly.
     Engine,
-    /// The engine cannot be reached, or was lost on the way.
+    /// The connection's: the engine cannot be reached, or was lost on the way.
     Connection,
-    /// The sample did nothing wrong and neither did the engine: its work was taken back.
+    /// Nobody's: the sample was taken back from its engine.
     Nobody,
 }
 
@@ -24,58 +24,58 @@ pub(crate) enum EngineError {
     /// No answer in time.
     #[error("{route}: no answer within {after_ms} ms")]
     Timeout { route: &'static str, after_ms: u64 },
-    /// An answer that says no.
+    /// An error status.
     #[error("{route}: HTTP {status}: {message}")]
     Status { route: &'static str, status: u16, message: String },
     /// The request itself was refused.
     #[error("{route}: refused: {message}")]
     Refused { route: &'static str, message: String },
-    /// An answer that does not check.
-    #[error("{route}: answer not believed: {0}", route = "/v1/completions")]
-    Answer(FieldError),
-    /// Something about the engine that would bias or break training.
+    /// A response that fails validation.
+    #[error("{route}: invalid response: {0}", route = "/v1/completions")]
+    InvalidResponse(FieldError),
+    /// Samples of this engine would bias or break training.
     #[error("{0}")]
-    Unfit(FieldError),
-    /// It has other weights than it should.
-    #[error("its weights are `{says}`, they should be `{expected}`")]
-    Weights { says: String, expected: String },
-    /// The engine was given up while it had the sample.
-    #[error("given up with its engine: {reason}")]
-    TakenBack { reason: String },
+    Incompatible(FieldError),
+    /// It serves other weights than it should.
+    #[error("its weights are `{reported}`, they should be `{expected}`")]
+    WrongWeights { reported: String, expected: String },
+    /// The sample was taken back from its engine.
+    #[error("interrupted: {reason}")]
+    Interrupted { reason: String },
 }
 
 impl EngineError {
-    /// An answer whose `field` is `value`.
-    pub(crate) fn answer(field: &str, value: impl std::fmt::Display, allowed: impl Into<String>) -> Self {
-        Self::Answer(FieldError::new(field, value, allowed))
+    /// A response whose `field` is `value`.
+    pub(crate) fn invalid(field: &str, value: impl std::fmt::Display, allowed: impl Into<String>) -> Self {
+        Self::InvalidResponse(FieldError::new(field, value, allowed))
     }
 
-    /// Whose fault it is, where it came of a sample.
-    pub(crate) fn blame(&self) -> Blame {
+    /// Whose fault it is that a sample failed with it.
+    pub(crate) fn fault(&self) -> Fault {
         match self {
-            Self::Refused { .. } => Blame::Sample,
-            Self::Transport { .. } | Self::Timeout { .. } | Self::Weights { .. } => Blame::Connection,
-            Self::Status { .. } | Self::Answer(_) | Self::Unfit(_) => Blame::Engine,
-            Self::TakenBack { .. } => Blame::Nobody,
+            Self::Refused { .. } => Fault::Request,
+            Self::Transport { .. } | Self::Timeout { .. } | Self::WrongWeights { .. } => Fault::Connection,
+            Self::Status { .. } | Self::InvalidResponse(_) | Self::Incompatible(_) => Fault::Engine,
+            Self::Interrupted { .. } => Fault::Nobody,
         }
     }
 
-    /// The route is not there.
+    /// Whether the engine does not have the route.
     pub(crate) fn is_missing_route(&self) -> bool {
         matches!(self, Self::Status { status: 403 | 404 | 405 | 501, .. })
     }
 
-    /// Short and bounded, for metrics.
+    /// A label of metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Transport { .. } => "transport",
             Self::Timeout { .. } => "timeout",
             Self::Status { .. } => "status",
             Self::Refused { .. } => "refused",
-            Self::Answer(_) => "answer",
-            Self::Unfit(_) => "unfit",
-            Self::Weights { .. } => "weights",
-            Self::TakenBack { .. } => "taken_back",
+            Self::InvalidResponse(_) => "invalid_response",
+            Self::Incompatible(_) => "incompatible",
+            Self::WrongWeights { .. } => "wrong_weights",
+            Self::Interrupted { .. } => "interrupted",
         }
     }
 }

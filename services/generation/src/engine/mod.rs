@@ -1,10 +1,10 @@
-//! What the service needs of an inference engine, whichever it is: one sample, a probe, and a change of weights in single steps.
+//! What the service needs of an inference engine: sampling, probes, and weight updates step by step.
 //!
-//! [`vllm`] is the one that there is. The steps are those of servers that load weights from a folder; adapters, broadcasts and
-//! other servers' routes (SGLang) fit behind the same ones.
+//! [`vllm`] is the only implementation. The steps are those of servers that load weights from a folder; adapters, broadcasts and the
+//! routes of other servers (SGLang) fit the same trait.
 
-mod believe;
 mod error;
+mod validate;
 pub(crate) mod vllm;
 
 use std::future::Future;
@@ -13,22 +13,21 @@ use std::pin::Pin;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{LogProbabilityMode, SleepLevel};
 
-pub(crate) use believe::believe;
-pub(crate) use error::{Blame, EngineError};
+pub(crate) use error::{EngineError, Fault};
 
-/// A future of a trait object.
+/// The future of a trait object's method.
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
 
-/// One sample as an engine is asked for it.
+/// A request for one sample.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Draw<'a> {
+pub(crate) struct SampleRequest<'a> {
     /// Unique among the requests of this service.
     pub(crate) request_id: &'a str,
-    /// Prompt and the response so far.
+    /// The prompt and the response so far.
     pub(crate) token_ids: &'a [u32],
-    /// Settings of what is sampled from here on; `max_tokens` fits the context.
+    /// Settings for the tokens to come; `max_tokens` fits the context.
     pub(crate) sampling: &'a SamplingSettings,
-    /// Prefixes are cached under it: the weights' own, so that none outlives its weights.
+    /// Salt of cached prefixes: one for each weights version, so that no prefix outlives its weights.
     pub(crate) cache_salt: &'a str,
     /// W3C traceparent.
     pub(crate) traceparent: &'a str,
@@ -36,7 +35,7 @@ pub(crate) struct Draw<'a> {
     pub(crate) stream: bool,
 }
 
-/// Sampled tokens. As many log-probabilities as ids, at any moment.
+/// Sampled tokens. There are always as many log-probabilities as ids.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Tokens {
     pub(crate) ids: Vec<u32>,
@@ -63,18 +62,18 @@ pub(crate) enum Finish {
     Length,
     /// The policy repeated itself.
     Repetition,
-    /// The engine gave it up.
+    /// The engine aborted it.
     Aborted,
 }
 
-/// How a sample ended, and how long its parts took in the engine.
+/// How a sample ended, and how long its phases took in the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ending {
+pub(crate) struct SampleOutcome {
     pub(crate) finish: Finish,
     pub(crate) timings: EngineTimings,
 }
 
-/// Microseconds; 0 where the engine does not say.
+/// Microseconds; 0 if the engine does not report them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EngineTimings {
     pub(crate) queue_us: u64,
@@ -82,48 +81,48 @@ pub(crate) struct EngineTimings {
     pub(crate) decode_us: u64,
 }
 
-/// What an engine is, as far as it can be asked.
+/// What a probe finds out about an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EngineInfo {
     /// Such as `vllm 0.32.0`.
     pub(crate) version: String,
-    /// Name that its model is served under.
+    /// The name under which its model is served.
     pub(crate) model: String,
-    /// Where it says that its model came from; a folder or a name.
+    /// The origin of its model as it reports it: a folder or a name.
     pub(crate) root: String,
-    /// Longest sequence.
+    /// The longest sequence.
     pub(crate) context_tokens: u32,
     /// What its log-probabilities are taken of.
     pub(crate) log_probabilities: LogProbabilityMode,
-    /// It has the routes that change weights.
-    pub(crate) switches_weights: bool,
-    /// It was found paused: a change of weights was not finished.
+    /// Whether it has the routes for weight updates.
+    pub(crate) updates_weights: bool,
+    /// It was found paused or asleep: a weight update may have been interrupted.
     pub(crate) found_paused: bool,
 }
 
-/// What an engine's own metrics say of its load.
+/// An engine's own metrics of its load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Demand {
-    /// Requests that it works on.
+pub(crate) struct EngineMetrics {
+    /// Requests being computed.
     pub(crate) running: u64,
-    /// Requests that wait in it.
+    /// Requests in the engine's queue.
     pub(crate) waiting: u64,
-    /// Part of its cache that is in use, from 0 to 1.
+    /// Fraction of its cache in use, from 0 to 1.
     pub(crate) cache_usage: f64,
 }
 
-/// Which memory an engine that sleeps takes again.
+/// Which memory a sleeping engine takes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wake {
+pub(crate) enum WakeTarget {
     /// That of its weights.
     Weights,
-    /// That of its cache; then it samples again.
+    /// That of its cache; it samples again then.
     Cache,
-    /// All of it; then it samples again.
+    /// All of it; it samples again then.
     All,
 }
 
-/// How samples in work are treated by a pause.
+/// How a pause treats requests in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EnginePause {
     /// They come back with what they have.
@@ -132,47 +131,47 @@ pub(crate) enum EnginePause {
     Wait,
 }
 
-/// An inference engine.
-pub(crate) trait Engine: Send + Sync + 'static {
+/// A client of one inference engine.
+pub(crate) trait EngineClient: Send + Sync + 'static {
     /// Its URL.
     fn endpoint(&self) -> &str;
 
-    /// Connections for samples made so far: an engine that restarted cannot be reached over an old one.
+    /// Connections for samples opened so far: an engine that restarted cannot be reached over an old one.
     fn connections(&self) -> u64;
 
-    /// Everything that is to be known before the first sample, from one tiny one among other things.
+    /// Everything that has to be known before the first sample, partly by drawing a tiny one.
     fn probe(&self) -> Boxed<'_, EngineInfo>;
 
-    /// Whether it lives. A paused engine does.
+    /// Whether it is up. A paused engine is.
     fn health(&self) -> Boxed<'_, ()>;
 
-    /// What its metrics say of its load. `None` where it has none.
-    fn demand(&self) -> Boxed<'_, Option<Demand>>;
+    /// Its metrics. `None` if it has none.
+    fn metrics(&self) -> Boxed<'_, Option<EngineMetrics>>;
 
-    /// Whether it samples.
-    fn samples(&self) -> Boxed<'_, ()>;
+    /// Whether it samples, by drawing a tiny sample.
+    fn check_sampling(&self) -> Boxed<'_, ()>;
 
-    /// Draws a sample. `tokens` is empty before, and holds at any moment what has been received and checked so far.
-    fn sample<'a>(&'a self, draw: Draw<'a>, tokens: &'a mut Tokens) -> Boxed<'a, Ending>;
+    /// Draws a sample. `tokens` is empty before, and always holds what has been received and validated so far.
+    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut Tokens) -> Boxed<'a, SampleOutcome>;
 
-    /// What it says that its weights are. `None` where it has no such notion.
-    fn weights(&self) -> Boxed<'_, Option<String>>;
+    /// The label of its weights. `None` if it has no labels.
+    fn weights_label(&self) -> Boxed<'_, Option<String>>;
 
     /// Stops sampling.
     fn pause(&self, mode: EnginePause, clear_cache: bool) -> Boxed<'_, ()>;
 
     /// Loads weights from a folder, for as long as it takes.
-    fn load<'a>(&'a self, path: &'a str) -> Boxed<'a, ()>;
+    fn load_weights<'a>(&'a self, path: &'a str) -> Boxed<'a, ()>;
 
-    /// Tells it what its weights are. False where it has no such notion.
-    fn name_weights<'a>(&'a self, label: &'a str) -> Boxed<'a, bool>;
+    /// Sets the label of its weights. False if it has no labels.
+    fn set_weights_label<'a>(&'a self, label: &'a str) -> Boxed<'a, bool>;
 
-    /// Samples again. Harmless where it does already.
+    /// Samples again. Harmless if it is not paused.
     fn resume(&self) -> Boxed<'_, ()>;
 
-    /// Gives its memory to others; it must have no sample in work.
+    /// Frees its memory. It must have no request in flight.
     fn sleep(&self, level: SleepLevel) -> Boxed<'_, ()>;
 
-    /// Takes its memory back. Harmless where it has it.
-    fn wake(&self, what: Wake) -> Boxed<'_, ()>;
+    /// Takes memory back. Harmless if it is awake.
+    fn wake(&self, target: WakeTarget) -> Boxed<'_, ()>;
 }

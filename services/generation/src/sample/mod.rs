@@ -1,6 +1,6 @@
-//! One item from its receipt to its rollout.
+//! One item, from its receipt to its rollout.
 
-mod draw;
+mod attempts;
 mod plan;
 mod spans;
 
@@ -13,91 +13,92 @@ use evenkeel_rpc::items::{ItemContext, Stopped};
 use tokio::time::Instant;
 
 use crate::engine::Finish;
-use crate::fleet::Fleet;
-use draw::{Progress, draw};
+use crate::pool::EnginePool;
+use attempts::{Progress, draw};
 use plan::{Limits, Plan};
 use spans::record_spans;
 
 /// How an item ended.
-enum End {
+enum Outcome {
     Finished(Finish),
     Failed(Failure),
     Stopped(Stopped),
 }
 
 /// Answers one item.
-pub(crate) async fn answer(fleet: Arc<Fleet>, item: GenerateItem, mut context: ItemContext) -> Rollout {
-    let begun = Instant::now();
-    // Requests to engines belong below the sample, the sample below what its item says.
+pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, mut context: ItemContext) -> Rollout {
+    let started = Instant::now();
+    // The sample's span is a child of the item's trace, the requests to engines are children of the sample.
     let parent = context.trace;
     context.trace = parent.child();
     let mut progress = Progress { segments: item.prefix_segments.clone(), ..Progress::default() };
-    let model = fleet.model.get();
+    let model = pool.model();
     let limits = Limits {
-        context_tokens: fleet.context_tokens(),
+        context_tokens: pool.context_tokens(),
         vocabulary_size: model.map_or(0, |model| model.info.vocabulary_size),
     };
-    let end = match Plan::check(&item, limits) {
-        Err(error) => End::Failed(ServiceError::from(error).failure()),
+    let outcome = match Plan::check(&item, limits) {
+        Err(error) => Outcome::Failed(ServiceError::from(error).failure()),
         Ok(plan) => {
             debug_assert_eq!(plan.prompt_tokens, item.prompt_token_ids.len());
             tokio::select! {
                 biased;
-                drawn = draw(&fleet, &item, &plan, &context, &mut progress) => match drawn {
-                    Ok(finish) => End::Finished(finish),
-                    Err(failure) => End::Failed(failure),
+                drawn = draw(&pool, &item, &plan, &context, &mut progress) => match drawn {
+                    Ok(finish) => Outcome::Finished(finish),
+                    Err(failure) => Outcome::Failed(failure),
                 },
-                // Dropping the request frees its place on the engine.
-                why = context.stopped() => End::Stopped(why),
+                // Dropping the attempt frees its place on the engine.
+                why = context.stopped() => Outcome::Stopped(why),
             }
         }
     };
-    let waited = context.queued + begun.elapsed();
-    let rollout = rollout(&fleet, item, end, progress, context.queued, waited);
+    let waited = context.queued + started.elapsed();
+    let rollout = rollout(&pool, item, outcome, progress, context.queued, waited);
     record(&rollout, waited);
     record_spans(&rollout, context.trace, parent);
     rollout
 }
 
 fn rollout(
-    fleet: &Fleet,
+    pool: &EnginePool,
     item: GenerateItem,
-    end: End,
+    outcome: Outcome,
     mut progress: Progress,
     queued: Duration,
     total: Duration,
 ) -> Rollout {
-    let waiting = progress.waiting.map(|since| since.elapsed()).unwrap_or_default();
-    let (reason, failure) = match end {
-        End::Finished(Finish::Stop) => (FinishReason::Stop, None),
-        End::Finished(Finish::Length) => (FinishReason::Length, None),
-        End::Finished(Finish::Repetition) => (FinishReason::Repetition, None),
-        End::Finished(Finish::Aborted) => (FinishReason::Aborted, None),
-        End::Failed(failure) if failure.code() == FailureCode::DeadlineExceeded => {
+    let waiting = progress.waiting_since.map(|since| since.elapsed()).unwrap_or_default();
+    let (reason, failure) = match outcome {
+        Outcome::Finished(Finish::Stop) => (FinishReason::Stop, None),
+        Outcome::Finished(Finish::Length) => (FinishReason::Length, None),
+        Outcome::Finished(Finish::Repetition) => (FinishReason::Repetition, None),
+        Outcome::Finished(Finish::Aborted) => (FinishReason::Aborted, None),
+        Outcome::Failed(failure) if failure.code() == FailureCode::DeadlineExceeded => {
             (FinishReason::Deadline, Some(failure))
         }
-        End::Failed(failure) => (FinishReason::Failed, Some(failure)),
-        End::Stopped(Stopped::Cancelled) => (FinishReason::Cancelled, Some(ServiceError::Cancelled.failure())),
-        End::Stopped(Stopped::Aborted) => (FinishReason::Failed, Some(ServiceError::Draining.failure())),
-        End::Stopped(Stopped::Deadline) => match fleet.why_none().filter(|_| progress.waiting.is_some()) {
-            // It did not take too long: there was nobody to take it.
-            Some(none) => (FinishReason::Failed, Some(none.failure())),
+        Outcome::Failed(failure) => (FinishReason::Failed, Some(failure)),
+        Outcome::Stopped(Stopped::Cancelled) => (FinishReason::Cancelled, Some(ServiceError::Cancelled.failure())),
+        Outcome::Stopped(Stopped::Aborted) => (FinishReason::Failed, Some(ServiceError::Draining.failure())),
+        Outcome::Stopped(Stopped::Deadline) => match pool.unavailability().filter(|_| progress.waiting_since.is_some())
+        {
+            // It did not take too long: there was no engine to take it.
+            Some(unavailable) => (FinishReason::Failed, Some(unavailable.failure())),
             None => (FinishReason::Deadline, Some(ServiceError::Deadline(total).failure())),
         },
     };
-    let whole = matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition);
-    if !progress.engine.is_some_and(|engine| fleet.is_confirmed(engine)) {
-        // Whose weights sampled the last tokens is not certain, and there is no time to ask.
+    let complete = matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition);
+    if !progress.engine.as_ref().is_some_and(|engine| engine.is_verified()) {
+        // It is uncertain which weights sampled the last tokens, and there is no time to find out.
         progress.tokens.clear();
     }
-    let keeps = whole || (item.keep_partial && reason != FinishReason::Failed);
+    let keeps = complete || (item.keep_partial && reason != FinishReason::Failed);
     if keeps {
         progress.keep();
     } else {
         progress.segments.clear();
     }
     let last_token = progress.segments.last().and_then(|segment| segment.token_ids.last()).copied();
-    let engine = progress.engine.map(|engine| fleet.member(engine));
+    let engine = progress.engine;
     let timings = GenerationTimings {
         queue_us: micros(queued + progress.queued + waiting),
         engine_queue_us: progress.timings.queue_us,
@@ -114,11 +115,11 @@ fn rollout(
         stop_token_id: last_token.filter(|_| reason == FinishReason::Stop),
         parent_sample_id: item.parent_sample_id,
         sampling: item.sampling,
-        log_probability_mode: fleet.log_probability_mode().into(),
-        engine: engine.as_ref().map(|member| member.name.clone()).unwrap_or_default(),
+        log_probability_mode: pool.log_probability_mode().into(),
+        engine: engine.as_ref().map(|engine| engine.name().to_owned()).unwrap_or_default(),
         engine_version: engine
             .as_ref()
-            .and_then(|member| member.info.get())
+            .and_then(|engine| engine.info())
             .map(|info| info.version.clone())
             .unwrap_or_default(),
         attempts: progress.attempts,

@@ -1,33 +1,33 @@
-//! What an item asks for, checked before it costs anything.
+//! Validation of an item before it costs anything.
 
 use evenkeel_proto::v1::GenerateItem;
 use evenkeel_proto::{FieldError, SamplingSettings, check_token_ids, flatten};
 
-/// vLLM raises temperatures between 0 and this one to it, and says so only in its log.
-const LEAST_TEMPERATURE: f32 = 0.01;
+/// vLLM raises temperatures between 0 and this to it, with only a line in its log.
+const MIN_TEMPERATURE: f32 = 0.01;
 
-/// An item that can be sampled.
+/// A validated item.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    /// Prompt and the response that there is already.
+    /// The prompt, and the response so far.
     pub(super) token_ids: Vec<u32>,
-    /// How much of it is the prompt.
+    /// Length of the prompt.
     pub(super) prompt_tokens: usize,
     /// `max_tokens` fits the context.
     pub(super) sampling: SamplingSettings,
 }
 
-/// What items must fit.
+/// What items have to fit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Longest sequence.
+    /// The longest sequence.
     pub(super) context_tokens: u32,
-    /// Ids are below it. 0 where it is not known.
+    /// 0 if unknown.
     pub(super) vocabulary_size: u32,
 }
 
 impl Plan {
-    /// Refuses what no engine could sample rightly.
+    /// Refuses what no engine could sample correctly.
     pub(super) fn check(item: &GenerateItem, limits: Limits) -> Result<Self, FieldError> {
         let vocabulary = if limits.vocabulary_size == 0 { u32::MAX } else { limits.vocabulary_size };
         check_token_ids("prompt_token_ids", &item.prompt_token_ids, vocabulary)?;
@@ -38,8 +38,8 @@ impl Plan {
         }
         let sampling = item.sampling.as_ref().ok_or_else(|| FieldError::missing("sampling", "settings"))?;
         let mut sampling = SamplingSettings::try_from(sampling).map_err(|error| error.within("sampling"))?;
-        if sampling.temperature > 0.0 && sampling.temperature < LEAST_TEMPERATURE {
-            let allowed = format!("0, or at least {LEAST_TEMPERATURE}, below which engines round");
+        if sampling.temperature > 0.0 && sampling.temperature < MIN_TEMPERATURE {
+            let allowed = format!("0, or at least {MIN_TEMPERATURE}, below which engines round");
             return Err(FieldError::new("sampling.temperature", sampling.temperature, allowed));
         }
         if !sampling.stop_token_ids.is_empty() {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_continues_what_is_there_and_fits_the_context() {
+    fn a_plan_continues_the_prefix_and_fits_the_context() {
         let mut item = item();
         item.prefix_segments = vec![Segment::sampled(vec![4, 5], vec![-1.0, -1.0], 0), Segment::injected(vec![6])];
         item.sampling.as_mut().unwrap().max_tokens = Some(50);

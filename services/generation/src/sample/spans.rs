@@ -1,4 +1,4 @@
-//! The trace of a sample: what it waited for, and what the engine says that it took.
+//! The trace of a sample: its wait in this service, and its phases in the engine.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,15 +6,15 @@ use evenkeel_proto::Label;
 use evenkeel_proto::v1::Rollout;
 use evenkeel_telemetry::{Span, TraceContext, record_span, spans_are_wanted};
 
-/// Hands over the spans of a sample that ends now. `place` is its own; `parent` is where its item said that it belongs.
-pub(super) fn record_spans(rollout: &Rollout, place: TraceContext, parent: TraceContext) {
+/// Records the spans of a sample that ends now. `context` is its own, `parent` the one that its item named.
+pub(super) fn record_spans(rollout: &Rollout, context: TraceContext, parent: TraceContext) {
     if spans_are_wanted() {
-        spans(rollout, place, parent, SystemTime::now()).into_iter().for_each(record_span);
+        spans(rollout, context, parent, SystemTime::now()).into_iter().for_each(record_span);
     }
 }
 
-/// The sample, and below it its parts, one after the other: the last of them ends with the sample.
-fn spans(rollout: &Rollout, place: TraceContext, parent: TraceContext, ended: SystemTime) -> Vec<Span> {
+/// The sample, followed by its phases as children: the last phase ends with the sample.
+fn spans(rollout: &Rollout, context: TraceContext, parent: TraceContext, ended: SystemTime) -> Vec<Span> {
     let timings = rollout.timings.unwrap_or_default();
     let began = ended - Duration::from_micros(timings.total_us);
     let tokens: usize = rollout.segments.iter().map(|segment| segment.token_ids.len()).sum();
@@ -30,10 +30,10 @@ fn spans(rollout: &Rollout, place: TraceContext, parent: TraceContext, ended: Sy
         attributes.push(("policy_version", (version as i64).into()));
     }
     let failure = rollout.failure.as_ref().map(|failure| format!("{}: {}", failure.reason, failure.message));
-    let whole = Span { context: place, parent: Some(parent), name: "sample", began, ended, attributes, failure };
+    let whole = Span { context, parent: Some(parent), name: "sample", began, ended, attributes, failure };
     let part = |name, began, ended| Span {
-        context: place.child(),
-        parent: Some(place),
+        context: context.child(),
+        parent: Some(context),
         name,
         began,
         ended,
@@ -44,7 +44,7 @@ fn spans(rollout: &Rollout, place: TraceContext, parent: TraceContext, ended: Sy
     if timings.queue_us > 0 {
         spans.push(part("queue", began, began + Duration::from_micros(timings.queue_us)));
     }
-    // Engines say how long, not when: they end with the sample, in this order.
+    // Engines report durations, not times: the phases end with the sample, in this order.
     let mut until = ended;
     for (name, took_us) in
         [("decode", timings.decode_us), ("prefill", timings.prefill_us), ("engine queue", timings.engine_queue_us)]
@@ -72,18 +72,18 @@ mod tests {
             ..Rollout::default()
         };
         let (parent, ended) = (TraceContext::root(), SystemTime::now());
-        let place = parent.child();
-        let spans = spans(&rollout, place, parent, ended);
-        assert_eq!((spans[0].parent, spans[0].context), (Some(parent), place));
+        let context = parent.child();
+        let spans = spans(&rollout, context, parent, ended);
+        assert_eq!((spans[0].parent, spans[0].context), (Some(parent), context));
         assert!(
-            spans[1..].iter().all(|span| span.parent == Some(place) && span.context.trace_id() == parent.trace_id())
+            spans[1..].iter().all(|span| span.parent == Some(context) && span.context.trace_id() == parent.trace_id())
         );
         let since = |at: SystemTime| at.duration_since(spans[0].began).unwrap().as_micros();
         spans.iter().map(|span| (span.name, since(span.began), since(span.ended))).collect()
     }
 
     #[test]
-    fn a_sample_has_a_span_for_each_part_that_is_known() {
+    fn a_sample_has_a_span_for_each_known_phase() {
         let timings =
             GenerationTimings { queue_us: 10, engine_queue_us: 20, prefill_us: 30, decode_us: 40, total_us: 110 };
         let expected =
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_engine_does_not_say_has_no_span() {
+    fn a_phase_that_the_engine_does_not_report_has_no_span() {
         assert_eq!(names(GenerationTimings { total_us: 50, ..GenerationTimings::default() }), [("sample", 0, 50)]);
     }
 }

@@ -1,79 +1,92 @@
-//! Settings `generation.engine`: how engines are reached, watched and given up.
+//! Settings `generation.engine`: connections to engines, health checks and circuit breakers.
 
-use evenkeel_config::Settings;
+use std::time::Duration;
+
+use evenkeel_config::{HumanDuration, Settings, human};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::at_least_one;
+use super::{at_least_one, positive};
 
-/// How engines are reached and watched.
+/// Connections to engines, their health checks and circuit breakers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineConfig {
-    /// How long a connection may take to stand.
-    pub connect_timeout_ms: u64,
-    /// How long a question about health, version or pause may take.
-    pub control_timeout_ms: u64,
-    /// How long engines may take to come up when the service starts. Those that are late join when they are there.
-    pub startup_timeout_ms: u64,
-    /// How often each engine is asked for its health and the version of its weights.
-    pub health_interval_ms: u64,
-    /// Unanswered questions in a row after which an engine counts as lost, and what it has is given to others.
+    /// Time limit of opening a connection.
+    #[serde(with = "HumanDuration")]
+    pub connect_timeout: Duration,
+    /// Time limit of a request about health, version, metrics or pause.
+    #[serde(with = "HumanDuration")]
+    pub control_timeout: Duration,
+    /// How long the service waits at its start for the first engine. Later ones join when they are up.
+    #[serde(with = "HumanDuration")]
+    pub startup_timeout: Duration,
+    /// Interval between health checks of an engine.
+    #[serde(with = "HumanDuration")]
+    pub health_interval: Duration,
+    /// Unanswered health checks in a row after which an engine is lost, and its samples go to others.
     pub health_failures: u32,
-    /// Failed samples in a row after which an engine gets none until a probe succeeds.
+    /// Failed samples in a row after which the circuit breaker of an engine opens: no samples until a probe succeeds.
     pub breaker_failures: u32,
-    /// First pause before an engine that was given up is probed; doubles up to `probe_max_ms`.
-    pub probe_initial_ms: u64,
-    /// Longest such pause.
-    pub probe_max_ms: u64,
+    /// Delay before the first probe of an ejected engine; doubles up to `probe_max`.
+    #[serde(with = "HumanDuration")]
+    pub probe_initial: Duration,
+    /// Longest delay between two probes.
+    #[serde(with = "HumanDuration")]
+    pub probe_max: Duration,
     /// How long samples wait while there is no engine at all, before they fail as UNAVAILABLE.
-    pub unavailable_after_ms: u64,
-    /// Requests that may wait within an engine, as its own metrics say with each look, before it gets fewer samples: what waits here
-    /// goes to whichever engine is free first; 0 leaves its metrics unread.
+    #[serde(with = "HumanDuration")]
+    pub unavailable_after: Duration,
+    /// Requests that may wait inside an engine, according to its metrics, before it gets fewer samples: what waits here goes to
+    /// whichever engine has capacity first. 0 ignores the metrics.
     pub max_waiting: u32,
-    /// How often names (`dns://HOST:PORT`) are resolved again.
-    pub resolve_interval_ms: u64,
-    /// How long an unused connection is kept. Less than the engines' own limit (5 s in vLLM), or the engine closes connections in
-    /// the moment of their next use.
-    pub idle_connection_ms: u64,
+    /// Interval between resolutions of names (`dns://HOST:PORT`).
+    #[serde(with = "HumanDuration")]
+    pub resolve_interval: Duration,
+    /// How long an idle connection is kept. Must be below the engines' own limit (vLLM: 5 s), or an engine may close a connection just
+    /// as it is used again.
+    #[serde(with = "HumanDuration")]
+    pub idle_connection_timeout: Duration,
 }
 
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
-            connect_timeout_ms: 3_000,
-            control_timeout_ms: 5_000,
-            startup_timeout_ms: 180_000,
-            health_interval_ms: 1_000,
+            connect_timeout: Duration::from_secs(3),
+            control_timeout: Duration::from_secs(5),
+            startup_timeout: Duration::from_secs(180),
+            health_interval: Duration::from_secs(1),
             health_failures: 3,
             breaker_failures: 5,
-            probe_initial_ms: 100,
-            probe_max_ms: 5_000,
-            unavailable_after_ms: 30_000,
+            probe_initial: Duration::from_millis(100),
+            probe_max: Duration::from_secs(5),
+            unavailable_after: Duration::from_secs(30),
             max_waiting: 16,
-            resolve_interval_ms: 5_000,
-            idle_connection_ms: 3_000,
+            resolve_interval: Duration::from_secs(5),
+            idle_connection_timeout: Duration::from_secs(3),
         }
     }
 }
 
 impl Settings for EngineConfig {
     fn validate(&self) -> Result<(), FieldError> {
+        positive(&[
+            ("connect_timeout", self.connect_timeout),
+            ("control_timeout", self.control_timeout),
+            ("startup_timeout", self.startup_timeout),
+            ("health_interval", self.health_interval),
+            ("probe_initial", self.probe_initial),
+            ("resolve_interval", self.resolve_interval),
+            ("idle_connection_timeout", self.idle_connection_timeout),
+        ])?;
         at_least_one(&[
-            ("connect_timeout_ms", self.connect_timeout_ms),
-            ("control_timeout_ms", self.control_timeout_ms),
-            ("startup_timeout_ms", self.startup_timeout_ms),
-            ("health_interval_ms", self.health_interval_ms),
             ("health_failures", self.health_failures.into()),
             ("breaker_failures", self.breaker_failures.into()),
-            ("probe_initial_ms", self.probe_initial_ms),
-            ("resolve_interval_ms", self.resolve_interval_ms),
-            ("idle_connection_ms", self.idle_connection_ms),
         ])?;
-        if self.probe_max_ms < self.probe_initial_ms {
-            let allowed = format!("at least probe_initial_ms, which is {}", self.probe_initial_ms);
-            return Err(FieldError::new("probe_max_ms", self.probe_max_ms, allowed));
+        if self.probe_max < self.probe_initial {
+            let allowed = format!("at least probe_initial, which is {}", human(self.probe_initial));
+            return Err(FieldError::new("probe_max", human(self.probe_max), allowed));
         }
         Ok(())
     }

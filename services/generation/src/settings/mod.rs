@@ -1,28 +1,28 @@
-//! Settings `generation`: which engines, how much at once, and how far they are believed.
+//! Settings `generation`: engines, limits, retries, and what is accepted from engines.
 
 mod engine;
 mod weights;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use evenkeel_config::Settings;
+use evenkeel_config::{ByteSize, HumanDuration, Settings, human};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints;
 use evenkeel_rpc::server::ServerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::weights::is_loopback;
-
 pub use engine::EngineConfig;
 pub use weights::{PauseSetting, WeightsConfig};
 
-/// When samples are streamed from the engine, token by token.
+/// When an engine streams a sample token by token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamSetting {
-    /// Only where the item keeps a partial rollout. A whole answer is a fifth of the bytes and a fraction of the engine's work.
+    /// Only if the item keeps partial rollouts. A response in one piece is a fifth of the bytes and a fraction of the engine's work.
     #[default]
     WhenPartial,
     /// Always.
@@ -33,10 +33,10 @@ pub enum StreamSetting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogProbabilitySetting {
-    /// The distribution that was drawn from, after temperature and truncation (`--logprobs-mode processed_logprobs`).
+    /// The distribution that was sampled from, after temperature and truncation (`--logprobs-mode processed_logprobs`).
     #[default]
     Processed,
-    /// The model's logits as they are. They are those of the policy only at temperature 1 without truncation and penalties.
+    /// The model's unprocessed logits. They equal the policy's only at temperature 1, without truncation and penalties.
     Raw,
 }
 
@@ -44,43 +44,46 @@ pub enum LogProbabilitySetting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GenerationConfig {
-    /// How it listens.
+    /// The gRPC server.
     pub server: ServerConfig,
     /// Engines: `http://HOST:PORT` or `https://HOST:PORT` is one; `dns://HOST:PORT` (`dns+tls://` for https) is one at each address
     /// that the name has, now and later. At least one when the service starts.
     pub endpoints: Vec<String>,
-    /// Model that is asked for. Absent: the only one that an engine serves.
+    /// Model to request. Absent: the only one that an engine serves.
     pub model: Option<String>,
-    /// File with the key that the engines want (vLLM's `--api-key`). Absent: none.
+    /// File with the API key of the engines (vLLM's `--api-key`). Absent: none.
     pub api_key_file: Option<PathBuf>,
-    /// Certificates (PEM) that those of https engines must be signed by. Absent: the system's.
+    /// Certificate authorities (PEM) of https engines. Absent: the system's.
     pub ca_file: Option<PathBuf>,
-    /// Samples of all streams that may wait or be in work; one more is answered RESOURCE_EXHAUSTED.
+    /// Samples of all streams that may be queued or in flight; one more is answered RESOURCE_EXHAUSTED.
     pub max_items: usize,
-    /// Samples that one engine may have at once.
+    /// Samples that one engine may have in flight.
     pub max_in_flight: usize,
-    /// Deadline of samples that have none of their own.
-    pub item_deadline_ms: u64,
-    /// How often a sample may be begun: engines that were lost or answered wrongly are the others.
+    /// Deadline of samples without one of their own.
+    #[serde(with = "HumanDuration")]
+    pub item_deadline: Duration,
+    /// Attempts at a sample. An attempt fails if its engine is lost or responds incorrectly.
     pub max_attempts: u32,
-    /// First pause before a sample is begun again; doubles up to `retry_max_ms`. None where its engine was lost.
-    pub retry_initial_ms: u64,
-    /// Longest such pause.
-    pub retry_max_ms: u64,
-    /// The samples of a group go to one engine, for its prefix cache, while that one is at most so many samples busier than the
-    /// least busy; 0 for no preference.
+    /// Delay before the second attempt; doubles up to `retry_max`. No delay if the engine was lost.
+    #[serde(with = "HumanDuration")]
+    pub retry_initial: Duration,
+    /// Longest delay between two attempts.
+    #[serde(with = "HumanDuration")]
+    pub retry_max: Duration,
+    /// The samples of a group go to one engine, for its prefix cache, while that one is at most this many samples busier than the
+    /// least busy; 0 for no affinity.
     pub affinity_samples: u32,
-    /// When samples are streamed from the engine.
+    /// When an engine streams a sample.
     pub stream: StreamSetting,
-    /// What log-probabilities must be taken of; an engine where they are not is refused.
+    /// What log-probabilities must be taken of. Other engines are refused.
     pub log_probabilities: LogProbabilitySetting,
-    /// Engines with a shorter context are refused; 0 takes any.
+    /// Engines with a shorter context are refused; 0 accepts any.
     pub min_context_tokens: u32,
-    /// Longest answer to one sample that is read from an engine.
-    pub max_answer_bytes: usize,
-    /// How engines are reached and watched.
+    /// Longest response to one sample that is read from an engine.
+    pub max_answer: ByteSize,
+    /// Connections to engines, health checks and circuit breakers.
     pub engine: EngineConfig,
-    /// How weights are changed.
+    /// Weight updates.
     pub weights: WeightsConfig,
 }
 
@@ -94,15 +97,15 @@ impl Default for GenerationConfig {
             ca_file: None,
             max_items: 16_384,
             max_in_flight: 256,
-            item_deadline_ms: 600_000,
+            item_deadline: Duration::from_secs(600),
             max_attempts: 4,
-            retry_initial_ms: 50,
-            retry_max_ms: 2_000,
+            retry_initial: Duration::from_millis(50),
+            retry_max: Duration::from_secs(2),
             affinity_samples: 16,
             stream: StreamSetting::default(),
             log_probabilities: LogProbabilitySetting::default(),
             min_context_tokens: 0,
-            max_answer_bytes: 64 << 20,
+            max_answer: ByteSize::mib(64),
             engine: EngineConfig::default(),
             weights: WeightsConfig::default(),
         }
@@ -110,8 +113,8 @@ impl Default for GenerationConfig {
 }
 
 impl GenerationConfig {
-    /// The settings that decide what samples contain; all others as by default. Of `endpoints` it is whether there are any, since other
-    /// engines than the embedded one round differently: the addresses may change.
+    /// The settings that decide what samples contain; all others at their defaults. Of `endpoints` only whether there are any: external
+    /// engines round differently from the embedded one, but their addresses may change.
     pub fn rules(&self) -> Self {
         let endpoints = if self.endpoints.is_empty() { Vec::new() } else { vec!["http://engine:8000".to_owned()] };
         let weights = WeightsConfig { pause_mode: self.weights.pause_mode, ..WeightsConfig::default() };
@@ -121,32 +124,31 @@ impl GenerationConfig {
 }
 
 impl Settings for GenerationConfig {
-    /// An empty list of endpoints passes: who composes services fills it in. [`crate::bind`] refuses it.
+    /// An empty list of endpoints passes, since `train` fills it in later. [`crate::bind`] refuses it.
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
         self.engine.validate().map_err(|error| error.within("engine"))?;
         self.weights.validate().map_err(|error| error.within("weights"))?;
         if self.weights.roots.is_empty() && !is_loopback(&self.server.listen) {
-            let allowed = "folders that weights lie below, since others reach server.listen ([\"/\"] for any)";
+            let allowed = "folders below which weights may be, since server.listen is not loopback ([\"/\"] for any)";
             return Err(FieldError::new("weights.roots", "empty", allowed));
         }
         check_endpoints(&self.endpoints)?;
         at_least_one(&[
             ("max_items", self.max_items as u64),
             ("max_in_flight", self.max_in_flight as u64),
-            ("item_deadline_ms", self.item_deadline_ms),
             ("max_attempts", self.max_attempts.into()),
-            ("retry_initial_ms", self.retry_initial_ms),
         ])?;
-        if self.retry_max_ms < self.retry_initial_ms {
-            let allowed = format!("at least retry_initial_ms, which is {}", self.retry_initial_ms);
-            return Err(FieldError::new("retry_max_ms", self.retry_max_ms, allowed));
+        positive(&[("item_deadline", self.item_deadline), ("retry_initial", self.retry_initial)])?;
+        if self.retry_max < self.retry_initial {
+            let allowed = format!("at least retry_initial, which is {}", human(self.retry_initial));
+            return Err(FieldError::new("retry_max", human(self.retry_max), allowed));
         }
         if self.ca_file.is_some() && cfg!(not(feature = "tls")) {
             return Err(FieldError::new("ca_file", "set", "absent, since this program was built without TLS"));
         }
-        if self.max_answer_bytes < 4096 {
-            return Err(FieldError::new("max_answer_bytes", self.max_answer_bytes, "at least 4096"));
+        if self.max_answer < ByteSize::kib(4) {
+            return Err(FieldError::new("max_answer", self.max_answer, "at least 4KiB"));
         }
         Ok(())
     }
@@ -157,6 +159,19 @@ fn at_least_one(fields: &[(&str, u64)]) -> Result<(), FieldError> {
         Some((field, _)) => Err(FieldError::new(*field, 0, "at least 1")),
         None => Ok(()),
     }
+}
+
+fn positive(fields: &[(&str, Duration)]) -> Result<(), FieldError> {
+    match fields.iter().find(|(_, value)| *value < Duration::from_millis(1)) {
+        Some((field, value)) => Err(FieldError::new(*field, human(*value), "at least 1ms")),
+        None => Ok(()),
+    }
+}
+
+/// Whether a server that listens there can only be reached from its own machine.
+fn is_loopback(listen: &str) -> bool {
+    let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn check_endpoints(endpoints: &[String]) -> Result<(), FieldError> {
@@ -189,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_settings() {
+    fn the_defaults_are_valid() {
         assert_eq!(GenerationConfig::default().validate(), Ok(()));
     }
 
     #[test]
-    fn who_can_be_reached_says_where_weights_come_from() {
+    fn a_server_that_others_reach_must_limit_where_weights_are() {
         let error = refused(|c| c.server.listen = "0.0.0.0:50051".into());
-        assert!(error.starts_with("weights.roots is empty, allowed: folders that weights lie below"), "{error}");
+        assert!(error.starts_with("weights.roots is empty, allowed: folders below which weights may be"), "{error}");
         let mut config = GenerationConfig::default();
         config.server.listen = "0.0.0.0:50051".into();
         config.weights.roots = vec!["/data/weights".into()];
@@ -216,10 +231,23 @@ mod tests {
     #[test]
     fn refusals_carry_their_path() {
         assert_eq!(refused(|c| c.max_attempts = 0), "max_attempts is 0, allowed: at least 1");
-        assert_eq!(refused(|c| c.engine.health_interval_ms = 0), "engine.health_interval_ms is 0, allowed: at least 1");
         assert_eq!(
-            refused(|c| c.retry_max_ms = 1),
-            "retry_max_ms is 1, allowed: at least retry_initial_ms, which is 50"
+            refused(|c| c.engine.health_interval = Duration::ZERO),
+            "engine.health_interval is 0s, allowed: at least 1ms"
         );
+        assert_eq!(
+            refused(|c| c.retry_max = Duration::from_millis(1)),
+            "retry_max is 1ms, allowed: at least retry_initial, which is 50ms"
+        );
+    }
+
+    #[test]
+    fn loopback_is_known_by_name_and_address() {
+        for listen in ["127.0.0.1:0", "localhost:50051", "[::1]:50051"] {
+            assert!(is_loopback(listen), "{listen}");
+        }
+        for listen in ["0.0.0.0:50051", "[::]:1", "10.0.0.1:1", "generation:50051"] {
+            assert!(!is_loopback(listen), "{listen}");
+        }
     }
 }

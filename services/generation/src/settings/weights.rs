@@ -1,30 +1,31 @@
-//! Settings `generation.weights`: what happens around a change of weights.
+//! Settings `generation.weights`: weight updates.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use evenkeel_config::Settings;
+use evenkeel_config::{HumanDuration, Settings};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::PauseMode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::at_least_one;
+use super::positive;
 
-/// What happens to samples in work when weights change, where the request does not say.
+/// How a weight update treats samples in flight, unless the request says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseSetting {
-    /// They end, as ABORTED.
+    /// They end as ABORTED.
     Abort,
-    /// They are finished first, under the old weights.
+    /// They are finished first, with the old weights.
     #[default]
     Wait,
-    /// They go on under the new weights, in a segment of their own.
+    /// They continue with the new weights, in another segment.
     Keep,
 }
 
 impl PauseSetting {
-    /// What a request asks for, or this where it leaves the choice. `None` for a number that is no mode.
+    /// The mode of a request, or this one if it has none. `None` for a number that is not a mode.
     pub(crate) fn or_request(self, mode: i32) -> Option<Self> {
         Some(match PauseMode::try_from(mode).ok()? {
             PauseMode::Unspecified => self,
@@ -35,25 +36,27 @@ impl PauseSetting {
     }
 }
 
-/// How weights are changed.
+/// Weight updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeightsConfig {
-    /// What happens to samples in work.
+    /// How samples in flight are treated.
     pub pause_mode: PauseSetting,
-    /// Whether engines throw their prefix caches away, where the request does not say. Prefixes of other weights are never used in any
-    /// case (the version is their salt); throwing them away makes room.
+    /// Whether engines clear their prefix caches, unless the request says. Prefixes of other weights are never used in any case (the
+    /// version is their salt); clearing them frees memory.
     pub clear_cache: bool,
-    /// How long a change may take over all engines, where the request does not say. Includes waiting for samples in work.
-    pub update_timeout_ms: u64,
-    /// How long samples of a paused engine may take to come back before their connections are cut.
-    pub settle_ms: u64,
-    /// File whose presence says that a folder of weights is whole. Empty: folders are taken without it.
+    /// Time limit of an update over all engines, unless the request sets one. Includes waiting for samples in flight.
+    #[serde(with = "HumanDuration")]
+    pub update_timeout: Duration,
+    /// How long the samples of a paused engine may take to come back before their connections are closed.
+    #[serde(with = "HumanDuration")]
+    pub settle_timeout: Duration,
+    /// File that marks a folder of weights as complete. Empty: folders are accepted without it.
     pub marker: String,
-    /// Whether folders are looked into before an engine is paused. Off where only the engines see them.
+    /// Whether folders are checked before an engine is paused. Turn it off if only the engines can read them.
     pub check_folder: bool,
-    /// Folders that weights may lie below, as the service sees them, with links resolved. Empty: anywhere, which only a server that
-    /// listens on a loopback address may be set to; `["/"]` says so for others.
+    /// Folders below which weights may be, as the service sees them, with links resolved. Empty: anywhere, which is refused unless the
+    /// server listens on a loopback address; `["/"]` allows anywhere for others.
     pub roots: Vec<PathBuf>,
 }
 
@@ -62,8 +65,8 @@ impl Default for WeightsConfig {
         Self {
             pause_mode: PauseSetting::default(),
             clear_cache: true,
-            update_timeout_ms: 600_000,
-            settle_ms: 2_000,
+            update_timeout: Duration::from_secs(600),
+            settle_timeout: Duration::from_secs(2),
             marker: "evenkeel-version.json".to_owned(),
             check_folder: true,
             roots: Vec::new(),
@@ -73,13 +76,9 @@ impl Default for WeightsConfig {
 
 impl Settings for WeightsConfig {
     fn validate(&self) -> Result<(), FieldError> {
-        at_least_one(&[("update_timeout_ms", self.update_timeout_ms), ("settle_ms", self.settle_ms)])?;
+        positive(&[("update_timeout", self.update_timeout), ("settle_timeout", self.settle_timeout)])?;
         if self.marker.contains('/') {
-            return Err(FieldError::new(
-                "marker",
-                format_args!("{:?}", self.marker),
-                "the name of a file, without a folder",
-            ));
+            return Err(FieldError::new("marker", format_args!("{:?}", self.marker), "a file name without a folder"));
         }
         Ok(())
     }

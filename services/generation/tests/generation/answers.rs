@@ -1,5 +1,5 @@
-//! What an engine answers counts only as far as it checks. Nothing that does not ever becomes data: it is begun again, with the same
-//! seed and under the same id, and contains the same in the end.
+//! Responses of engines are validated. An invalid one never becomes data: the sample is retried with the same seed and id, and its
+//! content is the same in the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,7 +51,7 @@ fn first(times: usize, act: Act) -> impl Fn(&serde_json::Value) -> Act + Send + 
     move |_| if count.fetch_add(1, Ordering::SeqCst) < times { act.clone() } else { Act::Answer }
 }
 
-async fn begun_again(cases: &[(&str, Garble)], stream: StreamSetting) {
+async fn retried(cases: &[(&str, Garble)], stream: StreamSetting) {
     let engine = FakeEngine::start();
     let service = Service::with(GenerationConfig { stream, ..settings(&[&engine]) }).await;
     let good = service.draw(item("good", 5)).await;
@@ -65,17 +65,17 @@ async fn begun_again(cases: &[(&str, Garble)], stream: StreamSetting) {
 }
 
 #[tokio::test]
-async fn whole_answers_that_do_not_check_are_begun_again() {
-    bounded(begun_again(&WHOLE, StreamSetting::WhenPartial)).await;
+async fn invalid_responses_are_retried() {
+    bounded(retried(&WHOLE, StreamSetting::WhenPartial)).await;
 }
 
 #[tokio::test]
-async fn streams_that_do_not_check_are_begun_again() {
-    bounded(begun_again(&STREAMED, StreamSetting::Always)).await;
+async fn invalid_streams_are_retried() {
+    bounded(retried(&STREAMED, StreamSetting::Always)).await;
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_in_an_answer_costs_an_attempt() {
+async fn a_connection_that_breaks_in_a_response_costs_an_attempt() {
     bounded(async {
         let engine = FakeEngine::start();
         for stream in [StreamSetting::WhenPartial, StreamSetting::Always] {
@@ -92,26 +92,26 @@ async fn a_connection_that_breaks_in_an_answer_costs_an_attempt() {
 }
 
 #[tokio::test]
-async fn another_engine_takes_what_one_cannot_do() {
+async fn another_engine_takes_over_from_one_that_fails() {
     bounded(async {
         let (bad, good) = (FakeEngine::start(), FakeEngine::start());
         bad.script(|_| Act::Say(500, r#"{"error":{"message":"no"}}"#.into()));
         let settings = settings(&[&bad, &good]);
-        let patience = settings.engine.breaker_failures as usize;
+        let threshold = settings.engine.breaker_failures as usize;
         let service = Service::with(settings).await;
         let check = |id: &str, rollout: &Rollout| {
             assert_eq!(rollout.finish_reason(), FinishReason::Length, "{id}: {:?}", rollout.failure);
             assert_eq!(rollout.engine, good.name());
         };
-        // One after the other, so that every failure is known before the next sample is given away.
+        // One after the other, so that every failure is known before the next sample is assigned.
         for seed in 0..50 {
             check("one", &service.draw(item("one", seed)).await);
         }
-        assert_eq!(bad.asked().len(), patience, "as many as it takes to know");
+        assert_eq!(bad.asked().len(), threshold, "until its breaker trips");
         for (id, rollout) in &service.draw_all(crate::support::items(200)).await {
             check(id, rollout);
         }
-        assert_eq!(bad.asked().len(), patience, "and none until it proves that it can");
+        assert_eq!(bad.asked().len(), threshold, "and none before a probe succeeds");
     })
     .await;
 }
@@ -129,7 +129,7 @@ async fn a_burst_of_failures_loses_nothing() {
 }
 
 #[tokio::test]
-async fn attempts_are_bounded_and_the_last_error_is_told() {
+async fn attempts_are_bounded_and_the_last_error_is_reported() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| Act::Garble(|text| text.replace("\"length\"", "null")));
@@ -139,7 +139,7 @@ async fn attempts_are_bounded_and_the_last_error_is_told() {
         assert!(rollout.segments.is_empty());
         assert_eq!((failure.code(), failure.reason.as_str()), (FailureCode::Unavailable, "ENGINES_FAILED"));
         assert!(
-            failure.message.contains("begun 4 times") && failure.message.contains("finish_reason is absent"),
+            failure.message.contains("4 attempts failed") && failure.message.contains("finish_reason is absent"),
             "{}",
             failure.message
         );

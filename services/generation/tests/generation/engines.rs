@@ -1,4 +1,4 @@
-//! Engines that die, hang, come back or restart: no sample is lost, doubled or taken for another version's.
+//! Engines that die, hang, come back or restart: no sample is lost, duplicated or attributed to another version.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn an_engine_that_is_killed_gives_its_samples_to_the_others() {
 }
 
 #[tokio::test]
-async fn an_engine_that_hangs_is_found_out() {
+async fn an_engine_that_hangs_is_detected() {
     bounded(async {
         let (one, two) = (FakeEngine::start(), FakeEngine::start());
         one.script(|_| Act::Hang);
@@ -59,7 +59,7 @@ async fn without_any_engine_samples_fail_as_unavailable_before_their_deadline() 
     bounded(async {
         let mut engine = FakeEngine::start();
         let mut config = settings(&[&engine]);
-        config.engine.unavailable_after_ms = 300;
+        config.engine.unavailable_after = Duration::from_millis(300);
         let service = Service::with(config).await;
         engine.script(|_| Act::Hang);
         let mut stream = service.stream().await;
@@ -80,12 +80,12 @@ async fn without_any_engine_samples_fail_as_unavailable_before_their_deadline() 
 }
 
 #[tokio::test]
-async fn a_short_deadline_without_any_engine_tells_the_same() {
+async fn a_short_deadline_without_any_engine_has_the_same_reason() {
     bounded(async {
         let mut engine = FakeEngine::start();
         let mut config = settings(&[&engine]);
         // Longer than any test may take.
-        config.engine.unavailable_after_ms = 3_600_000;
+        config.engine.unavailable_after = Duration::from_secs(3600);
         let service = Service::with(config).await;
         engine.kill();
         let rollout = service.draw(GenerateItem { deadline_ms: Some(400), ..item("a", 1) }).await;
@@ -110,12 +110,12 @@ async fn samples_wait_for_an_engine_that_comes_back() {
 }
 
 #[tokio::test]
-async fn an_engine_that_restarts_with_old_weights_is_not_believed_and_gets_the_new_ones() {
+async fn an_engine_that_restarts_with_old_weights_is_detected_and_updated() {
     bounded(async {
         let mut engine = FakeEngine::start();
         let mut config = settings(&[&engine]);
         // Nobody looks after it: only the samples themselves can find out.
-        config.engine.health_interval_ms = 60_000;
+        config.engine.health_interval = Duration::from_secs(60);
         let service = Service::with(config).await;
         let updated = service.update(weights(3)).await.unwrap();
         assert_eq!(updated.engines[0].version, Some(3));
@@ -133,7 +133,7 @@ async fn an_engine_that_restarts_with_old_weights_is_not_believed_and_gets_the_n
 }
 
 #[tokio::test]
-async fn weights_that_somebody_else_changed_make_an_engine_stale() {
+async fn weights_changed_by_another_program_make_an_engine_stale() {
     bounded(async {
         let (one, two) = (FakeEngine::start(), FakeEngine::start());
         let service = Service::start(&[&one, &two]).await;
@@ -163,7 +163,7 @@ async fn a_service_that_drains_answers_what_it_has() {
 }
 
 #[tokio::test]
-async fn an_engine_in_which_too_much_waits_gets_less() {
+async fn an_engine_with_a_long_queue_gets_fewer_samples() {
     bounded(async {
         let (full, free) = (FakeEngine::start(), FakeEngine::start());
         full.shared.waiting.store(1_000, Ordering::SeqCst);
@@ -197,7 +197,7 @@ async fn an_engine_in_which_too_much_waits_gets_less() {
 }
 
 #[tokio::test]
-async fn metrics_that_cannot_be_read_bound_nothing() {
+async fn unreadable_metrics_limit_nothing() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.fail("/metrics", 500, usize::MAX);

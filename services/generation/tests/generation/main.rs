@@ -1,5 +1,5 @@
-//! The generation service as its callers and its engines see it: over real loopback gRPC and HTTP, in front of engines that do what
-//! a script says. `VLLM_URL=http://HOST:PORT cargo test --release -p evenkeel-generation -- --ignored` runs the rest against a real
+//! The generation service as its callers and its engines see it: over real loopback gRPC and HTTP, in front of scripted
+//! engines. `VLLM_URL=http://HOST:PORT cargo test --release -p evenkeel-generation -- --ignored` runs the rest against a real
 //! vLLM.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 

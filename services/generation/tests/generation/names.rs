@@ -15,7 +15,7 @@ use crate::support::{
     Act, FakeEngine, Service, bounded, content, item, items, label, settings_of, until, weights, with_tokens,
 };
 
-/// A name server that says what it is told to.
+/// A name server with configured answers.
 #[derive(Default)]
 struct Names(Mutex<Vec<SocketAddr>>);
 
@@ -38,7 +38,7 @@ impl Resolve for Names {
 
 fn config() -> GenerationConfig {
     let mut config = settings_of(vec!["dns://vllm:8000".into()]);
-    config.engine.resolve_interval_ms = 20;
+    config.engine.resolve_interval = Duration::from_millis(20);
     (config.max_in_flight, config.max_attempts) = (32, 50);
     config
 }
@@ -75,7 +75,7 @@ async fn a_new_address_is_a_new_engine_with_the_weights_of_the_others() {
         service.update(weights(3)).await.unwrap();
         names.set(&[&one, &two]);
         until_engines(&service, &[&one, &two]).await;
-        assert_eq!(two.label(), label(3), "it was given what the others have");
+        assert_eq!(two.label(), label(3), "it was updated to what the others have");
         let rollouts = service.draw_all(items(64)).await;
         for engine in [&one, &two] {
             assert!(rollouts.values().any(|rollout| rollout.engine == engine.name()));
@@ -174,7 +174,7 @@ async fn a_name_without_an_address_is_waited_for_and_said() {
         let engine = FakeEngine::start();
         let names = Arc::new(Names::default());
         let mut short = config();
-        short.engine.startup_timeout_ms = 100;
+        short.engine.startup_timeout = Duration::from_millis(100);
         let refused = bind_with(short, Arc::clone(&names) as Arc<dyn Resolve>).await.err().unwrap().to_string();
         assert!(refused.contains("dns://vllm:8000: no address found"), "{refused}");
         let (late, address) = (Arc::clone(&names), engine.address);

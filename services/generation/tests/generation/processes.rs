@@ -1,4 +1,4 @@
-//! Engines that are processes, ended and stopped as processes are: every sample is answered once, and contains what its seed says.
+//! Engines that are processes, which are killed and stopped: every sample is answered once, with the content that its seed determines.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -49,7 +49,7 @@ async fn kill_9_of_one_of_two_engines_in_the_middle_of_512_samples_loses_none() 
         }
         assert_eq!(stream.end().await.unwrap(), None);
         check(&rollouts, &expected);
-        assert!(rollouts.values().any(|rollout| rollout.attempts > 1), "it was killed with samples in work");
+        assert!(rollouts.values().any(|rollout| rollout.attempts > 1), "it was killed with samples in flight");
 
         // Its successor begins with old weights, and gets no sample before it has the new ones.
         service.until_health(&[EngineHealth::Open, EngineHealth::Healthy]).await;
@@ -69,7 +69,7 @@ async fn a_stopped_process_gives_its_samples_to_the_other_and_comes_back() {
         let expected = expected(256).await;
         let (one, two) = (EngineProcess::start(TICK), EngineProcess::start(TICK));
         let mut config = settings_of(vec![one.endpoint(), two.endpoint()]);
-        config.engine.control_timeout_ms = 200;
+        config.engine.control_timeout = Duration::from_millis(200);
         let service = Service::with(config).await;
         let mut stream = service.stream().await;
         for item in items(256) {

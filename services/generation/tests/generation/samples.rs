@@ -1,4 +1,4 @@
-//! Samples as their caller sees them: each is answered once, by itself, with everything that training needs to know.
+//! Samples as their caller sees them: each is answered once, on its own, with everything that training needs.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{CancelItem, FailureCode, FinishReason, GenerateItem, LogProbabilityMode, Segment};
 
 #[tokio::test]
-async fn a_rollout_says_everything_about_itself() {
+async fn a_rollout_describes_itself_completely() {
     bounded(async {
         let engine = FakeEngine::start();
         let service = Service::start(&[&engine]).await;
@@ -88,7 +88,7 @@ async fn samples_come_back_as_they_end() {
 }
 
 #[tokio::test]
-async fn thousands_of_samples_are_each_answered_once_and_contain_what_their_seed_says() {
+async fn thousands_of_samples_are_each_answered_once_with_the_content_of_their_seed() {
     bounded(async {
         let (one, two, three) = (FakeEngine::start(), FakeEngine::start(), FakeEngine::start());
         two.script(|body| Act::Tick(Duration::from_micros(body["seed"].as_u64().unwrap() % 7 * 100)));
@@ -216,7 +216,7 @@ async fn a_sample_that_takes_its_engine_too_long_ends_with_a_reason_of_its_own_a
 }
 
 #[tokio::test]
-async fn what_was_sampled_is_kept_where_the_caller_asks() {
+async fn partial_samples_are_kept_if_the_caller_asks() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|body| if body["stream"] == true { Act::Tick(Duration::from_millis(10)) } else { Act::Answer });
@@ -264,7 +264,7 @@ async fn a_partial_rollout_is_continued() {
 }
 
 #[tokio::test]
-async fn an_item_that_cannot_be_is_refused_by_name_and_costs_no_sample() {
+async fn an_invalid_item_is_refused_by_name_and_costs_no_sample() {
     bounded(async {
         let engine = FakeEngine::start();
         let service = Service::start(&[&engine]).await;
@@ -288,7 +288,7 @@ async fn an_item_that_cannot_be_is_refused_by_name_and_costs_no_sample() {
 }
 
 #[tokio::test]
-async fn an_overloaded_service_says_so_at_once() {
+async fn an_overloaded_service_refuses_at_once() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| Act::Hang);

@@ -19,7 +19,7 @@ async fn wake_up(service: &Service) -> Vec<EngineSleep> {
 }
 
 #[tokio::test]
-async fn samples_in_work_end_before_sleep_and_new_ones_get_the_weights_that_end_it() {
+async fn samples_in_flight_end_before_sleep_and_new_ones_get_the_weights_that_end_it() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| Act::Tick(Duration::from_millis(10)));
@@ -38,7 +38,7 @@ async fn samples_in_work_end_before_sleep_and_new_ones_get_the_weights_that_end_
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(engine.asked().len(), 1, "nothing is sent to an engine that sleeps");
         assert!(sleep(&service, SleepLevel::Offload).await[0].asleep, "twice is once");
-        assert_eq!(engine.take_log(), ["sleep level=1 live=0"], "asked again: it may have begun anew");
+        assert_eq!(engine.take_log(), ["sleep level=1 live=0"], "asked again: it may have restarted");
 
         let updated = service.update(weights(1)).await.unwrap();
         assert_eq!(updated.engines[0].outcome(), EngineUpdateOutcome::Updated, "{updated:?}");
@@ -86,7 +86,7 @@ fn engine_logs(one: &FakeEngine, two: &FakeEngine) -> [String; 2] {
 }
 
 #[tokio::test]
-async fn an_engine_that_cannot_sleep_says_so_and_samples_again() {
+async fn an_engine_that_cannot_sleep_is_reported_and_samples_again() {
     bounded(async {
         let engine = FakeEngine::start();
         let service = Service::start(&[&engine]).await;
@@ -145,7 +145,7 @@ async fn weights_that_a_failed_sleep_may_have_discarded_are_loaded_again() {
         engine.fail("/sleep", 500, 1);
         assert!(!sleep(&service, SleepLevel::Discard).await[0].asleep);
         engine.take_log();
-        // Without being told to: nobody sleeps, so that whoever can sample should.
+        // Without a call: no engine sleeps, so that every engine that can sample should.
         let rollout = service.draw(item("after", 1)).await;
         assert_eq!((rollout.failure, rollout.segments[0].policy_version), (None, Some(1)));
         assert!(engine.take_log().iter().any(|line| line.starts_with("reload_weights")));
@@ -154,7 +154,7 @@ async fn weights_that_a_failed_sleep_may_have_discarded_are_loaded_again() {
 }
 
 #[tokio::test]
-async fn a_deadline_before_sleep_leaves_samples_in_work_alone() {
+async fn a_deadline_before_sleep_leaves_samples_in_flight_alone() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| Act::Tick(Duration::from_millis(60)));

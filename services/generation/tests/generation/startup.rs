@@ -1,4 +1,4 @@
-//! What is refused before anything is served, and what is waited for.
+//! The start of the service: what is refused, and what it waits for.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,7 +14,7 @@ async fn refused(config: GenerationConfig) -> String {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_be_are_refused() {
+async fn invalid_settings_are_refused() {
     bounded(async {
         let error = refused(GenerationConfig::default()).await;
         assert_eq!(
@@ -32,7 +32,7 @@ async fn settings_that_cannot_be_are_refused() {
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_said_before_engines_are_asked() {
+async fn a_port_that_is_taken_is_refused_before_engines_are_probed() {
     bounded(async {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = taken.local_addr().unwrap().to_string();
@@ -48,7 +48,7 @@ async fn a_port_that_is_taken_is_said_before_engines_are_asked() {
 }
 
 #[tokio::test]
-async fn an_engine_with_raw_log_probabilities_is_refused_unless_they_are_wanted() {
+async fn an_engine_with_raw_log_probabilities_is_refused_unless_they_are_configured() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.shared.raw.store(true, Ordering::SeqCst);
@@ -65,7 +65,7 @@ async fn an_engine_with_raw_log_probabilities_is_refused_unless_they_are_wanted(
 }
 
 #[tokio::test]
-async fn what_an_engine_lacks_is_named() {
+async fn an_incompatible_engine_is_refused_by_name() {
     bounded(async {
         let engine = FakeEngine::start();
         let short = GenerationConfig { min_context_tokens: 4096, ..settings(&[&engine]) };
@@ -80,7 +80,7 @@ async fn what_an_engine_lacks_is_named() {
         assert!(
             refused(settings(&[&engine]))
                 .await
-                .ends_with("/version is not there, allowed: a server that speaks as vLLM does")
+                .ends_with("/version is not there, allowed: a server compatible with vLLM")
         );
     })
     .await;
@@ -91,7 +91,7 @@ async fn without_any_engine_the_service_does_not_start() {
     bounded(async {
         let mut engine = FakeEngine::start();
         let mut config = settings(&[&engine]);
-        config.engine.startup_timeout_ms = 400;
+        config.engine.startup_timeout = Duration::from_millis(400);
         engine.kill();
         let error = refused(config).await;
         assert!(error.starts_with("no engine answered within 4") && error.contains(&engine.endpoint()), "{error}");
@@ -118,7 +118,7 @@ async fn a_half_started_engine_is_waited_for_and_a_late_one_joins() {
 }
 
 #[tokio::test]
-async fn a_service_that_begins_anew_learns_the_version_from_its_engines() {
+async fn a_restarted_service_takes_the_version_from_its_engines() {
     bounded(async {
         let (one, two) = (FakeEngine::start(), FakeEngine::start());
         let first = Service::start(&[&one]).await;
@@ -136,7 +136,7 @@ async fn a_service_that_begins_anew_learns_the_version_from_its_engines() {
 }
 
 #[tokio::test]
-async fn an_engine_that_was_left_paused_is_resumed_and_given_weights_first() {
+async fn an_engine_that_was_left_paused_is_resumed_and_updated_first() {
     bounded(async {
         let engine = FakeEngine::start();
         let dead = Service::start(&[&engine]).await;

@@ -1,4 +1,4 @@
-//! The same against a real vLLM, at `VLLM_URL`: tiny, with `VLLM_SERVER_DEV_MODE=1` and `--logprobs-mode processed_logprobs`. Its
+//! The same against a real vLLM at `VLLM_URL`, with a tiny model, `VLLM_SERVER_DEV_MODE=1` and `--logprobs-mode processed_logprobs`. Its
 //! model's folder must be readable here.
 
 use std::fs;
@@ -15,10 +15,11 @@ use crate::support::{Service, content, item, items, settings_of, with_tokens};
 
 fn config() -> GenerationConfig {
     let mut config = settings_of(vec![std::env::var("VLLM_URL").expect("VLLM_URL is the engine's URL")]);
-    config.engine.control_timeout_ms = 20_000;
-    config.engine.health_interval_ms = 1_000;
-    config.item_deadline_ms = 120_000;
-    config.weights = WeightsConfig { marker: String::new(), update_timeout_ms: 60_000, ..WeightsConfig::default() };
+    config.engine.control_timeout = Duration::from_secs(20);
+    config.engine.health_interval = Duration::from_secs(1);
+    config.item_deadline = Duration::from_secs(120);
+    config.weights =
+        WeightsConfig { marker: String::new(), update_timeout: Duration::from_secs(60), ..WeightsConfig::default() };
     config
 }
 
@@ -51,7 +52,7 @@ fn endless(mut item: GenerateItem) -> GenerateItem {
     with_tokens(item, 240)
 }
 
-/// Samples that the engine says to have in work.
+/// Requests that run in the engine, by its metrics.
 async fn running(url: &str) -> f64 {
     let text = reqwest::get(format!("{url}/metrics")).await.unwrap().text().await.unwrap();
     let line = text.lines().find(|line| line.starts_with("vllm:num_requests_running")).unwrap();

@@ -1,4 +1,4 @@
-//! New weights: in order, on every engine, and never a sample under the wrong version.
+//! Weight updates: in order, on every engine, and never a sample under the wrong version.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,7 +26,7 @@ fn request_of(request: &serde_json::Value, sample_id: &str) -> bool {
 }
 
 #[tokio::test]
-async fn every_engine_pauses_loads_says_its_version_and_resumes() {
+async fn every_engine_pauses_loads_reports_its_version_and_resumes() {
     bounded(async {
         let (one, two) = (FakeEngine::start(), FakeEngine::start());
         let service = Service::start(&[&one, &two]).await;
@@ -56,7 +56,7 @@ async fn every_engine_pauses_loads_says_its_version_and_resumes() {
 
         let again = service.update(weights(3)).await.unwrap();
         assert!(again.engines.iter().all(|update| update.outcome() == EngineUpdateOutcome::Current));
-        assert!(one.take_log().is_empty(), "who has them is left alone");
+        assert!(one.take_log().is_empty(), "an engine that has them is left alone");
         let back = service.update(weights(1)).await.unwrap();
         assert_eq!((back.version, back.engines[0].version), (1, Some(1)));
     })
@@ -64,7 +64,7 @@ async fn every_engine_pauses_loads_says_its_version_and_resumes() {
 }
 
 #[tokio::test]
-async fn samples_in_work_are_finished_under_the_old_weights_and_waiting_ones_get_the_new() {
+async fn samples_in_flight_are_finished_with_the_old_weights_and_queued_ones_get_the_new() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| SLOW);
@@ -77,7 +77,7 @@ async fn samples_in_work_are_finished_under_the_old_weights_and_waiting_ones_get
         }
         stream.send(GenerateItem { policy_version: Some(2), ..item("pinned", 1) }).await;
         until(|| engine.live() == 4).await;
-        // Whoever wants a version that is not there and not on its way is told.
+        // A version that is neither current nor being loaded is refused.
         assert_eq!(stream.next().await.failure.unwrap().code(), FailureCode::FailedPrecondition);
         let updating = service.update(with_mode(2, PauseMode::Wait));
         let (response, ()) = tokio::join!(updating, async {
@@ -106,7 +106,7 @@ async fn samples_in_work_are_finished_under_the_old_weights_and_waiting_ones_get
 }
 
 #[tokio::test]
-async fn samples_in_work_are_aborted_where_asked() {
+async fn samples_in_flight_are_aborted_on_request() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| SLOW);
@@ -129,7 +129,7 @@ async fn samples_in_work_are_aborted_where_asked() {
 }
 
 #[tokio::test]
-async fn samples_in_work_go_on_under_the_new_weights_where_asked() {
+async fn samples_in_flight_continue_with_the_new_weights_on_request() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| SLOW);
@@ -159,7 +159,7 @@ async fn samples_in_work_go_on_under_the_new_weights_where_asked() {
 }
 
 #[tokio::test]
-async fn whatever_step_fails_the_engine_resumes_gets_no_sample_and_is_mended() {
+async fn if_any_step_fails_the_engine_resumes_gets_no_sample_and_recovers() {
     bounded(async {
         for route in ["/pause", "/collective_rpc", "/update_weight_version"] {
             let (bad, good) = (FakeEngine::start(), FakeEngine::start());
@@ -186,7 +186,7 @@ async fn whatever_step_fails_the_engine_resumes_gets_no_sample_and_is_mended() {
 }
 
 #[tokio::test]
-async fn resuming_is_tried_again_and_its_failure_is_told() {
+async fn resuming_is_retried_and_its_failure_is_reported() {
     bounded(async {
         let engine = FakeEngine::start();
         let service = Service::start(&[&engine]).await;
@@ -196,14 +196,14 @@ async fn resuming_is_tried_again_and_its_failure_is_told() {
         engine.fail("/resume", 500, 4);
         let failed = service.update(weights(2)).await.unwrap();
         assert_eq!((failed.engines[0].outcome(), failed.engines[0].resumed), (EngineUpdateOutcome::Failed, false));
-        // Mended once it takes it again.
+        // It recovers once the route works again.
         assert_eq!(service.draw(item("a", 1)).await.segments[0].policy_version, Some(2));
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_engine_that_says_other_weights_than_it_was_given_is_stale() {
+async fn an_engine_that_reports_other_weights_than_it_loaded_is_stale() {
     bounded(async {
         let (odd, good) = (FakeEngine::start(), FakeEngine::start());
         let service = Service::start(&[&odd, &good]).await;
@@ -223,7 +223,7 @@ async fn an_engine_that_says_other_weights_than_it_was_given_is_stale() {
 
 /// Updates may take longer than any test.
 fn slow_updates(mut settings: GenerationConfig) -> GenerationConfig {
-    settings.weights.update_timeout_ms = 3_600_000;
+    settings.weights.update_timeout = Duration::from_secs(3600);
     settings
 }
 
@@ -247,7 +247,7 @@ async fn a_dead_or_hung_engine_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn an_update_ends_at_its_deadline_and_the_engine_goes_on() {
+async fn an_update_ends_at_its_deadline_and_the_engine_resumes() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| Act::Hang);
@@ -285,7 +285,7 @@ async fn an_update_whose_caller_went_away_is_finished() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_yet_says_so() {
+async fn unimplemented_sources_are_refused_by_name() {
     bounded(async {
         let engine = FakeEngine::start();
         let service = Service::start(&[&engine]).await;
@@ -312,7 +312,7 @@ async fn what_is_not_there_yet_says_so() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_missing_or_unfinished_is_refused_before_an_engine_is_paused() {
+async fn a_missing_or_incomplete_folder_is_refused_before_an_engine_is_paused() {
     bounded(async {
         let engine = FakeEngine::start();
         let mut config = settings(&[&engine]);
@@ -321,7 +321,7 @@ async fn a_folder_that_is_missing_or_unfinished_is_refused_before_an_engine_is_p
         let missing = service.update(weights(1)).await.unwrap_err();
         assert_eq!(missing.code(), Code::InvalidArgument);
         assert!(
-            missing.message().contains("weights.path.path is `/weights/step-1`, which is no folder here"),
+            missing.message().contains("weights.path.path is `/weights/step-1`, which is not a folder here"),
             "{}",
             missing.message()
         );

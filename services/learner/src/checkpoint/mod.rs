@@ -1,28 +1,28 @@
-//! Checkpoints: everything from which training goes on bit by bit as if it had not stopped.
+//! Checkpoints: everything that training needs to continue bit by bit as if it had not stopped.
 //!
-//! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`,
-//! `client_state.bin` (what the caller wants to find again), and `state.json` with
-//! the steps done, the random state (the seed: every draw is derived from it and the step) and the length and digest
-//! of the other files. It is written under another name, synced and renamed, so that a folder of the final name is
-//! whole; and it is checked before a byte of it is used.
+//! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`, `client_state.bin` (what
+//! the caller wants to find again), and `state.json` with the steps done, the random state (the seed: every draw is
+//! derived from it and the step) and the length and digest of the other files. It is written under another name, synced
+//! and renamed, so that a folder of the final name is complete; and it is checked before a byte of it is used.
 
-mod digest;
 mod read;
 mod write;
-
-pub(crate) use digest::{FileDigest, digest, hex};
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::learner::Phase;
+pub(crate) use read::{read_client_state, restore};
+pub(crate) use write::save;
+
+use crate::digest::FileDigest;
+use crate::optimizer::Phase;
 
 const STATE: &str = "state.json";
 const MOMENTS: &str = "moments.safetensors";
-pub(crate) const CLIENT_STATE: &str = "client_state.bin";
+const CLIENT_STATE: &str = "client_state.bin";
 
-/// What a checkpoint holds besides its state.
+/// The files of a checkpoint besides its state.
 const FILES: [&str; 4] = ["model.safetensors", "config.json", MOMENTS, CLIENT_STATE];
 
 /// The layout that this version writes and reads.

@@ -3,22 +3,49 @@
 mod adamw;
 mod norm;
 
+use std::fmt;
+
 use candle_core::Tensor;
 use evenkeel_model::Parameters;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::settings::OptimizerSettings;
 use adamw::Update;
 
-/// The optimizer's own state: two fp32 moments for each parameter and the number of updates.
-#[derive(Clone, Debug)]
-pub(crate) struct Moments {
-    /// Running mean of each gradient.
-    pub(crate) first: Vec<Tensor>,
-    /// Running mean of its square.
-    pub(crate) second: Vec<Tensor>,
-    /// Updates done.
-    pub(crate) updates: u64,
+/// The phase that the moments belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Phase {
+    /// Supervised warm start.
+    Supervised,
+    /// Policy steps.
+    Policy,
+}
+
+/// Why an update changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkipReason {
+    /// The loss was NaN or infinite.
+    NonFiniteLoss,
+    /// The norm of the gradient was NaN or infinite.
+    NonFiniteGradient,
+}
+
+impl SkipReason {
+    /// Short and stable, for metrics and reports.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::NonFiniteLoss => "non_finite_loss",
+            Self::NonFiniteGradient => "non_finite_gradient",
+        }
+    }
+}
+
+impl fmt::Display for SkipReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
+    }
 }
 
 /// What an update did.
@@ -26,34 +53,91 @@ pub(crate) struct Moments {
 pub(crate) struct UpdateReport {
     /// Global norm of the gradient before clipping.
     pub(crate) grad_norm: f64,
-    /// The learning rate that was used.
+    /// The learning rate of the update.
     pub(crate) learning_rate: f64,
-    /// Whether the gradient was not finite: then nothing was changed.
-    pub(crate) skipped: bool,
+    /// Why nothing was changed; absent where the update was applied.
+    pub(crate) skipped: Option<SkipReason>,
 }
 
-impl Moments {
-    /// Moments before the first update.
-    pub(crate) fn zeros(parameters: &Parameters) -> Result<Self> {
-        let zeros = || parameters.values().iter().map(Tensor::zeros_like).collect::<Result<Vec<_>, _>>();
-        Ok(Self { first: zeros()?, second: zeros()?, updates: 0 })
+/// The optimizer's state: two fp32 moments for each parameter, the number of updates, and their phase.
+#[derive(Clone, Debug)]
+pub(crate) struct OptimizerState {
+    /// Running mean of each gradient.
+    pub(crate) first: Vec<Tensor>,
+    /// Running mean of its square.
+    pub(crate) second: Vec<Tensor>,
+    /// Updates done.
+    pub(crate) updates: u64,
+    /// The phase that they belong to.
+    pub(crate) phase: Phase,
+}
+
+/// AdamW.
+pub(crate) struct Optimizer {
+    state: OptimizerState,
+}
+
+impl Optimizer {
+    /// Moments of policy steps before the first update.
+    pub(crate) fn new(parameters: &Parameters) -> Result<Self> {
+        Ok(Self { state: zeros(Phase::Policy, parameters)? })
     }
 
-    /// One update with `scale` times these gradients (which are in the order of the parameters).
+    /// The state as it is now; with `copy` in tensors of its own, which later updates in place do not reach.
+    pub(crate) fn state(&self, copy: bool) -> Result<OptimizerState> {
+        let OptimizerState { first, second, updates, phase } = &self.state;
+        let keep = |tensors: &[Tensor]| match copy {
+            true => tensors.iter().map(Tensor::copy).collect::<Result<Vec<_>, _>>(),
+            false => Ok(tensors.to_vec()),
+        };
+        Ok(OptimizerState { first: keep(first)?, second: keep(second)?, updates: *updates, phase: *phase })
+    }
+
+    /// Continues from a state.
+    pub(crate) fn restore(&mut self, state: OptimizerState) {
+        self.state = state;
+    }
+
+    /// One update with `scale` times these gradients (which are in the order of the parameters). A phase begins with
+    /// fresh moments.
     ///
-    /// A gradient that is not finite changes nothing, not even the number of updates, and is reported.
+    /// A loss or gradient that is not finite changes neither weights nor moments nor the number of updates.
     pub(crate) fn update(
+        &mut self,
+        phase: Phase,
+        settings: &OptimizerSettings,
+        parameters: &mut Parameters,
+        gradients: &[Tensor],
+        scale: f64,
+        loss_is_finite: bool,
+    ) -> Result<UpdateReport> {
+        if self.state.phase != phase {
+            self.state = zeros(phase, parameters)?;
+        }
+        let grad_norm = norm::global(gradients)? * scale;
+        let learning_rate = settings.learning_rate_at(self.state.updates);
+        let skipped = match (loss_is_finite, grad_norm.is_finite()) {
+            (true, true) => None,
+            (false, _) => Some(SkipReason::NonFiniteLoss),
+            (true, false) => Some(SkipReason::NonFiniteGradient),
+        };
+        if skipped.is_none() {
+            self.state.apply(settings, parameters, gradients, scale, grad_norm, learning_rate)?;
+        }
+        Ok(UpdateReport { grad_norm, learning_rate, skipped })
+    }
+}
+
+impl OptimizerState {
+    fn apply(
         &mut self,
         settings: &OptimizerSettings,
         parameters: &mut Parameters,
         gradients: &[Tensor],
         scale: f64,
-    ) -> Result<UpdateReport> {
-        let grad_norm = norm::global(gradients)? * scale;
-        let learning_rate = settings.learning_rate_at(self.updates);
-        if !grad_norm.is_finite() {
-            return Ok(UpdateReport { grad_norm, learning_rate, skipped: true });
-        }
+        grad_norm: f64,
+        learning_rate: f64,
+    ) -> Result<()> {
         // As torch.nn.utils.clip_grad_norm_ has it.
         let clip = settings.max_grad_norm.map_or(1.0, |limit| (limit / (grad_norm + 1e-6)).min(1.0));
         self.updates += 1;
@@ -73,8 +157,14 @@ impl Moments {
             let (first, second) = (&mut self.first[id], &mut self.second[id]);
             update.apply(&mut parameters.values_mut()[id], first, second, gradient)?;
         }
-        Ok(UpdateReport { grad_norm, learning_rate, skipped: false })
+        Ok(())
     }
+}
+
+/// The state before the first update of a phase.
+fn zeros(phase: Phase, parameters: &Parameters) -> Result<OptimizerState> {
+    let zeros = || parameters.values().iter().map(Tensor::zeros_like).collect::<Result<Vec<_>, _>>();
+    Ok(OptimizerState { first: zeros()?, second: zeros()?, updates: 0, phase })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use candle_core::{Device, Tensor};
 use evenkeel_model::{Config, Family, Parameters};
 
-use super::Moments;
+use super::{Optimizer, Phase, SkipReason};
 use crate::settings::OptimizerSettings;
 
 fn parameters() -> Parameters {
@@ -43,7 +43,10 @@ fn weight_decay_shrinks_matrices_and_spares_norms() {
     let before = flat(parameters.values());
     let settings = OptimizerSettings { weight_decay: 0.5, ..plain() };
     let gradients = constant(&parameters, 0.0);
-    Moments::zeros(&parameters).unwrap().update(&settings, &mut parameters, &gradients, 1.0).unwrap();
+    Optimizer::new(&parameters)
+        .unwrap()
+        .update(Phase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
+        .unwrap();
     for ((spec, before), after) in parameters.specs().iter().zip(before).zip(flat(parameters.values())) {
         let factor = if spec.decay { 0.995 } else { 1.0 };
         for (before, after) in before.iter().zip(after) {
@@ -58,7 +61,10 @@ fn the_first_update_moves_each_weight_by_the_learning_rate_against_its_gradient(
     let before = flat(parameters.values());
     let settings = OptimizerSettings { weight_decay: 0.0, ..plain() };
     let gradients = constant(&parameters, -3.0);
-    Moments::zeros(&parameters).unwrap().update(&settings, &mut parameters, &gradients, 1.0).unwrap();
+    Optimizer::new(&parameters)
+        .unwrap()
+        .update(Phase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
+        .unwrap();
     for (before, after) in before.concat().iter().zip(flat(parameters.values()).concat()) {
         assert!((after - before - 0.01).abs() < 1e-6);
     }
@@ -67,15 +73,28 @@ fn the_first_update_moves_each_weight_by_the_learning_rate_against_its_gradient(
 #[test]
 fn a_gradient_that_is_not_finite_changes_nothing_and_is_reported() {
     let mut parameters = parameters();
-    let mut moments = Moments::zeros(&parameters).unwrap();
+    let mut optimizer = Optimizer::new(&parameters).unwrap();
     let before = flat(parameters.values());
     for poison in [f64::NAN, f64::INFINITY] {
         let mut gradients = constant(&parameters, 1.0);
         gradients[3] = (&gradients[3] * poison).unwrap();
-        let report = moments.update(&plain(), &mut parameters, &gradients, 1.0).unwrap();
-        assert!(report.skipped && !report.grad_norm.is_finite());
-        assert_eq!((flat(parameters.values()), moments.updates), (before.clone(), 0));
+        let report = optimizer.update(Phase::Policy, &plain(), &mut parameters, &gradients, 1.0, true).unwrap();
+        assert_eq!(report.skipped, Some(SkipReason::NonFiniteGradient));
+        assert!(!report.grad_norm.is_finite());
+        assert_eq!((flat(parameters.values()), optimizer.state.updates), (before.clone(), 0));
     }
+}
+
+#[test]
+fn a_loss_that_is_not_finite_changes_nothing_and_is_reported_with_the_norm_of_its_gradient() {
+    let mut parameters = parameters();
+    let mut optimizer = Optimizer::new(&parameters).unwrap();
+    let before = flat(parameters.values());
+    let gradients = constant(&parameters, 1.0);
+    let report = optimizer.update(Phase::Policy, &plain(), &mut parameters, &gradients, 1.0, false).unwrap();
+    assert_eq!(report.skipped, Some(SkipReason::NonFiniteLoss));
+    assert!(report.grad_norm.is_finite());
+    assert_eq!((flat(parameters.values()), optimizer.state.updates), (before, 0));
 }
 
 #[test]
@@ -84,11 +103,14 @@ fn clipping_bounds_the_norm_of_the_scaled_gradient() {
     let mut scaled = parameters();
     let gradients = constant(&clipped, 2.0);
     let settings = OptimizerSettings { max_grad_norm: Some(0.5), epsilon: 1e-2, ..plain() };
-    let report = Moments::zeros(&clipped).unwrap().update(&settings, &mut clipped, &gradients, 3.0).unwrap();
+    let report = Optimizer::new(&clipped)
+        .unwrap()
+        .update(Phase::Policy, &settings, &mut clipped, &gradients, 3.0, true)
+        .unwrap();
     let count = clipped.count() as f64;
     assert!((report.grad_norm - 6.0 * count.sqrt()).abs() < 1e-9 * report.grad_norm);
     let by_hand = 0.5 / (report.grad_norm + 1e-6) * 3.0;
     let settings = OptimizerSettings { max_grad_norm: None, ..settings };
-    Moments::zeros(&scaled).unwrap().update(&settings, &mut scaled, &gradients, by_hand).unwrap();
+    Optimizer::new(&scaled).unwrap().update(Phase::Policy, &settings, &mut scaled, &gradients, by_hand, true).unwrap();
     assert_eq!(flat(clipped.values()), flat(scaled.values()));
 }

@@ -1,4 +1,4 @@
-//! Where and how a model is computed.
+//! The device that a model runs on, and how.
 
 use candle_core::{DType, Device};
 use evenkeel_model::NetworkOptions;
@@ -36,15 +36,15 @@ pub struct Compute {
     pub device: String,
     /// The compute type.
     pub dtype: ComputeType,
-    /// Threads that train on micro-batches of their own on a CPU; 0 takes all that the process may use. The same
-    /// number gives the same bits.
+    /// Threads on a CPU, each with micro-batches of its own; 0 takes all that the process may use. The same number gives
+    /// the same bits.
     pub threads: usize,
-    /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split, so a longer
-    /// one is a micro-batch by itself.
+    /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split: a longer one is a
+    /// micro-batch of its own.
     pub micro_batch_tokens: usize,
-    /// Whether each layer's activations are computed again in the backward instead of kept.
+    /// Whether each layer's activations are recomputed in the backward pass instead of kept.
     pub recompute: bool,
-    /// Rows whose logits over the vocabulary exist at one time, 1 or more.
+    /// Tokens whose logits over the vocabulary are held at one time, 1 or more.
     pub head_chunk_rows: usize,
 }
 
@@ -84,7 +84,7 @@ impl Compute {
     /// Opens the device.
     ///
     /// # Errors
-    /// A build without CUDA, or a device that is not there.
+    /// A build without CUDA, or a missing device.
     pub fn open(&self) -> Result<Device> {
         match self.ordinal()? {
             None => Ok(Device::Cpu),
@@ -92,9 +92,9 @@ impl Compute {
                 let allowed = "cpu in this build; cuda where it was built with --features cuda";
                 Err(LearnerError::setting("compute.device", &self.device, allowed))
             }
-            // A stream of its own: the default one is another for each thread, and unordered among them.
+            // A stream of its own: each thread has another default stream, and they are not ordered.
             Some(number) => Device::new_cuda_with_stream(number).map_err(|e| {
-                LearnerError::setting("compute.device", &self.device, format!("a device that is there ({e})"))
+                LearnerError::setting("compute.device", &self.device, format!("an available device ({e})"))
             }),
         }
     }
@@ -120,8 +120,8 @@ impl Compute {
         }
     }
 
-    /// Tokens that are worth a pass before all groups of a step have come. On a CPU every thread has work for a while
-    /// then; a GPU takes one micro-batch at a time and begins with the first that is full.
+    /// Tokens that are worth a pass before all groups of a step have arrived: on a CPU enough to occupy every thread for
+    /// a while, on a GPU one full micro-batch.
     pub fn tokens_worth_a_pass(&self) -> usize {
         let micro_batches = if self.is_cpu() { 4 * self.resolved_threads() } else { 1 };
         micro_batches * self.resolved_micro_batch_tokens()

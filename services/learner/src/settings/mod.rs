@@ -17,15 +17,15 @@ use crate::error::{LearnerError, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OldLogp {
-    /// Those of the learner's own weights before the first update on the batch. Where one update takes the whole
-    /// batch they are those of the update's own forward pass (ratio 1), else a pass over the batch comes before.
+    /// The learner's own, under the weights before the first update on the batch. Where one update takes the whole
+    /// batch they come from the update's own forward pass (ratio 1), otherwise from a forward pass before.
     #[default]
     Recompute,
-    /// Those that the engine sampled with: no extra pass, and the ratio also corrects for the engine's rounding.
-    Behaviour,
+    /// The engine's: no extra pass, and the ratio also corrects for the mismatch between engine and learner.
+    Rollout,
 }
 
-/// What a run will send in each step, as far as its settings determine it.
+/// The shape of the batches that a run will send, as far as its settings determine it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchShape {
     /// Responses to each prompt.
@@ -40,19 +40,19 @@ pub struct BatchShape {
 pub struct LearnerSettings {
     /// Advantages, aggregation, policy term, correction, KL and entropy.
     pub objective: evenkeel_objective::Settings,
-    /// Of the policy's optimizer.
+    /// The policy's optimizer.
     pub optimizer: OptimizerSettings,
-    /// Of the supervised warm start's optimizer, whose moments are its own.
+    /// The optimizer of the supervised warm start, with moments of its own.
     pub supervised: OptimizerSettings,
-    /// What the engine divided logits by when it sampled; above 0. The learner scores under the same distribution.
+    /// The sampling temperature, above 0: the learner scores under the distribution that the engine sampled from.
     pub temperature: f32,
-    /// What the ratio is taken against.
+    /// The log-probabilities that the ratio is taken against.
     pub old_logp: OldLogp,
     /// Groups in an optimizer update, never split; 0 takes the whole batch in one.
     pub mini_batch_groups: usize,
-    /// Times that a batch is gone through, 1 or more.
+    /// Passes over a batch, 1 or more.
     pub epochs: usize,
-    /// Whether each epoch takes the groups in another (seeded) order. Off, they come in the order of the data.
+    /// Whether each epoch takes the groups in a random (seeded) order rather than that of the data.
     pub shuffle: bool,
     /// Seed of everything random in the learner (the order of groups under `shuffle`). A run hands over its own
     /// `run.seed` with each step, so that it is no setting of a file and no part of [`hash`](Self::hash).
@@ -96,15 +96,15 @@ impl LearnerSettings {
             return Err(LearnerError::setting("epochs", 0, "1 or more"));
         }
         let correction = self.objective.correction;
-        if self.old_logp == OldLogp::Behaviour && correction != Correction::None {
-            let allowed = "none with old_logp = behaviour, where the ratio itself is taken against the engine's \
+        if self.old_logp == OldLogp::Rollout && correction != Correction::None {
+            let allowed = "none with old_logp = rollout, where the ratio itself is taken against the engine's \
                            log-probabilities and the factor of a correction would always be 1";
             return Err(LearnerError::setting("objective.correction", correction, allowed));
         }
         Ok(())
     }
 
-    /// Checks what only a run's batches decide: everything that a step of this shape would be refused for.
+    /// Checks everything that a step of this shape would be refused for.
     ///
     /// # Errors
     /// The first field of the batch that these settings cannot train on, with its value and what is allowed.
@@ -120,7 +120,7 @@ impl LearnerSettings {
         Ok(())
     }
 
-    /// Settings that have no effect, one sentence each, for the user at the start of a run.
+    /// Settings without effect, one sentence each, for the user at the start of a run.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.is_single_update() && self.old_logp == OldLogp::Recompute {
@@ -133,8 +133,8 @@ impl LearnerSettings {
         notes
     }
 
-    /// The settings that decide the bits of a run on this machine: the number of threads as it comes out here; what changes
-    /// memory and not results as by default.
+    /// The settings that decide the bits of a run on this machine: threads resolved, and defaults for what changes memory
+    /// alone.
     pub fn rules(&self) -> Self {
         let compute = Compute {
             threads: self.compute.resolved_threads(),
@@ -144,12 +144,12 @@ impl LearnerSettings {
         Self { compute, ..self.clone() }
     }
 
-    /// The digest by which two sides make sure that they train by the same rules: `sha256:` and hexadecimal digits,
-    /// over every setting that changes a result (not the device, nor how work is cut).
+    /// The digest by which caller and learner make sure that they have the same training settings: `sha256:` and
+    /// hexadecimal digits, over every setting that changes a result (neither the device nor micro-batches).
     pub fn hash(&self) -> String {
         let rules = Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.clone() };
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
-        format!("sha256:{}", crate::checkpoint::hex(Sha256::new_with_prefix(text)))
+        format!("sha256:{}", crate::digest::hex(Sha256::new_with_prefix(text)))
     }
 
     /// Whether one update takes the whole batch, so that its gradient can be summed while groups still come.

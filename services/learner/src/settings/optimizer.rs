@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
 
-/// How the learning rate goes on after the warm-up.
+/// The learning rate after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// It stays.
+    /// Constant.
     #[default]
     Constant,
-    /// Half a cosine down to `final_fraction` of it at update `total_updates`, and stays there.
+    /// Half a cosine down to `final_fraction` of the rate at update `total_updates`, constant from there.
     Cosine,
 }
 
@@ -32,11 +32,11 @@ pub struct OptimizerSettings {
     pub max_grad_norm: Option<f64>,
     /// Updates over which the learning rate rises linearly, the first with 1 / `warmup_updates` of it; 0 for none.
     pub warmup_updates: u64,
-    /// What comes after.
+    /// The schedule after the warm-up.
     pub schedule: Schedule,
-    /// Where the cosine ends, in updates; above `warmup_updates` with `cosine`.
+    /// The update at which the cosine ends; above `warmup_updates` with `cosine`.
     pub total_updates: u64,
-    /// What the cosine ends at, as a fraction of `learning_rate`, 0 to 1.
+    /// Where the cosine ends, as a fraction of `learning_rate`, 0 to 1.
     pub final_fraction: f64,
 }
 
@@ -57,7 +57,7 @@ impl Default for OptimizerSettings {
 }
 
 impl OptimizerSettings {
-    /// Checks every range; `section` is what the fields stand under.
+    /// Checks every range; `section` is the table that they are in.
     pub fn validate(&self, section: &str) -> Result<()> {
         let check = |field: &str, value: f64, holds: bool, allowed: &str| match holds {
             true => Ok(()),
@@ -91,8 +91,8 @@ impl OptimizerSettings {
             Schedule::Constant => self.learning_rate,
             Schedule::Cosine => {
                 let span = (self.total_updates - self.warmup_updates) as f64;
-                let gone = ((update - self.warmup_updates) as f64 / span).min(1.0);
-                let cosine = 0.5 * (1.0 + libm::cos(std::f64::consts::PI * gone));
+                let progress = ((update - self.warmup_updates) as f64 / span).min(1.0);
+                let cosine = 0.5 * (1.0 + libm::cos(std::f64::consts::PI * progress));
                 self.learning_rate * (self.final_fraction + (1.0 - self.final_fraction) * cosine)
             }
         }

@@ -1,11 +1,12 @@
-//! From a micro-batch's scores to the coefficients that the model's backward takes.
+//! The objective as a loss of the model: from a micro-batch's scores to the coefficients of its backward pass.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
-use evenkeel_model::{Coefficients, Packed, Scores, TokenLoss};
+use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss};
 use evenkeel_objective::{KlStats, PolicyStats, ResponseTokens, Settings, response_kl, response_loss};
 
-use super::plan::Planned;
+use super::group_plan::PlannedResponse;
+use crate::micro_batch::MicroBatches;
 
 /// Sums over one response, without the step's scalar.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,67 +17,64 @@ pub(super) struct ResponseStats {
     pub(super) entropy_loss: f64,
     /// The largest ratio exp(logp - old_logp) of the response's trainable tokens.
     pub(super) largest_ratio: f64,
-    /// Sum over trainable tokens of abs(logp - behaviour_logp): how far engine and learner are apart.
-    pub(super) behaviour_gap: f64,
+    /// Sum over trainable tokens of abs(logp - rollout_logp): the mismatch between engine and learner.
+    pub(super) rollout_gap: f64,
 }
 
-/// The objective as a loss of the model.
-pub(super) struct PolicyLoss<'a> {
-    pub(super) settings: &'a Settings,
-    /// Regularizer weights are multiplied by this: the quotient of their scalar and the policy's.
-    pub(super) regularizer_factor: f64,
-    pub(super) responses: &'a [Planned],
-    /// The responses of each micro-batch, in its order.
-    pub(super) cuts: &'a [Vec<usize>],
-    /// One entry for each response, filled by whichever thread has it.
-    pub(super) stats: &'a Mutex<Vec<ResponseStats>>,
-}
-
-impl TokenLoss for PolicyLoss<'_> {
-    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, String> {
-        let count = scores.logp.len();
-        let mut out = Coefficients { logp: vec![0.0; count], entropy: vec![0.0; count] };
-        let mut stats = Vec::with_capacity(self.cuts[index].len());
-        for (sequence, &response) in self.cuts[index].iter().enumerate() {
-            let range = batch.scored(sequence);
-            let (logp, entropy) = (&scores.logp[range.clone()], &scores.entropy[range.clone()]);
-            let grad = &mut out.logp[range.clone()];
-            let of_one = self.response(&self.responses[response], logp, entropy, grad).map_err(|e| e.to_string())?;
-            let slope = self.settings.entropy_slope(self.regularizer_weight(&self.responses[response]));
-            out.entropy[range].fill(slope as f32);
-            stats.push((response, of_one));
-        }
-        let mut all = self.stats.lock().map_err(|_| "a thread of this step panicked".to_owned())?;
-        for (response, of_one) in stats {
-            all[response] = of_one;
-        }
-        Ok(out)
+impl ResponseStats {
+    /// Whether the response's part of the loss is a number.
+    pub(super) fn is_finite(&self) -> bool {
+        (self.policy.loss + self.kl.loss + self.entropy_loss).is_finite()
     }
 }
 
-impl PolicyLoss<'_> {
-    fn regularizer_weight(&self, planned: &Planned) -> f64 {
+/// The objective over the responses of one pass.
+pub(super) struct PolicyLoss<'a> {
+    settings: &'a Settings,
+    /// Regularizer weights are multiplied by this: the quotient of their scalar and the policy's.
+    regularizer_factor: f64,
+    responses: &'a [PlannedResponse],
+    batches: &'a MicroBatches,
+    /// One entry for each response, filled by the thread that has it.
+    stats: Mutex<Vec<ResponseStats>>,
+}
+
+impl<'a> PolicyLoss<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        regularizer_factor: f64,
+        responses: &'a [PlannedResponse],
+        batches: &'a MicroBatches,
+    ) -> Self {
+        let stats = Mutex::new(vec![ResponseStats::default(); responses.len()]);
+        Self { settings, regularizer_factor, responses, batches, stats }
+    }
+
+    /// The sums of each response, in the order of the responses.
+    pub(super) fn into_stats(self) -> Vec<ResponseStats> {
+        self.stats.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn regularizer_weight(&self, planned: &PlannedResponse) -> f64 {
         planned.regularizer_weight * self.regularizer_factor
     }
 
-    /// Only trainable tokens are scored, so every mask here is all true.
+    /// Only trainable tokens are scored, so the mask is all true.
     fn response(
         &self,
-        planned: &Planned,
+        planned: &PlannedResponse,
         logp: &[f32],
         entropy: &[f32],
         grad: &mut [f32],
     ) -> Result<ResponseStats, evenkeel_objective::Error> {
         let mask = vec![true; logp.len()];
-        let behaviour = planned.at_scored(&planned.behaviour_logp);
-        let old = planned.old_logp.as_deref().unwrap_or(logp);
-        let tokens = ResponseTokens { mask: &mask, logp, old_logp: old, behaviour_logp: Some(&behaviour) };
+        let rollout_logp = &*planned.rollout_logp;
+        let old_logp = planned.old_logp.as_deref().unwrap_or(logp);
+        let tokens = ResponseTokens { mask: &mask, logp, old_logp, rollout_logp: Some(rollout_logp) };
         let policy = response_loss(self.settings, planned.advantage, planned.weight, &tokens, grad)?;
+        let weight = self.regularizer_weight(planned);
         let kl = match &planned.reference_logp {
-            Some(reference) => {
-                let weight = self.regularizer_weight(planned);
-                response_kl(self.settings, weight, &mask, logp, reference, grad)?
-            }
+            Some(reference) => response_kl(self.settings, weight, &mask, logp, reference, grad)?,
             None => KlStats::default(),
         };
         let entropy_sum: f64 = entropy.iter().map(|&h| f64::from(h)).sum();
@@ -86,9 +84,30 @@ impl PolicyLoss<'_> {
             policy,
             kl,
             entropy_sum,
-            entropy_loss: self.settings.entropy_slope(self.regularizer_weight(planned)) * entropy_sum,
-            largest_ratio: logp.iter().zip(old).map(ratio).fold(0.0, f64::max),
-            behaviour_gap: logp.iter().zip(&behaviour).map(gap).sum(),
+            entropy_loss: self.settings.entropy_slope(weight) * entropy_sum,
+            largest_ratio: logp.iter().zip(old_logp).map(ratio).fold(0.0, f64::max),
+            rollout_gap: logp.iter().zip(rollout_logp).map(gap).sum(),
         })
+    }
+}
+
+impl TokenLoss for PolicyLoss<'_> {
+    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
+        let count = scores.logp.len();
+        let mut out = Coefficients { logp: vec![0.0; count], entropy: vec![0.0; count] };
+        let members = self.batches.members(index);
+        let mut stats = Vec::with_capacity(members.len());
+        for (sequence, &response) in members.iter().enumerate() {
+            let (range, planned) = (batch.scored(sequence), &self.responses[response]);
+            let (logp, entropy) = (&scores.logp[range.clone()], &scores.entropy[range.clone()]);
+            stats.push((response, self.response(planned, logp, entropy, &mut out.logp[range.clone()])?));
+            let slope = self.settings.entropy_slope(self.regularizer_weight(planned));
+            out.entropy[range].fill(slope as f32);
+        }
+        let mut all = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        for (response, of_response) in stats {
+            all[response] = of_response;
+        }
+        Ok(out)
     }
 }

@@ -1,21 +1,18 @@
-//! A step: from groups as they come to updated weights.
+//! A step: from groups as they arrive to updated weights.
 //!
-//! [`plan`] turns a group into advantages and weights (the part that the group knows alone), [`micro_batch`] cuts
-//! responses into packed micro-batches, [`loss`] gives the model its coefficients, [`run`] puts them in order and
-//! [`report`] says what happened.
+//! [`group_plan`] turns a group into advantages and weights (the part that the group knows alone), [`loss`] gives the
+//! model the coefficients of a micro-batch, [`policy`] runs passes and updates and [`report`] sums up what happened.
+//! [`supervised`] is the step of the warm start.
 
+mod group_plan;
 mod loss;
-mod micro_batch;
-mod plan;
+mod policy;
 mod report;
-mod run;
 mod supervised;
 #[cfg(test)]
 mod tests;
 
+pub use policy::PolicyStep;
 pub use report::{StepReport, UpdateStats};
-pub use run::PolicyStep;
+pub(crate) use supervised::supervised_step;
 pub use supervised::{Example, SupervisedReport};
-
-pub(crate) use micro_batch::pack_all;
-pub(crate) use plan::Planned;

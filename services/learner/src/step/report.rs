@@ -1,10 +1,10 @@
-//! What a step says of itself.
+//! The report of a step.
 
 use evenkeel_objective::{Aggregation, KlStats, PolicyStats, Quantities};
 
+use super::group_plan::GroupPlan;
 use super::loss::ResponseStats;
-use super::plan::GroupPlan;
-use crate::optimizer::UpdateReport;
+use crate::optimizer::{SkipReason, UpdateReport};
 
 /// One optimizer update.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,8 +21,8 @@ pub struct UpdateStats {
     pub grad_norm: f64,
     /// The learning rate that was used.
     pub learning_rate: f64,
-    /// Whether loss or gradient were not finite, so that nothing was changed.
-    pub skipped: bool,
+    /// Why nothing was changed; absent where the update was applied.
+    pub skipped: Option<SkipReason>,
     /// Sums over the trainable tokens that went through the model, without the step's scalar in `loss`.
     pub policy: PolicyStats,
     /// Sums of the KL estimate over the same.
@@ -31,8 +31,8 @@ pub struct UpdateStats {
     pub entropy: Option<f64>,
     /// Largest ratio exp(logp - old_logp) of any of them.
     pub largest_ratio: f64,
-    /// Mean of abs(logp - behaviour_logp) over them: engine against learner.
-    pub behaviour_gap: Option<f64>,
+    /// Mean of abs(logp - rollout_logp) over them, the mismatch between engine and learner.
+    pub rollout_gap: Option<f64>,
 }
 
 impl UpdateStats {
@@ -44,7 +44,7 @@ impl UpdateStats {
             sum.entropy_sum += response.entropy_sum;
             sum.entropy_loss += response.entropy_loss;
             sum.largest_ratio = sum.largest_ratio.max(response.largest_ratio);
-            sum.behaviour_gap += response.behaviour_gap;
+            sum.rollout_gap += response.rollout_gap;
         }
         let per_token = |total: f64| (sum.policy.tokens > 0).then(|| total / sum.policy.tokens as f64);
         Self {
@@ -59,7 +59,7 @@ impl UpdateStats {
             kl: sum.kl,
             entropy: per_token(sum.entropy_sum),
             largest_ratio: sum.largest_ratio,
-            behaviour_gap: per_token(sum.behaviour_gap),
+            rollout_gap: per_token(sum.rollout_gap),
         }
     }
 }
@@ -69,13 +69,13 @@ impl UpdateStats {
 pub struct StepReport {
     /// Steps done, this one included: the version of the weights after it.
     pub version: u64,
-    /// Groups that were given.
+    /// Groups received.
     pub groups: usize,
-    /// Those with an advantage other than 0.
+    /// Groups with an advantage other than 0.
     pub groups_with_signal: usize,
-    /// Responses that were given.
+    /// Responses received.
     pub responses: usize,
-    /// Those left out because their verification failed for a reason not their own.
+    /// Responses left out because their verification failed for a reason of its own.
     pub invalid: usize,
     /// Mean verified reward of the valid responses, before shaping.
     pub raw_reward: Option<f64>,

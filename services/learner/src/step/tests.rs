@@ -80,8 +80,8 @@ fn learner(passes: usize) -> Learner {
         candle_core::DType::F32,
         Default::default(),
     );
-    let model = std::mem::replace(&mut learner.network, placeholder.unwrap());
-    learner.network = Box::new(FailsAfter { passes, model });
+    let model = learner.trainer_mut().model_mut().replace_policy(placeholder.unwrap());
+    learner.trainer_mut().model_mut().replace_policy(Box::new(FailsAfter { passes, model }));
     learner
 }
 
@@ -89,7 +89,7 @@ fn groups() -> Vec<Group> {
     let response = |token: u32, reward: f64| Response {
         tokens: vec![token, token + 1],
         mask: vec![true; 2],
-        behaviour_logp: vec![-2.0; 2],
+        rollout_logp: vec![-2.0; 2],
         raw_reward: reward,
         reward,
         valid: true,
@@ -103,10 +103,11 @@ fn groups() -> Vec<Group> {
 }
 
 /// Every bit that a later step depends on.
-fn state(learner: &Learner) -> (Vec<u32>, u64, u64) {
-    let tensors = [learner.parameters().values(), &learner.moments.first, &learner.moments.second].concat();
+fn state(learner: &mut Learner) -> (Vec<u32>, u64, u64) {
+    let optimizer = learner.trainer_mut().optimizer().state(false).unwrap();
+    let tensors = [learner.parameters().values(), &optimizer.first, &optimizer.second].concat();
     let bits = tensors.iter().flat_map(|tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap());
-    (bits.map(f32::to_bits).collect(), learner.moments.updates, learner.version())
+    (bits.map(f32::to_bits).collect(), optimizer.updates, learner.version())
 }
 
 #[test]
@@ -114,10 +115,10 @@ fn a_step_that_fails_after_its_first_update_leaves_weights_moments_and_version_a
     for passes in 0..3 {
         let mut learner = learner(3 + passes);
         learner.train(groups()).unwrap();
-        let before = state(&learner);
+        let before = state(&mut learner);
         let error = learner.train(groups()).unwrap_err().to_string();
         assert!(error.contains("the device is lost"), "{error}");
-        assert_eq!(state(&learner), before, "after {passes} of three updates");
+        assert_eq!(state(&mut learner), before, "after {passes} of three updates");
     }
 }
 
@@ -127,18 +128,17 @@ fn a_step_after_one_that_failed_is_the_step_that_would_have_been() {
     failed.train(groups()).unwrap();
     failed.train(groups()).unwrap_err();
     // The device is back.
-    let placeholder = learner(0).network;
-    let model = std::mem::replace(&mut failed.network, placeholder);
-    failed.network = Box::new(FailsAfter { passes: usize::MAX, model: revived(model) });
+    let policy = revived(failed.parameters().clone(), failed.config().clone());
+    failed.trainer_mut().model_mut().replace_policy(policy);
     failed.train(groups()).unwrap();
     let mut undisturbed = learner(usize::MAX);
     undisturbed.train(groups()).unwrap();
     undisturbed.train(groups()).unwrap();
-    assert_eq!(state(&failed), state(&undisturbed));
+    assert_eq!(state(&mut failed), state(&mut undisturbed));
 }
 
 /// The same weights in a model that works.
-fn revived(model: Box<dyn Train>) -> Box<dyn Train> {
-    let (config, parameters) = (model.config().clone(), model.parameters().deep_copy().unwrap());
+fn revived(parameters: Parameters, config: Config) -> Box<dyn Train> {
+    let parameters = parameters.deep_copy().unwrap();
     evenkeel_model::network(config, parameters, candle_core::DType::F32, Default::default()).unwrap()
 }

@@ -56,7 +56,7 @@ pub fn group(seed: u64, size: usize) -> Group {
         let reward = if number < 2 { number as f64 } else { f64::from(u8::from(random.random_bool(0.5))) };
         Response {
             mask: (0..length).map(|i| i == 0 || random.random_bool(0.9)).collect(),
-            behaviour_logp: (0..length).map(|_| -random.random_range(2.0..4.5)).collect(),
+            rollout_logp: (0..length).map(|_| -random.random_range(2.0..4.5)).collect(),
             tokens,
             raw_reward: reward,
             reward,

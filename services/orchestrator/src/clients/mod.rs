@@ -1,18 +1,31 @@
-//! The three services as the loop calls them: with deadlines, again where they are gone, and never past a stop.
+//! The three services as the loop calls them: with deadlines, with retries, and interruptible by a stop.
+//!
+//! [`Services`] holds a client for each. Calls go through a [`Retrier`]; items (samples, answers) go through a dispatcher, whose
+//! reachability an [`Outage`] watches.
 
-mod calls;
-mod feed;
+mod connect;
+mod generation;
+mod learner;
 mod outage;
 mod retrier;
-mod services;
+mod reward;
 mod stop;
-mod train;
+mod train_feed;
 
-pub(crate) use feed::Feed;
+use evenkeel_rpc::retry::RetryPolicy;
+
+use crate::error::RunError;
+use crate::events::Events;
+use crate::settings::ServicesSettings;
+
+use connect::Connections;
+pub(crate) use generation::Generation;
+pub(crate) use learner::Learner;
 pub(crate) use outage::Outage;
 pub(crate) use retrier::Retrier;
-pub(crate) use services::Services;
+pub(crate) use reward::Reward;
 pub(crate) use stop::Stop;
+pub(crate) use train_feed::TrainFeed;
 
 /// Where the services are. All of them speak gRPC, also within one process.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -24,4 +37,72 @@ pub struct Endpoints {
     pub reward: Vec<String>,
     /// The learner.
     pub learner: String,
+}
+
+/// The services of a run.
+pub(crate) struct Services {
+    settings: ServicesSettings,
+    events: Events,
+    stop: Stop,
+    retrier: Retrier,
+    generation: Generation,
+    reward: Reward,
+    learner: Learner,
+}
+
+impl Services {
+    /// Starts to connect; must be called within a runtime.
+    ///
+    /// # Errors
+    /// Endpoints that are none, files of the connection settings that cannot be read.
+    pub(crate) fn connect(
+        endpoints: &Endpoints,
+        settings: &ServicesSettings,
+        events: Events,
+        stop: Stop,
+    ) -> Result<Self, RunError> {
+        let retrier = Retrier::new(events.clone(), stop.clone(), settings);
+        let connections = Connections::new(settings)?;
+        Ok(Self {
+            generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
+            reward: Reward::connect(&endpoints.reward, &connections, retrier.clone())?,
+            learner: Learner::connect(&endpoints.learner, &connections, retrier.clone(), events.clone())?,
+            settings: settings.clone(),
+            events,
+            stop,
+            retrier,
+        })
+    }
+
+    pub(crate) fn generation(&self) -> &Generation {
+        &self.generation
+    }
+
+    pub(crate) fn reward(&self) -> &Reward {
+        &self.reward
+    }
+
+    pub(crate) fn learner(&self) -> &Learner {
+        &self.learner
+    }
+
+    pub(crate) fn settings(&self) -> &ServicesSettings {
+        &self.settings
+    }
+
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    pub(crate) fn retrier(&self) -> &Retrier {
+        &self.retrier
+    }
+
+    pub(crate) fn retry_policy(&self) -> &RetryPolicy {
+        self.retrier.policy()
+    }
 }

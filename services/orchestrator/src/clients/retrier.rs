@@ -4,13 +4,13 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_proto::v1::RunState;
 use evenkeel_rpc::retry::{Retry, RetryPolicy, is_retryable};
-use tonic::{Code, Status};
+use tonic::{Code, Request, Status};
 
 use super::Stop;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
+use crate::instruments;
 use crate::settings::ServicesSettings;
 
 /// Retries what may come back by the policy of the settings `services`, reports it, and ends at a stop.
@@ -47,6 +47,18 @@ impl Retrier {
 
     pub(crate) fn policy(&self) -> &RetryPolicy {
         &self.policy
+    }
+
+    /// The time that one call may take.
+    pub(super) fn call_deadline(&self) -> Duration {
+        self.call_deadline
+    }
+
+    /// A request that carries the deadline of a call.
+    pub(super) fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.call_deadline);
+        request
     }
 
     /// Calls until it works, the service refuses, or it was unreachable for too long. Each attempt has the deadline of the settings.
@@ -153,19 +165,21 @@ impl Retrier {
 
     /// Reports that a service is unreachable and will be tried again.
     pub(super) fn waiting(&self, service: &'static str, endpoint: &str, message: String, retry: Retry) {
+        instruments::retry(service);
         tracing::warn!(service, endpoint, message, "waiting");
         let text = format!("waiting for {service} at {endpoint}: {message}");
-        self.events.update(|progress| (progress.state, progress.message) = (RunState::Waiting, text));
-        self.events.emit(Event::Waiting {
+        let event = Event::Waiting {
             service,
             endpoint: endpoint.to_owned(),
             message,
             waited_ms: retry.waited.as_millis() as u64,
             gives_up_in_ms: retry.left.unwrap_or(Duration::MAX).as_millis() as u64,
-        });
+        };
+        self.events.waiting(text, event);
     }
 
     pub(super) fn recovered(&self, service: &'static str, waited: Duration) {
+        instruments::outage(service, waited);
         let waited_ms = waited.as_millis() as u64;
         tracing::info!(service, waited_ms, "recovered");
         self.events.resume_phase();
@@ -188,6 +202,8 @@ fn classify(service: &'static str, what: &str, status: &Status) -> Failure {
 mod tests {
     use std::path::PathBuf;
 
+    use evenkeel_proto::v1::RunState;
+
     use super::*;
 
     fn retrier(wait_ms: u64) -> Retrier {
@@ -205,7 +221,7 @@ mod tests {
     async fn a_full_disk_is_retried_and_reported() {
         let retrier = retrier(10_000);
         let mut emitted = retrier.events.subscribe();
-        retrier.events.enter(RunState::Training);
+        retrier.events.enter_phase(RunState::Training);
         let mut times = 0;
         let write = || {
             times += 1;

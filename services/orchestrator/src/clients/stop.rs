@@ -1,49 +1,57 @@
-//! A run that is asked to end.
+//! Requests to stop a run.
 
 use tokio::sync::watch;
 
 use crate::error::Halt;
 
-/// How soon.
+/// How soon the run is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Asked {
+enum Requested {
     No,
     AfterStep,
     Now,
 }
 
-/// Asks a run to end, and tells its parts. Clones are the same.
+/// The stop signal of one run. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop(watch::Sender<Asked>);
+pub(crate) struct Stop(watch::Sender<Requested>);
 
 impl Stop {
     pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(Asked::No))
+        Self(watch::Sender::new(Requested::No))
     }
 
-    /// Asks; who asked for more before is not asked for less.
-    pub(crate) fn ask(&self, now: bool) {
-        let wanted = if now { Asked::Now } else { Asked::AfterStep };
-        self.0.send_modify(|asked| *asked = wanted.max(*asked));
+    /// Requests a stop after the step. An earlier request for an immediate one stays.
+    pub(crate) fn after_step(&self) {
+        self.request(Requested::AfterStep);
+    }
+
+    /// Requests an immediate stop; the current step is not finished.
+    pub(crate) fn immediately(&self) {
+        self.request(Requested::Now);
+    }
+
+    fn request(&self, wanted: Requested) {
+        self.0.send_modify(|requested| *requested = wanted.max(*requested));
     }
 
     pub(crate) fn is_requested(&self) -> bool {
-        *self.0.borrow() != Asked::No
+        *self.0.borrow() != Requested::No
     }
 
-    /// Ends when the current step is not to be finished either.
+    /// Completes at an immediate stop.
     pub(crate) async fn now(&self) -> Halt {
-        self.at_least(Asked::Now).await
+        self.at_least(Requested::Now).await
     }
 
-    /// Ends at any stop: what waits for something that may never come does not go on until the step's end.
+    /// Completes at any stop: a wait for something that may never come is not continued to the end of the step.
     pub(crate) async fn any(&self) -> Halt {
-        self.at_least(Asked::AfterStep).await
+        self.at_least(Requested::AfterStep).await
     }
 
-    async fn at_least(&self, least: Asked) -> Halt {
-        // This very value holds a sender, so that the wait cannot fail.
-        let _ = self.0.subscribe().wait_for(|asked| *asked >= least).await;
+    async fn at_least(&self, least: Requested) -> Halt {
+        // This value holds a sender, so the wait cannot fail.
+        let _ = self.0.subscribe().wait_for(|requested| *requested >= least).await;
         Halt::Stop
     }
 }

@@ -1,9 +1,10 @@
 //! Problems as the model reads them: token ids, checked once, before anything starts.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use evenkeel_tasks::random::{Random, stream};
-use evenkeel_tasks::{Cancel, Dataset, Demonstration as Source, Problem, Task};
+use evenkeel_tasks::{Cancel, Dataset, Demonstration as Source, Problem, Task, TaskKind};
 
 use crate::error::RunError;
 use crate::settings::Overlong;
@@ -27,6 +28,12 @@ pub(crate) struct Prompts {
 }
 
 impl Prompts {
+    /// The kinds of tasks in it, in the order of kinds.
+    pub(crate) fn kinds(&self) -> Vec<TaskKind> {
+        let kinds: BTreeSet<_> = self.train.iter().chain(&self.held_out).map(|prompt| prompt.task.kind()).collect();
+        kinds.into_iter().collect()
+    }
+
     /// Encodes a data set for a model of that context.
     ///
     /// # Errors

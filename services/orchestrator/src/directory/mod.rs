@@ -11,9 +11,9 @@
 //! | `model/` | the fresh model, where the recipe asks for one |
 //! | `checkpoints/`, `weights/` | the learner's, bounded by the settings `checkpoint` |
 
-mod lines;
 mod lock;
 mod marker;
+mod metrics_file;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
 use crate::settings::is_run_name;
 
-pub(crate) use lines::{Lines, read_lines};
 pub(crate) use lock::Lock;
 pub(crate) use marker::Marker;
+pub(crate) use metrics_file::{MetricsFile, read_lines};
 
 /// The lines of GRPO steps.
 pub const METRICS_FILE: &str = "metrics.jsonl";

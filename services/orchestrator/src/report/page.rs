@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::panels::charts;
 use super::scale::{duration, number};
-use crate::metrics::Line;
+use crate::metrics::MetricsLine;
 use crate::summary::Summary;
 
 /// Rows of the table of steps.
@@ -14,9 +14,9 @@ const ROWS: usize = 12;
 pub(crate) fn page(
     summary: &Summary,
     config: &str,
-    metrics: &[Line],
-    warm_start: &[Line],
-    evaluations: &[Line],
+    metrics: &[MetricsLine],
+    warm_start: &[MetricsLine],
+    evaluations: &[MetricsLine],
 ) -> String {
     let run = escape(&summary.run_id);
     let mut figures = String::new();
@@ -110,7 +110,7 @@ fn tiles(summary: &Summary) -> String {
 }
 
 /// Evenly spread steps, the first and the last among them.
-fn table(metrics: &[Line]) -> String {
+fn table(metrics: &[MetricsLine]) -> String {
     const COLUMNS: [(&str, &str); 8] = [
         ("reward", "critic/score/mean"),
         ("length", "response_length/mean"),
@@ -175,9 +175,9 @@ mod tests {
         let recipe = Recipe::default();
         let config = format!("note = \"</pre><script>alert(1)</script>\"\n{}", toml::to_string(&recipe).unwrap());
         for count in [0, 1, 25] {
-            let metrics: Vec<Line> = (0..count)
+            let metrics: Vec<MetricsLine> = (0..count)
                 .map(|step| {
-                    let mut line = Line::new(StepKind::Train, step, step);
+                    let mut line = MetricsLine::new(StepKind::Train, step, step);
                     line.set("critic/score/mean", step as f64 / 25.0);
                     line
                 })

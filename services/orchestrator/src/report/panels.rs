@@ -1,11 +1,11 @@
 //! Which quantities are shown, and what they are called for people.
 
 use super::chart::{Chart, Series, Style};
-use crate::metrics::Line;
+use crate::metrics::MetricsLine;
 use crate::summary::accuracy;
 
 /// Charts of what was learnt, then of how, then of time; those without data are left out.
-pub(super) fn charts(metrics: &[Line], warm_start: &[Line], evaluations: &[Line]) -> Vec<Chart> {
+pub(super) fn charts(metrics: &[MetricsLine], warm_start: &[MetricsLine], evaluations: &[MetricsLine]) -> Vec<Chart> {
     let of = |label, colour, style, name: &str| Series { label, colour, style, points: points(metrics, name) };
     let chart = |title, caption, floor, series| Chart { title, caption, series, floor, ceiling: None, x_label: "step" };
     let held_out = evaluations.iter().filter_map(|line| Some((line.step as f64, accuracy(line)?))).collect();
@@ -106,6 +106,6 @@ pub(super) fn charts(metrics: &[Line], warm_start: &[Line], evaluations: &[Line]
     charts
 }
 
-fn points(lines: &[Line], name: &str) -> Vec<(f64, f64)> {
+fn points(lines: &[MetricsLine], name: &str) -> Vec<(f64, f64)> {
     lines.iter().filter_map(|line| Some(((line.step + 1) as f64, line.get(name)?))).collect()
 }

@@ -1,102 +1,105 @@
-//! A group: all samples of one prompt in one step, and how it travels to the learner.
+//! A group: all samples of one prompt in one step, from its plan to the message for the learner.
 
 use std::sync::Arc;
 
-use evenkeel_proto::GroupId;
-use evenkeel_proto::v1::{FinishReason, Outcome, Segment, TrainGroup, TrainSample};
-
+use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
+use evenkeel_proto::{GroupId, Purpose};
 use evenkeel_tasks::Task;
 
-use crate::settings::{SamplingSettings, ShapingSettings};
+use super::sample::Sample;
+use crate::data::Prompt;
 
 /// A group that is to be sampled.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
-    pub(crate) id: GroupId,
-    pub(crate) prompt_token_ids: Arc<[u32]>,
+pub(crate) struct GroupPlan {
+    pub(super) id: GroupId,
+    pub(super) prompt_token_ids: Arc<[u32]>,
     /// What answers are judged against.
-    pub(crate) task: Task,
+    pub(super) task: Task,
 }
 
-/// What became of a sample.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Judgement {
-    /// A verdict stands.
-    Valid { outcome: Outcome, rewards: Rewards },
-    /// It was sampled, and no verdict could be had for a reason that is not its own; `late` where time was the reason.
-    Invalid { reason: String, late: bool },
-    /// It could not even be sampled; `late` where time was the reason.
-    Failed { message: String, late: bool },
-}
-
-/// The reward before and after shaping.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Rewards {
-    pub(crate) raw: f64,
-    pub(crate) shaped: f64,
-}
-
-/// One sample with its judgement.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Sample {
-    pub(crate) id: String,
-    pub(crate) segments: Vec<Segment>,
-    pub(crate) finish_reason: FinishReason,
-    /// Tokens of the response; 0 where it failed.
-    pub(crate) tokens: usize,
-    pub(crate) judgement: Judgement,
-    /// Verifications beyond the first.
-    pub(crate) verified_again: u32,
-    /// Beginnings beyond the first that this side knows of.
-    pub(crate) begun_again: u32,
-}
-
-impl Sample {
-    pub(crate) fn rewards(&self) -> Option<Rewards> {
-        match self.judgement {
-            Judgement::Valid { rewards, .. } => Some(rewards),
-            _ => None,
+impl GroupPlan {
+    /// The group of prompt `number` of a step; numbers count through the whole data order.
+    pub(crate) fn new(purpose: Purpose, step: u64, number: u64, prompt: &Prompt) -> Self {
+        Self {
+            id: GroupId { purpose, step, prompt: number },
+            prompt_token_ids: Arc::clone(&prompt.token_ids),
+            task: prompt.task.clone(),
         }
     }
 
-    /// As the learner counts it: more than half of the raw reward.
-    pub(crate) fn is_correct(&self) -> bool {
-        self.rewards().is_some_and(|rewards| rewards.raw > 0.5)
+    /// The number of its prompt.
+    pub(crate) fn number(&self) -> u64 {
+        self.id.prompt
+    }
+}
+
+/// A group that still waits for samples.
+#[derive(Debug)]
+pub(super) struct InFlightGroup {
+    plan: Arc<GroupPlan>,
+    samples: Vec<Option<Sample>>,
+    missing: usize,
+}
+
+impl InFlightGroup {
+    pub(super) fn new(plan: GroupPlan, size: u32) -> Self {
+        let size = size as usize;
+        Self { plan: Arc::new(plan), samples: vec![None; size], missing: size }
     }
 
-    /// Whether it is left out because it, or its verdict, took too long.
-    pub(crate) fn is_late(&self) -> bool {
-        matches!(self.judgement, Judgement::Invalid { late: true, .. } | Judgement::Failed { late: true, .. })
+    pub(super) fn plan(&self) -> &Arc<GroupPlan> {
+        &self.plan
     }
 
-    pub(crate) fn is_sampled(&self) -> bool {
-        !matches!(self.judgement, Judgement::Failed { .. })
+    /// Adds a finished sample. Returns whether it was the last one.
+    pub(super) fn add(&mut self, number: u32, sample: Sample) -> bool {
+        if let Some(place) = self.samples.get_mut(number as usize)
+            && place.replace(sample).is_none()
+        {
+            self.missing -= 1;
+        }
+        self.missing == 0
+    }
+
+    /// The group with the samples that it has.
+    pub(super) fn finish(self) -> SampledGroup {
+        SampledGroup { plan: self.plan, samples: self.samples.into_iter().flatten().collect() }
     }
 }
 
 /// A group whose last verdict is in.
 #[derive(Debug, Clone)]
 pub(crate) struct SampledGroup {
-    pub(crate) plan: Plan,
-    /// In the order of their numbers, never in that of their ends.
-    pub(crate) samples: Vec<Sample>,
+    plan: Arc<GroupPlan>,
+    /// By number, whichever finished first.
+    samples: Vec<Sample>,
 }
 
 impl SampledGroup {
+    pub(crate) fn number(&self) -> u64 {
+        self.plan.number()
+    }
+
+    pub(crate) fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
     pub(crate) fn prompt_tokens(&self) -> usize {
         self.plan.prompt_token_ids.len()
     }
 
-    /// The raw reward that all valid samples share. `None` where they differ or none is valid.
-    pub(crate) fn all_equal(&self) -> Option<f64> {
+    /// The raw reward that all valid samples share. `None` where rewards differ or no sample is valid.
+    pub(crate) fn shared_reward(&self) -> Option<f64> {
         let mut rewards = self.samples.iter().filter_map(Sample::rewards).map(|rewards| rewards.raw);
         let first = rewards.next()?;
         rewards.all(|reward| reward == first).then_some(first)
     }
 
-    /// Whether raw rewards differ. It looks at raw ones, since a length penalty makes groups of wrong answers differ, too.
-    pub(crate) fn has_signal(&self) -> bool {
-        self.all_equal().is_none() && self.samples.iter().any(|sample| sample.rewards().is_some())
+    /// Whether all advantages of raw rewards are 0, so that the group teaches nothing. Shaped rewards do not count: a length penalty makes
+    /// even groups of wrong answers differ.
+    pub(crate) fn is_zero_advantage(&self) -> bool {
+        self.shared_reward().is_some() || self.samples.iter().all(|sample| sample.rewards().is_none())
     }
 
     /// The message for the learner; `index` is the group's place in the step.
@@ -105,7 +108,7 @@ impl SampledGroup {
             let rewards = sample.rewards();
             TrainSample {
                 sample_id: sample.id.clone(),
-                segments: if sample.segments.is_empty() { placeholder(&self.plan) } else { sample.segments.clone() },
+                segments: if sample.segments.is_empty() { self.placeholder() } else { sample.segments.clone() },
                 raw_reward: rewards.map(|rewards| rewards.raw),
                 shaped_reward: rewards.map(|rewards| rewards.shaped),
                 valid: rewards.is_some(),
@@ -120,78 +123,58 @@ impl SampledGroup {
             samples: self.samples.iter().map(sample).collect(),
         }
     }
-}
 
-/// What stands for the response of a sample that could not be had: it was asked for, so that it stays in its group, and it is in no
-/// statistic and no loss, so that what it holds does not matter.
-fn placeholder(plan: &Plan) -> Vec<Segment> {
-    vec![Segment::injected(plan.prompt_token_ids.iter().rev().take(1).copied().collect())]
-}
-
-/// From raw to shaped rewards: DAPO's overlong penalty.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shaping {
-    buffer: f64,
-    penalty: f64,
-    max_tokens: f64,
-}
-
-impl Shaping {
-    pub(crate) fn new(shaping: &ShapingSettings, sampling: &SamplingSettings) -> Self {
-        Self {
-            buffer: shaping.overlong_buffer_tokens.into(),
-            penalty: shaping.overlong_penalty,
-            max_tokens: sampling.max_tokens.into(),
-        }
-    }
-
-    /// The rewards of an answer of so many tokens: 0 penalty up to the buffer, all of it at `max_tokens`, never more.
-    pub(crate) fn rewards(&self, raw: f64, tokens: usize) -> Rewards {
-        if self.buffer == 0.0 {
-            return Rewards { raw, shaped: raw };
-        }
-        let over = tokens as f64 - (self.max_tokens - self.buffer);
-        Rewards { raw, shaped: raw - self.penalty * (over / self.buffer).clamp(0.0, 1.0) }
+    /// The response of a sample that failed. The sample stays in its group but enters no statistic and no loss, so the content does not
+    /// matter; the protocol wants at least one token.
+    fn placeholder(&self) -> Vec<Segment> {
+        vec![Segment::injected(self.plan.prompt_token_ids.iter().rev().take(1).copied().collect())]
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use evenkeel_proto::Purpose;
+pub(super) mod tests {
+    use evenkeel_proto::v1::Outcome;
 
     use super::*;
+    use crate::rollout::sample::{Rewards, SampleStatus};
 
-    fn group(raw: &[Option<f64>]) -> SampledGroup {
-        let id = GroupId { purpose: Purpose::Train, step: 1, prompt: 2 };
-        let plan = Plan { id, prompt_token_ids: vec![5, 6].into(), task: Task::math(["1".to_owned()]).unwrap() };
-        let sample = |(number, raw): (usize, &Option<f64>)| Sample {
-            id: id.sample(number as u32).to_string(),
-            segments: raw.map_or(vec![], |_| vec![Segment::sampled(vec![7], vec![-0.5], 3)]),
-            finish_reason: FinishReason::Length,
-            tokens: 1,
-            judgement: match *raw {
-                Some(raw) => {
-                    Judgement::Valid { outcome: Outcome::Correct, rewards: Rewards { raw, shaped: raw - 0.1 } }
-                }
-                None => Judgement::Failed { message: "engine lost".into(), late: false },
-            },
-            verified_again: 0,
-            begun_again: 0,
-        };
-        SampledGroup { plan, samples: raw.iter().enumerate().map(sample).collect() }
+    /// A group with these raw rewards; `None` is a sample that failed.
+    pub(in crate::rollout) fn group(number: u64, raw: &[Option<f64>]) -> SampledGroup {
+        let id = GroupId { purpose: Purpose::Train, step: 1, prompt: number };
+        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), task: Task::math(["1".to_owned()]).unwrap() };
+        let mut group = InFlightGroup::new(plan, raw.len() as u32);
+        for (number, raw) in (0..).zip(raw) {
+            let sample = Sample {
+                id: id.sample(number).to_string(),
+                segments: raw.map_or(vec![], |_| vec![Segment::sampled(vec![7], vec![-0.5], 3)]),
+                finish_reason: FinishReason::Length,
+                tokens: 1,
+                status: match *raw {
+                    Some(raw) => {
+                        let rewards = Rewards { raw, shaped: raw - 0.1 };
+                        SampleStatus::Valid { outcome: Outcome::Correct, rewards }
+                    }
+                    None => SampleStatus::Failed { message: "engine lost".into(), late: false },
+                },
+                verify_retries: 0,
+                rollout_retries: 0,
+            };
+            assert_eq!(group.add(number, sample), number as usize + 1 == group.samples.len());
+        }
+        group.finish()
     }
 
     #[test]
-    fn signal_is_a_difference_of_raw_rewards_among_valid_samples() {
-        assert!(group(&[Some(1.0), Some(0.0)]).has_signal());
-        assert!(!group(&[Some(1.0), Some(1.0), None]).has_signal());
-        assert!(!group(&[None, None]).has_signal());
-        assert_eq!(group(&[Some(0.0), None]).all_equal(), Some(0.0));
+    fn a_group_has_an_advantage_where_raw_rewards_of_valid_samples_differ() {
+        assert!(!group(2, &[Some(1.0), Some(0.0)]).is_zero_advantage());
+        assert!(group(2, &[Some(1.0), Some(1.0), None]).is_zero_advantage());
+        assert!(group(2, &[None, None]).is_zero_advantage());
+        assert_eq!(group(2, &[Some(0.0), None]).shared_reward(), Some(0.0));
     }
 
     #[test]
-    fn a_group_travels_whole_and_a_failed_sample_keeps_its_place() {
-        let message = group(&[Some(1.0), None]).to_train(4, true);
+    fn a_group_is_sent_whole_and_a_failed_sample_keeps_its_place() {
+        let message = group(2, &[Some(1.0), None]).to_train(4, true);
         assert_eq!((message.group_id.as_str(), message.index), ("train/1/2", 4));
         assert!(message.responses().is_ok());
         assert!(message.samples[0].valid && message.samples[0].exclude_from_loss);
@@ -201,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn the_overlong_penalty_grows_over_its_buffer_and_stops() {
-        let sampling = SamplingSettings { max_tokens: 100, ..SamplingSettings::default() };
-        let settings =
-            ShapingSettings { overlong_buffer_tokens: 20, overlong_penalty: 0.5, ..ShapingSettings::default() };
-        let shaping = Shaping::new(&settings, &sampling);
-        let penalties = [1, 80, 90, 100, 120].map(|tokens| 1.0 - shaping.rewards(1.0, tokens).shaped);
-        assert_eq!(penalties, [0.0, 0.0, 0.25, 0.5, 0.5]);
+    fn a_sample_that_arrives_twice_counts_once() {
+        let finished = group(2, &[Some(1.0), Some(0.0)]);
+        let mut open = InFlightGroup::new(GroupPlan::clone(&finished.plan), 2);
+        assert!(!open.add(0, finished.samples[0].clone()));
+        assert!(!open.add(0, finished.samples[0].clone()));
+        assert!(open.add(1, finished.samples[1].clone()));
+        assert_eq!(open.finish().samples(), finished.samples());
     }
 }

@@ -1,14 +1,21 @@
-//! From prompts to judged groups: samples out, verdicts in, groups in data order.
+//! From prompts to scored groups: samples are generated and verified concurrently, groups come out whole.
+//!
+//! [`RolloutScheduler`] starts one task for each sample and assembles their results into groups; a task (`sample_task`) takes its sample
+//! from the request to the reward. [`StepSelection`] decides which groups make a step.
 
-mod check;
+mod context;
 mod group;
-mod items;
-mod pump;
-mod select;
-mod stall;
-mod verify;
+mod health;
+mod sample;
+mod sample_task;
+mod scheduler;
+mod selection;
+mod shaping;
+mod validation;
+mod verification;
 
-pub(crate) use group::{Judgement, Plan, Sample, SampledGroup, Shaping};
-pub(crate) use items::PumpSettings;
-pub(crate) use pump::Pump;
-pub(crate) use select::{Selection, StepBatch, plan};
+pub(crate) use context::{RolloutContext, RolloutSpec};
+pub(crate) use group::{GroupPlan, SampledGroup};
+pub(crate) use sample::{Sample, SampleStatus};
+pub(crate) use scheduler::RolloutScheduler;
+pub(crate) use selection::{StepBatch, StepSelection};

@@ -1,42 +1,53 @@
-//! A run: checked, started, followed, stopped, resumed.
+//! A run: set up, started, followed, stopped, resumed.
+//!
+//! [`setup`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. The loop owns the order of steps; each of its parts owns one thing:
+//! `preflight` the checks of the services, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `train_session`
+//! the learner's steps, `grpo`, `warm_start` and `evaluator` what is sampled and trained, `journal` the files.
 
-mod begin;
-mod boundary;
-mod drive;
-mod evaluate;
+mod checkpoints;
+mod evaluation_metrics;
+mod evaluator;
+mod grpo;
+mod journal;
 mod position;
-mod step;
+mod preflight;
+mod run_loop;
+mod setup;
+mod step_metrics;
+mod train_session;
 mod warm_start;
+mod weight_sync;
 
 use std::path::PathBuf;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 
 use crate::clients::{Endpoints, Stop};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
-use crate::events::{Events, Outcome, Progress, Subscription};
+use crate::events::{Events, Progress, RunOutcome, Subscription};
 use crate::load::{Cancel, LoadLimits};
 use crate::recipe::ResolvedRecipe;
 use crate::summary::Summary;
 
-/// How soon a run ends.
+/// How soon a run stops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StopMode {
     /// After the current step and a checkpoint. A run that waits for a service ends at once.
     #[default]
     AfterStep,
-    /// At once; the current step is done again when the run is resumed.
+    /// At once; the current step is repeated when the run is resumed.
     Now,
 }
 
 /// How a run is loaded.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// What it may cost to load.
+    /// What loading may cost.
     pub limits: LoadLimits,
-    /// Takes the start back while it is being loaded.
+    /// Cancels the start while the run is being loaded.
     pub cancel: Cancel,
 }
 
@@ -57,37 +68,40 @@ pub struct RunHandle {
     subscription: Subscription,
     pub(crate) events: Events,
     pub(crate) stop: StopOnDrop,
-    task: JoinHandle<Result<(Outcome, Summary), RunError>>,
+    task: JoinHandle<Result<(RunOutcome, Summary), RunError>>,
 }
 
-/// Asks a run to end. Clones ask the same run.
+/// Stops a run from elsewhere. Clones stop the same run.
 #[derive(Debug, Clone)]
 pub struct Stopper(Stop);
 
 impl Stopper {
-    /// Asks it to end. May be called again, to ask for more.
+    /// Requests a stop. May be called again to request an earlier one.
     pub fn stop(&self, mode: StopMode) {
-        self.0.ask(mode == StopMode::Now);
+        match mode {
+            StopMode::AfterStep => self.0.after_step(),
+            StopMode::Now => self.0.immediately(),
+        }
     }
 }
 
-/// Stops a run with the handle that nobody holds any more.
+/// Stops a run when its handle is dropped.
 pub(crate) struct StopOnDrop(pub(crate) Stop);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.ask(true);
+        self.0.immediately();
     }
 }
 
 impl Run {
     /// Checks everything that can be checked without the services, and starts. A directory that was opened by
-    /// [`RunDirectory::resume`] goes on from the learner's last checkpoint. Must be called within a Tokio runtime; the services may
+    /// [`RunDirectory::resume`] continues from the learner's last checkpoint. Must be called within a Tokio runtime; the services may
     /// still be starting.
     ///
     /// # Errors
-    /// Whatever cannot be: data, tokenizer, prompts that are too long, endpoints. Nothing has started then, and a directory that was
-    /// made for this run goes with its last holder.
+    /// Invalid data, tokenizer, prompts or endpoints. Nothing has started then, and a directory that was created for this run is removed with
+    /// its last clone.
     pub fn start(
         recipe: ResolvedRecipe,
         directory: RunDirectory,
@@ -97,11 +111,12 @@ impl Run {
         let (events, stop) = (Events::new(recipe.recipe.run.steps), Stop::new());
         let subscription = events.subscribe();
         let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
-        let cancel = options.cancel.clone();
-        let driver = begin::begin(recipe, directory, endpoints, options, events.clone(), stop.clone())?;
+        let (cancel, config) = (options.cancel.clone(), recipe.toml.clone());
+        let run = setup::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
         cancel.check()?;
-        driver.directory.begin(&driver.config)?;
-        let task = tokio::spawn(driver.run());
+        run.directory().begin(&config)?;
+        let span = tracing::info_span!("run", run = run_id);
+        let task = tokio::spawn(run.run().instrument(span));
         Ok(RunHandle { run_id, directory: path, subscription, events, stop: StopOnDrop(stop), task })
     }
 }
@@ -127,17 +142,17 @@ impl RunHandle {
         self.events.progress()
     }
 
-    /// Another reader of its events, from now on.
+    /// Another reader of its events, starting now.
     pub fn subscribe(&self) -> Subscription {
         self.events.subscribe()
     }
 
-    /// Asks it to end. May be called again, to ask for more.
+    /// Requests a stop. May be called again to request an earlier one.
     pub fn stop(&self, mode: StopMode) {
         self.stopper().stop(mode);
     }
 
-    /// What asks it to end from elsewhere, such as a task that waits for a signal.
+    /// Stops it from elsewhere, such as a task that waits for a signal.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.0.clone())
     }
@@ -145,9 +160,9 @@ impl RunHandle {
     /// Waits for its end.
     ///
     /// # Errors
-    /// Why it ended before its last step without being asked to. Every finished step is in its directory.
-    pub async fn join(mut self) -> Result<(Outcome, Summary), RunError> {
-        // Nobody reads them here any more.
+    /// Why it ended before its last step without a request to stop. Every finished step is in its directory.
+    pub async fn join(mut self) -> Result<(RunOutcome, Summary), RunError> {
+        // Nobody reads events here any more.
         self.subscription.close();
         match (&mut self.task).await {
             Ok(result) => result,
@@ -155,7 +170,7 @@ impl RunHandle {
         }
     }
 
-    /// Ends the task where it stands, as a killed process would.
+    /// Aborts the task wherever it is, as a killed process would end.
     #[doc(hidden)]
     pub async fn kill(mut self) {
         self.task.abort();

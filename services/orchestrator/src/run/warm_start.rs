@@ -1,70 +1,70 @@
 //! The supervised warm start.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_proto::v1::{RunState, SleepLevel, StepKind, SupervisedBatch, SupervisedExample, TrainHeader, TrainKind};
+use evenkeel_proto::v1::{RunState, StepKind, SupervisedExample};
 
-use super::drive::Driver;
+use super::journal::RunJournal;
 use super::position::Position;
-use crate::clients::Feed;
+use super::step_metrics::warm_start_values;
+use super::train_session::TrainSession;
+use super::weight_sync::WeightSync;
+use crate::clients::Services;
+use crate::data::Demonstrations;
 use crate::error::{Halt, RunError};
-use crate::events::{Event, Outcome};
-use crate::metrics::{Line, warm_start_values};
+use crate::events::RunOutcome;
+use crate::instruments::{self, Phase};
+use crate::metrics::MetricsLine;
+use crate::settings::WarmStartSettings;
+use crate::text::Tokenizer;
 
-/// Examples in one message: far below any limit of a message, and enough that messages cost nothing.
-const EXAMPLES_PER_MESSAGE: usize = 64;
+/// Supervised steps on demonstrations before the first GRPO step.
+pub(super) struct WarmStart {
+    pub(super) services: Arc<Services>,
+    pub(super) session: Arc<TrainSession>,
+    pub(super) weights: Arc<WeightSync>,
+    pub(super) settings: WarmStartSettings,
+    pub(super) tokenizer: Tokenizer,
+    /// `None` where there are no steps.
+    pub(super) demonstrations: Option<Demonstrations>,
+}
 
-impl Driver {
-    /// Does what is left of it. Stopped between two steps it keeps nothing: checkpoints are of GRPO steps.
-    pub(super) async fn warm_start(&mut self, position: &mut Position) -> Result<Outcome, Halt> {
-        let steps = self.recipe.warm_start.steps;
-        if position.warm_start_steps >= steps {
-            return Ok(Outcome::Completed);
+impl WarmStart {
+    /// Does the steps that remain. A stop between two of them keeps nothing: checkpoints are of GRPO steps.
+    #[tracing::instrument(name = "warm_start", skip_all)]
+    pub(super) async fn run(&self, position: &mut Position, journal: &mut RunJournal) -> Result<RunOutcome, Halt> {
+        if position.warm_start_steps() >= self.settings.steps {
+            return Ok(RunOutcome::Completed);
         }
-        self.events.enter(RunState::WarmStart);
-        if self.engines_rest() {
-            // Engines may still have the weights that they began with, and those nobody could give them again.
-            self.services.sleep(SleepLevel::Offload).await?;
-        }
-        while position.warm_start_steps < steps {
-            if self.stop.is_requested() {
-                return Ok(Outcome::Stopped);
+        self.services.events().enter_phase(RunState::WarmStart);
+        self.weights.sleep_keeping_weights().await?;
+        while position.warm_start_steps() < self.settings.steps {
+            if self.services.stop().is_requested() {
+                return Ok(RunOutcome::Stopped);
             }
-            self.warm_start_step(position).await?;
+            self.step(position, journal).await?;
         }
-        Ok(Outcome::Completed)
+        Ok(RunOutcome::Completed)
     }
 
-    async fn warm_start_step(&mut self, position: &mut Position) -> Result<(), Halt> {
-        let (began, step) = (Instant::now(), position.warm_start_steps);
-        let examples = self.recipe.warm_start.examples_per_step;
-        let feed = Feed::new(TrainHeader {
-            run_id: self.directory.run_id().to_owned(),
-            step,
-            base_version: position.version,
-            settings_hash: self.hash(),
-            kind: TrainKind::Supervised.into(),
-            expected_examples: examples,
-            seed: self.recipe.run.seed,
-            ..TrainHeader::default()
-        });
-        for batch in self.examples(step, examples)?.chunks(EXAMPLES_PER_MESSAGE) {
-            feed.push(SupervisedBatch { examples: batch.to_vec() });
-        }
-        feed.close();
-        let report = self.services.train(&feed, &format!("warm-start step {step}")).await?;
+    #[tracing::instrument(name = "step", skip_all, fields(step = position.warm_start_steps()))]
+    async fn step(&self, position: &mut Position, journal: &mut RunJournal) -> Result<(), Halt> {
+        let (began, step) = (Instant::now(), position.warm_start_steps());
+        let feed = self.session.supervised_step(position, &self.examples(step)?);
+        let report = self.session.train(&feed, &format!("warm-start step {step}")).await?;
 
-        let mut line = Line::new(StepKind::WarmStart, step, report.version);
+        let mut line = MetricsLine::new(StepKind::WarmStart, step, report.version);
         warm_start_values(&mut line, &report, began.elapsed());
-        let (path, lines) = (self.warm_starts.path().to_owned(), &mut self.warm_starts);
-        self.services.retrier.write(&path, || lines.append(&line)).await?;
-        (position.warm_start_steps, position.version) = (step + 1, report.version);
-        self.tell_position(position);
-        self.events.emit(Event::Line(line));
+        journal.append(&line).await?;
+        instruments::phase(Phase::WarmStart, began.elapsed());
+        position.finish_warm_start_step(report.version);
+        self.services.events().at_step(position.step(), position.warm_start_steps());
+        journal.announce(line);
         Ok(())
     }
 
-    fn examples(&self, step: u64, count: u32) -> Result<Vec<SupervisedExample>, RunError> {
+    fn examples(&self, step: u64) -> Result<Vec<SupervisedExample>, RunError> {
         let Some(demonstrations) = &self.demonstrations else { return Ok(Vec::new()) };
         let example = |row| {
             let example = demonstrations.at(step, row, &self.tokenizer)?;
@@ -74,6 +74,6 @@ impl Driver {
                 response_token_ids: example.response_token_ids,
             })
         };
-        (0..count).map(example).collect()
+        (0..self.settings.examples_per_step).map(example).collect()
     }
 }

@@ -1,11 +1,11 @@
 //! The service `evenkeel.v1.Orchestrator`: runs by name, over the same API that a terminal uses.
 
 mod config;
-mod journal;
+mod event_log;
+mod metrics_stream;
 mod registry;
 mod request;
 mod service;
-mod watch;
 
 use std::sync::Arc;
 

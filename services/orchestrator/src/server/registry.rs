@@ -9,7 +9,7 @@ use evenkeel_proto::{FieldError, Label};
 use evenkeel_rpc::error::ServiceError;
 use tokio::sync::watch;
 
-use super::journal;
+use super::event_log;
 use crate::directory::{METRICS_FILE, Marker, RunDirectory, read_lines};
 use crate::error::RunError;
 use crate::events::{Events, Progress};
@@ -46,7 +46,7 @@ impl Entry {
         let path = handle.directory().to_owned();
         let events = handle.events.clone();
         let stop = StopOnDrop(handle.stop.0.clone());
-        tokio::spawn(journal::keep(run_id.clone(), handle.subscribe()));
+        tokio::spawn(event_log::log_events(run_id.clone(), handle.subscribe()));
         let (sender, ended) = watch::channel(End::No);
         tokio::spawn(async move {
             // An error is told as an event as well, which the journal writes.

@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 
 use super::registry::{End, Entry, Registry, Starting, service_error, stored};
 use super::request::{configured, resolve};
-use super::{OrchestratorConfig, watch};
+use super::{OrchestratorConfig, metrics_stream};
 use crate::directory::RunDirectory;
 use crate::load::Cancel;
 use crate::recipe::RecipeReader;
@@ -228,7 +228,7 @@ impl OrchestratorService {
         let mut ended = entry.ended.clone();
         tokio::spawn(async move {
             tokio::select! {
-                () = drain.draining() => entry.stop.0.ask(false),
+                () = drain.draining() => entry.stop.0.after_step(),
                 _ = ended.wait_for(|end| *end != End::No) => {}
             }
         });
@@ -323,7 +323,10 @@ impl Orchestrator for OrchestratorService {
             let run = self.message_of(&request.run_id)?;
             return Ok(Response::new(StopRunResponse { run: Some(run) }));
         };
-        entry.stop.0.ask(request.mode() == StopModeMessage::Now);
+        match request.mode() {
+            StopModeMessage::Now => entry.stop.0.immediately(),
+            _ => entry.stop.0.after_step(),
+        }
         let mut ended = entry.ended.clone();
         deadline.run(ended.wait_for(|end| *end != End::No)).await?.map_err(|_| ServiceError::Cancelled)?;
         Ok(Response::new(StopRunResponse { run: Some(entry.message()) }))
@@ -341,7 +344,7 @@ impl Orchestrator for OrchestratorService {
             Err(_) => (PathBuf::from(self.message_of(&request.run_id)?.directory), None),
         };
         let drain = self.shared.drain.clone();
-        Ok(Response::new(watch::follow(request, directory, entry, drain)))
+        Ok(Response::new(metrics_stream::follow(request, directory, entry, drain)))
     }
 
     async fn list_runs(&self, request: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {

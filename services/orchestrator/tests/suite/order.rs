@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::support::generation::text_of;
 use crate::support::{Cluster, bounded, metrics, recipe, temp, undisturbed};
-use evenkeel_orchestrator::{Event, Outcome};
+use evenkeel_orchestrator::{Event, RunOutcome};
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::{GroupId, Purpose, SampleId};
 use evenkeel_tasks::Rules;
@@ -15,7 +15,7 @@ async fn groups_reach_the_learner_in_data_order_and_samples_have_their_own_seeds
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         let (events, result) = cluster.run(&path, &recipe()).await;
-        assert_eq!(result.unwrap().0, Outcome::Completed);
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
         let groups = cluster.learner.world.groups.lock().unwrap().clone();
         let mut place = 0;
         for (step, groups) in &groups {

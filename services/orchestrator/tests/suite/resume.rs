@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Cluster, LEARNER, bounded, finish, lines, mix, recipe, resolved, temp, undisturbed};
-use evenkeel_orchestrator::{Event, Outcome, RunDirectory, StopMode};
+use evenkeel_orchestrator::{Event, RunDirectory, RunOutcome, StopMode};
 
 /// Kills a run again and again after random times until it comes through; `with_learner` kills that, too.
 async fn kill_and_resume(with_learner: bool, seed: u64) {
@@ -31,7 +31,7 @@ async fn kill_and_resume(with_learner: bool, seed: u64) {
         handle = cluster.resume(&path, &recipe);
     }
     let (_, result) = finish(handle).await;
-    assert_eq!(result.unwrap().0, Outcome::Completed);
+    assert_eq!(result.unwrap().0, RunOutcome::Completed);
     assert!(kills > 0);
     assert_eq!(lines(&path), undisturbed(&recipe).await, "after {kills} kills");
 }
@@ -71,7 +71,7 @@ async fn a_learner_that_dies_costs_no_finished_step() {
             cluster.up(LEARNER).await;
         }
         let (events, result) = following.await.unwrap();
-        assert_eq!(result.unwrap().0, Outcome::Completed);
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
         let waits =
             events.iter().filter(|event| matches!(&***event, Event::Waiting { service: "learner", .. })).count();
         let rewinds = events.iter().filter(|event| matches!(&***event, Event::Rewound { .. })).count();
@@ -106,7 +106,7 @@ async fn a_stop_ends_after_the_step_with_a_checkpoint_and_the_rest_follows() {
         handle.stop(StopMode::AfterStep);
         let (events, result) = finish(handle).await;
         let (outcome, summary) = result.unwrap();
-        assert_eq!((outcome, summary.state.as_str()), (Outcome::Stopped, "stopped"));
+        assert_eq!((outcome, summary.state.as_str()), (RunOutcome::Stopped, "stopped"));
         let done = summary.steps;
         assert!((1..6).contains(&done));
         let last = events.iter().rev().find_map(|event| match &**event {
@@ -115,7 +115,7 @@ async fn a_stop_ends_after_the_step_with_a_checkpoint_and_the_rest_follows() {
         });
         assert_eq!(last, Some(done));
         let (events, result) = finish(cluster.resume(&path, &recipe())).await;
-        assert_eq!(result.unwrap().0, Outcome::Completed);
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
         assert!(events.iter().any(|event| matches!(&**event, Event::Started { step, .. } if *step == done)));
         assert!(cluster.learner.world.done.lock().unwrap().values().all(|times| *times == 1));
         assert_eq!(lines(&path), undisturbed(&recipe()).await);
@@ -131,7 +131,7 @@ async fn a_stop_in_the_warm_start_and_one_at_once_can_be_resumed() {
         let handle = cluster.begin(&path, &recipe());
         handle.stop(StopMode::AfterStep);
         let (_, result) = finish(handle).await;
-        assert_eq!(result.unwrap().0, Outcome::Stopped);
+        assert_eq!(result.unwrap().0, RunOutcome::Stopped);
         cluster.down(LEARNER).await;
         cluster.up(LEARNER).await;
 
@@ -139,8 +139,8 @@ async fn a_stop_in_the_warm_start_and_one_at_once_can_be_resumed() {
         let progress = handle.progress();
         crate::support::until(|| progress.borrow().step >= 3).await;
         handle.stop(StopMode::Now);
-        assert_eq!(finish(handle).await.1.unwrap().0, Outcome::Stopped);
-        assert_eq!(finish(cluster.resume(&path, &recipe())).await.1.unwrap().0, Outcome::Completed);
+        assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Stopped);
+        assert_eq!(finish(cluster.resume(&path, &recipe())).await.1.unwrap().0, RunOutcome::Completed);
         assert_eq!(lines(&path), undisturbed(&recipe()).await);
     })
     .await;

@@ -182,7 +182,7 @@ async fn a_reward_worker_that_is_full_for_ever_is_given_up() {
         let mut recipe = recipe();
         (recipe.services.verify_deadline_ms, recipe.services.wait_ms) = (200, 5_000);
         let error = cluster.run(&path, &recipe).await.1.unwrap_err().to_string();
-        assert!(error.contains("the reward service") && error.contains("has ended none of them"), "{error}");
+        assert!(error.contains("the reward service") && error.contains("has finished none of them"), "{error}");
     })
     .await;
 }
@@ -212,7 +212,7 @@ async fn a_generation_service_that_holds_samples_and_ends_none_is_given_up() {
         let mut recipe = recipe();
         (recipe.services.rollout_deadline_ms, recipe.services.wait_ms) = (100, 5_000);
         let error = cluster.run(&path, &recipe).await.1.unwrap_err().to_string();
-        assert!(error.contains("the generation service") && error.contains("has ended none of them"), "{error}");
+        assert!(error.contains("the generation service") && error.contains("has finished none of them"), "{error}");
     })
     .await;
 }

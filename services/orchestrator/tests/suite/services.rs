@@ -10,7 +10,7 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, undisturbed,
 };
 use evenkeel_orchestrator::{
-    DataKind, Endpoints, Event, Outcome, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, StopMode,
+    DataKind, Endpoints, Event, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +30,7 @@ async fn generation_and_reward_may_die_and_come_back() {
             cluster.up(service).await;
         }
         let (events, result) = following.await.unwrap();
-        assert_eq!(result.unwrap().0, Outcome::Completed);
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
         assert!(events.iter().any(|event| matches!(&**event, Event::Waiting { .. })));
         assert_eq!(lines(&path), undisturbed(&recipe()).await);
     })
@@ -109,7 +109,7 @@ async fn a_run_may_begin_before_its_services_and_a_stop_ends_its_waiting() {
             }
         }
         handle.stop(StopMode::AfterStep);
-        assert_eq!(finish(handle).await.1.unwrap().0, Outcome::Stopped);
+        assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Stopped);
         let handle = cluster.resume(&path, &recipe());
         for service in [LEARNER, GENERATION, REWARD] {
             tokio::time::sleep(Duration::from_millis(30)).await;
@@ -173,7 +173,7 @@ async fn services_that_do_not_go_together_are_refused() {
         cluster.run(&first, &recipe()).await.1.unwrap();
         let (_dir2, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let error = cluster.run(&second.path().join("other"), &recipe()).await.1.unwrap_err().to_string();
-        assert!(error.contains("of run `run`, it must be started anew for `other`"), "{error}");
+        assert!(error.contains("of run `run`, restart it for `other`"), "{error}");
     })
     .await;
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use evenkeel_orchestrator::{Engines, Outcome};
+use evenkeel_orchestrator::{Engines, RunOutcome};
 use evenkeel_proto::v1::SleepLevel;
 
 use crate::support::{Cluster, bounded, lines, recipe, temp, undisturbed};
@@ -14,7 +14,7 @@ async fn engines_sleep_through_every_training_and_the_run_is_the_same() {
         let cluster = Cluster::start().await;
         let mut sleeping = recipe();
         sleeping.sampling.engines_while_training = Engines::Discard;
-        assert_eq!(cluster.run(&path, &sleeping).await.1.unwrap().0, Outcome::Completed);
+        assert_eq!(cluster.run(&path, &sleeping).await.1.unwrap().0, RunOutcome::Completed);
         let sleeps = cluster.generation.world.sleeps.lock().unwrap().clone();
         assert_eq!(sleeps[0], SleepLevel::Offload, "during the warm start nobody could give their weights back");
         assert_eq!(sleeps[1..], [SleepLevel::Discard; 6]);

@@ -1,4 +1,4 @@
-//! Relations in one quantity as regions of it.
+//! Solves relations in one quantity for it.
 
 use dashu_ratio::RBig;
 
@@ -6,15 +6,15 @@ use crate::evaluate::exact_at;
 use crate::expr::{Builder, Expr, Function, Node};
 use crate::{End, Magnitude, Number, Region, Relation, Sign, Value, Written};
 
-/// A relation, solved.
+/// A solved relation.
 pub(super) struct Solved {
-    /// What for, in canonical spelling.
+    /// The quantity, in canonical spelling.
     pub(super) name: String,
-    /// What it may be.
+    /// Its possible values.
     pub(super) region: Region,
 }
 
-/// `None` where the relation is none in one quantity, or is not solved by dividing.
+/// `None` if the relation has no single quantity, or cannot be solved by division.
 pub(super) fn solved(relation: &Relation) -> Option<Solved> {
     let pairs = relation.members.windows(2).zip(&relation.signs);
     let mut name: Option<String> = None;
@@ -31,7 +31,7 @@ pub(super) fn solved(relation: &Relation) -> Option<Solved> {
     unfolded(name?, region)
 }
 
-/// `low < x` and `x < high` are one interval.
+/// Merges `low < x` and `x < high` into one interval.
 fn merged(parts: Vec<Region>) -> Region {
     if let [Region::Interval(a, b), Region::Interval(c, d)] = parts.as_slice() {
         let infinite = |end: &End| matches!(*end.value, Value::Infinite { .. });
@@ -45,7 +45,7 @@ fn merged(parts: Vec<Region>) -> Region {
     Region::Intersection(parts)
 }
 
-/// What `|x|` may be says what x may be.
+/// The values of x from those of `|x|`.
 fn unfolded(name: String, region: Region) -> Option<Solved> {
     let Some(inner) = name.strip_prefix("abs(").and_then(|rest| rest.strip_suffix(')')) else {
         return Some(Solved { name, region });
@@ -56,7 +56,7 @@ fn unfolded(name: String, region: Region) -> Option<Solved> {
     let negated = |end: &End| {
         let value = match &*end.value {
             Value::Infinite { negative } => Value::Infinite { negative: !negative },
-            value => Value::Expr(Builder::wrap(&value.scalar()?, Node::Negate)),
+            value => Value::Expr(Builder::unary(&value.scalar()?, Node::Negate)),
         };
         Some(End { value: Box::new(value), closed: end.closed })
     };
@@ -71,7 +71,7 @@ fn unfolded(name: String, region: Region) -> Option<Solved> {
     Some(Solved { name: inner.to_owned(), region })
 }
 
-/// One sign between two sides.
+/// A single sign between two sides.
 fn one(left: &Value, sign: Sign, right: &Value) -> Option<(String, Region)> {
     if sign == Sign::In {
         let name = left.scalar().filter(Expr::is_name)?;
@@ -92,13 +92,13 @@ fn left_side(value: &Value) -> Option<(Value, Expr)> {
     Some((value.clone(), value.scalar()?))
 }
 
-/// What is solved for where it stands alone: a variable, a function of it, its absolute value.
+/// The quantity, if it stands alone: a variable, a function of it, its absolute value.
 fn quantity((_, expr): &(Value, Expr)) -> Option<String> {
     let is_quantity = matches!(expr.root(), Node::Symbol(_) | Node::Apply(..) | Node::Call(Function::Abs, _));
     (is_quantity && expr.is_name()).then(|| expr.to_string())
 }
 
-/// All that stand on one side of a bound.
+/// All numbers on one side of a bound.
 fn half(sign: Sign, bound: Value) -> Region {
     let end = |value, closed| End { value: Box::new(value), closed };
     let infinite = |negative| end(Value::Infinite { negative }, false);
@@ -111,11 +111,11 @@ fn half(sign: Sign, bound: Value) -> Region {
     }
 }
 
-/// `a·x + b < 0` with rational a and b, which are found from values and checked at others.
+/// Solves `a·x + b < 0` with rational a and b, found from values and verified at others.
 fn linear(left: &Expr, sign: Sign, right: &Expr) -> Option<(String, Region)> {
-    let difference = Builder::join(left, &Builder::wrap(right, Node::Negate), Node::Add);
+    let difference = Builder::binary(left, &Builder::unary(right, Node::Negate), Node::Add);
     let [name] = difference.names() else { return None };
-    // What is linear at a few points may turn elsewhere.
+    // An expression that is linear at a few points may not be linear elsewhere.
     let turns = |node: &Node| match node {
         Node::Call(function, _) => !matches!(function, Function::Sqrt),
         Node::Call2(..) | Node::Fold { .. } | Node::Apply(..) => true,

@@ -1,12 +1,12 @@
-//! π, e and the logarithm of two, computed once, to more bits than are ever asked for.
+//! π, e and ln 2, computed once, to more bits than are ever requested.
 
 use std::sync::OnceLock;
 
 use dashu_int::IBig;
 
-use super::{Fault, Result};
+use super::{EvalError, Result};
 
-/// Bits behind the point.
+/// Bits after the point.
 const BITS: usize = 4096;
 
 /// π as an integer of `2^-bits`, at most one off.
@@ -68,7 +68,7 @@ fn inverse_series(n: u32, hyperbolic: bool) -> IBig {
 
 fn cut(constant: &IBig, bits: usize) -> Result<IBig> {
     if bits > BITS {
-        return Err(Fault::TooLarge);
+        return Err(EvalError::TooLarge);
     }
     Ok(constant >> (BITS + 32 - bits))
 }

@@ -1,4 +1,4 @@
-//! Power series of elementary functions over integers of `2^-bits`. Each is off by less than `2^GUARD` of them.
+//! Power series of elementary functions in fixed point, in units of `2^-bits`. Each error is below `2^GUARD` units.
 
 use dashu_int::ops::SquareRoot;
 use dashu_int::ops::UnsignedAbs;
@@ -7,9 +7,9 @@ use dashu_int::{IBig, UBig};
 use super::Result;
 use super::constants::{ln2, pi};
 
-/// Bits at the end of a result that rounding may have spoilt: fewer than 2^10 roundings, doubled up to eight times.
+/// Low bits of a result that rounding may have affected: fewer than 2^10 roundings, doubled up to eight times.
 pub(super) const GUARD: usize = 20;
-/// Halvings of the argument of `exp`, and so squarings of its result.
+/// Halvings of the argument of `exp`, and squarings of its result.
 const EXP_HALVINGS: usize = 8;
 /// Halvings of the angle of `arctan`.
 const ARCTAN_HALVINGS: usize = 3;
@@ -87,7 +87,7 @@ fn alternating(first: IBig, square: &IBig, mut n: u32, bits: usize) -> IBig {
     }
 }
 
-/// The arcus tangent of x, which is between -1 and 1.
+/// The arctangent of x between -1 and 1.
 pub(super) fn arctan(x: &IBig, bits: usize) -> IBig {
     let one = IBig::ONE << bits;
     let mut x = x.clone();

@@ -1,10 +1,10 @@
-//! Elementary functions of enclosures: the series at the middle, and what the slope makes of the error.
+//! Elementary functions of enclosures: the series at the midpoint, and the error scaled by the slope.
 
 use dashu_int::ops::BitTest;
 use dashu_int::{IBig, UBig};
 
 use super::elementary::{self, GUARD};
-use super::{Fault, Precision, Real, Result, constants};
+use super::{EvalError, Precision, Real, Result, constants};
 
 /// Largest argument of `exp` and of the trigonometric functions, in bits before the point.
 const MAX_TOP: i64 = 40;
@@ -24,19 +24,19 @@ impl Precision {
         if a.is_exact_zero() {
             return Ok(Real::integer(1));
         }
-        if a.top() > MAX_TOP {
-            return Err(Fault::TooLarge);
+        if a.magnitude() > MAX_TOP {
+            return Err(EvalError::TooLarge);
         }
         // exp x is 1 + x where x is small.
-        self.beside(a.top(), 0);
+        self.note_absorption(a.magnitude(), 0);
         let bits = self.working_bits(a);
         let (value, power) = elementary::exp(&a.fixed(bits), bits)?;
         let error = a.fixed_error(bits);
         if error.bit_len() > bits {
-            return Err(Fault::Vague);
+            return Err(EvalError::Imprecise);
         }
         // exp(x + e) is at most (1 + 2e)·exp(x) for e up to 1, and the value is at most 2.
-        // The logarithm of two was taken off as often as the power says, and so was what it is off.
+        // ln 2 was subtracted k times, and so was its error.
         let error = (error << 2) + (UBig::ONE << GUARD) + (UBig::from(power.unsigned_abs()) << 3);
         self.round(value, error, power - bits as i64)
     }
@@ -44,10 +44,10 @@ impl Precision {
     /// The natural logarithm of a number above zero.
     pub(crate) fn ln(&self, a: &Real) -> Result {
         if a.is_negative() || a.is_exact_zero() {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         if a.contains_zero() {
-            return Err(Fault::Vague);
+            return Err(EvalError::Imprecise);
         }
         let bits = self.bits + GUARD + 48;
         let length = a.middle.bit_len();
@@ -59,12 +59,12 @@ impl Precision {
             k -= 1;
         }
         let value = elementary::ln_near_one(&m, bits) + constants::ln2(bits)? * IBig::from(k);
-        let relative = (&a.error << bits) / (a.size() - &a.error) + UBig::ONE;
+        let relative = (&a.error << bits) / (a.abs_middle() - &a.error) + UBig::ONE;
         let slope = if a.error.is_zero() { UBig::ZERO } else { relative };
         if k == 0 && m == IBig::ONE << bits && a.error.is_zero() {
             return Ok(Real::integer(0));
         }
-        // The logarithm of two is multiplied with k, and so is what it is off.
+        // ln 2 is multiplied by k, and so is its error.
         let guard = (UBig::ONE << GUARD) + UBig::from(k.unsigned_abs());
         self.round(value, slope + guard, -(bits as i64))
     }
@@ -73,18 +73,18 @@ impl Precision {
         if a.is_exact_zero() {
             return Ok((Real::integer(0), Real::integer(1)));
         }
-        if a.top() > MAX_TOP {
-            return Err(Fault::TooLarge);
+        if a.magnitude() > MAX_TOP {
+            return Err(EvalError::TooLarge);
         }
         // cos x is 1 - x²/2 where x is small.
-        self.beside(2 * a.top(), 0);
+        self.note_absorption(2 * a.magnitude(), 0);
         let bits = self.working_bits(a);
         let (sin, cos) = elementary::sin_cos(&a.fixed(bits), bits)?;
-        // π was taken off as often as the bits before the point say, and so was what it is off.
-        let before = usize::try_from(a.top()).unwrap_or(0);
+        // π was subtracted as often as the bits before the point indicate, and so was its error.
+        let before = usize::try_from(a.magnitude()).unwrap_or(0);
         let error = a.fixed_error(bits) + (UBig::ONE << (GUARD + before));
         if error.bit_len() > bits {
-            return Err(Fault::Vague);
+            return Err(EvalError::Imprecise);
         }
         let exponent = -(bits as i64);
         Ok((self.round(sin, error.clone(), exponent)?, self.round(cos, error, exponent)?))
@@ -103,27 +103,27 @@ impl Precision {
             let quarter = if a.is_negative() { quarter.negated() } else { quarter };
             return self.subtract(&quarter, &rest);
         }
-        if a.top() > 4 {
-            return Err(Fault::Vague);
+        if a.magnitude() > 4 {
+            return Err(EvalError::Imprecise);
         }
         self.arctan_small(a)
     }
 
-    /// Of a number that is hardly above 1.
+    /// For numbers slightly above 1.
     fn arctan_small(&self, a: &Real) -> Result {
-        let bits = self.working_bits(a) + usize::try_from(-a.top()).unwrap_or(0).min(self.bits);
+        let bits = self.working_bits(a) + usize::try_from(-a.magnitude()).unwrap_or(0).min(self.bits);
         let value = elementary::arctan(&a.fixed(bits), bits);
         let error = a.fixed_error(bits) + (UBig::ONE << GUARD);
         self.round(value, error, -(bits as i64))
     }
 
-    /// The arcus sine, by `2·arctan(x/(1 + √(1 - x²)))`, which has no pole.
+    /// The arcsine, by `2·arctan(x/(1 + √(1 - x²)))`, which has no pole.
     pub(crate) fn arcsin(&mut self, a: &Real) -> Result {
         let one = Real::integer(1);
         let square = self.multiply(a, a)?;
         let rest = self.subtract(&one, &square)?;
         if rest.is_negative() {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         let root = self.sqrt(&rest)?;
         let below = self.add(&one, &root)?;
@@ -136,9 +136,9 @@ impl Precision {
         Real { exponent: a.exponent - 1, ..a.clone() }
     }
 
-    /// Bits to compute with: those that are kept, a guard, and those before the point, also for what is multiplied with them.
+    /// Working precision: the requested bits, guard bits, and bits before the point, also for what is multiplied by them.
     fn working_bits(&self, a: &Real) -> usize {
-        let before = usize::try_from(a.top()).unwrap_or(0);
+        let before = usize::try_from(a.magnitude()).unwrap_or(0);
         self.bits + 2 * GUARD + 8 + 2 * before
     }
 }

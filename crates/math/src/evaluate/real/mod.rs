@@ -1,5 +1,5 @@
-//! Real numbers as intervals around a binary number, of any precision. Every operation encloses what it should be, so that two numbers
-//! whose enclosures do not meet are different, whatever was rounded on the way. Only integers are computed with.
+//! Interval arithmetic of any precision: real numbers as binary midpoints with an error bound. Every operation encloses the true result, so
+//! that disjoint enclosures prove a difference regardless of rounding. Only integer arithmetic is used.
 
 mod constants;
 mod elementary;
@@ -9,19 +9,19 @@ use dashu_int::ops::{Abs, BitTest, SquareRoot, UnsignedAbs};
 use dashu_int::{IBig, Sign, UBig};
 use dashu_ratio::RBig;
 
-use super::algebra::Fault;
+use super::algebra::EvalError;
 
-/// Bits of an error bound: more are given to the exponent.
+/// Bits of an error bound; excess bits move to the exponent.
 const ERROR_BITS: usize = 30;
-/// Largest exponent, in size.
+/// Largest absolute value of an exponent.
 const MAX_EXPONENT: i64 = 1 << 40;
 
-/// How precisely is computed, and what got lost.
+/// A precision, and whether information was lost.
 #[derive(Debug)]
 pub(crate) struct Precision {
-    /// Bits of a number.
+    /// Bits of the midpoint.
     pub(crate) bits: usize,
-    /// Whether something was too small to show within the sharp bits, which more bits might give back.
+    /// Whether a summand was too small to affect the trusted bits; more precision might reveal it.
     pub(crate) absorbed: bool,
 }
 
@@ -33,24 +33,24 @@ pub(crate) struct Real {
     exponent: i64,
 }
 
-pub(crate) type Result<T = Real> = std::result::Result<T, Fault>;
+pub(crate) type Result<T = Real> = std::result::Result<T, EvalError>;
 
 impl Precision {
     pub(crate) fn new(bits: usize) -> Self {
         Self { bits, absorbed: false }
     }
 
-    /// Bits to which a value is known that counts as known; the others may be spoilt by rounding.
-    pub(crate) fn sharp(&self) -> i64 {
+    /// Relative bits that count as known; lower ones may be affected by rounding.
+    pub(crate) fn trusted_bits(&self) -> i64 {
         self.bits as i64 * 5 / 8
     }
 
-    /// Notes that a part of about this power of two stands beside one of another.
-    fn beside(&mut self, top: i64, other: i64) {
-        self.absorbed |= top < other - self.sharp();
+    /// Records a summand of this magnitude beside one of another.
+    fn note_absorption(&mut self, top: i64, other: i64) {
+        self.absorbed |= top < other - self.trusted_bits();
     }
 
-    /// The number in as many bits as are kept. What is cut off goes into the error.
+    /// Rounds to the kept bits. What is cut off is added to the error.
     fn round(&self, mut middle: IBig, mut error: UBig, mut exponent: i64) -> Result {
         let excess = middle.bit_len().saturating_sub(self.bits).max(error.bit_len().saturating_sub(ERROR_BITS));
         if excess > 0 {
@@ -63,7 +63,7 @@ impl Precision {
             exponent += excess as i64;
         }
         if exponent.abs() > MAX_EXPONENT {
-            return Err(Fault::TooLarge);
+            return Err(EvalError::TooLarge);
         }
         Ok(Real { middle, error, exponent })
     }
@@ -76,19 +76,19 @@ impl Precision {
             return Ok(a.clone());
         }
         if !a.contains_zero() && !b.contains_zero() {
-            self.beside(a.top().min(b.top()), a.top().max(b.top()));
+            self.note_absorption(a.magnitude().min(b.magnitude()), a.magnitude().max(b.magnitude()));
         }
-        // Nothing below this is kept.
-        let lowest = a.top().max(b.top()) - (self.bits as i64) - 16;
+        // Bits below this are dropped.
+        let lowest = a.magnitude().max(b.magnitude()) - (self.bits as i64) - 16;
         let exponent = a.exponent.min(b.exponent).max(lowest);
         let (a, b) = (self.aligned(a, exponent), self.aligned(b, exponent));
         self.round(a.middle + b.middle, a.error + b.error, exponent)
     }
 
-    /// The number with another exponent, one that its bits fit to.
+    /// The number with another exponent.
     fn aligned(&self, a: &Real, exponent: i64) -> Real {
         let shift = a.exponent - exponent;
-        // Neither is longer than the bits kept, and a few.
+        // Neither is much longer than the kept bits.
         let size = shift.unsigned_abs().min(1 << 20) as usize;
         if shift >= 0 {
             return Real { middle: &a.middle << size, error: &a.error << size, exponent };
@@ -109,18 +109,18 @@ impl Precision {
         let error = if a.error.is_zero() && b.error.is_zero() {
             UBig::ZERO
         } else {
-            a.size() * &b.error + b.size() * &a.error + &a.error * &b.error
+            a.abs_middle() * &b.error + b.abs_middle() * &a.error + &a.error * &b.error
         };
         self.round(middle, error, a.exponent + b.exponent)
     }
 
     pub(crate) fn divide(&self, a: &Real, b: &Real) -> Result {
-        let (above, below) = (a.size(), b.size());
+        let (above, below) = (a.abs_middle(), b.abs_middle());
         if below.is_zero() && b.error.is_zero() {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         if below <= b.error {
-            return Err(Fault::Vague);
+            return Err(EvalError::Imprecise);
         }
         if a.is_exact_zero() {
             return Ok(Real::integer(0));
@@ -141,13 +141,13 @@ impl Precision {
         self.round(quotient, error, a.exponent - b.exponent - shift)
     }
 
-    /// The square root of a number that is not below zero.
+    /// The square root of a nonnegative number.
     pub(crate) fn sqrt(&self, a: &Real) -> Result {
         if a.is_exact_zero() {
             return Ok(Real::integer(0));
         }
         if a.is_negative() {
-            return Err(Fault::Undefined);
+            return Err(EvalError::Undefined);
         }
         let mut shift = (2 * self.bits + 4).saturating_sub(a.middle.bit_len()) as i64;
         if (a.exponent - shift) % 2 != 0 {
@@ -158,7 +158,7 @@ impl Precision {
         let (middle, error) = (a.middle.clone() << size, IBig::from(a.error.clone()) << size);
         let above = (&middle + &error).unsigned_abs().sqrt() + UBig::ONE;
         if a.contains_zero() {
-            // Somewhere between zero and the root of the upper end.
+            // Between zero and the root of the upper end.
             return self.round(IBig::ZERO, above, exponent);
         }
         let root = middle.clone().unsigned_abs().sqrt();
@@ -174,7 +174,7 @@ impl Precision {
     /// A rational number.
     pub(crate) fn rational(&mut self, value: &RBig) -> Result {
         let length = value.numerator().bit_len().max(value.denominator().bit_len());
-        self.beside(-(length as i64), 0);
+        self.note_absorption(-(length as i64), 0);
         let numerator = self.round(value.numerator().clone(), UBig::ZERO, 0)?;
         if value.is_int() {
             return Ok(numerator);
@@ -183,9 +183,9 @@ impl Precision {
         self.divide(&numerator, &denominator)
     }
 
-    /// The same number, less certain by that much.
+    /// The same number with a larger error.
     pub(crate) fn widen(&mut self, a: &Real, by: &Real) -> Result {
-        let by = Real { middle: IBig::ZERO, error: by.size() + &by.error, exponent: by.exponent };
+        let by = Real { middle: IBig::ZERO, error: by.abs_middle() + &by.error, exponent: by.exponent };
         self.add(a, &by)
     }
 }
@@ -200,12 +200,12 @@ impl Real {
         Self { middle: value.into(), error: UBig::ZERO, exponent }
     }
 
-    fn size(&self) -> UBig {
+    fn abs_middle(&self) -> UBig {
         self.middle.clone().abs().unsigned_abs()
     }
 
-    /// It is below two to this power, in size.
-    fn top(&self) -> i64 {
+    /// Its absolute value is below two to this power.
+    fn magnitude(&self) -> i64 {
         self.exponent + self.middle.bit_len().max(self.error.bit_len()) as i64 + 1
     }
 
@@ -214,15 +214,15 @@ impl Real {
     }
 
     pub(crate) fn contains_zero(&self) -> bool {
-        self.size() <= self.error
+        self.abs_middle() <= self.error
     }
 
-    /// Whether all of it is below zero.
+    /// Whether the whole enclosure is negative.
     pub(crate) fn is_negative(&self) -> bool {
         self.middle.sign() == Sign::Negative && !self.contains_zero()
     }
 
-    /// Whether all of it is above zero.
+    /// Whether the whole enclosure is positive.
     pub(crate) fn is_positive(&self) -> bool {
         self.middle.sign() == Sign::Positive && !self.contains_zero()
     }
@@ -232,14 +232,14 @@ impl Real {
         Self { middle: -&self.middle, error: self.error.clone(), exponent: self.exponent }
     }
 
-    /// Its absolute value. One that may have either sign stays where it is, around zero.
+    /// Its absolute value. An enclosure of zero is unchanged.
     #[must_use]
     pub(crate) fn abs(&self) -> Self {
         if self.middle.sign() == Sign::Negative { self.negated() } else { self.clone() }
     }
 
-    /// Whether its error is below two to the power `-bits` of itself, or of one where it is about zero.
-    pub(crate) fn is_sharp(&self, bits: i64) -> bool {
+    /// Whether the error is below `2^-bits`, relative to the value, or absolute near zero.
+    pub(crate) fn is_known_to(&self, bits: i64) -> bool {
         if self.error.is_zero() {
             return true;
         }
@@ -264,7 +264,7 @@ impl Real {
         if shift > 64 { None } else { i64::try_from(&(&self.middle << shift)).ok() }
     }
 
-    /// The value that it exactly is, as an odd number and the power of two beside it.
+    /// The exact value as an odd number and a power of two.
     pub(crate) fn as_binary(&self) -> Option<(i64, i64)> {
         if !self.error.is_zero() {
             return None;
@@ -274,7 +274,7 @@ impl Real {
         Some((odd, if odd == 0 { 0 } else { self.exponent + zeros as i64 }))
     }
 
-    /// The greatest integer that is not above it. `None` where it may be one of two.
+    /// The floor. `None` if the enclosure spans an integer.
     pub(crate) fn floor(&self) -> Option<Self> {
         let (low, high) = (&self.middle - &self.error, &self.middle + &self.error);
         if self.exponent >= 0 {
@@ -285,14 +285,14 @@ impl Real {
         (low == high).then_some(Self { middle: low, error: UBig::ZERO, exponent: 0 })
     }
 
-    /// Its middle as an integer of `2^-bits`, rounded down.
+    /// The midpoint in units of `2^-bits`, rounded down.
     fn fixed(&self, bits: usize) -> IBig {
         let shift = self.exponent + bits as i64;
         let size = shift.unsigned_abs().min(1 << 24) as usize;
         if shift >= 0 { &self.middle << size } else { &self.middle >> size }
     }
 
-    /// Its error in integers of `2^-bits`, rounded up.
+    /// The error in units of `2^-bits`, rounded up.
     fn fixed_error(&self, bits: usize) -> UBig {
         if self.error.is_zero() {
             return UBig::ZERO;

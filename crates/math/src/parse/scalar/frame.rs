@@ -1,178 +1,171 @@
-//! What is open: brackets and arguments, and what becomes of them once they are read.
+//! Open brackets and arguments, and what is built when they close.
 
 use std::ops::Range;
 
-use super::{Last, Parser, Step, Stop};
+use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::expr::{Function, Node, NodeId};
 use crate::parse::token::Kind;
 
-/// A part of the tokens that is read on its own.
+/// A range of tokens that is parsed on its own.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Where it ends.
+    /// Its end.
     pub(super) end: usize,
-    /// Whether one operand is all that it takes, as an argument without braces does.
+    /// Whether it takes a single operand, like an argument without braces.
     pub(super) single: bool,
-    /// Operators and operands that were there before.
+    /// Numbers of operators and operands on the stacks when it was opened.
     pub(super) operators: usize,
     pub(super) operands: usize,
-    /// Where reading goes on. `None` goes on where the frame ended.
+    /// Where parsing continues. `None`: where the frame ended.
     pub(super) resume: Option<usize>,
-    pub(super) then: Then,
+    pub(super) on_close: OnClose,
 }
 
-/// What becomes of the expression of a frame.
+/// What is built from the expression of a frame.
 #[derive(Debug, Clone)]
-pub(super) enum Then {
-    /// It is the whole.
+pub(super) enum OnClose {
+    /// The whole expression.
     Finish,
-    /// It is an operand.
+    /// An operand.
     Operand,
-    /// It is the argument of a function, whose value is raised to that power.
+    /// The argument of a function, raised to the given power.
     Call(Function, Option<NodeId>),
-    /// It is the first argument of a function of two, the second follows behind a comma.
+    /// The first argument of a function of two; the second follows after a comma.
     First(Function),
-    /// It is the second argument.
+    /// The second argument.
     Second(Function, NodeId),
-    /// It is what an undefined function is taken of.
+    /// The argument of an undefined function.
     Apply(u32),
     Numerator,
     Denominator(NodeId),
     /// `\binom{n}{k}`
     BinomialTop,
     BinomialBottom(NodeId),
-    /// The index of a root, whose radicand follows.
+    /// The index of a root, followed by its radicand.
     RootIndex,
     Radicand(NodeId),
-    /// The base of a logarithm, whose argument follows.
+    /// The base of a logarithm, followed by its argument.
     LogBase,
     LogArgument(NodeId),
-    /// The power of a function, whose argument follows: `\sin^2 x`
+    /// The power of a function, followed by its argument: `\sin^2 x`
     FunctionPower(Function),
-    /// First value of the variable of a sum.
+    /// The lower bound of a sum, with its variable.
     SumFrom(bool, String),
     SumTo(bool, String, NodeId),
 }
 
 impl Frame {
-    pub(super) fn new(end: usize, then: Then, operators: usize, operands: usize) -> Self {
-        Self { end, single: false, operators, operands, resume: None, then }
+    pub(super) fn new(end: usize, on_close: OnClose, operators: usize, operands: usize) -> Self {
+        Self { end, single: false, operators, operands, resume: None, on_close }
     }
 }
 
 impl Parser<'_, '_, '_> {
-    /// Opens a frame over tokens; reading goes on behind them.
-    pub(super) fn open(&mut self, range: Range<usize>, resume: usize, then: Then) {
-        let frame = Frame::new(range.end, then, self.operators.len(), self.operands.len());
-        self.frames.push(Frame { resume: Some(resume), ..frame });
-        self.at = range.start;
-        self.offset = 0;
-        self.has_operand = false;
-        self.last = Last::Other;
+    /// Opens a frame over tokens; parsing continues at `resume` afterwards.
+    pub(super) fn open(&mut self, range: Range<usize>, resume: usize, on_close: OnClose) {
+        self.stack.open(range.end, on_close).resume = Some(resume);
+        self.stack.forget_last_operand();
+        self.cursor.set_end(range.end);
+        self.cursor.jump(range.start);
     }
 
-    /// Opens a frame for what TeX takes as an argument: a group, or the next operand.
-    pub(super) fn argument(&mut self, then: Then) -> Step {
-        self.spaces();
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        if self.offset == 0
-            && self.peek() == Some(&Kind::GroupOpen)
-            && let Some(close) = self.tokens.partner(self.at, end)
+    /// Opens a frame for a TeX argument: a group, or the next operand.
+    pub(super) fn argument(&mut self, on_close: OnClose) -> ScalarResult {
+        self.cursor.skip_spaces();
+        let at = self.cursor.at();
+        if self.cursor.is_at_token_start()
+            && self.cursor.peek() == Some(&Kind::GroupOpen)
+            && let Some(close) = self.cursor.partner(at)
         {
-            self.open(self.at + 1..close, close + 1, then);
+            self.open(at + 1..close, close + 1, on_close);
             return Ok(());
         }
-        if self.at >= end {
-            return Err(Stop::NotScalar);
+        if self.cursor.is_at_end() {
+            return Err(ScalarError::NotScalar);
         }
-        let frame = Frame::new(end, then, self.operators.len(), self.operands.len());
-        self.frames.push(Frame { single: true, ..frame });
-        self.has_operand = false;
+        self.stack.open(self.cursor.end(), on_close).single = true;
         Ok(())
     }
 
-    /// Opens a frame over the bracket at `at`.
-    pub(super) fn bracket(&mut self, then: Then) -> Step {
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        let close = self.tokens.partner(self.at, end).ok_or(Stop::NotScalar)?;
-        self.open(self.at + 1..close, close + 1, then);
+    /// Opens a frame over the bracket at the cursor.
+    pub(super) fn bracket(&mut self, on_close: OnClose) -> ScalarResult {
+        let at = self.cursor.at();
+        let close = self.cursor.partner(at).ok_or(ScalarError::NotScalar)?;
+        self.open(at + 1..close, close + 1, on_close);
         Ok(())
     }
 
-    /// Closes the innermost frame. Its expression is the result where it was the outermost.
-    pub(super) fn close(&mut self) -> Step<Option<NodeId>> {
-        if !self.has_operand {
-            return Err(Stop::NotScalar);
+    /// Closes the innermost frame. Returns the root of the outermost one.
+    pub(super) fn close(&mut self) -> ScalarResult<Option<NodeId>> {
+        if !self.stack.has_operand() {
+            return Err(ScalarError::NotScalar);
         }
         self.reduce(0)?;
-        let value = self.pop_operand()?;
-        let frame = self.frames.pop().ok_or(Stop::NotScalar)?;
-        if self.operands.len() != frame.operands || self.operators.len() != frame.operators {
-            return Err(Stop::NotScalar);
-        }
+        let (frame, value) = self.stack.close()?;
+        self.cursor.set_end(self.stack.frame().map_or(0, |outer| outer.end));
         if let Some(resume) = frame.resume {
-            self.at = resume;
-            self.offset = 0;
+            self.cursor.jump(resume);
         }
-        self.has_operand = false;
-        self.taken = None;
-        match frame.then {
-            Then::Finish => return Ok(Some(value)),
-            Then::Operand => self.operand(value, Last::Other),
-            Then::Call(function, power) => {
+        self.cursor.forget_skipped();
+        match frame.on_close {
+            OnClose::Finish => return Ok(Some(value)),
+            OnClose::Operand => self.stack.push_operand(value, LastOperand::Other),
+            OnClose::Call(function, power) => {
                 let mut node = self.builder.push(Node::Call(function, value));
                 if let Some(power) = power {
                     node = self.builder.push(Node::Power(node, power));
                 }
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
-            Then::Second(function, first) => {
+            OnClose::Second(function, first) => {
                 let node = self.builder.push(Node::Call2(function, first, value));
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
-            Then::Apply(name) => {
+            OnClose::Apply(name) => {
                 let node = self.builder.push(Node::Apply(name, value));
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
-            Then::Numerator => self.argument(Then::Denominator(value))?,
-            Then::Denominator(above) => {
+            OnClose::Numerator => self.argument(OnClose::Denominator(value))?,
+            OnClose::Denominator(above) => {
                 let node = self.builder.divide(above, value);
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
-            Then::BinomialTop => self.argument(Then::BinomialBottom(value))?,
-            Then::BinomialBottom(above) => {
+            OnClose::BinomialTop => self.argument(OnClose::BinomialBottom(value))?,
+            OnClose::BinomialBottom(above) => {
                 let node = self.builder.push(Node::Call2(Function::Binomial, above, value));
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
-            Then::RootIndex => self.argument(Then::Radicand(value))?,
-            Then::Radicand(index) => {
+            OnClose::RootIndex => self.argument(OnClose::Radicand(value))?,
+            OnClose::Radicand(index) => {
                 let node = self.builder.push(Node::Call2(Function::Root, value, index));
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
-            Then::LogBase => self.function_argument(Function::LogBase, Some(value))?,
-            Then::LogArgument(base) => {
+            OnClose::LogBase => self.function_argument(Function::LogBase, Some(value))?,
+            OnClose::LogArgument(base) => {
                 let node = self.builder.push(Node::Call2(Function::LogBase, value, base));
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
             }
-            Then::FunctionPower(function) => self.function_argument(function, Some(value))?,
-            Then::SumFrom(product, variable) => self.sum_to(product, variable, value)?,
-            Then::SumTo(product, variable, from) => self.sum_term(product, &variable, from, value),
-            // Its second argument never came.
-            Then::First(_) => return Err(Stop::NotScalar),
+            OnClose::FunctionPower(function) => self.function_argument(function, Some(value))?,
+            OnClose::SumFrom(product, variable) => self.sum_to(product, variable, value)?,
+            OnClose::SumTo(product, variable, from) => self.sum_term(product, &variable, from, value),
+            // The second argument is missing.
+            OnClose::First(_) => return Err(ScalarError::NotScalar),
         }
         Ok(None)
     }
 
     /// A comma within the parentheses of a function of two arguments.
-    pub(super) fn comma(&mut self) -> Step {
-        let Some(Frame { then: Then::First(function), .. }) = self.frames.last() else { return Err(Stop::NotScalar) };
+    pub(super) fn comma(&mut self) -> ScalarResult {
+        let Some(Frame { on_close: OnClose::First(function), .. }) = self.stack.frame() else {
+            return Err(ScalarError::NotScalar);
+        };
         let function = *function;
         self.reduce(0)?;
-        let first = self.pop_operand()?;
-        let frame = self.frames.last_mut().ok_or(Stop::NotScalar)?;
-        frame.then = Then::Second(function, first);
-        self.has_operand = false;
-        self.advance();
+        let first = self.stack.pop_operand()?;
+        let frame = self.stack.frame_mut().ok_or(ScalarError::NotScalar)?;
+        frame.on_close = OnClose::Second(function, first);
+        self.stack.expect_operand();
+        self.cursor.advance();
         Ok(())
     }
 }

@@ -1,44 +1,45 @@
-//! Scalar expressions: operator precedence over tokens, without recursion. What is open (brackets, arguments) lies on a stack of
-//! frames, what waits for its operand on a stack of operators.
+//! Scalar expressions: an operator-precedence parser without recursion. Open brackets and arguments are on a stack of frames, operators
+//! that wait for an operand on a stack of operators.
 
+mod cursor;
 mod frame;
 mod name;
 mod operator;
 mod primary;
+mod stack;
 
 use std::ops::Range;
 
 use super::structure::Tokens;
-use super::token::Kind;
-use crate::expr::{Builder, Expr, NodeId};
+use crate::expr::{Builder, Expr};
 use crate::{Fuel, OutOfFuel};
-use frame::{Frame, Then};
-use operator::Operator;
+use cursor::Cursor;
+use stack::{LastOperand, Stack};
 
-/// Frames that may be open at once.
+/// Most frames open at once.
 const MAX_DEPTH: usize = 256;
 
-/// Which sign `\pm` is read as; `\mp` is read as the other one.
+/// How `\pm` is read; `\mp` is read as the opposite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlusMinus {
     Plus,
     Minus,
 }
 
-/// The tokens are no scalar expression.
+/// Why the tokens are not a scalar expression.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum ScalarError {
     NotScalar,
     OutOfFuel,
 }
 
-impl From<OutOfFuel> for Stop {
+impl From<OutOfFuel> for ScalarError {
     fn from(_: OutOfFuel) -> Self {
         Self::OutOfFuel
     }
 }
 
-/// The expression that these tokens are. `None` where they are something else.
+/// Parses the tokens as an expression. `None` if they are something else.
 pub(super) fn read(
     tokens: &Tokens<'_>,
     range: Range<usize>,
@@ -46,118 +47,52 @@ pub(super) fn read(
     fuel: &mut Fuel,
 ) -> Result<Option<Expr>, OutOfFuel> {
     let parser = Parser {
-        tokens,
-        fuel,
-        sign,
+        cursor: Cursor::new(tokens, range.clone()),
+        stack: Stack::new(range.end),
         builder: Builder::default(),
-        at: range.start,
-        offset: 0,
-        operands: Vec::new(),
-        operators: Vec::new(),
-        frames: vec![Frame::new(range.end, Then::Finish, 0, 0)],
-        has_operand: false,
-        last: Last::Other,
-        taken: None,
         bound: Vec::new(),
+        sign,
+        fuel,
     };
     match parser.run() {
         Ok(expr) => Ok(expr),
-        Err(Stop::NotScalar) => Ok(None),
-        Err(Stop::OutOfFuel) => Err(OutOfFuel),
+        Err(ScalarError::NotScalar) => Ok(None),
+        Err(ScalarError::OutOfFuel) => Err(OutOfFuel),
     }
 }
 
-/// What the last operand was written as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Last {
-    /// A numeral that another one must not follow.
-    Integer,
-    Decimal,
-    Other,
-}
-
+/// An expression under construction. The parts keep their own invariants; the files of this module are the grammar.
 struct Parser<'t, 'a, 'f> {
-    tokens: &'t Tokens<'a>,
-    fuel: &'f mut Fuel,
-    sign: PlusMinus,
+    cursor: Cursor<'t, 'a>,
+    stack: Stack,
     builder: Builder,
-    at: usize,
-    /// Bytes of the token at `at` that were taken already: `\frac12` takes two digits of one numeral.
-    offset: usize,
-    operands: Vec<NodeId>,
-    operators: Vec<Operator>,
-    frames: Vec<Frame>,
-    has_operand: bool,
-    last: Last,
-    /// A subscript behind a superscript, which was taken before it.
-    taken: Option<Range<usize>>,
-    /// Variables of the sums around.
+    /// Bound variables of the enclosing sums.
     bound: Vec<String>,
+    sign: PlusMinus,
+    fuel: &'f mut Fuel,
 }
 
-type Step<T = ()> = Result<T, Stop>;
+type ScalarResult<T = ()> = Result<T, ScalarError>;
 
-impl<'t, 'a> Parser<'t, 'a, '_> {
-    fn run(mut self) -> Step<Option<Expr>> {
+impl Parser<'_, '_, '_> {
+    fn run(mut self) -> ScalarResult<Option<Expr>> {
         loop {
             self.fuel.spend(2)?;
-            if self.builder.is_full() || self.frames.len() > MAX_DEPTH {
-                return Err(Stop::NotScalar);
+            if self.builder.is_full() || self.stack.depth() > MAX_DEPTH {
+                return Err(ScalarError::NotScalar);
             }
-            if let Some(taken) = self.taken.clone()
-                && self.at == taken.start
-            {
-                self.at = taken.end;
-            }
-            let (end, single) = match self.frames.last() {
-                Some(frame) => (frame.end, frame.single),
-                None => return Err(Stop::NotScalar),
-            };
-            if self.at >= end || (single && self.has_operand) {
+            self.cursor.pass_skipped();
+            let Some(frame) = self.stack.frame() else { return Err(ScalarError::NotScalar) };
+            if self.cursor.is_at_end() || (frame.single && self.stack.has_operand()) {
                 if let Some(root) = self.close()? {
                     return Ok(self.builder.finish(root));
                 }
-            } else if self.has_operand {
+            } else if self.stack.has_operand() {
                 self.operator()?;
             } else {
                 self.primary()?;
             }
         }
-    }
-
-    fn kind(&self, at: usize) -> Option<&'t Kind<'a>> {
-        let end = self.frames.last()?.end;
-        (at < end).then(|| self.tokens.kind(at))
-    }
-
-    fn peek(&self) -> Option<&'t Kind<'a>> {
-        self.kind(self.at)
-    }
-
-    fn spaces(&mut self) {
-        while self.peek() == Some(&Kind::Space) {
-            self.at += 1;
-        }
-    }
-
-    fn advance(&mut self) {
-        self.at += 1;
-        self.offset = 0;
-    }
-
-    /// An operand is complete.
-    fn operand(&mut self, node: NodeId, last: Last) {
-        self.operands.push(node);
-        self.has_operand = true;
-        self.last = last;
-    }
-
-    fn pop_operand(&mut self) -> Step<NodeId> {
-        let floor = self.frames.last().map_or(0, |frame| frame.operands);
-        if self.operands.len() <= floor {
-            return Err(Stop::NotScalar);
-        }
-        self.operands.pop().ok_or(Stop::NotScalar)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Names: letters, words, subscripts, primes and accents.
 
-use super::frame::Then;
-use super::{Last, Parser, Step, Stop};
+use super::frame::OnClose;
+use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::expr::{Constant, Function};
 use crate::parse::text;
 use crate::parse::token::Kind;
 
-/// Words that name one letter or constant.
-const SPELLED: [&str; 34] = [
+/// Words that spell a letter or constant.
+const LETTER_NAMES: [&str; 34] = [
     "alpha",
     "beta",
     "gamma",
@@ -44,161 +44,158 @@ const SPELLED: [&str; 34] = [
     "hbar",
 ];
 
-/// Commands that are letters or figures, beside those that words spell.
+/// Commands that denote letters or symbols, besides those that words spell.
 const LETTERS: &str = "Xi Pi Upsilon varsigma varrho varpi varkappa ell nabla partial aleph imath jmath prime hslash wp \
     square Box star bigstar ast diamond Diamond diamondsuit heartsuit clubsuit spadesuit dagger blacksquare";
 
-/// Whether a command is a letter.
+/// Whether a command denotes a letter.
 pub(super) fn is_letter(command: &str) -> bool {
-    SPELLED.contains(&command) || LETTERS.split_whitespace().any(|letter| letter == command)
+    LETTER_NAMES.contains(&command) || LETTERS.split_whitespace().any(|letter| letter == command)
 }
 
-/// Letters that are functions where a parenthesis follows.
+/// Letters that denote functions before a parenthesis.
 const FUNCTIONS: &str = "fghFGHPW";
-/// Letters that index where they are a subscript.
+/// Letters that are indices in a subscript.
 const INDICES: &str = "ijkmn";
 /// Longest word that is read as a product of its letters.
 const MAX_LETTERS: usize = 3;
 
 impl Parser<'_, '_, '_> {
-    /// Whether a function begins with this token.
+    /// Whether a token begins with a function.
     pub(super) fn is_function(&self, kind: &Kind<'_>) -> bool {
         match kind {
             Kind::Command(name) => Function::named(name).is_some_and(|function| function != Function::Sqrt),
             Kind::Word(word) | Kind::Label(word) => {
-                word.get(self.offset..).is_some_and(|rest| Function::at_start(rest).is_some())
+                word.get(self.cursor.offset()..).is_some_and(|rest| Function::at_start(rest).is_some())
             }
             _ => false,
         }
     }
 
-    /// The next of the letters of a word: a function, a spelled-out letter, or a single one.
-    pub(super) fn letters(&mut self, word: &str) -> Step {
-        let rest = word.get(self.offset..).ok_or(Stop::NotScalar)?;
+    /// Reads the next part of a word: a function, a spelled-out letter, or a single letter.
+    pub(super) fn letters(&mut self, word: &str) -> ScalarResult {
+        let rest = word.get(self.cursor.offset()..).ok_or(ScalarError::NotScalar)?;
         if let Some((function, length)) = Function::at_start(rest) {
             self.take(word, length);
             return self.function(function);
         }
-        if rest.starts_with("pi") && self.offset + 2 == word.len() {
+        if rest.starts_with("pi") && self.cursor.offset() + 2 == word.len() {
             self.take(word, 2);
             let node = self.builder.constant(Constant::Pi);
-            self.operand(node, Last::Other);
+            self.stack.push_operand(node, LastOperand::Other);
             return Ok(());
         }
-        if self.offset == 0 && SPELLED.contains(&word) {
-            self.advance();
+        if self.cursor.is_at_token_start() && LETTER_NAMES.contains(&word) {
+            self.cursor.advance();
             return self.named(word);
         }
         // Longer words are prose, unless they are abbreviations.
         let is_prose = word.len() > MAX_LETTERS && !word.bytes().all(|byte| byte.is_ascii_uppercase());
-        if self.offset == 0 && is_prose && !contains_function(word) {
-            return Err(Stop::NotScalar);
+        if self.cursor.is_at_token_start() && is_prose && !contains_function(word) {
+            return Err(ScalarError::NotScalar);
         }
-        let letter = rest.chars().next().ok_or(Stop::NotScalar)?;
+        let letter = rest.chars().next().ok_or(ScalarError::NotScalar)?;
         self.take(word, letter.len_utf8());
         self.letter(letter)
     }
 
-    /// Takes bytes of the word at `at`.
+    /// Consumes bytes of the word at the cursor.
     fn take(&mut self, word: &str, bytes: usize) {
-        self.offset += bytes;
-        if self.offset >= word.len() {
-            self.advance();
-        }
+        self.cursor.consume(bytes, word.len());
     }
 
-    /// What stands in a `\text{}`.
-    pub(super) fn label(&mut self, label: &str) -> Step {
+    /// The content of a `\text{}`.
+    pub(super) fn label(&mut self, label: &str) -> ScalarResult {
         if let Some(function) = Function::named(label) {
-            self.advance();
+            self.cursor.advance();
             return self.function(function);
         }
         if label.chars().nth(1).is_none() {
-            self.advance();
-            return self.letter(label.chars().next().ok_or(Stop::NotScalar)?);
+            self.cursor.advance();
+            return self.letter(label.chars().next().ok_or(ScalarError::NotScalar)?);
         }
-        Err(Stop::NotScalar)
+        Err(ScalarError::NotScalar)
     }
 
-    fn letter(&mut self, letter: char) -> Step {
-        let has_subscript = self.offset == 0 && matches!(self.peek(), Some(Kind::Symbol('_' | '\'')));
+    fn letter(&mut self, letter: char) -> ScalarResult {
+        let has_subscript =
+            self.cursor.is_at_token_start() && matches!(self.cursor.peek(), Some(Kind::Symbol('_' | '\'')));
         let is_bound = self.bound.iter().any(|bound| bound.chars().eq([letter]));
         match letter {
             'e' if !has_subscript => {
                 let node = self.builder.constant(Constant::E);
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
                 Ok(())
             }
             'i' if !has_subscript && !is_bound => {
                 let node = self.builder.constant(Constant::I);
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
                 Ok(())
             }
             letter => self.named(letter.encode_utf8(&mut [0; 4])),
         }
     }
 
-    /// A name that was taken, with its primes and subscript; or what it is a function of.
-    pub(super) fn named(&mut self, name: &str) -> Step {
+    /// Reads what follows a name: primes, a subscript, or an argument.
+    pub(super) fn named(&mut self, name: &str) -> ScalarResult {
         let mut name = name.to_owned();
-        if self.offset > 0 {
+        if !self.cursor.is_at_token_start() {
             return self.symbol(&name);
         }
-        while self.peek() == Some(&Kind::Symbol('\'')) {
+        while self.cursor.peek() == Some(&Kind::Symbol('\'')) {
             name.push('\'');
-            self.at += 1;
+            self.cursor.advance();
         }
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        let mut at = self.at;
-        let mut behind_power = false;
-        if self.peek() == Some(&Kind::Symbol('^'))
-            && let Some(next) = self.behind_argument(self.at + 1, end)
-            && self.kind(next) == Some(&Kind::Symbol('_'))
+        let mut at = self.cursor.at();
+        let mut after_power = false;
+        if self.cursor.peek() == Some(&Kind::Symbol('^'))
+            && let Some(next) = self.argument_end(self.cursor.at() + 1)
+            && self.cursor.kind(next) == Some(&Kind::Symbol('_'))
         {
-            (at, behind_power) = (next, true);
+            (at, after_power) = (next, true);
         }
-        if self.kind(at) == Some(&Kind::Symbol('_')) {
+        if self.cursor.kind(at) == Some(&Kind::Symbol('_')) {
             let begin = at + 1;
-            let behind = self.behind_argument(begin, end).ok_or(Stop::NotScalar)?;
-            let inner = self.tokens.trimmed(begin..behind);
-            if !behind_power && self.is_index(inner.clone()) {
+            let end = self.argument_end(begin).ok_or(ScalarError::NotScalar)?;
+            let inner = self.cursor.tokens().trimmed(begin..end);
+            if !after_power && self.is_index(inner.clone()) {
                 let name = self.builder.name(&format!("{name}_"));
-                self.open(inner, behind, Then::Apply(name));
+                self.open(inner, end, OnClose::Apply(name));
                 return Ok(());
             }
             name.push('_');
-            name.push_str(&text::canonical(self.tokens, inner));
-            if behind_power {
-                self.taken = Some(at..behind);
+            name.push_str(&text::canonical(self.cursor.tokens(), inner));
+            if after_power {
+                self.cursor.skip_later(at..end);
             } else {
-                self.at = behind;
+                self.cursor.jump(end);
             }
         }
-        if self.is_application(&name, end) {
+        if self.is_application(&name) {
             let name = self.builder.name(&name);
-            return self.bracket(Then::Apply(name));
+            return self.bracket(OnClose::Apply(name));
         }
         self.symbol(&name)
     }
 
-    fn symbol(&mut self, name: &str) -> Step {
+    fn symbol(&mut self, name: &str) -> ScalarResult {
         let node = self.builder.symbol(name);
-        self.operand(node, Last::Other);
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
-    /// Where the argument that begins at `at` ends.
-    fn behind_argument(&self, at: usize, end: usize) -> Option<usize> {
-        match self.kind(at)? {
-            Kind::GroupOpen => self.tokens.partner(at, end).map(|close| close + 1),
+    /// The end of the argument that begins at `at`.
+    fn argument_end(&self, at: usize) -> Option<usize> {
+        match self.cursor.kind(at)? {
+            Kind::GroupOpen => self.cursor.partner(at).map(|close| close + 1),
             Kind::Numeral(_) | Kind::Word(_) | Kind::Label(_) | Kind::Command(_) => Some(at + 1),
             _ => None,
         }
     }
 
-    /// Whether a subscript is computed: one of the letters of indices, or a sum.
+    /// Whether a subscript is computed: an index letter, or a sum with one.
     fn is_index(&self, range: std::ops::Range<usize>) -> bool {
-        let mut letters = range.clone().map(|at| self.tokens.kind(at));
+        let mut letters = range.clone().map(|at| self.cursor.tokens().kind(at));
         let is_letter = |kind: &Kind<'_>| matches!(kind, Kind::Word(word) if word.len() == 1 && INDICES.contains(word));
         range.len() == 1 && letters.clone().any(is_letter)
             || range.len() > 1
@@ -206,66 +203,59 @@ impl Parser<'_, '_, '_> {
                 && letters.any(|kind| matches!(kind, Kind::Symbol('+' | '-')))
     }
 
-    /// Whether the parenthesis that follows holds an argument rather than a factor.
-    fn is_application(&self, name: &str, end: usize) -> bool {
-        if self.offset > 0 || self.peek() != Some(&Kind::Open('(')) {
+    /// Whether the following parenthesis holds an argument and not a factor.
+    fn is_application(&self, name: &str) -> bool {
+        if !self.cursor.is_at_token_start() || self.cursor.peek() != Some(&Kind::Open('(')) {
             return false;
         }
-        let Some(close) = self.tokens.partner(self.at, end) else { return false };
-        let inner = self.tokens.stripped(self.at + 1..close);
+        let Some(close) = self.cursor.partner(self.cursor.at()) else { return false };
+        let inner = self.cursor.tokens().stripped(self.cursor.at() + 1..close);
         let base = name.trim_end_matches('\'');
         let is_function = base.split('_').next().is_some_and(|base| base.len() == 1 && FUNCTIONS.contains(base));
         let is_zero = inner.len() == 1
-            && matches!(self.kind(inner.start), Some(Kind::Numeral(n)) if n.integer == "0" && !n.point);
+            && matches!(self.cursor.kind(inner.start), Some(Kind::Numeral(n)) if n.integer == "0" && !n.point);
         is_function || is_zero
     }
 
     /// `\hat{x}` is a name of its own.
-    pub(super) fn accent(&mut self, accent: &str) -> Step {
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        let mut at = self.at + 1;
-        while self.kind(at) == Some(&Kind::Space) {
-            at += 1;
-        }
-        let behind = self.behind_argument(at, end).ok_or(Stop::NotScalar)?;
-        let inner = text::canonical(self.tokens, at..behind);
-        self.at = behind;
-        self.offset = 0;
+    pub(super) fn accent(&mut self, accent: &str) -> ScalarResult {
+        let at = self.cursor.after_spaces(self.cursor.at() + 1);
+        let end = self.argument_end(at).ok_or(ScalarError::NotScalar)?;
+        let inner = text::canonical(self.cursor.tokens(), at..end);
+        self.cursor.jump(end);
         self.named(&format!("{accent}({inner})"))
     }
 
-    /// `\frac{dy}{dx}` is a name of its own, too, and no fraction that a d could be cancelled from. `false` where it is none.
-    pub(super) fn derivative(&mut self) -> Step<bool> {
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        let Some(above) = self.behind_argument(self.at + 1, end) else { return Ok(false) };
-        let Some(below) = self.behind_argument(above, end) else { return Ok(false) };
+    /// `\frac{dy}{dx}` is a name of its own as well, and not a fraction from which d cancels. `false` if it is not a derivative.
+    pub(super) fn derivative(&mut self) -> ScalarResult<bool> {
+        let Some(above) = self.argument_end(self.cursor.at() + 1) else { return Ok(false) };
+        let Some(below) = self.argument_end(above) else { return Ok(false) };
         let begins = |at: usize| {
             let mut at = at;
-            while matches!(self.kind(at), Some(Kind::GroupOpen | Kind::Space)) {
+            while matches!(self.cursor.kind(at), Some(Kind::GroupOpen | Kind::Space)) {
                 at += 1;
             }
-            match self.kind(at) {
+            match self.cursor.kind(at) {
                 Some(Kind::Word(word) | Kind::Label(word)) => word.starts_with('d'),
                 Some(Kind::Command("partial")) => true,
                 _ => false,
             }
         };
-        let differential = |range: std::ops::Range<usize>| self.tokens.stripped(range).len() > 3;
-        let is_long = |at: usize, behind: usize| {
-            differential(at..behind) || matches!(self.kind(at + 1), Some(Kind::Word(word)) if word.len() > 1)
+        let differential = |range: std::ops::Range<usize>| self.cursor.tokens().stripped(range).len() > 3;
+        let is_long = |at: usize, end: usize| {
+            differential(at..end) || matches!(self.cursor.kind(at + 1), Some(Kind::Word(word)) if word.len() > 1)
         };
-        if !begins(self.at + 1) || !begins(above) || !is_long(above, below) {
+        if !begins(self.cursor.at() + 1) || !begins(above) || !is_long(above, below) {
             return Ok(false);
         }
-        let name = text::canonical(self.tokens, self.at..below);
-        self.at = below;
-        self.offset = 0;
+        let name = text::canonical(self.cursor.tokens(), self.cursor.at()..below);
+        self.cursor.jump(below);
         self.symbol(&name)?;
         Ok(true)
     }
 }
 
-/// Whether a word is letters and functions, like `xsinx`.
+/// Whether a word mixes letters and functions, like `xsinx`.
 fn contains_function(word: &str) -> bool {
     let tail = |at: usize| word.get(at..).is_some_and(|rest| Function::at_start(rest).is_some() || rest == "pi");
     (0..word.len().min(MAX_LETTERS)).any(tail)

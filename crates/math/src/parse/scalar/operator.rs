@@ -1,31 +1,31 @@
-//! Operators between operands and behind them, and how strongly they bind.
+//! Infix and postfix operators, and their precedence.
 
-use super::frame::Then;
-use super::{Last, Parser, PlusMinus, Step, Stop};
+use super::frame::OnClose;
+use super::{LastOperand, Parser, PlusMinus, ScalarError, ScalarResult};
 use crate::expr::{Function, Node, NodeId};
 use crate::parse::token::Kind;
 use crate::{Number, Written};
 
-/// An operator that waits for the operand on its right.
+/// An operator that waits for its right operand.
 #[derive(Debug, Clone)]
 pub(super) enum Operator {
     Add,
     Subtract,
     Multiply,
-    /// A factor of the argument of a function without parentheses: `\sin 2x`
+    /// A factor within a function argument without parentheses: `\sin 2x`
     Factor,
     Divide,
     Modulo,
-    /// `a+b \over c+d`, and `\choose`: all that stands before against all that follows.
+    /// `a+b \over c+d`, and `\choose`: everything before against everything after.
     Over,
     Choose,
-    /// The whole of a mixed number, or a factor, before a fraction.
+    /// An integer before a fraction: a mixed number or a product.
     Mixed,
     Power,
     Negate,
     /// The sign of an exponent.
     NegateExponent,
-    /// A function before an argument without parentheses, and a power of it or the base of a logarithm.
+    /// A function before an argument without parentheses, with its power or base.
     Call(Function, Option<NodeId>),
     /// A sum or product before its term.
     Fold {
@@ -35,7 +35,7 @@ pub(super) enum Operator {
         to: NodeId,
         begin: NodeId,
     },
-    /// The bar that opens an absolute value.
+    /// An opening absolute-value bar.
     Bar,
 }
 
@@ -49,9 +49,9 @@ const MIXED: u8 = 40;
 const POWER: u8 = 50;
 
 impl Operator {
-    fn strength(&self) -> u8 {
+    fn precedence(&self) -> u8 {
         match self {
-            // Only its own end closes it.
+            // Closed by its own end only.
             Self::Bar => 0,
             Self::Over | Self::Choose => OVER,
             Self::Add | Self::Subtract => ADD,
@@ -67,21 +67,19 @@ impl Operator {
 }
 
 impl Parser<'_, '_, '_> {
-    /// Applies the operators of this frame that bind at least as strongly.
-    pub(super) fn reduce(&mut self, least: u8) -> Step {
-        let floor = self.frames.last().map_or(0, |frame| frame.operators);
-        while self.operators.len() > floor {
-            let Some(operator) = self.operators.last() else { break };
+    /// Applies the operators of this frame of at least this precedence.
+    pub(super) fn reduce(&mut self, least: u8) -> ScalarResult {
+        while let Some(operator) = self.stack.operator() {
             if matches!(operator, Operator::Bar) {
-                return if least == 0 { Err(Stop::NotScalar) } else { Ok(()) };
+                return if least == 0 { Err(ScalarError::NotScalar) } else { Ok(()) };
             }
-            if operator.strength() < least {
+            if operator.precedence() < least {
                 break;
             }
-            if let Some(operator) = self.operators.pop() {
+            if let Some(operator) = self.stack.pop_operator() {
                 self.fuel.spend(2)?;
                 if self.builder.is_full() {
-                    return Err(Stop::NotScalar);
+                    return Err(ScalarError::NotScalar);
                 }
                 self.apply(operator)?;
             }
@@ -89,8 +87,8 @@ impl Parser<'_, '_, '_> {
         Ok(())
     }
 
-    fn apply(&mut self, operator: Operator) -> Step {
-        let right = self.pop_operand()?;
+    fn apply(&mut self, operator: Operator) -> ScalarResult {
+        let right = self.stack.pop_operand()?;
         let node = match operator {
             Operator::Negate | Operator::NegateExponent => self.builder.negate(right),
             Operator::Call(Function::LogBase, Some(base)) => {
@@ -109,13 +107,13 @@ impl Parser<'_, '_, '_> {
                 self.builder.close_term(begin, fold);
                 fold
             }
-            Operator::Bar => return Err(Stop::NotScalar),
+            Operator::Bar => return Err(ScalarError::NotScalar),
             infix => {
-                let left = self.pop_operand()?;
+                let left = self.stack.pop_operand()?;
                 self.infix(&infix, left, right)
             }
         };
-        self.operands.push(node);
+        self.stack.push_result(node);
         Ok(())
     }
 
@@ -135,7 +133,7 @@ impl Parser<'_, '_, '_> {
         }
     }
 
-    /// Whether an integer and a proper fraction stand side by side.
+    /// Whether the operands are an integer and a proper fraction.
     fn is_mixed(&self, left: NodeId, right: NodeId) -> bool {
         let (Some(Node::Literal(whole)), Some(Node::Literal(part))) =
             (self.builder.node(left), self.builder.node(right))
@@ -147,43 +145,42 @@ impl Parser<'_, '_, '_> {
         whole.written == Written::Integer && part.written == Written::Fraction && is_proper(part)
     }
 
-    fn push(&mut self, operator: Operator, least: u8) -> Step {
+    fn push(&mut self, operator: Operator, least: u8) -> ScalarResult {
         self.reduce(least)?;
-        self.operators.push(operator);
-        self.has_operand = false;
+        self.stack.push_operator(operator);
         Ok(())
     }
 
     /// Reads what follows an operand.
-    pub(super) fn operator(&mut self) -> Step {
-        let Some(kind) = self.peek() else { return Err(Stop::NotScalar) };
-        if self.offset > 0 {
-            return self.side_by_side();
+    pub(super) fn operator(&mut self) -> ScalarResult {
+        let Some(kind) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
+        if !self.cursor.is_at_token_start() {
+            return self.juxtaposition();
         }
         match kind {
-            Kind::Space => self.at += 1,
+            Kind::Space => self.cursor.advance(),
             Kind::Symbol('+') => self.sign(Operator::Add)?,
             Kind::Symbol('-') => self.sign(Operator::Subtract)?,
             Kind::Command("pm") => self.sign(self.plus_minus(true))?,
             Kind::Command("mp") => self.sign(self.plus_minus(false))?,
-            Kind::Symbol('*') if self.kind(self.at + 1) == Some(&Kind::Symbol('*')) => {
-                self.at += 2;
+            Kind::Symbol('*') if self.cursor.kind(self.cursor.at() + 1) == Some(&Kind::Symbol('*')) => {
+                self.cursor.jump(self.cursor.at() + 2);
                 self.push(Operator::Power, POWER + 1)?;
             }
             Kind::Symbol('*') | Kind::Command("cdot" | "times" | "ast" | "bullet") => {
-                self.advance();
+                self.cursor.advance();
                 self.push(Operator::Multiply, MULTIPLY)?;
             }
             Kind::Symbol('/') | Kind::Command("div") => {
-                self.advance();
+                self.cursor.advance();
                 self.push(Operator::Divide, MULTIPLY)?;
             }
             Kind::Command("bmod" | "mod") | Kind::Word("mod") => {
-                self.advance();
+                self.cursor.advance();
                 self.push(Operator::Modulo, MULTIPLY)?;
             }
             Kind::Command(over @ ("over" | "choose")) => {
-                self.advance();
+                self.cursor.advance();
                 self.push(if *over == "over" { Operator::Over } else { Operator::Choose }, OVER)?;
             }
             Kind::Symbol('^') => self.superscript()?,
@@ -193,23 +190,23 @@ impl Parser<'_, '_, '_> {
             Kind::Percent => self.percent()?,
             Kind::Command("degree") => self.degree(1)?,
             Kind::Command("circ") => {
-                // `f \circ g` is composed of functions.
-                let mut next = self.at + 1;
-                while self.kind(next) == Some(&Kind::Space) {
-                    next += 1;
-                }
-                if matches!(self.kind(next), Some(Kind::Word(_) | Kind::Label(_) | Kind::Command(_) | Kind::Open(_))) {
-                    return Err(Stop::NotScalar);
+                // `f \circ g` is a composition.
+                let next = self.cursor.after_spaces(self.cursor.at() + 1);
+                if matches!(
+                    self.cursor.kind(next),
+                    Some(Kind::Word(_) | Kind::Label(_) | Kind::Command(_) | Kind::Open(_))
+                ) {
+                    return Err(ScalarError::NotScalar);
                 }
                 self.degree(1)?;
             }
-            _ => self.side_by_side()?,
+            _ => self.juxtaposition()?,
         }
         Ok(())
     }
 
-    fn sign(&mut self, operator: Operator) -> Step {
-        self.advance();
+    fn sign(&mut self, operator: Operator) -> ScalarResult {
+        self.cursor.advance();
         self.push(operator, ADD)
     }
 
@@ -217,110 +214,102 @@ impl Parser<'_, '_, '_> {
         if (self.sign == PlusMinus::Plus) == is_plus_minus { Operator::Add } else { Operator::Subtract }
     }
 
-    fn superscript(&mut self) -> Step {
+    fn superscript(&mut self) -> ScalarResult {
         // `^\circ` and `^{\circ}`
-        let mut at = self.at + 1;
-        while self.kind(at) == Some(&Kind::Space) {
-            at += 1;
-        }
+        let at = self.cursor.after_spaces(self.cursor.at() + 1);
         let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
-        if is_circle(self.kind(at)) {
-            return self.degree(at + 1 - self.at);
+        if is_circle(self.cursor.kind(at)) {
+            return self.degree(at + 1 - self.cursor.at());
         }
-        if self.kind(at) == Some(&Kind::GroupOpen) {
-            let end = self.frames.last().map_or(0, |frame| frame.end);
-            let close = self.tokens.partner(at, end).ok_or(Stop::NotScalar)?;
-            let inner = self.tokens.stripped(at + 1..close);
-            if inner.len() == 1 && is_circle(self.kind(inner.start)) {
-                return self.degree(close + 1 - self.at);
+        if self.cursor.kind(at) == Some(&Kind::GroupOpen) {
+            let close = self.cursor.partner(at).ok_or(ScalarError::NotScalar)?;
+            let inner = self.cursor.tokens().stripped(at + 1..close);
+            if inner.len() == 1 && is_circle(self.cursor.kind(inner.start)) {
+                return self.degree(close + 1 - self.cursor.at());
             }
         }
-        self.advance();
-        // Powers of powers are read from the right.
+        self.cursor.advance();
+        // Exponentiation is right-associative.
         self.push(Operator::Power, POWER + 1)
     }
 
-    /// A sign of degrees, of that many tokens: π/180 of what stands before it.
-    fn degree(&mut self, tokens: usize) -> Step {
+    /// A degree sign of this many tokens: π/180 times the operand before it.
+    fn degree(&mut self, tokens: usize) -> ScalarResult {
         self.reduce(POWER)?;
-        let operand = self.pop_operand()?;
+        let operand = self.stack.pop_operand()?;
         let pi = self.builder.constant(crate::expr::Constant::Pi);
         let turn = self.builder.integer(180);
         let unit = self.builder.push(Node::Divide(pi, turn));
         let node = self.builder.push(Node::Multiply(operand, unit));
-        self.at += tokens;
-        self.operand(node, Last::Other);
+        self.cursor.jump(self.cursor.at() + tokens);
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
-    fn factorial(&mut self) -> Step {
-        let double = self.kind(self.at + 1) == Some(&Kind::Symbol('!'));
-        let operand = self.pop_operand()?;
+    fn factorial(&mut self) -> ScalarResult {
+        let double = self.cursor.kind(self.cursor.at() + 1) == Some(&Kind::Symbol('!'));
+        let operand = self.stack.pop_operand()?;
         let function = if double { Function::DoubleFactorial } else { Function::Factorial };
         let node = self.builder.push(Node::Call(function, operand));
-        self.at += if double { 2 } else { 1 };
-        self.operand(node, Last::Other);
+        self.cursor.jump(self.cursor.at() + if double { 2 } else { 1 });
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
-    fn percent(&mut self) -> Step {
-        let operand = self.pop_operand()?;
+    fn percent(&mut self) -> ScalarResult {
+        let operand = self.stack.pop_operand()?;
         let hundred = self.builder.integer(100);
         let node = self.builder.push(Node::Divide(operand, hundred));
-        self.advance();
-        self.operand(node, Last::Other);
+        self.cursor.advance();
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
-    /// A bar behind an operand ends the absolute value that is open, or else begins a factor.
-    fn bar_or_factor(&mut self) -> Step {
+    /// A bar after an operand closes an open absolute value, or else begins a factor.
+    fn bar_or_factor(&mut self) -> ScalarResult {
         self.reduce(1)?;
-        let floor = self.frames.last().map_or(0, |frame| frame.operators);
-        if self.operators.len() <= floor || !matches!(self.operators.last(), Some(Operator::Bar)) {
-            return self.side_by_side();
+        if !matches!(self.stack.operator(), Some(Operator::Bar)) {
+            return self.juxtaposition();
         }
-        self.operators.pop();
-        let operand = self.pop_operand()?;
+        self.stack.pop_operator();
+        let operand = self.stack.pop_operand()?;
         let node = self.builder.push(Node::Call(Function::Abs, operand));
-        self.advance();
-        self.operand(node, Last::Other);
+        self.cursor.advance();
+        self.stack.push_operand(node, LastOperand::Other);
         Ok(())
     }
 
-    /// Two operands side by side are factors, unless both are numerals.
-    fn side_by_side(&mut self) -> Step {
-        let Some(kind) = self.peek() else { return Err(Stop::NotScalar) };
+    /// Adjacent operands are factors, unless both are numerals.
+    fn juxtaposition(&mut self) -> ScalarResult {
+        let Some(kind) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
         let is_numeral = matches!(kind, Kind::Numeral(_));
-        if is_numeral && self.last != Last::Other && self.offset == 0 {
-            return Err(Stop::NotScalar);
+        if is_numeral && self.stack.last_operand() != LastOperand::Other && self.cursor.is_at_token_start() {
+            return Err(ScalarError::NotScalar);
         }
-        if self.last == Last::Integer && *kind == Kind::Command("frac") {
+        if self.stack.last_operand() == LastOperand::Integer && *kind == Kind::Command("frac") {
             return self.push(Operator::Mixed, MIXED + 1);
         }
         self.reduce(MIXED)?;
-        let floor = self.frames.last().map_or(0, |frame| frame.operators);
-        let waits = self.operators.len() > floor
-            && matches!(self.operators.last(), Some(Operator::Call(..) | Operator::Factor));
+        let waits = matches!(self.stack.operator(), Some(Operator::Call(..) | Operator::Factor));
         if waits && !self.is_function(kind) {
             return self.push(Operator::Factor, FACTOR);
         }
         self.push(Operator::Multiply, MULTIPLY)
     }
 
-    /// Begins a function: its argument is in brackets, or what follows up to the next sign.
-    pub(super) fn function_argument(&mut self, function: Function, extra: Option<NodeId>) -> Step {
-        self.spaces();
+    /// Begins a function application: the argument is in brackets, or extends to the next sign.
+    pub(super) fn function_argument(&mut self, function: Function, extra: Option<NodeId>) -> ScalarResult {
+        self.cursor.skip_spaces();
         let then = match (function, extra) {
-            (Function::LogBase, Some(base)) => Then::LogArgument(base),
-            (function, _) if function.takes_two() => Then::First(function),
-            (function, power) => Then::Call(function, power),
+            (Function::LogBase, Some(base)) => OnClose::LogArgument(base),
+            (function, _) if function.takes_two() => OnClose::First(function),
+            (function, power) => OnClose::Call(function, power),
         };
-        match self.peek() {
+        match self.cursor.peek() {
             Some(Kind::GroupOpen | Kind::Open('(' | '[')) => self.bracket(then),
-            _ if function.takes_two() => Err(Stop::NotScalar),
+            _ if function.takes_two() => Err(ScalarError::NotScalar),
             _ => {
-                self.operators.push(Operator::Call(function, extra));
-                self.has_operand = false;
+                self.stack.push_operator(Operator::Call(function, extra));
                 Ok(())
             }
         }
@@ -331,7 +320,6 @@ impl Parser<'_, '_, '_> {
         let variable_id = self.builder.name(variable);
         let begin = self.builder.push(Node::Term(0));
         self.bound.push(variable.to_owned());
-        self.operators.push(Operator::Fold { product, variable: variable_id, from, to, begin });
-        self.has_operand = false;
+        self.stack.push_operator(Operator::Fold { product, variable: variable_id, from, to, begin });
     }
 }

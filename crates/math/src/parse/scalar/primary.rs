@@ -1,92 +1,89 @@
 //! Operands: numerals, names, brackets, and commands with their arguments.
 
-use super::frame::Then;
+use super::frame::OnClose;
 use super::name::is_letter;
 use super::operator::Operator;
-use super::{Last, Parser, Step, Stop};
+use super::{LastOperand, Parser, ScalarError, ScalarResult};
 use crate::Number;
 use crate::expr::{Constant, Function};
 use crate::parse::token::Kind;
 
-/// Sums within sums.
+/// Most nested sums.
 const MAX_SUMS: usize = 3;
 
 impl Parser<'_, '_, '_> {
-    /// Reads an operand, or what stands before it.
-    pub(super) fn primary(&mut self) -> Step {
-        let Some(kind) = self.peek() else { return Err(Stop::NotScalar) };
+    /// Reads an operand, or a prefix of one.
+    pub(super) fn primary(&mut self) -> ScalarResult {
+        let Some(kind) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
         match kind {
-            Kind::Space => self.at += 1,
-            Kind::Symbol('+') => self.advance(),
+            Kind::Space => self.cursor.advance(),
+            Kind::Symbol('+') => self.cursor.advance(),
             Kind::Symbol('-') => self.negative(),
             Kind::Command("pm") => self.signed(true),
             Kind::Command("mp") => self.signed(false),
             Kind::Numeral(_) => self.numeral()?,
             Kind::Word(word) => self.letters(word)?,
             Kind::Label(label) => self.label(label)?,
-            Kind::GroupOpen => self.bracket(Then::Operand)?,
-            Kind::Open('(' | '[') => self.bracket(Then::Operand)?,
-            Kind::Open('⌊') => self.bracket(Then::Call(Function::Floor, None))?,
-            Kind::Open('⌈') => self.bracket(Then::Call(Function::Ceiling, None))?,
+            Kind::GroupOpen => self.bracket(OnClose::Operand)?,
+            Kind::Open('(' | '[') => self.bracket(OnClose::Operand)?,
+            Kind::Open('⌊') => self.bracket(OnClose::Call(Function::Floor, None))?,
+            Kind::Open('⌈') => self.bracket(OnClose::Call(Function::Ceiling, None))?,
             Kind::Symbol('|') => {
-                self.operators.push(Operator::Bar);
-                self.advance();
+                self.stack.push_operator(Operator::Bar);
+                self.cursor.advance();
             }
             Kind::Command(name) => self.command(name)?,
-            _ => return Err(Stop::NotScalar),
+            _ => return Err(ScalarError::NotScalar),
         }
         Ok(())
     }
 
     fn negative(&mut self) {
-        let exponent = matches!(self.operators.last(), Some(Operator::Power | Operator::NegateExponent));
-        self.operators.push(if exponent { Operator::NegateExponent } else { Operator::Negate });
-        self.advance();
+        let exponent = matches!(self.stack.outer_operator(), Some(Operator::Power | Operator::NegateExponent));
+        self.stack.push_operator(if exponent { Operator::NegateExponent } else { Operator::Negate });
+        self.cursor.advance();
     }
 
     fn signed(&mut self, is_plus_minus: bool) {
         if matches!(self.plus_minus(is_plus_minus), Operator::Subtract) {
-            self.operators.push(Operator::Negate);
+            self.stack.push_operator(Operator::Negate);
         }
-        self.advance();
+        self.cursor.advance();
     }
 
-    fn numeral(&mut self) -> Step {
-        let Some(Kind::Numeral(numeral)) = self.peek() else { return Err(Stop::NotScalar) };
-        let is_argument = self.frames.last().is_some_and(|frame| frame.single);
-        if self.offset > 0 || (is_argument && numeral.is_digits()) {
-            // What TeX takes as an argument is one digit; what is left of the numeral is the next factor.
-            let end = if is_argument { self.offset + 1 } else { numeral.integer.len() };
-            let digits = numeral.integer.get(self.offset..end).ok_or(Stop::NotScalar)?;
+    fn numeral(&mut self) -> ScalarResult {
+        let Some(Kind::Numeral(numeral)) = self.cursor.peek() else { return Err(ScalarError::NotScalar) };
+        let is_argument = self.stack.frame().is_some_and(|frame| frame.single);
+        if !self.cursor.is_at_token_start() || (is_argument && numeral.is_digits()) {
+            // A TeX argument is one digit; the rest of the numeral is the next factor.
+            let end = if is_argument { self.cursor.offset() + 1 } else { numeral.integer.len() };
+            let digits = numeral.integer.get(self.cursor.offset()..end).ok_or(ScalarError::NotScalar)?;
             let (fraction, point) = if is_argument { ("", false) } else { (numeral.fraction, numeral.point) };
             let number = Number::from_digits(digits, fraction, point);
-            self.offset = end;
-            if end == numeral.integer.len() {
-                self.advance();
-            }
+            self.cursor.consume(end - self.cursor.offset(), numeral.integer.len());
             let node = self.builder.literal(number);
-            self.operand(node, Last::Other);
+            self.stack.push_operand(node, LastOperand::Other);
             return Ok(());
         }
         self.fuel.spend((numeral.integer.len() + numeral.fraction.len()) / 4)?;
         let number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point);
-        let is_exponent = matches!(self.operators.last(), Some(Operator::Power | Operator::NegateExponent));
-        self.advance();
+        let is_exponent = matches!(self.stack.outer_operator(), Some(Operator::Power | Operator::NegateExponent));
+        self.cursor.advance();
         let last = match () {
-            () if is_exponent => Last::Other,
-            () if numeral.point => Last::Decimal,
-            () => Last::Integer,
+            () if is_exponent => LastOperand::Other,
+            () if numeral.point => LastOperand::Decimal,
+            () => LastOperand::Integer,
         };
         let node = self.builder.literal(number);
-        self.operand(node, last);
+        self.stack.push_operand(node, last);
         Ok(())
     }
 
-    fn command(&mut self, name: &str) -> Step {
+    fn command(&mut self, name: &str) -> ScalarResult {
         if let Some(function) = Function::named(name)
             && function != Function::Sqrt
         {
-            self.advance();
+            self.cursor.advance();
             return self.function(function);
         }
         match name {
@@ -95,19 +92,19 @@ impl Parser<'_, '_, '_> {
                 if self.derivative()? {
                     return Ok(());
                 }
-                self.advance();
-                return self.argument(Then::Numerator);
+                self.cursor.advance();
+                return self.argument(OnClose::Numerator);
             }
             "binom" => {
-                self.advance();
-                return self.argument(Then::BinomialTop);
+                self.cursor.advance();
+                return self.argument(OnClose::BinomialTop);
             }
             "sqrt" => {
-                self.advance();
+                self.cursor.advance();
                 return self.root(true);
             }
             "surd" => {
-                self.advance();
+                self.cursor.advance();
                 return self.root(false);
             }
             "sum" => return self.sum(false),
@@ -116,134 +113,133 @@ impl Parser<'_, '_, '_> {
                 return self.accent(name);
             }
             name if is_letter(name) => {
-                self.advance();
+                self.cursor.advance();
                 return self.named(name);
             }
-            // Signs, arrows and whatever else is no number and no letter.
-            _ => return Err(Stop::NotScalar),
+            // Anything else is neither a number nor a letter.
+            _ => return Err(ScalarError::NotScalar),
         }
         Ok(())
     }
 
     pub(super) fn constant(&mut self, constant: Constant) {
-        self.advance();
+        self.cursor.advance();
         let node = self.builder.constant(constant);
-        self.operand(node, Last::Other);
+        self.stack.push_operand(node, LastOperand::Other);
     }
 
-    /// A function whose name was taken: its power or base, and its argument.
-    pub(super) fn function(&mut self, function: Function) -> Step {
-        self.spaces();
+    /// Reads what follows a function's name: its power or base, and its argument.
+    pub(super) fn function(&mut self, function: Function) -> ScalarResult {
+        self.cursor.skip_spaces();
         if function == Function::Sqrt {
             return self.root(false);
         }
-        if self.offset == 0 && self.peek() == Some(&Kind::Symbol('^')) {
-            let end = self.frames.last().map_or(0, |frame| frame.end);
+        if self.cursor.is_at_token_start() && self.cursor.peek() == Some(&Kind::Symbol('^')) {
             // `\sin^{-1}` is the inverse.
             if let Some(inverse) = function.inverse()
-                && let Some(behind) = self.minus_one(self.at + 1, end)
+                && let Some(end) = self.minus_one(self.cursor.at() + 1)
             {
-                self.at = behind;
+                self.cursor.jump(end);
                 return self.function_argument(inverse, None);
             }
-            self.advance();
-            return self.argument(Then::FunctionPower(function));
+            self.cursor.advance();
+            return self.argument(OnClose::FunctionPower(function));
         }
-        if self.offset == 0 && function == Function::Log && self.peek() == Some(&Kind::Symbol('_')) {
-            self.advance();
-            // Behind `_` whole numerals are meant, as in `\log_10`.
-            if let Some(Kind::Numeral(numeral)) = self.peek()
+        if self.cursor.is_at_token_start()
+            && function == Function::Log
+            && self.cursor.peek() == Some(&Kind::Symbol('_'))
+        {
+            self.cursor.advance();
+            // A whole numeral is meant after `_`, as in `\log_10`.
+            if let Some(Kind::Numeral(numeral)) = self.cursor.peek()
                 && numeral.is_digits()
-                && self.kind(self.at + 1) == Some(&Kind::Space)
+                && self.cursor.kind(self.cursor.at() + 1) == Some(&Kind::Space)
             {
                 let base = self.builder.literal(Number::from_digits(&numeral.integer, "", false));
-                self.advance();
+                self.cursor.advance();
                 return self.function_argument(Function::LogBase, Some(base));
             }
-            return self.argument(Then::LogBase);
+            return self.argument(OnClose::LogBase);
         }
         self.function_argument(function, None)
     }
 
-    /// Where `-1` or `{-1}` ends, if that stands here.
-    fn minus_one(&self, mut at: usize, end: usize) -> Option<usize> {
-        while self.kind(at) == Some(&Kind::Space) {
-            at += 1;
-        }
-        let (inner, behind) = match self.kind(at)? {
+    /// The end of `-1` or `{-1}`, if it is here.
+    fn minus_one(&self, at: usize) -> Option<usize> {
+        let at = self.cursor.after_spaces(at);
+        let (inner, end) = match self.cursor.kind(at)? {
             Kind::GroupOpen => {
-                let close = self.tokens.partner(at, end)?;
-                (self.tokens.stripped(at + 1..close), close + 1)
+                let close = self.cursor.partner(at)?;
+                (self.cursor.tokens().stripped(at + 1..close), close + 1)
             }
             _ => (at..at + 2, at + 2),
         };
         let is_one =
             |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Numeral(n)) if n.is_digits() && n.integer == "1");
-        (inner.len() == 2 && self.kind(inner.start) == Some(&Kind::Symbol('-')) && is_one(self.kind(inner.start + 1)))
-            .then_some(behind)
+        (inner.len() == 2
+            && self.cursor.kind(inner.start) == Some(&Kind::Symbol('-'))
+            && is_one(self.cursor.kind(inner.start + 1)))
+        .then_some(end)
     }
 
-    /// The index and radicand of a root whose name was taken. In plain text the radicand is a whole numeral.
-    fn root(&mut self, tex: bool) -> Step {
-        self.spaces();
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        match self.peek() {
-            Some(Kind::Open('[')) if self.offset == 0 => {
-                let close = self.tokens.partner(self.at, end).ok_or(Stop::NotScalar)?;
-                self.open(self.at + 1..close, close + 1, Then::RootIndex);
+    /// Reads the index and radicand of a root after its name. In plain text the radicand is a whole numeral.
+    fn root(&mut self, tex: bool) -> ScalarResult {
+        self.cursor.skip_spaces();
+        match self.cursor.peek() {
+            Some(Kind::Open('[')) if self.cursor.is_at_token_start() => {
+                let close = self.cursor.partner(self.cursor.at()).ok_or(ScalarError::NotScalar)?;
+                self.open(self.cursor.at() + 1..close, close + 1, OnClose::RootIndex);
                 Ok(())
             }
-            Some(Kind::Open('(')) if self.offset == 0 => self.bracket(Then::Call(Function::Sqrt, None)),
-            Some(Kind::Numeral(numeral)) if !tex && self.offset == 0 => {
+            Some(Kind::Open('(')) if self.cursor.is_at_token_start() => {
+                self.bracket(OnClose::Call(Function::Sqrt, None))
+            }
+            Some(Kind::Numeral(numeral)) if !tex && self.cursor.is_at_token_start() => {
                 let number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point);
-                self.advance();
+                self.cursor.advance();
                 let radicand = self.builder.literal(number);
                 let node = self.builder.sqrt(radicand);
-                self.operand(node, Last::Other);
+                self.stack.push_operand(node, LastOperand::Other);
                 Ok(())
             }
-            _ => self.argument(Then::Call(Function::Sqrt, None)),
+            _ => self.argument(OnClose::Call(Function::Sqrt, None)),
         }
     }
 
     /// `\sum_{k=1}^{n}` and `\prod`, with their term up to the next sign.
-    fn sum(&mut self, product: bool) -> Step {
-        self.advance();
-        while matches!(self.peek(), Some(Kind::Space | Kind::Command("limits"))) {
-            self.at += 1;
+    fn sum(&mut self, product: bool) -> ScalarResult {
+        self.cursor.advance();
+        while matches!(self.cursor.peek(), Some(Kind::Space | Kind::Command("limits"))) {
+            self.cursor.advance();
         }
-        let end = self.frames.last().map_or(0, |frame| frame.end);
-        if self.bound.len() >= MAX_SUMS || self.peek() != Some(&Kind::Symbol('_')) {
-            return Err(Stop::NotScalar);
+        if self.bound.len() >= MAX_SUMS || self.cursor.peek() != Some(&Kind::Symbol('_')) {
+            return Err(ScalarError::NotScalar);
         }
-        self.advance();
-        self.spaces();
-        // One letter without braces bounds nothing.
-        let close = self.tokens.partner(self.at, end).ok_or(Stop::NotScalar)?;
-        let inner = self.tokens.stripped(self.at + 1..close);
-        let Some(Kind::Word(variable)) = self.kind(inner.start) else { return Err(Stop::NotScalar) };
+        self.cursor.advance();
+        self.cursor.skip_spaces();
+        // A single letter without braces is not a lower bound.
+        let close = self.cursor.partner(self.cursor.at()).ok_or(ScalarError::NotScalar)?;
+        let inner = self.cursor.tokens().stripped(self.cursor.at() + 1..close);
+        let Some(Kind::Word(variable)) = self.cursor.kind(inner.start) else { return Err(ScalarError::NotScalar) };
         if variable.chars().nth(1).is_some() {
-            return Err(Stop::NotScalar);
+            return Err(ScalarError::NotScalar);
         }
-        let mut equals = inner.start + 1;
-        while self.kind(equals) == Some(&Kind::Space) {
-            equals += 1;
-        }
-        if self.kind(equals) != Some(&Kind::Symbol('=')) {
-            return Err(Stop::NotScalar);
+        let equals = self.cursor.after_spaces(inner.start + 1);
+        if self.cursor.kind(equals) != Some(&Kind::Symbol('=')) {
+            return Err(ScalarError::NotScalar);
         }
         let variable = (*variable).to_owned();
-        self.open(equals + 1..inner.end, close + 1, Then::SumFrom(product, variable));
+        self.open(equals + 1..inner.end, close + 1, OnClose::SumFrom(product, variable));
         Ok(())
     }
 
-    /// The upper bound of a sum whose lower one was read.
-    pub(super) fn sum_to(&mut self, product: bool, variable: String, from: crate::expr::NodeId) -> Step {
-        self.spaces();
-        if self.peek() != Some(&Kind::Symbol('^')) {
-            return Err(Stop::NotScalar);
+    /// The upper bound of a sum, after the lower one.
+    pub(super) fn sum_to(&mut self, product: bool, variable: String, from: crate::expr::NodeId) -> ScalarResult {
+        self.cursor.skip_spaces();
+        if self.cursor.peek() != Some(&Kind::Symbol('^')) {
+            return Err(ScalarError::NotScalar);
         }
-        self.advance();
-        self.argument(Then::SumTo(product, variable, from))
+        self.cursor.advance();
+        self.argument(OnClose::SumTo(product, variable, from))
     }
 }

@@ -1,28 +1,27 @@
-//! Lists: what stands between commas, with names and ellipses resolved.
+//! Lists: items between separators, with names and ellipses resolved.
 
 use std::ops::Range;
 
 use dashu_ratio::RBig;
 
-use super::{Read, Shaper};
+use super::{Context, Read, value};
 use crate::parse::ParseError;
 use crate::{Magnitude, Number, Sign, Value, Written, fuel};
 
-/// Items that an ellipsis may stand for.
+/// Most items that an ellipsis may stand for.
 const MAX_CONTINUED: i128 = 1000;
 
-impl Shaper<'_, '_, '_> {
-    /// Items between commas, semicolons, "and" and "or". `None` where there is only one.
-    pub(super) fn list(&mut self, range: Range<usize>) -> Read {
-        let Some(items) = self.tokens.items(range) else { return Ok(None) };
-        self.fuel.spend(items.len().saturating_mul(fuel::ITEM))?;
-        let items = items.into_iter().map(|item| self.value(item)).collect::<Result<Vec<_>, ParseError>>()?;
-        let items = flattened(continued(without_name(items)));
-        Ok(Some(Value::List(items)))
-    }
+/// Items separated by commas, semicolons, "and" and "or". `None` if there is only one.
+pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let Some(items) = tokens.items(range) else { return Ok(None) };
+    context.spend(items.len().saturating_mul(fuel::ITEM))?;
+    let items = items.into_iter().map(|item| value(context, item)).collect::<Result<Vec<_>, ParseError>>()?;
+    let items = flattened(continued(without_name(items)));
+    Ok(Some(Value::List(items)))
 }
 
-/// `n = 1, 2, 3` gives values to one name, which says nothing more.
+/// `n = 1, 2, 3` assigns all values to one name, which is dropped.
 fn without_name(mut items: Vec<Value>) -> Vec<Value> {
     let rest_is_bare = items.iter().skip(1).all(|item| !matches!(item, Value::Relation(_) | Value::Text(_)));
     if let Some(Value::Relation(relation)) = items.first()
@@ -37,9 +36,9 @@ fn without_name(mut items: Vec<Value>) -> Vec<Value> {
     items
 }
 
-/// Items that are lists themselves, as `1 ± 2` is, are as many items of this one.
+/// Flattens items that are lists themselves, such as `1 ± 2`.
 pub(super) fn flattened(items: Vec<Value>) -> Vec<Value> {
-    // Lists of a name's values stay together, as those between semicolons do.
+    // Lists of assignments stay together, as those between semicolons.
     let is_assigned = |items: &[Value]| items.iter().any(|item| matches!(item, Value::Relation(_)));
     let mut flat = Vec::with_capacity(items.len());
     for item in items {
@@ -51,7 +50,7 @@ pub(super) fn flattened(items: Vec<Value>) -> Vec<Value> {
     flat
 }
 
-/// `1, 2, ..., 5` is `1, 2, 3, 4, 5`, where integers in equal steps lead from one side of the ellipsis to the other.
+/// Expands `1, 2, ..., 5` to `1, 2, 3, 4, 5` if integers in equal steps connect both sides.
 pub(super) fn continued(mut items: Vec<Value>) -> Vec<Value> {
     let is_ellipsis =
         |value: &Value| matches!(value, Value::Text(text) if matches!(text.as_str(), "\\ldots" | "..." | "\\vdots"));

@@ -1,208 +1,218 @@
-//! Matrices, sums and products of them, and environments whose rows are items.
+//! Matrices, their sums and products, and environments whose rows are items.
 
 use std::ops::Range;
 
-use super::{Read, Shaper};
+use super::{Context, Read, leaf, value};
 use crate::expr::{Builder, Node};
 use crate::parse::ParseError;
+use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 use crate::{Matrix, Value};
 
-/// Cells of a matrix.
+/// Most entries of a matrix.
 const MAX_CELLS: usize = 1024;
-/// Products of cells in one product of matrices.
+/// Most scalar products in a product of matrices.
 const MAX_PRODUCTS: usize = 4096;
 
-/// What an environment holds.
+/// Whether an environment is a matrix.
 fn is_matrix(name: &str) -> bool {
     matches!(name, "matrix" | "pmatrix" | "bmatrix" | "Bmatrix" | "smallmatrix" | "array")
 }
 
-impl Shaper<'_, '_, '_> {
-    /// A matrix, a sum of products of matrices, or the rows of an environment as a list.
-    pub(super) fn matrix(&mut self, range: Range<usize>) -> Read {
-        let Some(begin) = self.tokens.find(range.clone(), |kind| matches!(kind, Kind::Begin(_))) else {
-            return Ok(None);
-        };
-        if begin == range.start && self.tokens.partner(begin, range.end) == Some(range.end - 1) {
-            return self.environment(range);
+/// A matrix, a sum of products of matrices, or the rows of an environment as a list.
+pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let Some(begin) = tokens.find(range.clone(), |kind| matches!(kind, Kind::Begin(_))) else {
+        return Ok(None);
+    };
+    if begin == range.start && tokens.partner(begin, range.end) == Some(range.end - 1) {
+        return environment(context, range);
+    }
+    let mut sum: Option<Matrix> = None;
+    let mut start = range.start;
+    loop {
+        let is_sign = |kind: &Kind<'_>| matches!(kind, Kind::Symbol('+' | '-'));
+        let from = if start < range.end && is_sign(tokens.kind(start)) { start + 1 } else { start };
+        let end = tokens.find(from..range.end, is_sign).unwrap_or(range.end);
+        let negative = from > start && *tokens.kind(start) == Kind::Symbol('-');
+        let Some(mut term) = product(context, from..end)? else { return Ok(None) };
+        if negative {
+            term = match scaled(&term, |cell| Builder::unary(&cell, Node::Negate)) {
+                Some(term) => term,
+                None => return Ok(None),
+            };
         }
-        let mut sum: Option<Matrix> = None;
-        let mut start = range.start;
-        loop {
-            let is_sign = |kind: &Kind<'_>| matches!(kind, Kind::Symbol('+' | '-'));
-            let from = if start < range.end && is_sign(self.tokens.kind(start)) { start + 1 } else { start };
-            let end = self.tokens.find(from..range.end, is_sign).unwrap_or(range.end);
-            let negative = from > start && *self.tokens.kind(start) == Kind::Symbol('-');
-            let Some(mut term) = self.product(from..end)? else { return Ok(None) };
-            if negative {
-                term = match scaled(&term, |cell| Builder::wrap(&cell, Node::Negate)) {
-                    Some(term) => term,
+        sum = match sum {
+            None => Some(term),
+            Some(sum) => added(&sum, &term),
+        };
+        spend_nodes(context, &sum)?;
+        if sum.is_none() || end == range.end {
+            return Ok(sum.map(Value::Matrix));
+        }
+        start = end;
+    }
+}
+
+/// Adjacent factors, at least one of them a matrix.
+fn product(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Matrix> {
+    let tokens = context.tokens();
+    let range = tokens.stripped(range);
+    let mut product: Option<Matrix> = None;
+    let mut at = range.start;
+    while at < range.end {
+        let begin = tokens.find(at..range.end, |kind| matches!(kind, Kind::Begin(_))).unwrap_or(range.end);
+        let factor = tokens.stripped(at..begin);
+        let factor = without_dot(tokens, factor);
+        if !factor.is_empty() {
+            if *tokens.kind(factor.start) == Kind::Symbol('^') {
+                // Only transposes are supported.
+                let is_transpose = factor.clone().skip(1).all(|at| {
+                    matches!(
+                        tokens.kind(at),
+                        Kind::GroupOpen
+                            | Kind::GroupClose
+                            | Kind::Word("T")
+                            | Kind::Label("T")
+                            | Kind::Command("top" | "intercal")
+                    )
+                });
+                product = product.filter(|_| is_transpose && factor.len() > 1).map(|matrix| transposed(&matrix));
+            } else {
+                let Some(scalar) = leaf::read(context, factor)?.and_then(|value| value.scalar()) else {
+                    return Ok(None);
+                };
+                let one = |cell: crate::expr::Expr| Builder::binary(&scalar, &cell, Node::Multiply);
+                let matrix = match product {
+                    Some(matrix) => matrix,
+                    None if begin < range.end => {
+                        let Some(matrix) = cells_at(context, &mut at, begin, range.end)? else { return Ok(None) };
+                        context.spend(scalar.len() * matrix.cells.len())?;
+                        product = scaled(&matrix, one);
+                        if product.is_none() {
+                            return Ok(None);
+                        }
+                        continue;
+                    }
                     None => return Ok(None),
                 };
+                context.spend(scalar.len() * matrix.cells.len())?;
+                product = scaled(&matrix, one);
             }
-            sum = match sum {
-                None => Some(term),
-                Some(sum) => added(&sum, &term),
-            };
-            self.spend_nodes(&sum)?;
-            if sum.is_none() || end == range.end {
-                return Ok(sum.map(Value::Matrix));
-            }
-            start = end;
-        }
-    }
-
-    /// Factors side by side, at least one of them a matrix.
-    fn product(&mut self, range: Range<usize>) -> Read<Matrix> {
-        let range = self.tokens.stripped(range);
-        let mut product: Option<Matrix> = None;
-        let mut at = range.start;
-        while at < range.end {
-            let begin = self.tokens.find(at..range.end, |kind| matches!(kind, Kind::Begin(_))).unwrap_or(range.end);
-            let factor = self.tokens.stripped(at..begin);
-            let factor = self.without_dot(factor);
-            if !factor.is_empty() {
-                if *self.tokens.kind(factor.start) == Kind::Symbol('^') {
-                    // A transpose is all that is read here.
-                    let is_transpose = factor.clone().skip(1).all(|at| {
-                        matches!(
-                            self.tokens.kind(at),
-                            Kind::GroupOpen
-                                | Kind::GroupClose
-                                | Kind::Word("T")
-                                | Kind::Label("T")
-                                | Kind::Command("top" | "intercal")
-                        )
-                    });
-                    product = product.filter(|_| is_transpose && factor.len() > 1).map(|matrix| transposed(&matrix));
-                } else {
-                    let Some(scalar) = self.scalar(factor)?.and_then(|value| value.scalar()) else { return Ok(None) };
-                    let one = |cell: crate::expr::Expr| Builder::join(&scalar, &cell, Node::Multiply);
-                    let matrix = match product {
-                        Some(matrix) => matrix,
-                        None if begin < range.end => {
-                            let Some(matrix) = self.cells_at(&mut at, begin, range.end)? else { return Ok(None) };
-                            self.fuel.spend(scalar.len() * matrix.cells.len())?;
-                            product = scaled(&matrix, one);
-                            if product.is_none() {
-                                return Ok(None);
-                            }
-                            continue;
-                        }
-                        None => return Ok(None),
-                    };
-                    self.fuel.spend(scalar.len() * matrix.cells.len())?;
-                    product = scaled(&matrix, one);
-                }
-                if product.is_none() {
-                    return Ok(None);
-                }
-            }
-            if begin == range.end {
-                break;
-            }
-            let Some(matrix) = self.cells_at(&mut at, begin, range.end)? else { return Ok(None) };
-            product = match product {
-                None => Some(matrix),
-                Some(product) => multiplied(&product, &matrix),
-            };
             if product.is_none() {
                 return Ok(None);
             }
-            self.spend_nodes(&product)?;
         }
-        Ok(product)
-    }
-
-    /// Takes a step for each node that was copied to make a matrix of others.
-    fn spend_nodes(&mut self, matrix: &Option<Matrix>) -> Result<(), ParseError> {
-        let nodes = |cell: &Value| if let Value::Expr(expr) = cell { expr.len() } else { 1 };
-        let copied = matrix.iter().flat_map(|matrix| &matrix.cells).map(nodes).sum();
-        Ok(self.fuel.spend(copied)?)
-    }
-
-    /// The matrix that begins at `begin`; reading goes on behind it.
-    fn cells_at(&mut self, at: &mut usize, begin: usize, end: usize) -> Read<Matrix> {
-        let Some(close) = self.tokens.partner(begin, end) else { return Ok(None) };
-        *at = close + 1;
-        match self.environment(begin..close + 1)? {
-            Some(Value::Matrix(matrix)) => Ok(Some(matrix)),
-            _ => Ok(None),
+        if begin == range.end {
+            break;
         }
-    }
-
-    fn without_dot(&self, range: Range<usize>) -> Range<usize> {
-        let is_dot = |at: usize| matches!(self.tokens.kind(at), Kind::Command("cdot" | "times") | Kind::Symbol('*'));
-        let mut range = range;
-        while !range.is_empty() && is_dot(range.end - 1) {
-            range = self.tokens.stripped(range.start..range.end - 1);
-        }
-        while !range.is_empty() && is_dot(range.start) {
-            range = self.tokens.stripped(range.start + 1..range.end);
-        }
-        range
-    }
-
-    /// What lies between `\begin` and `\end`.
-    fn environment(&mut self, range: Range<usize>) -> Read {
-        let Kind::Begin(name) = *self.tokens.kind(range.start) else { return Ok(None) };
-        let mut inner = self.tokens.stripped(range.start + 1..range.end - 1);
-        if name == "array"
-            && !inner.is_empty()
-            && *self.tokens.kind(inner.start) == Kind::GroupOpen
-            && let Some(close) = self.tokens.partner(inner.start, inner.end)
-        {
-            inner.start = close + 1;
-        }
-        let is_matrix = is_matrix(name);
-        if !is_matrix && !matches!(name, "cases" | "aligned" | "align" | "gathered" | "split" | "equation") {
+        let Some(matrix) = cells_at(context, &mut at, begin, range.end)? else { return Ok(None) };
+        product = match product {
+            None => Some(matrix),
+            Some(product) => multiplied(&product, &matrix),
+        };
+        if product.is_none() {
             return Ok(None);
         }
-        let mut rows: Vec<Vec<Value>> = Vec::new();
-        let mut cells = 0;
-        for row in self.cut(inner, |kind| *kind == Kind::Command("\\")) {
-            let columns = if is_matrix { self.cut(row, |kind| *kind == Kind::Symbol('&')) } else { vec![row] };
-            let mut values = Vec::with_capacity(columns.len());
-            for column in columns {
-                cells += 1;
-                if cells > MAX_CELLS {
-                    return Ok(None);
-                }
-                values.push(match self.value(self.tokens.trimmed(column)) {
-                    Err(ParseError::Empty) if is_matrix => return Ok(None),
-                    value => value?,
-                });
+        spend_nodes(context, &product)?;
+    }
+    Ok(product)
+}
+
+/// Spends a step for each copied node.
+fn spend_nodes(context: &mut Context<'_, '_, '_>, matrix: &Option<Matrix>) -> Result<(), ParseError> {
+    let nodes = |cell: &Value| if let Value::Expr(expr) = cell { expr.len() } else { 1 };
+    let copied = matrix.iter().flat_map(|matrix| &matrix.cells).map(nodes).sum();
+    Ok(context.spend(copied)?)
+}
+
+/// Parses the matrix at `begin` and moves `at` past it.
+fn cells_at(context: &mut Context<'_, '_, '_>, at: &mut usize, begin: usize, end: usize) -> Read<Matrix> {
+    let tokens = context.tokens();
+    let Some(close) = tokens.partner(begin, end) else { return Ok(None) };
+    *at = close + 1;
+    match environment(context, begin..close + 1)? {
+        Some(Value::Matrix(matrix)) => Ok(Some(matrix)),
+        _ => Ok(None),
+    }
+}
+
+fn without_dot(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
+    let is_dot = |at: usize| matches!(tokens.kind(at), Kind::Command("cdot" | "times") | Kind::Symbol('*'));
+    let mut range = range;
+    while !range.is_empty() && is_dot(range.end - 1) {
+        range = tokens.stripped(range.start..range.end - 1);
+    }
+    while !range.is_empty() && is_dot(range.start) {
+        range = tokens.stripped(range.start + 1..range.end);
+    }
+    range
+}
+
+/// The content between `\begin` and `\end`.
+fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let Kind::Begin(name) = *tokens.kind(range.start) else { return Ok(None) };
+    let mut inner = tokens.stripped(range.start + 1..range.end - 1);
+    if name == "array"
+        && !inner.is_empty()
+        && *tokens.kind(inner.start) == Kind::GroupOpen
+        && let Some(close) = tokens.partner(inner.start, inner.end)
+    {
+        inner.start = close + 1;
+    }
+    let is_matrix = is_matrix(name);
+    if !is_matrix && !matches!(name, "cases" | "aligned" | "align" | "gathered" | "split" | "equation") {
+        return Ok(None);
+    }
+    let mut rows: Vec<Vec<Value>> = Vec::new();
+    let mut cells = 0;
+    for row in split_outside_brackets(tokens, inner, |kind| *kind == Kind::Command("\\")) {
+        let columns =
+            if is_matrix { split_outside_brackets(tokens, row, |kind| *kind == Kind::Symbol('&')) } else { vec![row] };
+        let mut values = Vec::with_capacity(columns.len());
+        for column in columns {
+            cells += 1;
+            if cells > MAX_CELLS {
+                return Ok(None);
             }
-            rows.push(values);
+            values.push(match value(context, tokens.trimmed(column)) {
+                Err(ParseError::Empty) if is_matrix => return Ok(None),
+                value => value?,
+            });
         }
-        let columns = rows.first().map_or(0, Vec::len);
-        if columns == 0 || rows.iter().any(|row| row.len() != columns) {
-            return Ok(None);
-        }
-        let count = rows.len();
-        let mut cells: Vec<Value> = rows.into_iter().flatten().collect();
-        Ok(Some(match (is_matrix, count) {
-            (true, _) => Value::Matrix(Matrix { columns, cells }),
-            (false, 1) => cells.remove(0),
-            (false, _) => Value::List(cells),
-        }))
+        rows.push(values);
     }
+    let columns = rows.first().map_or(0, Vec::len);
+    if columns == 0 || rows.iter().any(|row| row.len() != columns) {
+        return Ok(None);
+    }
+    let count = rows.len();
+    let mut cells: Vec<Value> = rows.into_iter().flatten().collect();
+    Ok(Some(match (is_matrix, count) {
+        (true, _) => Value::Matrix(Matrix { columns, cells }),
+        (false, 1) => cells.remove(0),
+        (false, _) => Value::List(cells),
+    }))
+}
 
-    /// What stands between separators outside of all brackets, without an empty end.
-    fn cut(&self, range: Range<usize>, is: impl Fn(&Kind<'_>) -> bool) -> Vec<Range<usize>> {
-        let mut parts = Vec::new();
-        let mut start = range.start;
-        while let Some(at) = self.tokens.find(start..range.end, &is) {
-            parts.push(start..at);
-            start = at + 1;
-        }
-        parts.push(start..range.end);
-        if parts.len() > 1 && parts.last().is_some_and(|last| self.tokens.stripped(last.clone()).is_empty()) {
-            parts.pop();
-        }
-        parts
+/// The parts between separators outside of brackets, without an empty last one.
+fn split_outside_brackets(
+    tokens: &Tokens<'_>,
+    range: Range<usize>,
+    is: impl Fn(&Kind<'_>) -> bool,
+) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let mut start = range.start;
+    while let Some(at) = tokens.find(start..range.end, &is) {
+        parts.push(start..at);
+        start = at + 1;
     }
+    parts.push(start..range.end);
+    if parts.len() > 1 && parts.last().is_some_and(|last| tokens.stripped(last.clone()).is_empty()) {
+        parts.pop();
+    }
+    parts
 }
 
 fn scaled(matrix: &Matrix, f: impl Fn(crate::expr::Expr) -> crate::expr::Expr) -> Option<Matrix> {
@@ -215,7 +225,7 @@ fn added(a: &Matrix, b: &Matrix) -> Option<Matrix> {
     if a.columns != b.columns || a.cells.len() != b.cells.len() {
         return None;
     }
-    let sum = |(a, b): (&Value, &Value)| Some(Value::Expr(Builder::join(&a.scalar()?, &b.scalar()?, Node::Add)));
+    let sum = |(a, b): (&Value, &Value)| Some(Value::Expr(Builder::binary(&a.scalar()?, &b.scalar()?, Node::Add)));
     let cells = a.cells.iter().zip(&b.cells).map(sum).collect::<Option<_>>()?;
     Some(Matrix { columns: a.columns, cells })
 }
@@ -231,14 +241,14 @@ fn multiplied(a: &Matrix, b: &Matrix) -> Option<Matrix> {
             let mut sum: Option<crate::expr::Expr> = None;
             for (left, right) in row.iter().zip(b.cells.iter().skip(column).step_by(columns)) {
                 let (left, right) = (left.scalar()?, right.scalar()?);
-                // Products of products grow; nobody multiplies that many by hand.
+                // Bounds the growth of nested products.
                 if left.len() + right.len() > 256 {
                     return None;
                 }
-                let product = Builder::join(&left, &right, Node::Multiply);
+                let product = Builder::binary(&left, &right, Node::Multiply);
                 sum = Some(match sum {
                     None => product,
-                    Some(sum) => Builder::join(&sum, &product, Node::Add),
+                    Some(sum) => Builder::binary(&sum, &product, Node::Add),
                 });
             }
             cells.push(Value::Expr(sum?));

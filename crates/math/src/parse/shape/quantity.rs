@@ -1,162 +1,162 @@
-//! Scalars with a unit behind them.
+//! Scalars followed by a unit.
 
 use std::ops::Range;
 
-use super::{Read, Shaper};
+use super::{Context, Read, leaf};
+use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 use crate::unit::{MAX_WORDS, Unit};
 use crate::{Quantity, Value};
 
-/// Tokens of the longest unit.
+/// Most tokens of a unit.
 const MAX_TOKENS: usize = 40;
 
-impl Shaper<'_, '_, '_> {
-    /// A scalar, or one with a unit.
-    pub(super) fn quantity(&mut self, range: Range<usize>) -> Read {
-        if let Some((amount, unit)) = self.split(range.clone()) {
-            // A symbol such as cm, and not a word.
-            let is_symbol = |at: usize| matches!(self.tokens.kind(at), Kind::Word(word) if word.len() <= 2);
-            let glued = amount.end < range.end && is_symbol(amount.end);
-            let value = self.scalar(amount)?;
-            if let Some(amount) = value {
-                if unit.is_none() {
-                    return Ok(Some(amount));
-                }
-                return Ok(Some(Value::Quantity(Quantity { amount: Box::new(amount), unit, glued })));
+/// A scalar, with or without a unit.
+pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    if let Some((amount, unit)) = split(tokens, range.clone()) {
+        // A symbol such as cm, not a word.
+        let is_symbol = |at: usize| matches!(tokens.kind(at), Kind::Word(word) if word.len() <= 2);
+        let glued = amount.end < range.end && is_symbol(amount.end);
+        let value = leaf::read(context, amount)?;
+        if let Some(amount) = value {
+            if unit.is_none() {
+                return Ok(Some(amount));
             }
+            return Ok(Some(Value::Quantity(Quantity { amount: Box::new(amount), unit, glued })));
         }
-        if let Some(value) = self.scalar(range.clone())? {
-            return Ok(Some(value));
-        }
-        self.money(range)
     }
+    if let Some(value) = leaf::read(context, range.clone())? {
+        return Ok(Some(value));
+    }
+    money(context, range)
+}
 
-    /// A scalar with a currency sign.
-    fn money(&mut self, range: Range<usize>) -> Read {
-        if range.len() < 2 {
-            return Ok(None);
+/// A scalar with a currency sign.
+fn money(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    if range.len() < 2 {
+        return Ok(None);
+    }
+    let (sign, amount) = match (tokens.kind(range.start), tokens.kind(range.end - 1)) {
+        (Kind::Currency(sign), _) => (*sign, range.start + 1..range.end),
+        (_, Kind::Currency(sign)) => (*sign, range.start..range.end - 1),
+        _ => return Ok(None),
+    };
+    let amount = tokens.stripped(amount);
+    if amount.is_empty() {
+        return Ok(None);
+    }
+    Ok(match leaf::read(context, amount)? {
+        Some(amount @ (Value::Number(_) | Value::Expr(_))) => {
+            Some(Value::Quantity(Quantity { amount: Box::new(amount), unit: Unit::currency(sign), glued: false }))
         }
-        let (sign, amount) = match (self.tokens.kind(range.start), self.tokens.kind(range.end - 1)) {
-            (Kind::Currency(sign), _) => (*sign, range.start + 1..range.end),
-            (_, Kind::Currency(sign)) => (*sign, range.start..range.end - 1),
-            _ => return Ok(None),
-        };
-        let amount = self.tokens.stripped(amount);
-        if amount.is_empty() {
-            return Ok(None);
+        _ => None,
+    })
+}
+
+/// Splits the range into amount and unit.
+fn split(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Unit)> {
+    let begins = |at: usize| match tokens.kind(at) {
+        // `2\mathrm{e}` is a product, `5\text{ m}` a length.
+        Kind::Label(label) if label.chars().nth(1).is_none() => {
+            Unit::known(label).or_else(|| Unit::counted(label)).is_some()
         }
-        Ok(match self.scalar(amount)? {
-            Some(amount @ (Value::Number(_) | Value::Expr(_))) => {
-                Some(Value::Quantity(Quantity { amount: Box::new(amount), unit: Unit::currency(sign), glued: false }))
+        Kind::Label(label) => crate::expr::Function::named(label).is_none(),
+        // A single letter is a variable unless it is in a text.
+        Kind::Word(word) => word.len() > 1 && Unit::known(word).is_some(),
+        _ => false,
+    };
+    let floor = range.end.saturating_sub(MAX_TOKENS).max(range.start + 1);
+    let at = (floor..range.end).find(|at| begins(*at))?;
+    // Within brackets it is not the unit of the whole.
+    tokens.find(range.clone(), |kind| std::ptr::eq(kind, tokens.kind(at)))?;
+    let unit = unit(tokens, at..range.end)?;
+    let mut amount = tokens.stripped(range.start..at);
+    // `1950^\circ C` is a temperature, not an angle.
+    if ends_with_circle(tokens, amount.clone()) && unit.is_temperature() {
+        amount = tokens.stripped(amount.start..circle_start(tokens, amount)?);
+    }
+    (!amount.is_empty()).then_some((amount, unit))
+}
+
+fn ends_with_circle(tokens: &Tokens<'_>, amount: Range<usize>) -> bool {
+    circle_start(tokens, amount).is_some()
+}
+
+/// The start of a final `^\circ`.
+fn circle_start(tokens: &Tokens<'_>, amount: Range<usize>) -> Option<usize> {
+    let last = |back: usize| amount.end.checked_sub(back).filter(|at| *at >= amount.start).map(|at| tokens.kind(at));
+    let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
+    let is_power = |kind: Option<&Kind<'_>>| kind == Some(&Kind::Symbol('^'));
+    if is_circle(last(1)) && is_power(last(2)) {
+        return Some(amount.end - 2);
+    }
+    let braced = last(1) == Some(&Kind::GroupClose) && is_circle(last(2)) && last(3) == Some(&Kind::GroupOpen);
+    (braced && is_power(last(4))).then(|| amount.end - 4)
+}
+
+/// The product of powers of units formed by all of these tokens.
+fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
+    let mut unit = Unit::none();
+    let (mut at, mut inverse, mut words, mut prefix) = (range.start, false, 0, 1);
+    while at < range.end {
+        match tokens.kind(at) {
+            Kind::Space | Kind::Command("cdot" | "times") | Kind::Symbol('*' | '.') => at += 1,
+            Kind::Symbol('/') | Kind::Word("per") | Kind::Label("per" | "a" | "an") => {
+                inverse = true;
+                at += 1;
             }
-            _ => None,
-        })
-    }
-
-    /// Where the amount ends and the unit begins.
-    fn split(&self, range: Range<usize>) -> Option<(Range<usize>, Unit)> {
-        let begins = |at: usize| match self.tokens.kind(at) {
-            // `2\mathrm{e}` is a product, and `5\text{ m}` a length.
-            Kind::Label(label) if label.chars().nth(1).is_none() => {
-                Unit::known(label).or_else(|| Unit::counted(label)).is_some()
+            Kind::Label("square" | "sq") | Kind::Word("square" | "sq") => {
+                prefix = 2;
+                at += 1;
             }
-            Kind::Label(label) => crate::expr::Function::named(label).is_none(),
-            // A single letter is a variable, unless it stands in a text.
-            Kind::Word(word) => word.len() > 1 && Unit::known(word).is_some(),
-            _ => false,
-        };
-        let floor = range.end.saturating_sub(MAX_TOKENS).max(range.start + 1);
-        let at = (floor..range.end).find(|at| begins(*at))?;
-        // Within brackets it is no unit of the whole.
-        self.tokens.find(range.clone(), |kind| std::ptr::eq(kind, self.tokens.kind(at)))?;
-        let unit = self.unit(at..range.end)?;
-        let mut amount = self.tokens.stripped(range.start..at);
-        // `1950^\circ C` is a temperature, not an angle.
-        if self.ends_with_circle(amount.clone()) && unit.is_temperature() {
-            amount = self.tokens.stripped(amount.start..self.circle_start(amount)?);
-        }
-        (!amount.is_empty()).then_some((amount, unit))
-    }
-
-    fn ends_with_circle(&self, amount: Range<usize>) -> bool {
-        self.circle_start(amount).is_some()
-    }
-
-    /// Where `^\circ` begins that ends these tokens.
-    fn circle_start(&self, amount: Range<usize>) -> Option<usize> {
-        let last =
-            |back: usize| amount.end.checked_sub(back).filter(|at| *at >= amount.start).map(|at| self.tokens.kind(at));
-        let is_circle = |kind: Option<&Kind<'_>>| matches!(kind, Some(Kind::Command("circ" | "degree")));
-        let is_power = |kind: Option<&Kind<'_>>| kind == Some(&Kind::Symbol('^'));
-        if is_circle(last(1)) && is_power(last(2)) {
-            return Some(amount.end - 2);
-        }
-        let braced = last(1) == Some(&Kind::GroupClose) && is_circle(last(2)) && last(3) == Some(&Kind::GroupOpen);
-        (braced && is_power(last(4))).then(|| amount.end - 4)
-    }
-
-    /// The product of powers of units that all of these tokens are.
-    fn unit(&self, range: Range<usize>) -> Option<Unit> {
-        let mut unit = Unit::none();
-        let (mut at, mut inverse, mut words, mut prefix) = (range.start, false, 0, 1);
-        while at < range.end {
-            match self.tokens.kind(at) {
-                Kind::Space | Kind::Command("cdot" | "times") | Kind::Symbol('*' | '.') => at += 1,
-                Kind::Symbol('/') | Kind::Word("per") | Kind::Label("per" | "a" | "an") => {
-                    inverse = true;
-                    at += 1;
-                }
-                Kind::Label("square" | "sq") | Kind::Word("square" | "sq") => {
-                    prefix = 2;
-                    at += 1;
-                }
-                Kind::Label("cubic") | Kind::Word("cubic") => {
-                    prefix = 3;
-                    at += 1;
-                }
-                Kind::Label("of" | "the" | "in") if words > 0 => at += 1,
-                Kind::Label(name) | Kind::Word(name) => {
-                    words += 1;
-                    let is_label = matches!(self.tokens.kind(at), Kind::Label(_));
-                    let base = Unit::known(name).or_else(|| if is_label { Unit::counted(name) } else { None })?;
-                    at += 1;
-                    let exponent = self.exponent(&mut at, range.end)?.checked_mul(prefix)?;
-                    prefix = 1;
-                    unit = unit.times(&base.power(if inverse { -exponent } else { exponent })?);
-                    inverse = false;
-                }
-                _ => return None,
+            Kind::Label("cubic") | Kind::Word("cubic") => {
+                prefix = 3;
+                at += 1;
             }
+            Kind::Label("of" | "the" | "in") if words > 0 => at += 1,
+            Kind::Label(name) | Kind::Word(name) => {
+                words += 1;
+                let is_label = matches!(tokens.kind(at), Kind::Label(_));
+                let base = Unit::known(name).or_else(|| if is_label { Unit::counted(name) } else { None })?;
+                at += 1;
+                let exponent = exponent(tokens, &mut at, range.end)?.checked_mul(prefix)?;
+                prefix = 1;
+                unit = unit.times(&base.power(if inverse { -exponent } else { exponent })?);
+                inverse = false;
+            }
+            _ => return None,
         }
-        (words > 0 && words <= MAX_WORDS).then_some(unit)
     }
+    (words > 0 && words <= MAX_WORDS).then_some(unit)
+}
 
-    /// The exponent behind a unit; 1 where there is none.
-    fn exponent(&self, at: &mut usize, end: usize) -> Option<i64> {
-        let mut next = *at;
-        while next < end && *self.tokens.kind(next) == Kind::Space {
-            next += 1;
-        }
-        if next >= end || *self.tokens.kind(next) != Kind::Symbol('^') {
-            return Some(1);
-        }
+/// The exponent after a unit; 1 if there is none.
+fn exponent(tokens: &Tokens<'_>, at: &mut usize, end: usize) -> Option<i64> {
+    let mut next = *at;
+    while next < end && *tokens.kind(next) == Kind::Space {
         next += 1;
-        let inner = if next < end && *self.tokens.kind(next) == Kind::GroupOpen {
-            let close = self.tokens.partner(next, end)?;
-            *at = close + 1;
-            self.tokens.stripped(next + 1..close)
-        } else {
-            *at = next + 1;
-            next..(next + 1).min(end)
-        };
-        let negative = !inner.is_empty() && *self.tokens.kind(inner.start) == Kind::Symbol('-');
-        let digits = if negative { inner.start + 1 } else { inner.start };
-        match self.tokens.kind(digits) {
-            Kind::Numeral(numeral) if numeral.is_digits() && digits + 1 == inner.end => {
-                let exponent: i64 = numeral.integer.parse().ok()?;
-                Some(if negative { -exponent } else { exponent })
-            }
-            _ => None,
+    }
+    if next >= end || *tokens.kind(next) != Kind::Symbol('^') {
+        return Some(1);
+    }
+    next += 1;
+    let inner = if next < end && *tokens.kind(next) == Kind::GroupOpen {
+        let close = tokens.partner(next, end)?;
+        *at = close + 1;
+        tokens.stripped(next + 1..close)
+    } else {
+        *at = next + 1;
+        next..(next + 1).min(end)
+    };
+    let negative = !inner.is_empty() && *tokens.kind(inner.start) == Kind::Symbol('-');
+    let digits = if negative { inner.start + 1 } else { inner.start };
+    match tokens.kind(digits) {
+        Kind::Numeral(numeral) if numeral.is_digits() && digits + 1 == inner.end => {
+            let exponent: i64 = numeral.integer.parse().ok()?;
+            Some(if negative { -exponent } else { exponent })
         }
+        _ => None,
     }
 }

@@ -1,12 +1,12 @@
-//! Relations, and ratios.
+//! Relations and ratios.
 
 use std::ops::Range;
 
-use super::{Read, Shaper};
+use super::{Context, Read, as_text, leaf, member};
 use crate::parse::token::Kind;
 use crate::{Relation, Sign, Value};
 
-/// Members of a relation or ratio.
+/// Most members of a relation or ratio.
 const MAX_MEMBERS: usize = 64;
 
 fn sign(kind: &Kind<'_>) -> Option<Sign> {
@@ -25,64 +25,64 @@ fn sign(kind: &Kind<'_>) -> Option<Sign> {
     })
 }
 
-impl Shaper<'_, '_, '_> {
-    /// Members with signs between them. `None` where there is no sign, or nothing beside one.
-    pub(super) fn relation(&mut self, range: Range<usize>) -> Read {
-        let (mut ranges, mut signs) = (Vec::new(), Vec::new());
-        let mut start = range.start;
-        while let Some(at) = self.tokens.find(start..range.end, |kind| sign(kind).is_some()) {
-            let mut member = self.tokens.trimmed(start..at);
-            let mut found = sign(self.tokens.kind(at));
-            // `\not=` is `\ne`; what else may be denied is no relation here.
-            if !member.is_empty() && *self.tokens.kind(member.end - 1) == Kind::Command("not") {
-                if found != Some(Sign::Equal) {
-                    return Ok(None);
-                }
-                found = Some(Sign::NotEqual);
-                member = self.tokens.trimmed(member.start..member.end - 1);
+/// Members with signs between them. `None` without a sign, or if a side is empty.
+pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let (mut ranges, mut signs) = (Vec::new(), Vec::new());
+    let mut start = range.start;
+    while let Some(at) = tokens.find(start..range.end, |kind| sign(kind).is_some()) {
+        let mut member = tokens.trimmed(start..at);
+        let mut found = sign(tokens.kind(at));
+        // `\not=` is `\ne`; other negated signs are not supported.
+        if !member.is_empty() && *tokens.kind(member.end - 1) == Kind::Command("not") {
+            if found != Some(Sign::Equal) {
+                return Ok(None);
             }
-            signs.extend(found);
-            ranges.push(member);
-            start = at + 1;
+            found = Some(Sign::NotEqual);
+            member = tokens.trimmed(member.start..member.end - 1);
         }
-        ranges.push(self.tokens.trimmed(start..range.end));
-        if signs.is_empty() || ranges.len() > MAX_MEMBERS || ranges.iter().any(Range::is_empty) {
-            return Ok(None);
-        }
-        let mut members = Vec::with_capacity(ranges.len());
-        for member in ranges {
-            match self.member(member.clone())? {
-                Some(value) => members.push(value),
-                None => members.push(self.text(member)?),
-            }
-        }
-        // `x = y = z` with a formula on no side is prose.
-        if members.iter().all(|member| matches!(member, Value::Text(_))) {
-            return Ok(None);
-        }
-        Ok(Some(Value::Relation(Relation { members, signs })))
+        signs.extend(found);
+        ranges.push(member);
+        start = at + 1;
     }
+    ranges.push(tokens.trimmed(start..range.end));
+    if signs.is_empty() || ranges.len() > MAX_MEMBERS || ranges.iter().any(Range::is_empty) {
+        return Ok(None);
+    }
+    let mut members = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match member(context, range.clone())? {
+            Some(value) => members.push(value),
+            None => members.push(as_text(tokens, range)?),
+        }
+    }
+    // `x = y = z` without a formula on any side is prose.
+    if members.iter().all(|member| matches!(member, Value::Text(_))) {
+        return Ok(None);
+    }
+    Ok(Some(Value::Relation(Relation { members, signs })))
+}
 
-    /// Terms between colons.
-    pub(super) fn ratio(&mut self, range: Range<usize>) -> Read {
-        let is_colon = |kind: &Kind<'_>| *kind == Kind::Symbol(':');
-        let mut terms = Vec::new();
-        let mut start = range.start;
-        while let Some(at) = self.tokens.find(start..range.end, is_colon) {
-            terms.push(self.tokens.trimmed(start..at));
-            start = at + 1;
-        }
-        terms.push(self.tokens.trimmed(start..range.end));
-        if !(2..=MAX_MEMBERS).contains(&terms.len()) || terms.iter().any(Range::is_empty) {
-            return Ok(None);
-        }
-        let mut values = Vec::with_capacity(terms.len());
-        for term in terms {
-            match self.scalar(term)? {
-                Some(value @ (Value::Number(_) | Value::Expr(_))) => values.push(value),
-                _ => return Ok(None),
-            }
-        }
-        Ok(Some(Value::Ratio(values)))
+/// Terms separated by colons.
+pub(super) fn ratio(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let is_colon = |kind: &Kind<'_>| *kind == Kind::Symbol(':');
+    let mut terms = Vec::new();
+    let mut start = range.start;
+    while let Some(at) = tokens.find(start..range.end, is_colon) {
+        terms.push(tokens.trimmed(start..at));
+        start = at + 1;
     }
+    terms.push(tokens.trimmed(start..range.end));
+    if !(2..=MAX_MEMBERS).contains(&terms.len()) || terms.iter().any(Range::is_empty) {
+        return Ok(None);
+    }
+    let mut values = Vec::with_capacity(terms.len());
+    for term in terms {
+        match leaf::read(context, term)? {
+            Some(value @ (Value::Number(_) | Value::Expr(_))) => values.push(value),
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(Value::Ratio(values)))
 }

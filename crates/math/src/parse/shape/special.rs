@@ -1,12 +1,13 @@
-//! What is written in its own way: infinity, digits in a base, times of the day, the empty set.
+//! Values with a notation of their own: infinity, digits in a base, times of day, the empty set.
 
 use std::ops::Range;
 
-use super::{Read, Shaper};
+use super::{Context, Read};
+use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 use crate::{Based, Number, Region, Text, Time, Value};
 
-/// Bases by their names.
+/// Bases by name.
 const BASES: [(&str, u32); 10] = [
     ("two", 2),
     ("three", 3),
@@ -20,7 +21,7 @@ const BASES: [(&str, u32); 10] = [
     ("sixteen", 16),
 ];
 
-/// Texts that say that there is nothing.
+/// Texts that denote the empty set.
 const NOTHING: [&str; 10] = [
     "\\emptyset",
     "no solution",
@@ -34,8 +35,8 @@ const NOTHING: [&str; 10] = [
     "there are no solutions",
 ];
 
-/// The value of a text that has one after all.
-pub(super) fn meant(text: String) -> Value {
+/// The value of a text that denotes one.
+pub(super) fn value_of_text(text: String) -> Value {
     if ["all real numbers", "all reals", "the real numbers"].iter().any(|all| text.eq_ignore_ascii_case(all)) {
         return Value::Region(Region::Reals);
     }
@@ -46,101 +47,100 @@ pub(super) fn meant(text: String) -> Value {
     }
 }
 
-impl Shaper<'_, '_, '_> {
-    pub(super) fn special(&mut self, range: Range<usize>) -> Read {
-        if let Some(value) = self.infinity(range.clone()) {
-            return Ok(Some(value));
-        }
-        if let Some(based) = self.based(range.clone()) {
-            return Ok(Some(Value::Based(based)));
-        }
-        Ok(self.time(range).map(Value::Time))
+pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    if let Some(value) = infinity(tokens, range.clone()) {
+        return Ok(Some(value));
     }
-
-    fn infinity(&self, range: Range<usize>) -> Option<Value> {
-        let mut kinds = range.map(|at| self.tokens.kind(at)).filter(|kind| **kind != Kind::Space);
-        let first = kinds.next()?;
-        let negative = *first == Kind::Symbol('-');
-        let name = if negative || *first == Kind::Symbol('+') { kinds.next()? } else { first };
-        let is_infinity =
-            matches!(name, Kind::Command("infty") | Kind::Word("infinity" | "inf" | "oo") | Kind::Label("infinity"));
-        (is_infinity && kinds.next().is_none()).then_some(Value::Infinite { negative })
+    if let Some(based) = digits_in_base(tokens, range.clone()) {
+        return Ok(Some(Value::Based(based)));
     }
+    Ok(time(tokens, range).map(Value::Time))
+}
 
-    /// `52_8`, `52_{8}`, `(52)_8`, `52_{\text{eight}}`
-    fn based(&self, range: Range<usize>) -> Option<Based> {
-        let mark = self.tokens.find(range.clone(), |kind| *kind == Kind::Symbol('_'))?;
-        let digits = self.inner(range.start..mark);
-        let base = self.inner(mark + 1..range.end);
-        if digits.len() != 1 || base.len() != 1 {
-            return None;
-        }
-        let digits = match self.tokens.kind(digits.start) {
-            Kind::Numeral(numeral) if !numeral.point => numeral.integer.trim_start_matches('0').to_owned(),
-            _ => return None,
-        };
-        let base = match self.tokens.kind(base.start) {
-            Kind::Numeral(numeral) if numeral.is_digits() => numeral.integer.parse().ok()?,
-            Kind::Word(word) | Kind::Label(word) => BASES.iter().find(|(name, _)| name == word)?.1,
-            _ => return None,
-        };
-        let digits = if digits.is_empty() { "0".to_owned() } else { digits };
-        let is_digit = |digit: char| digit.to_digit(36).is_some_and(|digit| digit < base);
-        ((2..=36).contains(&base) && digits.chars().all(is_digit)).then_some(Based { digits, base })
+fn infinity(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Value> {
+    let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| **kind != Kind::Space);
+    let first = kinds.next()?;
+    let negative = *first == Kind::Symbol('-');
+    let name = if negative || *first == Kind::Symbol('+') { kinds.next()? } else { first };
+    let is_infinity =
+        matches!(name, Kind::Command("infty") | Kind::Word("infinity" | "inf" | "oo") | Kind::Label("infinity"));
+    (is_infinity && kinds.next().is_none()).then_some(Value::Infinite { negative })
+}
+
+/// `52_8`, `52_{8}`, `(52)_8`, `52_{\text{eight}}`
+fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
+    let mark = tokens.find(range.clone(), |kind| *kind == Kind::Symbol('_'))?;
+    let digits = inner(tokens, range.start..mark);
+    let base = inner(tokens, mark + 1..range.end);
+    if digits.len() != 1 || base.len() != 1 {
+        return None;
     }
+    let digits = match tokens.kind(digits.start) {
+        Kind::Numeral(numeral) if !numeral.point => numeral.integer.trim_start_matches('0').to_owned(),
+        _ => return None,
+    };
+    let base = match tokens.kind(base.start) {
+        Kind::Numeral(numeral) if numeral.is_digits() => numeral.integer.parse().ok()?,
+        Kind::Word(word) | Kind::Label(word) => BASES.iter().find(|(name, _)| name == word)?.1,
+        _ => return None,
+    };
+    let digits = if digits.is_empty() { "0".to_owned() } else { digits };
+    let is_digit = |digit: char| digit.to_digit(36).is_some_and(|digit| digit < base);
+    ((2..=36).contains(&base) && digits.chars().all(is_digit)).then_some(Based { digits, base })
+}
 
-    /// Without white space, braces and parentheses around.
-    fn inner(&self, range: Range<usize>) -> Range<usize> {
-        let mut range = self.tokens.trimmed(range);
-        while range.len() >= 3
-            && matches!(self.tokens.kind(range.start), Kind::Open('('))
-            && self.tokens.partner(range.start, range.end) == Some(range.end - 1)
-        {
-            range = self.tokens.trimmed(range.start + 1..range.end - 1);
-        }
-        range
+/// The range without surrounding white space, braces and parentheses.
+fn inner(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
+    let mut range = tokens.trimmed(range);
+    while range.len() >= 3
+        && matches!(tokens.kind(range.start), Kind::Open('('))
+        && tokens.partner(range.start, range.end) == Some(range.end - 1)
+    {
+        range = tokens.trimmed(range.start + 1..range.end - 1);
     }
+    range
+}
 
-    /// `20:34`, `8:34 p.m.`, `20:34:00`
-    fn time(&self, range: Range<usize>) -> Option<Time> {
-        let mut kinds = range.map(|at| self.tokens.kind(at)).filter(|kind| !matches!(kind, Kind::Space)).peekable();
-        let mut fields: Vec<&str> = Vec::with_capacity(3);
-        loop {
-            match kinds.next()? {
-                Kind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() <= 2 => {
-                    fields.push(&numeral.integer)
-                }
-                _ => return None,
+/// `20:34`, `8:34 p.m.`, `20:34:00`
+fn time(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Time> {
+    let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| !matches!(kind, Kind::Space)).peekable();
+    let mut fields: Vec<&str> = Vec::with_capacity(3);
+    loop {
+        match kinds.next()? {
+            Kind::Numeral(numeral) if numeral.is_digits() && numeral.integer.len() <= 2 => {
+                fields.push(&numeral.integer)
             }
-            if kinds.peek() != Some(&&Kind::Symbol(':')) {
-                break;
-            }
-            kinds.next();
-        }
-        let numbers: Vec<u32> = fields.iter().filter_map(|field| field.parse().ok()).collect();
-        let (hour, minute, second) = match *numbers.as_slice() {
-            [hour, minute] => (hour, minute, 0),
-            [hour, minute, second] => (hour, minute, second),
             _ => return None,
-        };
-        if hour >= 24 || minute >= 60 || second >= 60 || fields.iter().skip(1).any(|field| field.len() != 2) {
-            return None;
         }
-        let suffix: String = kinds
-            .map(|kind| match kind {
-                Kind::Word(word) | Kind::Label(word) => word.to_lowercase(),
-                Kind::Symbol('.') => String::new(),
-                _ => "?".to_owned(),
-            })
-            .collect();
-        let hours = match suffix.as_str() {
-            "" => hour,
-            "am" => hour % 12,
-            "pm" => hour % 12 + 12,
-            _ => return None,
-        };
-        let seconds = hours * 3600 + minute * 60 + second;
-        let ratio = fields.iter().map(|field| Value::Number(Number::from_digits(field, "", false))).collect();
-        Some(Time { seconds, ratio })
+        if kinds.peek() != Some(&&Kind::Symbol(':')) {
+            break;
+        }
+        kinds.next();
     }
+    let numbers: Vec<u32> = fields.iter().filter_map(|field| field.parse().ok()).collect();
+    let (hour, minute, second) = match *numbers.as_slice() {
+        [hour, minute] => (hour, minute, 0),
+        [hour, minute, second] => (hour, minute, second),
+        _ => return None,
+    };
+    if hour >= 24 || minute >= 60 || second >= 60 || fields.iter().skip(1).any(|field| field.len() != 2) {
+        return None;
+    }
+    let suffix: String = kinds
+        .map(|kind| match kind {
+            Kind::Word(word) | Kind::Label(word) => word.to_lowercase(),
+            Kind::Symbol('.') => String::new(),
+            _ => "?".to_owned(),
+        })
+        .collect();
+    let hours = match suffix.as_str() {
+        "" => hour,
+        "am" => hour % 12,
+        "pm" => hour % 12 + 12,
+        _ => return None,
+    };
+    let seconds = hours * 3600 + minute * 60 + second;
+    let ratio = fields.iter().map(|field| Value::Number(Number::from_digits(field, "", false))).collect();
+    Some(Time { seconds, ratio })
 }

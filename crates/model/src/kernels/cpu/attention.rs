@@ -4,8 +4,9 @@
 
 use multiversion::multiversion;
 
-use super::matmul::{Into, View, matmul};
+use super::matmul::matmul;
 use super::simd::{dot, exp, lane_sum, max};
+use super::view::{Store, View};
 use super::{Cpu, Matrix};
 use crate::error::Result;
 use crate::kernels::{Attention, AttentionForward, HeadShape, chunks};
@@ -45,7 +46,7 @@ impl Attention for Cpu {
                     View::rows_of(&scores, block.queries, block.keys, block.keys),
                     values,
                     1.0,
-                    Into::Set,
+                    Store::Set,
                 );
             }
         }
@@ -72,7 +73,7 @@ impl Attention for Cpu {
                 let kv_at = first * kv_width + kv_head(shape, head) * shape.dim;
                 score(&mut scores, q, k, shape, head, block);
                 let dout_view = View::rows_of(&dout[at..], queries, shape.dim, width);
-                matmul(&mut dscores, keys, dout_view, kv_view(v, shape, head, block).t(), 1.0, Into::Set);
+                matmul(&mut dscores, keys, dout_view, kv_view(v, shape, head, block).t(), 1.0, Store::Set);
                 softmax_backward(
                     &mut scores,
                     &mut dscores,
@@ -90,9 +91,9 @@ impl Attention for Cpu {
                 let probabilities = View::rows_of(&scores, queries, keys, keys);
                 let dscores = View::rows_of(&dscores, queries, keys, keys);
                 let query_view = View::rows_of(&q[at..], queries, shape.dim, width);
-                matmul(&mut dv[kv_at..], kv_width, probabilities.t(), dout_view, 1.0, Into::Add);
-                matmul(&mut dk[kv_at..], kv_width, dscores.t(), query_view, shape.scale(), Into::Add);
-                matmul(&mut dq[at..], width, dscores, kv_view(k, shape, head, block), shape.scale(), Into::Set);
+                matmul(&mut dv[kv_at..], kv_width, probabilities.t(), dout_view, 1.0, Store::Add);
+                matmul(&mut dk[kv_at..], kv_width, dscores.t(), query_view, shape.scale(), Store::Add);
+                matmul(&mut dq[at..], width, dscores, kv_view(k, shape, head, block), shape.scale(), Store::Set);
             }
         }
         Ok([dq, dk, dv])
@@ -135,7 +136,7 @@ fn kv_view(kv: &Matrix, shape: HeadShape, head: usize, block: Block) -> View<'_>
 fn score(scores: &mut Matrix, q: &Matrix, k: &Matrix, shape: HeadShape, head: usize, block: Block) {
     let q_at = block.row * q.width() + head * shape.dim;
     let queries = View::rows_of(&q[q_at..], block.queries, shape.dim, q.width());
-    matmul(scores, block.keys, queries, kv_view(k, shape, head, block).t(), shape.scale(), Into::Set);
+    matmul(scores, block.keys, queries, kv_view(k, shape, head, block).t(), shape.scale(), Store::Set);
 }
 
 /// Row i becomes the softmax of its first offset + i + 1 scores, and zeros.

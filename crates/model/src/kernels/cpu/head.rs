@@ -2,8 +2,9 @@
 
 use multiversion::multiversion;
 
-use super::matmul::{Into, View, matmul};
+use super::matmul::matmul;
 use super::simd::{exp, lane_sum, max};
+use super::view::{Store, View};
 use super::{Cpu, Matrix, with_values};
 use crate::error::Result;
 use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
@@ -48,8 +49,8 @@ impl Head for Cpu {
                 gradients(&mut logits, vocabulary, rows_of);
                 let dlogits = View::rows_of(&logits, rows, vocabulary, vocabulary);
                 let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
-                matmul(grad, width, dlogits.t(), hidden, 1.0, Into::Add);
-                matmul(&mut dhidden[first * width..], width, dlogits, weight_view, 1.0, Into::Set);
+                matmul(grad, width, dlogits.t(), hidden, 1.0, Store::Add);
+                matmul(&mut dhidden[first * width..], width, dlogits, weight_view, 1.0, Store::Set);
             }
         })?;
         Ok(dhidden)
@@ -68,7 +69,7 @@ fn logits(
     let mut logits = Matrix::stale(rows, vocabulary);
     let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
     let weight = View::rows_of(weight, vocabulary, width, width);
-    matmul(&mut logits, vocabulary, hidden, weight.t(), 1.0 / temperature, Into::Set);
+    matmul(&mut logits, vocabulary, hidden, weight.t(), 1.0 / temperature, Store::Set);
     logits
 }
 

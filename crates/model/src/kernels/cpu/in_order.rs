@@ -2,14 +2,14 @@
 
 use multiversion::multiversion;
 
-use super::matmul::{Into, View};
+use super::view::{Store, View};
 
 /// Columns whose chains run side by side: enough to hide the latency of a fused multiply-add.
 const COLUMNS: usize = 32;
 
 /// c = alpha a b, or c += alpha a b, each element one chain of fused multiply-adds from the first term to the last.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
-pub(super) fn in_order(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, into: Into) {
+pub(super) fn in_order(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
     for i in 0..a.rows {
         let row = &mut c[i * c_stride..][..b.columns];
         for (block, c) in row.chunks_mut(COLUMNS).enumerate() {
@@ -29,7 +29,7 @@ pub(super) fn in_order(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>,
                 }
             }
             for (c, sum) in c.iter_mut().zip(sums) {
-                *c = if into == Into::Add { alpha.mul_add(sum, *c) } else { alpha * sum };
+                *c = if store == Store::Add { alpha.mul_add(sum, *c) } else { alpha * sum };
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use candle_core::Tensor;
 
-use super::matmul::{Into, View, matmul};
+use super::matmul::matmul;
+use super::view::{Store, View};
 use super::{Cpu, Matrix, simd, with_values};
 use crate::error::Result;
 use crate::kernels::Linear;
@@ -15,21 +16,21 @@ impl Linear for Cpu {
             Some(add) => add.clone(),
             None => Matrix::stale(rows, out),
         };
-        let into = if add.is_some() { Into::Add } else { Into::Set };
+        let store = if add.is_some() { Store::Add } else { Store::Set };
         let strides = weight.stride().to_vec();
         with_values(weight, |values| {
             let weight =
                 View { data: values, rows: out, columns: input, row_stride: strides[0], column_stride: strides[1] };
             let least = least_rows(out);
             if rows >= least {
-                return matmul(&mut y, out, View::rows_of(x, rows, input, input), weight.t(), 1.0, into);
+                return matmul(&mut y, out, View::rows_of(x, rows, input, input), weight.t(), 1.0, store);
             }
             // Rows of zeros below, computed and dropped.
             let mut padded_x = Matrix::zeros(least, input);
             padded_x[..x.len()].copy_from_slice(x);
             let mut padded_y = Matrix::zeros(least, out);
             padded_y[..y.len()].copy_from_slice(&y);
-            matmul(&mut padded_y, out, View::rows_of(&padded_x, least, input, input), weight.t(), 1.0, into);
+            matmul(&mut padded_y, out, View::rows_of(&padded_x, least, input, input), weight.t(), 1.0, store);
             let kept = y.len();
             y.copy_from_slice(&padded_y[..kept]);
         })?;
@@ -41,13 +42,13 @@ impl Linear for Cpu {
 
     fn linear_input(&self, dy: &Matrix, weight: &Tensor, into: Option<Matrix>) -> Result<Matrix> {
         let (out, input) = weight.dims2()?;
-        let how = if into.is_some() { Into::Add } else { Into::Set };
+        let store = if into.is_some() { Store::Add } else { Store::Set };
         let mut dx = into.unwrap_or_else(|| Matrix::stale(dy.rows(), input));
         let strides = weight.stride().to_vec();
         with_values(weight, |values| {
             let weight =
                 View { data: values, rows: out, columns: input, row_stride: strides[0], column_stride: strides[1] };
-            matmul(&mut dx, input, View::rows_of(dy, dy.rows(), out, out), weight, 1.0, how);
+            matmul(&mut dx, input, View::rows_of(dy, dy.rows(), out, out), weight, 1.0, store);
         })?;
         Ok(dx)
     }
@@ -55,7 +56,7 @@ impl Linear for Cpu {
     fn linear_weight(&self, dy: &Matrix, x: &Matrix, weight: &mut Vec<f32>) -> Result<()> {
         let (rows, out, input) = (x.rows(), dy.width(), x.width());
         let dy = View::rows_of(dy, rows, out, out);
-        matmul(weight, input, dy.t(), View::rows_of(x, rows, input, input), 1.0, Into::Add);
+        matmul(weight, input, dy.t(), View::rows_of(x, rows, input, input), 1.0, Store::Add);
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 //! s = 0;  s = fma(a[i, p], b[p, j], s) for each p of the block;  c = alpha s, or c = fma(alpha, s, c)
 //! ```
 //!
-//! That is what `gemm`'s tiled kernels compute in every vector width (read in its version 0.19 and held to by the
+//! That is what `gemm`'s tiled kernels compute in every vector width (read in its version 0.19 and enforced by the
 //! tests below): width decides how many chains run side by side, never how one of them is summed. The kernels that
 //! it has for thin and small products sum across lanes instead, or fuse in one tail and not in another;
 //! [`in_order`] takes those products.
@@ -15,71 +15,18 @@
 use gemm::{Parallelism, gemm};
 
 use super::in_order::in_order;
+use super::view::{Store, View};
 
 /// `gemm` cuts the inner dimension where it no longer fits a cache, at places that depend on all three sizes and
 /// on the CPU, but never below this. Cut here at fixed places instead, so that a result's bits depend on its own
 /// row and column alone.
 const INNER: usize = 512;
 
-/// A matrix to read: element (i, j) lies at i * row_stride + j * column_stride.
-#[derive(Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) data: &'a [f32],
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) row_stride: usize,
-    pub(super) column_stride: usize,
-}
-
-impl<'a> View<'a> {
-    /// A row-major matrix whose rows are `row_stride` apart.
-    pub(super) fn rows_of(data: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
-        Self { data, rows, columns, row_stride, column_stride: 1 }
-    }
-
-    /// Columns of all rows.
-    fn columns(self, first: usize, columns: usize) -> Self {
-        Self { data: &self.data[first * self.column_stride..], columns, ..self }
-    }
-
-    /// Rows of all columns.
-    fn rows(self, first: usize, rows: usize) -> Self {
-        Self { data: &self.data[first * self.row_stride..], rows, ..self }
-    }
-
-    /// Its transpose.
-    pub(super) fn t(self) -> Self {
-        Self {
-            rows: self.columns,
-            columns: self.rows,
-            row_stride: self.column_stride,
-            column_stride: self.row_stride,
-            ..self
-        }
-    }
-
-    fn end(&self) -> usize {
-        match (self.rows, self.columns) {
-            (0, _) | (_, 0) => 0,
-            (rows, columns) => (rows - 1) * self.row_stride + (columns - 1) * self.column_stride + 1,
-        }
-    }
-}
-
-/// What becomes of the values that the destination holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Into {
-    /// They are replaced.
-    Set,
-    /// The product is added to them.
-    Add,
-}
-
 /// c = alpha a b, or c += alpha a b; c is row-major with rows `c_stride` apart.
 ///
 /// # Panics
 /// Where the shapes disagree or reach beyond the slices: a mistake of this crate.
-pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, into: Into) {
+pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
     let (m, n, inner) = (a.rows, b.columns, a.columns);
     assert_eq!(inner, b.rows, "inner dimensions of a product");
     assert!(m == 0 || n == 0 || (m - 1) * c_stride + n <= c.len(), "destination of a product");
@@ -88,17 +35,17 @@ pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, a
     if m == 0 || n == 0 {
         return;
     }
-    if inner == 0 && into == Into::Set {
+    if inner == 0 && store == Store::Set {
         (0..m).for_each(|i| c[i * c_stride..][..n].fill(0.0));
     }
     for first in (0..inner).step_by(INNER) {
         let step = INNER.min(inner - first);
         let (a, b) = (a.columns(first, step), b.rows(first, step));
-        let into = if first > 0 { Into::Add } else { into };
+        let store = if first > 0 { Store::Add } else { store };
         if leaves_the_order(a, b) {
-            in_order(c, c_stride, a, b, alpha, into);
+            in_order(c, c_stride, a, b, alpha, store);
         } else {
-            tiled(c, c_stride, a, b, alpha, into);
+            tiled(c, c_stride, a, b, alpha, store);
         }
     }
 }
@@ -111,7 +58,7 @@ fn leaves_the_order(a: View<'_>, b: View<'_>) -> bool {
 }
 
 /// The product by `gemm`'s tiled kernels.
-fn tiled(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, into: Into) {
+fn tiled(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
     // SAFETY: every element that gemm reads or writes lies within the slices, by the assertions of `matmul`; `c` is
     // borrowed exclusively, so it overlaps neither operand.
     #[expect(unsafe_code, reason = "gemm takes raw pointers")]
@@ -123,7 +70,7 @@ fn tiled(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, i
             c.as_mut_ptr(),
             1,
             c_stride as isize,
-            into == Into::Add,
+            store == Store::Add,
             a.data.as_ptr(),
             a.column_stride as isize,
             a.row_stride as isize,
@@ -148,11 +95,11 @@ mod tests {
     use super::*;
 
     /// The chain of the module's documentation, an element at a time.
-    fn reference(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, into: Into) {
+    fn reference(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
         for i in 0..a.rows {
             for j in 0..b.columns {
                 let c = &mut c[i * c_stride + j];
-                if into == Into::Set {
+                if store == Store::Set {
                     *c = 0.0;
                 }
                 for first in (0..a.columns).step_by(INNER) {
@@ -161,7 +108,7 @@ mod tests {
                         let x = a.data[i * a.row_stride + p * a.column_stride];
                         sum = x.mul_add(b.data[p * b.row_stride + j * b.column_stride], sum);
                     }
-                    *c = if into == Into::Set && first == 0 { alpha * sum } else { alpha.mul_add(sum, *c) };
+                    *c = if store == Store::Set && first == 0 { alpha * sum } else { alpha.mul_add(sum, *c) };
                 }
             }
         }
@@ -180,7 +127,7 @@ mod tests {
         (0..count).map(|_| next()).collect()
     }
 
-    fn check(sizes: [usize; 3], transposed: [bool; 2], alpha: f32, into: Into, seed: u64) {
+    fn check(sizes: [usize; 3], transposed: [bool; 2], alpha: f32, store: Store, seed: u64) {
         let [m, n, inner] = sizes;
         let view = |data, rows, columns, transposed: bool| match transposed {
             false => View::rows_of(data, rows, columns, columns),
@@ -191,8 +138,8 @@ mod tests {
         let stride = n + seed as usize % 3;
         let mut found = values(m * stride, seed + 2);
         let mut expected = found.clone();
-        matmul(&mut found, stride, a, b, alpha, into);
-        reference(&mut expected, stride, a, b, alpha, into);
+        matmul(&mut found, stride, a, b, alpha, store);
+        reference(&mut expected, stride, a, b, alpha, store);
         for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert_eq!(
                 found.to_bits(),
@@ -210,8 +157,8 @@ mod tests {
             m in 1usize..90, n in 1usize..90, inner in 0usize..70, transposed: [bool; 2], add: bool,
             alpha in prop::sample::select(vec![1.0f32, 0.125, 0.176_776_7]), seed in 0u64..1000,
         ) {
-            let into = if add { Into::Add } else { Into::Set };
-            check([m, n, inner], transposed, alpha, into, seed);
+            let store = if add { Store::Add } else { Store::Set };
+            check([m, n, inner], transposed, alpha, store, seed);
         }
     }
 
@@ -219,8 +166,8 @@ mod tests {
     fn products_that_gemm_has_other_kernels_for_are_the_same_chain() {
         for sizes in [[1, 70, 65], [70, 1, 65], [1, 1, 513], [16, 16, 300], [3, 5, 40], [40, 33, 2], [17, 90, 1]] {
             for transposed in [[false, false], [false, true], [true, false], [true, true]] {
-                for into in [Into::Set, Into::Add] {
-                    check(sizes, transposed, 0.3, into, 7);
+                for store in [Store::Set, Store::Add] {
+                    check(sizes, transposed, 0.3, store, 7);
                 }
             }
         }
@@ -230,7 +177,7 @@ mod tests {
     fn long_and_wide_products_are_cut_at_the_same_places() {
         for sizes in [[5, 300, 1025], [130, 70, 514], [66, 700, 600], [257, 40, 2049], [300, 300, 511]] {
             for transposed in [[false, false], [false, true], [true, false]] {
-                check(sizes, transposed, 1.0, Into::Add, 3);
+                check(sizes, transposed, 1.0, Store::Add, 3);
             }
         }
     }

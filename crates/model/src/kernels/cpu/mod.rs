@@ -13,6 +13,7 @@ mod rotary;
 mod rows;
 mod simd;
 mod swiglu;
+mod view;
 
 pub use cached_attention::Cache;
 pub use matrix::Matrix;

@@ -100,8 +100,29 @@ impl Reencode for Writer<'_, '_> {
                 Value::I64(value) => Instruction::I64Const(value),
             });
         }
+        if changes_more_than_memory(&operator) {
+            return Err(reencode::Error::UserError(unexpected(format!(
+                "a table or a segment that changes: {operator:?}"
+            ))));
+        }
         reencode::utils::instruction(self, operator)
     }
+}
+
+/// Whether the operator leaves something behind in an instance that is neither memory nor a global: `sandbox/snapshot.rs` puts back
+/// memory alone.
+fn changes_more_than_memory(operator: &Operator<'_>) -> bool {
+    matches!(
+        operator,
+        Operator::TableSet { .. }
+            | Operator::TableGrow { .. }
+            | Operator::TableFill { .. }
+            | Operator::TableCopy { .. }
+            | Operator::TableInit { .. }
+            | Operator::ElemDrop { .. }
+            | Operator::MemoryInit { .. }
+            | Operator::DataDrop { .. }
+    )
 }
 
 fn types(numbers: &Numbers<'_>) -> Result<TypeSection, LinkError> {

@@ -25,10 +25,13 @@ use wit_parser::decoding::{DecodedWasm, decode};
 use wit_parser::{WorldItem, WorldKey};
 
 use image::Image;
-use numbers::Numbers;
+use numbers::{Numbers, Value};
 
 /// The builder's own door to the interpreter, which it has gone through.
 const BUILDERS_INTERFACE: &str = "exports";
+
+/// How the system's state begins in the finished guest: its own stack is there, the state itself is not.
+const STACK_IS_MADE: i32 = 2;
 
 /// Why a component could not be linked.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +58,20 @@ impl From<reencode::Error<Self>> for LinkError {
     }
 }
 
+/// Whether the globals that change are those that are as they were when a call returns: two stack pointers; and the address of the
+/// system's own state with what was done to make it, which change once, when the system is first asked for anything. What goes on from a
+/// snapshot of the memory alone relies on that.
+fn settles(changing: &[Value], stack_top: u32) -> Result<(), LinkError> {
+    match changing {
+        [Value::I32(top), Value::I32(_), Value::I32(0), Value::I32(STACK_IS_MADE)]
+            if *top == stack_top.cast_signed() =>
+        {
+            Ok(())
+        }
+        other => Err(unexpected(format!("the globals that change begin with {other:?}"))),
+    }
+}
+
 /// The same component with its core modules joined to one.
 pub(super) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
     let mut graph = graph::Graph::read(component)?;
@@ -62,6 +79,7 @@ pub(super) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
     let stack_top = stack::deepen(graph.memory()?, &mut image)?;
     immortal::mark(&mut image)?;
     let numbers = Numbers::of(&graph, stack_top)?;
+    settles(&numbers.changing, stack_top)?;
     let collector = collector::policy(&graph, &numbers)?;
     let mut module = merge::merge(&graph, &numbers, &image, &[collector], &saturate::Saturated::of(&graph)?)?;
     // The component's own imports and exports are those it had.

@@ -40,7 +40,7 @@ pub(super) enum Place {
     Global(u32),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     I32(i32),
     I64(i64),

@@ -1,9 +1,9 @@
 use wasmtime::{Engine, Instance, Linker, Module, Store};
 
 use super::image::Image;
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Value};
 use super::saturate::Saturated;
-use super::{LinkError, collector, graph, immortal, link, merge, stack};
+use super::{LinkError, STACK_IS_MADE, collector, graph, immortal, link, merge, settles, stack};
 
 /// Two libraries as componentize-py links them: the second is loaded at addresses that the first says, fills a part of the first one's
 /// table, and calls the host through functions that are there before the host's.
@@ -164,6 +164,18 @@ fn a_component_of_another_make_is_refused_and_says_why() {
         )
         .contains("start")
     );
+    // What is put back between two tests is the memory alone.
+    assert!(
+        refused(
+            "(func $forty (result i32) i32.const 40)",
+            "(func $forty (result i32) i32.const 40) (func $change (table.set (i32.const 0) (ref.null func)))"
+        )
+        .contains("a table or a segment that changes")
+    );
+    let changing = [Value::I32(7), Value::I32(5), Value::I32(0), Value::I32(STACK_IS_MADE)];
+    assert!(settles(&changing, 7).is_ok());
+    assert!(settles(&changing, 8).is_err());
+    assert!(settles(&changing[..3], 7).is_err());
     assert!(matches!(link(b"no component"), Err(LinkError::Read(_))));
 }
 

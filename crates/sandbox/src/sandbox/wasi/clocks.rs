@@ -31,20 +31,20 @@ struct Datetime {
 
 pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -> Result<bool> {
     match (interface, name) {
-        ("wasi:clocks/monotonic-clock", "now") => instance.func_wrap(name, |store, ()| Ok((now(&store),)))?,
+        ("wasi:clocks/monotonic-clock", "now") => instance.func_wrap(name, |mut store, ()| Ok((now(&mut store),)))?,
         ("wasi:clocks/monotonic-clock", "resolution") => instance.func_wrap(name, |_, ()| Ok((RESOLUTION_NS,)))?,
         ("wasi:clocks/monotonic-clock", "subscribe-instant") => {
             instance.func_wrap(name, |store, (at,): (u64,)| alarm(store, at))?
         }
         ("wasi:clocks/monotonic-clock", "subscribe-duration") => {
-            instance.func_wrap(name, |store, (after,): (u64,)| {
-                let at = now(&store).saturating_add(after);
+            instance.func_wrap(name, |mut store, (after,): (u64,)| {
+                let at = now(&mut store).saturating_add(after);
                 alarm(store, at)
             })?;
         }
         ("wasi:clocks/wall-clock", "now") => {
-            instance.func_wrap(name, |store, ()| {
-                let now = now(&store);
+            instance.func_wrap(name, |mut store, ()| {
+                let now = now(&mut store);
                 let nanoseconds = u32::try_from(now % SECOND_NS).unwrap_or(0);
                 Ok((Datetime { seconds: BEGINNING_S + now / SECOND_NS, nanoseconds },))
             })?;
@@ -57,8 +57,8 @@ pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -
             instance.func_wrap(name, |store, (alarm,): (Resource<Alarm>,)| poll(store, (vec![alarm],)).map(|_| ()))?;
         }
         ("wasi:io/poll", "[method]pollable.ready") => {
-            instance.func_wrap(name, |store: StoreContextMut<'_, Guest>, (alarm,): (Resource<Alarm>,)| {
-                Ok((rings_at(&store, &alarm) <= now(&store),))
+            instance.func_wrap(name, |mut store: StoreContextMut<'_, Guest>, (alarm,): (Resource<Alarm>,)| {
+                Ok((rings_at(&store, &alarm) <= now(&mut store),))
             })?;
         }
         _ => return Ok(false),
@@ -70,11 +70,13 @@ fn fuel_left(store: &StoreContextMut<'_, Guest>) -> u64 {
     store.as_context().get_fuel().unwrap_or(0)
 }
 
-fn now(store: &StoreContextMut<'_, Guest>) -> u64 {
+fn now(store: &mut StoreContextMut<'_, Guest>) -> u64 {
+    store.data_mut().ask();
     store.data().meter.seen_ns(|| fuel_left(store))
 }
 
 fn alarm(mut store: StoreContextMut<'_, Guest>, at: u64) -> Result<(Resource<Alarm>,)> {
+    store.data_mut().ask();
     store.data_mut().memory.hold(size_of::<u64>() as u64)?;
     let alarms = &mut store.data_mut().alarms;
     wasmtime::ensure!(alarms.len() < MAX_ALARMS, "too many alarms");
@@ -94,6 +96,7 @@ fn poll(mut store: StoreContextMut<'_, Guest>, (alarms,): (Vec<Resource<Alarm>>,
     let moments: Vec<u64> = alarms.iter().map(|alarm| rings_at(&store, alarm)).collect();
     let first = moments.iter().copied().min().unwrap_or(0);
     let left = fuel_left(&store);
+    store.data_mut().ask();
     store.data_mut().meter.sleep_until(first, || left)?;
     let rung = (0u32..).zip(&moments).filter(|(_, moment)| **moment <= first).map(|(index, _)| index);
     Ok((rung.collect(),))

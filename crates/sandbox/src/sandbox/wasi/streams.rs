@@ -34,13 +34,9 @@ type Answer<T> = Result<(Result<T, StreamError>,)>;
 
 pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -> Result<bool> {
     match (interface, name) {
-        ("wasi:cli/stdin", "get-stdin") => instance.func_wrap(name, |_, ()| Ok((Resource::<Input>::new_own(0),)))?,
-        ("wasi:cli/stdout", "get-stdout") => {
-            instance.func_wrap(name, |_, ()| Ok((Resource::<Output>::new_own(STDOUT),)))?
-        }
-        ("wasi:cli/stderr", "get-stderr") => {
-            instance.func_wrap(name, |_, ()| Ok((Resource::<Output>::new_own(STDERR),)))?
-        }
+        ("wasi:cli/stdin", "get-stdin") => instance.func_wrap(name, |store, ()| handle::<Input>(store, 0))?,
+        ("wasi:cli/stdout", "get-stdout") => instance.func_wrap(name, |store, ()| handle::<Output>(store, STDOUT))?,
+        ("wasi:cli/stderr", "get-stderr") => instance.func_wrap(name, |store, ()| handle::<Output>(store, STDERR))?,
         ("wasi:io/streams", name) => return stream(instance, name),
         _ => return Ok(false),
     }
@@ -50,8 +46,10 @@ pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -
 fn stream(instance: &mut Instance<'_>, name: &str) -> Result<bool> {
     match name {
         "[method]input-stream.read" | "[method]input-stream.blocking-read" => instance.func_wrap(name, read)?,
-        "[method]input-stream.subscribe" => instance.func_wrap(name, |_, (_,): (Resource<Input>,)| ready())?,
-        "[method]output-stream.subscribe" => instance.func_wrap(name, |_, (_,): (Resource<Output>,)| ready())?,
+        "[method]input-stream.subscribe" => instance.func_wrap(name, |store, (_,): (Resource<Input>,)| ready(store))?,
+        "[method]output-stream.subscribe" => {
+            instance.func_wrap(name, |store, (_,): (Resource<Output>,)| ready(store))?
+        }
         "[method]output-stream.check-write" => {
             instance.func_wrap(name, |_, (_,): (Resource<Output>,)| accept(WRITE_BYTES))?
         }
@@ -64,6 +62,11 @@ fn stream(instance: &mut Instance<'_>, name: &str) -> Result<bool> {
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+fn handle<T: 'static>(mut store: StoreContextMut<'_, Guest>, number: u32) -> Result<(Resource<T>,)> {
+    store.data_mut().ask();
+    Ok((Resource::new_own(number),))
 }
 
 fn read(mut store: StoreContextMut<'_, Guest>, (_, most): (Resource<Input>, u64)) -> Answer<Vec<u8>> {
@@ -82,8 +85,8 @@ fn write(mut store: StoreContextMut<'_, Guest>, (stream, bytes): (Resource<Outpu
     Ok((Ok(()),))
 }
 
-fn ready() -> Result<(Resource<Alarm>,)> {
-    Ok((Resource::new_own(Alarm::READY),))
+fn ready(store: StoreContextMut<'_, Guest>) -> Result<(Resource<Alarm>,)> {
+    handle(store, Alarm::READY)
 }
 
 fn accept<T>(value: T) -> Answer<T> {

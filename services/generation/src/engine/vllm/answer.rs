@@ -1,4 +1,4 @@
-//! A whole answer to one sample.
+//! A response in one piece.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::COMPLETIONS;
 use super::http::message_of;
-use crate::engine::{Ending, EngineError, EngineTimings, Finish, Tokens};
+use crate::engine::{EngineError, EngineTimings, Finish, SampleOutcome, Tokens};
 
 #[derive(Deserialize)]
 struct Completion<'a> {
@@ -18,7 +18,7 @@ struct Completion<'a> {
     metrics: Option<Metrics>,
 }
 
-/// One sample, or a piece of one.
+/// One sample, or a chunk of one.
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
     pub(super) index: u32,
@@ -42,7 +42,7 @@ pub(super) struct Usage {
     pub(super) completion_tokens: Option<u64>,
 }
 
-/// Milliseconds, where the engine was started with per-request metrics.
+/// Milliseconds, if the engine was started with per-request metrics.
 #[derive(Deserialize)]
 pub(super) struct Metrics {
     time_to_first_token_ms: Option<f64>,
@@ -52,7 +52,7 @@ pub(super) struct Metrics {
 
 impl Metrics {
     pub(super) fn timings(&self) -> EngineTimings {
-        // A cast takes what is negative or no number as 0.
+        // The cast turns negative numbers and NaN into 0.
         let us = |ms: Option<f64>| (ms.unwrap_or(0.0) * 1000.0) as u64;
         EngineTimings {
             queue_us: us(self.queue_time_ms),
@@ -63,34 +63,34 @@ impl Metrics {
 }
 
 impl Choice<'_> {
-    /// Adds its tokens. What is missing is an error; whether the numbers can be is seen elsewhere.
+    /// Appends its tokens. Missing values are an error; their ranges are validated elsewhere.
     pub(super) fn append_to(&self, prompt: &[u32], tokens: &mut Tokens) -> Result<(), EngineError> {
         if self.index != 0 {
-            return Err(EngineError::answer("choices[].index", self.index, "0, since one sample was asked for"));
+            return Err(EngineError::invalid("choices[].index", self.index, "0, since one sample was asked for"));
         }
         if self.prompt_token_ids.as_ref().is_some_and(|read| read != prompt) {
             let allowed = "the ids that were sent";
-            return Err(EngineError::answer("prompt_token_ids", "another prompt", allowed));
+            return Err(EngineError::invalid("prompt_token_ids", "another prompt", allowed));
         }
         let Some(ids) = &self.token_ids else {
-            return Err(EngineError::answer("token_ids", "absent", "present, as return_token_ids asks"));
+            return Err(EngineError::invalid("token_ids", "absent", "present, as return_token_ids asks"));
         };
         let values = self.logprobs.as_ref().map(|given| given.token_logprobs.as_slice());
         let values = match values {
             Some(values) => values,
-            // A piece without tokens needs none.
+            // A chunk without tokens needs none.
             None if ids.is_empty() => &[],
-            None => return Err(EngineError::answer("logprobs", "absent", "present, as logprobs asks")),
+            None => return Err(EngineError::invalid("logprobs", "absent", "present, as logprobs asks")),
         };
         if values.len() != ids.len() {
             let allowed = format!("one for each of {} token ids", ids.len());
-            return Err(EngineError::answer("token_logprobs", format_args!("{} values", values.len()), allowed));
+            return Err(EngineError::invalid("token_logprobs", format_args!("{} values", values.len()), allowed));
         }
         for (index, value) in values.iter().enumerate() {
             let Some(value) = *value else {
                 let field = format!("token_logprobs[{}]", tokens.log_probabilities.len());
                 tokens.ids.extend_from_slice(&ids[..index]);
-                return Err(EngineError::answer(&field, "null", "a number"));
+                return Err(EngineError::invalid(&field, "null", "a number"));
             };
             tokens.log_probabilities.push(value);
         }
@@ -98,7 +98,7 @@ impl Choice<'_> {
         Ok(())
     }
 
-    /// How it ended. `None` while it has not.
+    /// How it ended. `None` if it has not.
     pub(super) fn finish(&self) -> Result<Option<Finish>, EngineError> {
         Ok(match self.finish_reason.as_deref() {
             None => None,
@@ -108,53 +108,54 @@ impl Choice<'_> {
             Some("abort") => Some(Finish::Aborted),
             Some(other) => {
                 let allowed = "stop, length, repetition or abort";
-                return Err(EngineError::answer("finish_reason", format_args!("{other:?}"), allowed));
+                return Err(EngineError::invalid("finish_reason", format_args!("{other:?}"), allowed));
             }
         })
     }
 }
 
-/// Reads an answer to a request for one sample.
-pub(super) fn parse(body: &[u8], prompt: &[u32], tokens: &mut Tokens) -> Result<Ending, EngineError> {
+/// Parses a response to a request for one sample.
+pub(super) fn parse(body: &[u8], prompt: &[u32], tokens: &mut Tokens) -> Result<SampleOutcome, EngineError> {
     let completion: Completion<'_> = match serde_json::from_slice(body) {
         Ok(completion) => completion,
-        // Some engines say no with status 200.
-        Err(_) if says_error(body) => {
+        // Some engines report errors with status 200.
+        Err(_) if is_error(body) => {
             return Err(EngineError::Status { route: COMPLETIONS, status: 200, message: message_of(body) });
         }
-        Err(error) => return Err(EngineError::answer("body", error, "a completion in JSON")),
+        Err(error) => return Err(EngineError::invalid("body", error, "a completion in JSON")),
     };
     let [choice] = completion.choices.as_slice() else {
         let found = completion.choices.len();
-        return Err(EngineError::answer("choices", format_args!("{found} samples"), "one, as n asks"));
+        return Err(EngineError::invalid("choices", format_args!("{found} samples"), "one, as n asks"));
     };
     choice.append_to(prompt, tokens)?;
-    let finish = choice.finish()?.ok_or_else(|| EngineError::answer("finish_reason", "absent", "why it ended"))?;
+    let finish =
+        choice.finish()?.ok_or_else(|| EngineError::invalid("finish_reason", "absent", "the reason it ended"))?;
     if let Some(counted) = completion.usage.and_then(|usage| usage.completion_tokens)
         && counted != tokens.len() as u64
     {
         let allowed = format!("{}, the number of token ids", tokens.len());
-        return Err(EngineError::answer("usage.completion_tokens", counted, allowed));
+        return Err(EngineError::invalid("usage.completion_tokens", counted, allowed));
     }
     let timings = completion.metrics.as_ref().map(Metrics::timings).unwrap_or_default();
-    Ok(Ending { finish, timings })
+    Ok(SampleOutcome { finish, timings })
 }
 
-/// Whether a text is an object with an error in it.
-pub(super) fn says_error(body: &[u8]) -> bool {
+/// Whether a body is an object with an error.
+pub(super) fn is_error(body: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Said {
+    struct ErrorBody {
         #[serde(default)]
         error: Option<serde::de::IgnoredAny>,
     }
-    serde_json::from_slice::<Said>(body).is_ok_and(|said| said.error.is_some())
+    serde_json::from_slice::<ErrorBody>(body).is_ok_and(|body| body.error.is_some())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// As vLLM 0.32 answers, cut to one line.
+    /// As vLLM 0.32 responds.
     const REAL: &str = r#"{"id":"cmpl-a/b#1","object":"text_completion","created":1795178314,"model":"m","choices":[{"index":0,
         "text":"G{","logprobs":{"text_offset":[0,0],"token_logprobs":[-4.764978408813477,-4.887688636779785],"tokens":["","G"],
         "top_logprobs":[{"":-4.764978408813477},{"G":-4.887688636779785}]},"finish_reason":"length","stop_reason":null,
@@ -167,15 +168,15 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_the_real_engine_is_read() {
+    fn a_response_of_the_real_engine_is_parsed() {
         let mut tokens = Tokens::default();
-        let ending = parse(REAL.as_bytes(), &[5, 6, 7], &mut tokens).unwrap();
-        assert_eq!(ending, Ending { finish: Finish::Length, timings: EngineTimings::default() });
+        let outcome = parse(REAL.as_bytes(), &[5, 6, 7], &mut tokens).unwrap();
+        assert_eq!(outcome, SampleOutcome { finish: Finish::Length, timings: EngineTimings::default() });
         assert_eq!(tokens, Tokens { ids: vec![108, 42], log_probabilities: vec![-4.764_978_4, -4.887_688_6] });
     }
 
     #[test]
-    fn whatever_is_missing_or_odd_is_named() {
+    fn missing_and_odd_fields_are_named() {
         let cases = [
             (REAL.replace("[108,42]", "[108]"), "token_logprobs is 2 values, allowed: one for each of 1 token ids"),
             (REAL.replace(",-4.887688636779785],", ",null],"), "token_logprobs[1] is null"),

@@ -1,21 +1,21 @@
-//! Health and weights: vLLM's development routes, one by one.
+//! Health and weight updates: vLLM's development routes.
 
 use evenkeel_proto::v1::SleepLevel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::VllmEngine;
-use crate::engine::{EngineError, EnginePause, Wake};
+use super::VllmClient;
+use crate::engine::{EngineError, EnginePause, WakeTarget};
 
-/// Seconds after which the engine itself gives up on its workers. Longer than anybody waits here: the caller's deadline decides.
+/// Seconds after which the engine itself gives up on its workers. Longer than any caller waits: the caller's deadline decides.
 const COLLECTIVE_TIMEOUT_S: u64 = 3600;
 
-impl VllmEngine {
+impl VllmClient {
     pub(super) async fn check_health(&self) -> Result<(), EngineError> {
         self.control.get("/health", self.control_timeout).await.map(drop)
     }
 
-    /// What the engine says that its weights are. `None` before vLLM 0.28, which has no such route.
+    /// `None` before vLLM 0.28, which lacks the route.
     pub(super) async fn weight_info(&self) -> Result<Option<String>, EngineError> {
         #[derive(Deserialize)]
         struct Info {
@@ -29,9 +29,9 @@ impl VllmEngine {
         match serde_json::from_slice::<Info>(&body) {
             Ok(Info { weight_version: Value::String(label) }) => Ok(Some(label)),
             Ok(Info { weight_version: Value::Null }) => Ok(None),
-            // Somebody wrote a number.
+            // A label set by another program may be a number.
             Ok(Info { weight_version }) => Ok(Some(weight_version.to_string())),
-            Err(error) => Err(EngineError::answer("weight_info", error, "an object with weight_version")),
+            Err(error) => Err(EngineError::invalid("weight_info", error, "an object with weight_version")),
         }
     }
 
@@ -41,7 +41,7 @@ impl VllmEngine {
             EnginePause::Wait => "wait",
         };
         let query = format!("?mode={mode}&clear_cache={clear_cache}");
-        // An engine that waits for its samples takes as long as they do.
+        // No timeout: an engine that waits for its samples takes as long as they do.
         self.control.post("/pause", &query, None, None).await.map(drop)
     }
 
@@ -54,7 +54,7 @@ impl VllmEngine {
         self.control.post("/collective_rpc", "", Some(&body), None).await.map(drop)
     }
 
-    /// False before vLLM 0.28, which has no such route.
+    /// False before vLLM 0.28, which lacks the route.
     pub(super) async fn update_weight_version(&self, label: &str) -> Result<bool, EngineError> {
         let body = json!({ "new_version": label });
         match self.control.post("/update_weight_version", "", Some(&body), Some(self.control_timeout)).await {
@@ -68,19 +68,19 @@ impl VllmEngine {
         self.control.post("/resume", "", None, Some(self.control_timeout)).await.map(drop)
     }
 
-    /// Needs an engine that was started with `--enable-sleep-mode`. It stops sampling as after a pause.
+    /// Requires an engine started with `--enable-sleep-mode`. It stops sampling as after a pause.
     pub(super) async fn post_sleep(&self, level: SleepLevel) -> Result<(), EngineError> {
         let level = if level == SleepLevel::Discard { 2 } else { 1 };
-        // Copying weights to the host's memory takes as long as it does.
+        // No timeout: copying weights to host memory takes as long as it does.
         self.control.post("/sleep", &format!("?level={level}&mode=wait"), None, None).await.map(drop)
     }
 
-    pub(super) async fn post_wake_up(&self, what: Wake) -> Result<(), EngineError> {
-        // One after the other, since a tag that is awake already is left alone only where it is named.
-        let queries: &[&str] = match what {
-            Wake::Weights => &["?tags=weights"],
-            Wake::Cache => &["?tags=kv_cache"],
-            Wake::All => &["?tags=weights", "?tags=kv_cache"],
+    pub(super) async fn post_wake_up(&self, target: WakeTarget) -> Result<(), EngineError> {
+        // One by one: a tag that is awake already is skipped only if it is named.
+        let queries: &[&str] = match target {
+            WakeTarget::Weights => &["?tags=weights"],
+            WakeTarget::Cache => &["?tags=kv_cache"],
+            WakeTarget::All => &["?tags=weights", "?tags=kv_cache"],
         };
         for query in queries {
             self.control.post("/wake_up", query, None, Some(self.wake_timeout)).await?;
@@ -88,25 +88,25 @@ impl VllmEngine {
         Ok(())
     }
 
-    /// `None` where there is no such route.
+    /// `None` without the route.
     pub(super) async fn is_sleeping(&self) -> Result<Option<bool>, EngineError> {
-        self.ask("/is_sleeping", "is_sleeping").await
+        self.get_flag("/is_sleeping", "is_sleeping").await
     }
 
-    /// `None` where there are no such routes.
+    /// `None` without the routes.
     pub(super) async fn is_paused(&self) -> Result<Option<bool>, EngineError> {
-        self.ask("/is_paused", "is_paused").await
+        self.get_flag("/is_paused", "is_paused").await
     }
 
-    /// A question that is answered by an object whose `field` is true or false.
-    async fn ask(&self, route: &'static str, field: &str) -> Result<Option<bool>, EngineError> {
+    /// A route that responds with an object whose `field` is true or false.
+    async fn get_flag(&self, route: &'static str, field: &str) -> Result<Option<bool>, EngineError> {
         let body = match self.control.get(route, self.control_timeout).await {
             Ok(body) => body,
             Err(error) if error.is_missing_route() => return Ok(None),
             Err(error) => return Err(error),
         };
         let answer = serde_json::from_slice::<Value>(&body).ok().and_then(|answer| answer[field].as_bool());
-        let refused = || EngineError::answer(field, String::from_utf8_lossy(&body), format!("an object with {field}"));
+        let refused = || EngineError::invalid(field, String::from_utf8_lossy(&body), format!("an object with {field}"));
         answer.map(Some).ok_or_else(refused)
     }
 }

@@ -1,36 +1,36 @@
-//! Server-sent events, as far as engines write them: the `data` of each, however the bytes are cut.
+//! Server-sent events as engines write them: the `data` of each, however the bytes are split.
 
 /// Splits a stream into its events.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     buffer: Vec<u8>,
-    /// Bytes before it were handed out.
-    begun: usize,
-    /// Bytes before it hold no end of a line that was not seen.
+    /// End of the bytes that were returned.
+    consumed: usize,
+    /// End of the bytes that were searched for an end of line.
     searched: usize,
 }
 
 impl Frames {
-    /// Takes the next bytes.
+    /// Adds received bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if self.begun > 0 {
-            self.buffer.drain(..self.begun);
-            self.searched -= self.begun;
-            self.begun = 0;
+        if self.consumed > 0 {
+            self.buffer.drain(..self.consumed);
+            self.searched -= self.consumed;
+            self.consumed = 0;
         }
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The data of the next whole line that has any. Engines write an event's data in one line.
+    /// The data of the next complete line that has any. Engines write an event's data in one line.
     pub(super) fn next(&mut self) -> Option<&[u8]> {
         loop {
             let Some(length) = self.buffer[self.searched..].iter().position(|&byte| byte == b'\n') else {
                 self.searched = self.buffer.len();
                 return None;
             };
-            let (from, to) = (self.begun, self.searched + length);
-            self.begun = to + 1;
-            self.searched = self.begun;
+            let (from, to) = (self.consumed, self.searched + length);
+            self.consumed = to + 1;
+            self.searched = self.consumed;
             let line = self.buffer[from..to].trim_ascii_end();
             let Some(data) = line.strip_prefix(b"data:") else { continue };
             let (start, end) = (from + line.len() - data.trim_ascii_start().len(), from + line.len());
@@ -40,9 +40,9 @@ impl Frames {
         }
     }
 
-    /// Bytes that wait for the end of their line.
+    /// Bytes of an incomplete line.
     pub(super) fn pending(&self) -> usize {
-        self.buffer.len() - self.begun
+        self.buffer.len() - self.consumed
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_do_not_depend_on_how_the_bytes_are_cut() {
+    fn frames_do_not_depend_on_how_the_bytes_are_split() {
         let expected = (vec!["{\"a\":1}".to_owned(), "{\"b\":2}".to_owned(), "[DONE]".to_owned()], b"data: half".len());
         assert_eq!(frames(&[STREAM]), expected);
         for cut in 0..STREAM.len() {

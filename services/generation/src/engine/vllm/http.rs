@@ -1,4 +1,4 @@
-//! Requests and answers, bounded in time and size.
+//! Requests and responses, bounded in time and size.
 
 use std::error::Error;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::engine::EngineError;
 
-/// Longest answer to anything but a sample, and longest body of an error that is looked at.
+/// Longest response to anything but a sample, and longest error body that is read.
 const SMALL: usize = 1 << 20;
-/// Longest message of an engine that is repeated, in characters.
+/// Longest engine message that is passed on, in characters.
 const MAX_MESSAGE_CHARS: usize = 400;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -27,7 +27,7 @@ impl Http {
         Self { endpoint: endpoint.to_owned(), client }
     }
 
-    /// Sends a body and waits for the head of the answer, which is a success.
+    /// Sends a body and waits for the header of a successful response.
     pub(super) async fn post_json(
         &self,
         route: &'static str,
@@ -41,7 +41,7 @@ impl Http {
         succeeded(route, request.send().await.map_err(|error| transport(route, error))?).await
     }
 
-    /// Asks, and reads the whole answer, in this time.
+    /// Reads the whole response within the timeout.
     pub(super) async fn get(&self, route: &'static str, timeout: Duration) -> Result<Vec<u8>, EngineError> {
         let request = self.client.get(format!("{}{route}", self.endpoint));
         within(route, timeout, async {
@@ -51,7 +51,7 @@ impl Http {
         .await
     }
 
-    /// Tells, and reads the whole answer, in this time; `None` leaves the time to the caller.
+    /// Reads the whole response within the timeout; `None` leaves that to the caller.
     pub(super) async fn post(
         &self,
         route: &'static str,
@@ -93,14 +93,14 @@ pub(super) async fn read_all(
     let mut body = Vec::with_capacity(announced.min(limit));
     while let Some(chunk) = response.chunk().await.map_err(|error| transport(route, error))? {
         if body.len() + chunk.len() > limit {
-            return Err(EngineError::answer("body", format_args!("over {limit} bytes"), "at most max_answer_bytes"));
+            return Err(EngineError::invalid("body", format_args!("over {limit} bytes"), "at most max_answer"));
         }
         body.extend_from_slice(&chunk);
     }
     Ok(body)
 }
 
-/// The response, unless its status says no.
+/// The response, unless its status is an error.
 async fn succeeded(route: &'static str, mut response: Response) -> Result<Response, EngineError> {
     let status = response.status();
     if status.is_success() {
@@ -114,14 +114,14 @@ async fn succeeded(route: &'static str, mut response: Response) -> Result<Respon
     })
 }
 
-/// What an error's body says: engines write it in four ways.
+/// The message in an error's body, which engines write in four ways.
 pub(super) fn message_of(body: &[u8]) -> String {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
-    let said = parsed.as_ref().and_then(|value| {
+    let message = parsed.as_ref().and_then(|value| {
         let error = value.get("error").or_else(|| value.get("detail")).or_else(|| value.get("message"))?;
         error.get("message").unwrap_or(error).as_str().map(str::to_owned).or_else(|| Some(error.to_string()))
     });
-    let text = said.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
+    let text = message.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
     match text.char_indices().nth(MAX_MESSAGE_CHARS) {
         None if text.is_empty() => "without a message".to_owned(),
         None => text,
@@ -129,7 +129,7 @@ pub(super) fn message_of(body: &[u8]) -> String {
     }
 }
 
-/// A transport error with everything behind it; by itself it says nothing.
+/// A transport error with its sources, without which it says little.
 pub(super) fn transport(route: &'static str, error: reqwest::Error) -> EngineError {
     let error = error.without_url();
     let mut message = error.to_string();
@@ -150,7 +150,7 @@ mod tests {
     use super::message_of;
 
     #[test]
-    fn the_ways_of_saying_no_are_understood() {
+    fn the_forms_of_error_bodies_are_understood() {
         assert_eq!(message_of(br#"{"error":{"message":"too long","code":400}}"#), "too long");
         assert_eq!(message_of(br#"{"error":"cannot pause"}"#), "cannot pause");
         assert_eq!(message_of(br#"{"detail":"Not Found"}"#), "Not Found");

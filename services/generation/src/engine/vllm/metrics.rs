@@ -1,16 +1,16 @@
-//! What vLLM's own metrics say of its load.
+//! vLLM's own metrics of its load.
 
-use super::VllmEngine;
-use crate::engine::{Demand, EngineError};
+use super::VllmClient;
+use crate::engine::{EngineError, EngineMetrics};
 
 const RUNNING: &str = "vllm:num_requests_running";
 const WAITING: &str = "vllm:num_requests_waiting";
-/// Its name, and the one that it had before vLLM 0.11.
+/// The current name, and the one before vLLM 0.11.
 const CACHE_USAGE: [&str; 2] = ["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"];
 
-impl VllmEngine {
-    /// `None` where it has no such metrics.
-    pub(super) async fn read_metrics(&self) -> Result<Option<Demand>, EngineError> {
+impl VllmClient {
+    /// `None` if it has no such metrics.
+    pub(super) async fn read_metrics(&self) -> Result<Option<EngineMetrics>, EngineError> {
         match self.control.get("/metrics", self.control_timeout).await {
             Ok(body) => Ok(parse(&String::from_utf8_lossy(&body))),
             Err(error) if error.is_missing_route() => Ok(None),
@@ -19,13 +19,13 @@ impl VllmEngine {
     }
 }
 
-/// Reads Prometheus' text. A server with several engines inside has a line for each: counts add up, the fullest cache counts.
-fn parse(text: &str) -> Option<Demand> {
+/// Parses Prometheus' text format. A server with several engines has a line for each: counts add up, and the fullest cache counts.
+fn parse(text: &str) -> Option<EngineMetrics> {
     let (mut running, mut waiting, mut cache_usage) = (None, None, 0.0_f64);
     for line in text.lines() {
         let Some((series, value)) = line.rsplit_once(' ') else { continue };
         let name = series.split('{').next().unwrap_or_default();
-        // A cast takes what is negative or no number as 0.
+        // The cast turns negative numbers and NaN into 0.
         let value = || value.parse::<f64>().unwrap_or(0.0);
         match name {
             RUNNING => running = Some(running.unwrap_or(0) + value() as u64),
@@ -34,7 +34,7 @@ fn parse(text: &str) -> Option<Demand> {
             _ => {}
         }
     }
-    Some(Demand { running: running?, waiting: waiting?, cache_usage })
+    Some(EngineMetrics { running: running?, waiting: waiting?, cache_usage })
 }
 
 #[cfg(test)]
@@ -53,18 +53,18 @@ vllm:kv_cache_usage_perc{engine="0",model_name="m"} 0.25
 "#;
 
     #[test]
-    fn what_runs_what_waits_and_how_full_the_cache_is() {
-        assert_eq!(parse(REAL), Some(Demand { running: 3, waiting: 2, cache_usage: 0.25 }));
+    fn running_and_waiting_requests_and_cache_usage_are_read() {
+        assert_eq!(parse(REAL), Some(EngineMetrics { running: 3, waiting: 2, cache_usage: 0.25 }));
     }
 
     #[test]
     fn several_engines_behind_one_server_add_up() {
         let both = format!("{REAL}{}", REAL.replace("engine=\"0\"", "engine=\"1\"").replace("0.25", "0.75"));
-        assert_eq!(parse(&both), Some(Demand { running: 6, waiting: 4, cache_usage: 0.75 }));
+        assert_eq!(parse(&both), Some(EngineMetrics { running: 6, waiting: 4, cache_usage: 0.75 }));
     }
 
     #[test]
-    fn other_metrics_say_nothing() {
+    fn other_metrics_are_none() {
         assert_eq!(parse("go_goroutines 7\n"), None);
         assert_eq!(parse("<html>not found"), None);
     }

@@ -1,8 +1,8 @@
-//! vLLM over HTTP, and whatever speaks as it does: `/v1/completions` with token ids for samples, its development routes
+//! vLLM over HTTP, and servers compatible with it: `/v1/completions` with token ids for samples, its development routes
 //! (`VLLM_SERVER_DEV_MODE=1`) for weights.
 
 mod answer;
-mod client;
+mod connector;
 mod control;
 mod frames;
 mod http;
@@ -11,7 +11,7 @@ mod probe;
 mod request;
 mod stream;
 
-pub(crate) use client::{Connects, Files};
+pub(crate) use connector::HttpFiles;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,97 +21,103 @@ use evenkeel_proto::v1::SleepLevel;
 use evenkeel_rpc::client::Target as Address;
 use tokio::sync::RwLock;
 
-use super::{Boxed, Demand, Draw, Ending, Engine, EngineError, EngineInfo, EnginePause, Tokens, Wake, believe};
+use super::validate::validate;
+use super::{
+    Boxed, EngineClient, EngineError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest, Tokens,
+    WakeTarget,
+};
 use crate::settings::GenerationConfig;
+use connector::ConnectionCounter;
 use http::Http;
 
-/// Where samples are asked for.
+/// The route for samples.
 const COMPLETIONS: &str = "/v1/completions";
 
-/// One vLLM server.
-pub(crate) struct VllmEngine {
+/// A client of one vLLM server.
+pub(crate) struct VllmClient {
     endpoint: String,
-    /// For samples. Their connections are counted.
+    /// For samples. Its connections are counted.
     samples: Http,
-    /// For everything else, so that a full pool of samples does not hold up a question about health.
+    /// For everything else, so that a pool full of samples does not delay health checks.
     control: Http,
-    connects: Connects,
-    /// Name of the model, once the engine was probed.
+    connections: ConnectionCounter,
+    /// Name of the model, known once the engine was probed.
     model: RwLock<Arc<str>>,
     wanted_model: Option<String>,
     control_timeout: Duration,
-    /// Taking memory back may take as long as a change of weights, and is waited for outside of any call's deadline.
+    /// Waking up may take as long as a weight update, and no call's deadline covers it.
     wake_timeout: Duration,
-    /// It was found paused or asleep once: its weights may be half changed, or none.
+    /// A probe found it paused or asleep: its weights may be half changed or gone.
     found_paused: AtomicBool,
-    max_answer_bytes: usize,
+    /// Bytes of the longest response.
+    max_answer: usize,
 }
 
-impl VllmEngine {
-    /// The engine at `address`; nothing is sent yet.
-    pub(crate) fn new(address: &Address, config: &GenerationConfig, files: &Files) -> Result<Self, EngineError> {
-        let connects = Connects::default();
-        let (base, samples) = files.client(&config.engine, address, Some(connects.clone()))?;
+impl VllmClient {
+    /// A client of the engine at `address`. Sends nothing yet.
+    pub(crate) fn new(address: &Address, config: &GenerationConfig, files: &HttpFiles) -> Result<Self, EngineError> {
+        let connections = ConnectionCounter::default();
+        let (base, samples) = files.client(&config.engine, address, Some(connections.clone()))?;
         let (_, control) = files.client(&config.engine, address, None)?;
         Ok(Self {
             samples: Http::new(&base, samples),
             control: Http::new(&base, control),
             endpoint: address.url.clone(),
-            connects,
+            connections,
             model: RwLock::new(config.model.as_deref().unwrap_or_default().into()),
             wanted_model: config.model.clone(),
-            control_timeout: Duration::from_millis(config.engine.control_timeout_ms),
-            wake_timeout: Duration::from_millis(config.weights.update_timeout_ms),
+            control_timeout: config.engine.control_timeout,
+            wake_timeout: config.weights.update_timeout,
             found_paused: AtomicBool::new(false),
-            max_answer_bytes: config.max_answer_bytes,
+            max_answer: config.max_answer.bytes_usize(),
         })
     }
 
-    async fn draw(&self, draw: Draw<'_>, tokens: &mut Tokens) -> Result<Ending, EngineError> {
+    async fn draw(&self, request: SampleRequest<'_>, tokens: &mut Tokens) -> Result<SampleOutcome, EngineError> {
         let model = Arc::clone(&*self.model.read().await);
-        let body = request::body(&model, &draw);
-        let mut response = self.samples.post_json(COMPLETIONS, body, draw.traceparent).await?;
-        let ending = if draw.stream {
-            stream::read(&mut response, &draw, self.max_answer_bytes, tokens).await?
+        let body = request::body(&model, &request);
+        let mut response = self.samples.post_json(COMPLETIONS, body, request.traceparent).await?;
+        let outcome = if request.stream {
+            stream::read(&mut response, &request, self.max_answer, tokens).await?
         } else {
-            let bytes = http::read_all(COMPLETIONS, &mut response, self.max_answer_bytes).await?;
-            answer::parse(&bytes, draw.token_ids, tokens)?
+            let bytes = http::read_all(COMPLETIONS, &mut response, self.max_answer).await?;
+            answer::parse(&bytes, request.token_ids, tokens)?
         };
-        believe(tokens, ending, &draw)?;
-        Ok(ending)
+        validate(tokens, outcome, &request)?;
+        Ok(outcome)
     }
 }
 
-impl Engine for VllmEngine {
+impl EngineClient for VllmClient {
     fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
     fn connections(&self) -> u64 {
-        self.connects.count()
+        self.connections.count()
     }
 
     fn probe(&self) -> Boxed<'_, EngineInfo> {
-        Box::pin(self.find_out())
+        Box::pin(self.run_probe())
     }
 
     fn health(&self) -> Boxed<'_, ()> {
         Box::pin(self.check_health())
     }
 
-    fn demand(&self) -> Boxed<'_, Option<Demand>> {
+    fn metrics(&self) -> Boxed<'_, Option<EngineMetrics>> {
         Box::pin(self.read_metrics())
     }
 
-    fn samples(&self) -> Boxed<'_, ()> {
+    fn check_sampling(&self) -> Boxed<'_, ()> {
         Box::pin(async { self.tiny_sample().await.map(drop) })
     }
 
-    fn sample<'a>(&'a self, draw: Draw<'a>, tokens: &'a mut Tokens) -> Boxed<'a, Ending> {
-        Box::pin(self.draw(draw, tokens))
+    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut Tokens) -> Boxed<'a, SampleOutcome> {
+        Box::pin(self.draw(request, tokens))
     }
 
-    fn weights(&self) -> Boxed<'_, Option<String>> {
+    fn weights_label(&self) -> Boxed<'_, Option<String>> {
         Box::pin(self.weight_info())
     }
 
@@ -119,11 +125,11 @@ impl Engine for VllmEngine {
         Box::pin(self.post_pause(mode, clear_cache))
     }
 
-    fn load<'a>(&'a self, path: &'a str) -> Boxed<'a, ()> {
+    fn load_weights<'a>(&'a self, path: &'a str) -> Boxed<'a, ()> {
         Box::pin(self.reload_weights(path))
     }
 
-    fn name_weights<'a>(&'a self, label: &'a str) -> Boxed<'a, bool> {
+    fn set_weights_label<'a>(&'a self, label: &'a str) -> Boxed<'a, bool> {
         Box::pin(self.update_weight_version(label))
     }
 
@@ -135,7 +141,7 @@ impl Engine for VllmEngine {
         Box::pin(self.post_sleep(level))
     }
 
-    fn wake(&self, what: Wake) -> Boxed<'_, ()> {
-        Box::pin(self.post_wake_up(what))
+    fn wake(&self, target: WakeTarget) -> Boxed<'_, ()> {
+        Box::pin(self.post_wake_up(target))
     }
 }

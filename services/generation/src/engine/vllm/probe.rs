@@ -1,5 +1,5 @@
-//! What a server is, found out before it gets its first sample: an unknown field of a request is ignored without a word, so that
-//! only an answer tells whether a server does what is asked.
+//! The probe of a server before its first sample. Servers silently ignore unknown fields, so only a response shows whether they do what
+//! was asked.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,10 +8,10 @@ use evenkeel_proto::v1::LogProbabilityMode;
 use evenkeel_proto::{FieldError, SamplingSettings};
 use serde::Deserialize;
 
-use super::VllmEngine;
-use crate::engine::{Draw, EngineError, EngineInfo, Finish, Tokens, Wake};
+use super::VllmClient;
+use crate::engine::{EngineError, EngineInfo, Finish, SampleRequest, Tokens, WakeTarget};
 
-/// Log-probabilities of a token that had no rival, as far as they may be from 0.
+/// Lower bound for the log-probability of a token that had no alternative.
 const CERTAIN: f32 = -1e-7;
 /// Tokens of the tiny sample.
 const TINY_TOKENS: u32 = 3;
@@ -35,24 +35,24 @@ struct Model {
     max_model_len: Option<u32>,
 }
 
-impl VllmEngine {
-    pub(super) async fn find_out(&self) -> Result<EngineInfo, EngineError> {
+impl VllmClient {
+    pub(super) async fn run_probe(&self) -> Result<EngineInfo, EngineError> {
         self.check_health().await?;
         let version = self.version().await?;
         let model = self.find_model().await?;
         let context_tokens = model.max_model_len.unwrap_or(0);
         if context_tokens <= TINY_TOKENS {
-            let allowed = format!("above {TINY_TOKENS}, as /v1/models of vLLM says");
-            return Err(unfit("max_model_len", context_tokens, &allowed));
+            let allowed = format!("above {TINY_TOKENS}, as in vLLM's /v1/models");
+            return Err(incompatible("max_model_len", context_tokens, &allowed));
         }
         *self.model.write().await = Arc::from(model.id.as_str());
-        // Left like this by whoever changed its weights or put it to sleep, and is gone: its weights may be half changed, or no more.
+        // Left like this by a service that died: its weights may be half changed or gone.
         let asleep = self.is_sleeping().await? == Some(true);
         let paused = self.is_paused().await?;
-        // Kept, where this probe does not come to its end: the next one finds it awake.
+        // Kept in case this probe fails later on: the next one will find the engine awake.
         self.found_paused.fetch_or(asleep || paused == Some(true), Ordering::AcqRel);
         if asleep {
-            self.post_wake_up(Wake::All).await?;
+            self.post_wake_up(WakeTarget::All).await?;
         }
         if asleep || paused == Some(true) {
             // It would not answer the tiny sample.
@@ -65,7 +65,7 @@ impl VllmEngine {
             model: model.id,
             context_tokens,
             log_probabilities,
-            switches_weights: paused.is_some(),
+            updates_weights: paused.is_some(),
             found_paused: self.found_paused.load(Ordering::Acquire),
         })
     }
@@ -74,9 +74,9 @@ impl VllmEngine {
         match self.control.get("/version", self.control_timeout).await {
             Ok(body) => serde_json::from_slice::<Version>(&body)
                 .map(|answer| answer.version)
-                .map_err(|_| unfit("/version", "without a version", "a server that speaks as vLLM does")),
+                .map_err(|_| incompatible("/version", "without a version", "a server compatible with vLLM")),
             Err(error) if error.is_missing_route() => {
-                Err(unfit("/version", "not there", "a server that speaks as vLLM does"))
+                Err(incompatible("/version", "not there", "a server compatible with vLLM"))
             }
             Err(error) => Err(error),
         }
@@ -85,23 +85,25 @@ impl VllmEngine {
     async fn find_model(&self) -> Result<Model, EngineError> {
         let body = self.control.get("/v1/models", self.control_timeout).await?;
         let models: Models = serde_json::from_slice(&body)
-            .map_err(|_| unfit("/v1/models", "no list of models", "a server that speaks as vLLM does"))?;
+            .map_err(|_| incompatible("/v1/models", "not a list of models", "a server compatible with vLLM"))?;
         let mut models = models.data;
         let named = || models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>().join(", ");
         let index = match &self.wanted_model {
             Some(wanted) => models
                 .iter()
                 .position(|model| model.id == *wanted)
-                .ok_or_else(|| unfit("model", wanted, &format!("a model that it serves: {}", named())))?,
+                .ok_or_else(|| incompatible("model", wanted, &format!("a model that it serves: {}", named())))?,
             None if models.len() == 1 => 0,
-            None => return Err(unfit("model", "absent", &format!("one of the models that it serves: {}", named()))),
+            None => {
+                return Err(incompatible("model", "absent", &format!("one of the models that it serves: {}", named())));
+            }
         };
         Ok(models.swap_remove(index))
     }
 
-    /// Draws a few tokens of which only the most probable is left to draw: processed log-probabilities are 0 then, raw ones are
-    /// not. (Unless the model is certain by itself; then both are the same here, and nearly so elsewhere.) The first token does
-    /// not count: id 0 often is padding, whose embedding is zero, and after it all tokens are equally probable.
+    /// Draws a few tokens with top-k 1: processed log-probabilities are 0 then, raw ones are not. (Unless the model is certain by itself;
+    /// then both are the same here, and nearly so elsewhere.) The first token does not count: id 0 is often padding, whose embedding is
+    /// zero, and after it all tokens are equally probable.
     pub(super) async fn tiny_sample(&self) -> Result<LogProbabilityMode, EngineError> {
         let sampling = SamplingSettings {
             top_k: 1,
@@ -109,9 +111,9 @@ impl VllmEngine {
             ignore_eos: true,
             ..SamplingSettings::plain(TINY_TOKENS, 1)
         };
-        let draw = Draw {
+        let request = SampleRequest {
             request_id: "probe",
-            // Every vocabulary has it.
+            // In every vocabulary.
             token_ids: &[0],
             sampling: &sampling,
             cache_salt: "probe",
@@ -120,17 +122,17 @@ impl VllmEngine {
         };
         let mut tokens = Tokens::default();
         let after_ms = u64::try_from(self.control_timeout.as_millis()).unwrap_or(u64::MAX);
-        let ending = tokio::time::timeout(self.control_timeout, self.draw(draw, &mut tokens))
+        let outcome = tokio::time::timeout(self.control_timeout, self.draw(request, &mut tokens))
             .await
             .unwrap_or(Err(EngineError::Timeout { route: super::COMPLETIONS, after_ms }))?;
-        if ending.finish != Finish::Length {
-            return Err(EngineError::answer("finish_reason", format_args!("{:?}", ending.finish), "length"));
+        if outcome.finish != Finish::Length {
+            return Err(EngineError::invalid("finish_reason", format_args!("{:?}", outcome.finish), "length"));
         }
         let certain = tokens.log_probabilities.iter().skip(1).all(|&value| value >= CERTAIN);
         Ok(if certain { LogProbabilityMode::Processed } else { LogProbabilityMode::Raw })
     }
 }
 
-fn unfit(field: &str, value: impl std::fmt::Display, allowed: &str) -> EngineError {
-    EngineError::Unfit(FieldError::new(field, value, allowed))
+fn incompatible(field: &str, value: impl std::fmt::Display, allowed: &str) -> EngineError {
+    EngineError::Incompatible(FieldError::new(field, value, allowed))
 }

@@ -1,9 +1,9 @@
-//! The body of a request for one sample. Every field that has a say in the sample is written, since an engine fills what is
-//! absent from a file beside its model.
+//! The body of a request for one sample. Every field that influences the sample is written, since engines take absent ones from the
+//! model's generation_config.json.
 
 use serde::Serialize;
 
-use crate::engine::Draw;
+use crate::engine::SampleRequest;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -23,10 +23,10 @@ struct Body<'a> {
     ignore_eos: bool,
     stop: [&'a str; 0],
     stop_token_ids: &'a [u32],
-    /// Of the sampled tokens alone.
+    /// 0: of the sampled tokens alone.
     logprobs: u32,
     return_token_ids: bool,
-    /// Only the text follows from it, which nobody reads; it spares the engine a look at each token.
+    /// Affects only the text, which is not used; false spares the engine a check of each token.
     skip_special_tokens: bool,
     echo: bool,
     stream: bool,
@@ -34,12 +34,12 @@ struct Body<'a> {
     request_id: &'a str,
 }
 
-/// The request for `draw`.
-pub(super) fn body(model: &str, draw: &Draw<'_>) -> Vec<u8> {
-    let sampling = draw.sampling;
+/// The JSON body of a request.
+pub(super) fn body(model: &str, request: &SampleRequest<'_>) -> Vec<u8> {
+    let sampling = request.sampling;
     let body = Body {
         model,
-        prompt: draw.token_ids,
+        prompt: request.token_ids,
         n: 1,
         max_tokens: sampling.max_tokens,
         temperature: sampling.temperature,
@@ -58,12 +58,12 @@ pub(super) fn body(model: &str, draw: &Draw<'_>) -> Vec<u8> {
         return_token_ids: true,
         skip_special_tokens: false,
         echo: false,
-        stream: draw.stream,
-        cache_salt: draw.cache_salt,
-        request_id: draw.request_id,
+        stream: request.stream,
+        cache_salt: request.cache_salt,
+        request_id: request.request_id,
     };
     // About six digits and a comma for each id.
-    let mut bytes = Vec::with_capacity(512 + 7 * draw.token_ids.len());
+    let mut bytes = Vec::with_capacity(512 + 7 * request.token_ids.len());
     serde_json::to_writer(&mut bytes, &body).expect("numbers and strings are JSON, and a vector takes all bytes");
     bytes
 }
@@ -76,9 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_to_the_engine() {
+    fn no_field_is_left_to_the_engines_defaults() {
         let sampling = SamplingSettings { temperature: 0.7, stop_token_ids: vec![2], ..SamplingSettings::plain(16, 5) };
-        let draw = Draw {
+        let request = SampleRequest {
             request_id: "train/0/1/2#1",
             token_ids: &[7, 8],
             sampling: &sampling,
@@ -86,7 +86,7 @@ mod tests {
             traceparent: "",
             stream: false,
         };
-        let sent: Value = serde_json::from_slice(&body("m", &draw)).unwrap();
+        let sent: Value = serde_json::from_slice(&body("m", &request)).unwrap();
         let expected = json!({
             "model": "m", "prompt": [7, 8], "n": 1, "max_tokens": 16, "temperature": 0.7_f32, "top_p": 1.0, "top_k": 0,
             "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": 5,
@@ -101,6 +101,6 @@ mod tests {
         }
         assert_eq!(sent.as_object().unwrap().len(), expected.as_object().unwrap().len());
         // The shortest decimal that is the same f32.
-        assert!(String::from_utf8(body("m", &draw)).unwrap().contains(r#""temperature":0.7,"#));
+        assert!(String::from_utf8(body("m", &request)).unwrap().contains(r#""temperature":0.7,"#));
     }
 }

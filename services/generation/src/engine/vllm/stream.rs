@@ -1,17 +1,17 @@
-//! An answer that comes token by token. It counts only with its end: an error may come in the middle, after a good status.
+//! A streamed response. It counts only if it is complete: an error may come in the middle, after a successful status.
 
 use reqwest::Response;
 use serde::Deserialize;
 
 use super::COMPLETIONS;
-use super::answer::{Choice, Metrics, says_error};
+use super::answer::{Choice, Metrics, is_error};
 use super::frames::Frames;
 use super::http::{message_of, transport};
-use crate::engine::believe::believe_tokens;
-use crate::engine::{Draw, Ending, EngineError, EngineTimings, Finish, Tokens};
+use crate::engine::validate::validate_tokens;
+use crate::engine::{EngineError, EngineTimings, Finish, SampleOutcome, SampleRequest, Tokens};
 
 #[derive(Deserialize)]
-struct Piece<'a> {
+struct Chunk<'a> {
     #[serde(borrow)]
     choices: Vec<Choice<'a>>,
     #[serde(default)]
@@ -26,57 +26,58 @@ struct Progress {
     done: bool,
 }
 
-/// Reads to the end. `tokens` holds at any moment what came and was checked.
+/// Reads to the end. `tokens` always holds what has been received and validated.
 pub(super) async fn read(
     response: &mut Response,
-    draw: &Draw<'_>,
+    request: &SampleRequest<'_>,
     limit: usize,
     tokens: &mut Tokens,
-) -> Result<Ending, EngineError> {
+) -> Result<SampleOutcome, EngineError> {
     let (mut frames, mut progress) = (Frames::default(), Progress::default());
     while let Some(bytes) = response.chunk().await.map_err(|error| transport(COMPLETIONS, error))? {
         frames.push(&bytes);
         while let Some(data) = frames.next() {
-            progress.take(data, draw, tokens)?;
+            progress.take(data, request, tokens)?;
         }
         if frames.pending() > limit {
-            return Err(EngineError::answer("frame", format_args!("over {limit} bytes"), "at most max_answer_bytes"));
+            return Err(EngineError::invalid("frame", format_args!("over {limit} bytes"), "at most max_answer"));
         }
     }
     match (progress.done, progress.finish) {
-        (true, Some(finish)) => Ok(Ending { finish, timings: progress.timings }),
-        (true, None) => Err(EngineError::answer("finish_reason", "absent at the end", "why it ended")),
+        (true, Some(finish)) => Ok(SampleOutcome { finish, timings: progress.timings }),
+        (true, None) => Err(EngineError::invalid("finish_reason", "absent at the end", "the reason it ended")),
         (false, _) => {
-            Err(EngineError::answer("stream", format_args!("cut after {} tokens", tokens.len()), "an end, [DONE]"))
+            Err(EngineError::invalid("stream", format_args!("cut after {} tokens", tokens.len()), "an end, [DONE]"))
         }
     }
 }
 
 impl Progress {
-    fn take(&mut self, data: &[u8], draw: &Draw<'_>, tokens: &mut Tokens) -> Result<(), EngineError> {
+    fn take(&mut self, data: &[u8], request: &SampleRequest<'_>, tokens: &mut Tokens) -> Result<(), EngineError> {
         if self.done {
-            return Err(EngineError::answer("stream", "more after [DONE]", "nothing"));
+            return Err(EngineError::invalid("stream", "more after [DONE]", "nothing"));
         }
         if data == b"[DONE]" {
             self.done = true;
             return Ok(());
         }
-        let piece: Piece<'_> = match serde_json::from_slice(data) {
-            Ok(piece) => piece,
-            Err(_) if says_error(data) => {
+        let chunk: Chunk<'_> = match serde_json::from_slice(data) {
+            Ok(chunk) => chunk,
+            Err(_) if is_error(data) => {
                 return Err(EngineError::Status { route: COMPLETIONS, status: 200, message: message_of(data) });
             }
-            Err(error) => return Err(EngineError::answer("frame", error, "a piece of a completion in JSON")),
+            Err(error) => return Err(EngineError::invalid("frame", error, "a chunk of a completion in JSON")),
         };
-        if let Some(metrics) = &piece.metrics {
+        if let Some(metrics) = &chunk.metrics {
             self.timings = metrics.timings();
         }
-        for choice in &piece.choices {
+        for choice in &chunk.choices {
             if self.finish.is_some() {
-                return Err(EngineError::answer("stream", "tokens after finish_reason", "none"));
+                return Err(EngineError::invalid("stream", "tokens after finish_reason", "none"));
             }
             let from = tokens.len();
-            let checked = choice.append_to(draw.token_ids, tokens).and_then(|()| believe_tokens(tokens, from, draw));
+            let checked =
+                choice.append_to(request.token_ids, tokens).and_then(|()| validate_tokens(tokens, from, request));
             if let Err(error) = checked {
                 tokens.ids.truncate(from);
                 tokens.log_probabilities.truncate(from);
@@ -96,7 +97,7 @@ mod tests {
 
     fn take_all(frames: &[&str]) -> Result<(Progress, Tokens), String> {
         let sampling = SamplingSettings::plain(4, 1);
-        let draw = Draw {
+        let request = SampleRequest {
             request_id: "a",
             token_ids: &[5],
             sampling: &sampling,
@@ -106,7 +107,7 @@ mod tests {
         };
         let (mut progress, mut tokens) = (Progress::default(), Tokens::default());
         for frame in frames {
-            progress.take(frame.as_bytes(), &draw, &mut tokens).map_err(|error| {
+            progress.take(frame.as_bytes(), &request, &mut tokens).map_err(|error| {
                 assert_eq!(tokens.ids.len(), tokens.log_probabilities.len());
                 error.to_string()
             })?;
@@ -118,7 +119,7 @@ mod tests {
     const LAST: &str = r#"{"choices":[{"index":0,"logprobs":{"token_logprobs":[-1.5,-2.5]},"finish_reason":"stop","token_ids":[42,1]}]}"#;
 
     #[test]
-    fn pieces_add_up() {
+    fn chunks_add_up() {
         let usage = r#"{"choices":[],"usage":{"completion_tokens":3}}"#;
         let (progress, tokens) = take_all(&[FIRST, LAST, usage, "[DONE]"]).unwrap_or_else(|error| panic!("{error}"));
         assert!(progress.done);
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_an_end_or_says_error_is_no_data() {
+    fn what_comes_after_an_end_or_is_error_is_no_data() {
         let refused = |frames: &[&str]| take_all(frames).err().unwrap();
         assert!(refused(&[FIRST, r#"{"error":{"message":"out of memory"}}"#]).contains("out of memory"));
         assert!(refused(&[LAST, FIRST]).contains("tokens after finish_reason"));

@@ -1,4 +1,4 @@
-//! A server that speaks vLLM's HTTP and does what a script says. Its samples follow from prompt, seed and weights alone, as a real
+//! A scripted server with vLLM's HTTP API. Its samples follow from prompt, seed and weights alone, as a real
 //! engine's do. It runs in a runtime of its own, so that it can be killed as a process is.
 
 use std::net::SocketAddr;
@@ -54,13 +54,13 @@ pub(crate) struct Shared {
     pub(crate) live: AtomicUsize,
     pub(crate) label: Mutex<String>,
     pub(crate) folder: Mutex<String>,
-    /// Model that it says to serve from.
+    /// The model folder that it reports.
     pub(crate) root: Mutex<String>,
     /// Log-probabilities before truncation.
     pub(crate) raw: AtomicBool,
     /// Nothing is answered any more, as of a process that was stopped.
     pub(crate) frozen: AtomicBool,
-    /// What it is told about its weights is forgotten.
+    /// Forgets the label that is set for its weights.
     pub(crate) deaf: AtomicBool,
     pub(crate) asleep: AtomicBool,
     /// Requests that wait in it, as its metrics say.

@@ -1,4 +1,4 @@
-//! A real service over loopback gRPC, in front of engines that do what a script says.
+//! A real service over loopback gRPC, in front of scripted engines.
 
 pub(crate) mod completions;
 pub(crate) mod engine;
@@ -28,7 +28,7 @@ pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(300), test).await.expect("the test ends in time")
 }
 
-/// Settings for tests: quick to notice and quick to come back.
+/// Settings for tests, with short intervals.
 pub(crate) fn settings(engines: &[&FakeEngine]) -> GenerationConfig {
     settings_of(engines.iter().map(|engine| engine.endpoint()).collect())
 }
@@ -38,23 +38,23 @@ pub(crate) fn settings_of(endpoints: Vec<String>) -> GenerationConfig {
     GenerationConfig {
         server: ServerConfig { drain_ms: 2_000, ..ServerConfig::default() },
         endpoints,
-        item_deadline_ms: 30_000,
-        retry_initial_ms: 5,
-        retry_max_ms: 50,
+        item_deadline: Duration::from_secs(30),
+        retry_initial: Duration::from_millis(5),
+        retry_max: Duration::from_millis(50),
         engine: EngineConfig {
-            control_timeout_ms: 500,
-            startup_timeout_ms: 5_000,
-            health_interval_ms: 50,
+            control_timeout: Duration::from_millis(500),
+            startup_timeout: Duration::from_secs(5),
+            health_interval: Duration::from_millis(50),
             health_failures: 2,
-            probe_initial_ms: 10,
-            probe_max_ms: 50,
-            unavailable_after_ms: 10_000,
+            probe_initial: Duration::from_millis(10),
+            probe_max: Duration::from_millis(50),
+            unavailable_after: Duration::from_secs(10),
             ..EngineConfig::default()
         },
         weights: WeightsConfig {
             check_folder: false,
-            update_timeout_ms: 10_000,
-            settle_ms: 300,
+            update_timeout: Duration::from_secs(10),
+            settle_timeout: Duration::from_millis(300),
             ..WeightsConfig::default()
         },
         ..GenerationConfig::default()

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_orchestrator::{
-    Endpoints, Event, Line, Outcome, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunHandle, RunOptions,
-    Summary, may_differ,
+    Endpoints, Event, MetricsLine, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunHandle, RunOptions,
+    RunOutcome, Summary, may_differ,
 };
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::v1::generation_server::GenerationServer;
@@ -148,13 +148,13 @@ impl Cluster {
         &self,
         path: &Path,
         recipe: &Recipe,
-    ) -> (Vec<Arc<Event>>, Result<(Outcome, Summary), RunError>) {
+    ) -> (Vec<Arc<Event>>, Result<(RunOutcome, Summary), RunError>) {
         finish(self.begin(path, recipe)).await
     }
 }
 
 /// Follows a run to its end.
-pub(crate) async fn finish(mut handle: RunHandle) -> (Vec<Arc<Event>>, Result<(Outcome, Summary), RunError>) {
+pub(crate) async fn finish(mut handle: RunHandle) -> (Vec<Arc<Event>>, Result<(RunOutcome, Summary), RunError>) {
     let mut events = Vec::new();
     while let Some(event) = handle.next_event().await {
         let last = matches!(&*event, Event::Finished { .. } | Event::Failed { .. });
@@ -171,7 +171,7 @@ pub(crate) async fn undisturbed(recipe: &Recipe) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let (_, result) = Cluster::start().await.run(&path, recipe).await;
-    assert_eq!(result.unwrap().0, Outcome::Completed);
+    assert_eq!(result.unwrap().0, RunOutcome::Completed);
     lines(&path)
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn lines(path: &Path) -> Vec<String> {
     let mut all = Vec::new();
     for (name, kind) in files {
         for line in std::fs::read_to_string(path.join(name)).unwrap().lines() {
-            let mut line = Line::from_json(kind, line).unwrap();
+            let mut line = MetricsLine::from_json(kind, line).unwrap();
             line.values.retain(|name, _| !may_differ(name));
             all.push(format!("{name} {}", line.to_json()));
         }
@@ -194,9 +194,9 @@ pub(crate) fn lines(path: &Path) -> Vec<String> {
 }
 
 /// The lines of GRPO steps.
-pub(crate) fn metrics(path: &Path) -> Vec<Line> {
+pub(crate) fn metrics(path: &Path) -> Vec<MetricsLine> {
     let text = std::fs::read_to_string(path.join("metrics.jsonl")).unwrap();
-    text.lines().map(|line| Line::from_json(StepKind::Train, line).unwrap()).collect()
+    text.lines().map(|line| MetricsLine::from_json(StepKind::Train, line).unwrap()).collect()
 }
 
 pub(crate) fn temp() -> (tempfile::TempDir, PathBuf) {

@@ -1,0 +1,101 @@
+//! A fixed number of threads, and a fixed assignment of work to them.
+
+use crate::error::{ModelError, Result};
+
+/// Threads that each own one accumulator. Which items a worker gets depends on the items' costs alone and each worker
+/// takes its own in order, so sums come out the same in every run.
+pub(super) struct Workers {
+    pool: Option<rayon::ThreadPool>,
+    count: usize,
+}
+
+impl Workers {
+    pub(super) fn new(count: usize) -> Result<Self> {
+        let build = || {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(count).thread_name(|i| format!("model-{i}"));
+            pool.build().map_err(|e| ModelError::input("threads", count, format!("what the system can start ({e})")))
+        };
+        let pool = if count > 1 { Some(build()?) } else { None };
+        Ok(Self { pool, count })
+    }
+
+    /// Runs `work` on every item with its worker's accumulator, and returns the results in the items' order. The first
+    /// error by item order is returned once all workers have stopped.
+    pub(super) fn run<A: Send, R: Send>(
+        &self,
+        costs: &[u64],
+        accumulators: &mut [A],
+        work: impl Fn(usize, &mut A) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        let shares = assign(costs, self.count);
+        let mut done: Vec<Vec<(usize, Result<R>)>> = shares.iter().map(|_| Vec::new()).collect();
+        let worker = |share: &[usize], accumulator: &mut A, done: &mut Vec<(usize, Result<R>)>| {
+            for &index in share {
+                let result = work(index, accumulator);
+                let failed = result.is_err();
+                done.push((index, result));
+                if failed {
+                    break;
+                }
+            }
+        };
+        match &self.pool {
+            Some(pool) => pool.scope(|scope| {
+                for ((share, accumulator), done) in shares.iter().zip(accumulators).zip(&mut done) {
+                    scope.spawn(|_| worker(share, accumulator, done));
+                }
+            }),
+            None => worker(&shares[0], &mut accumulators[0], &mut done[0]),
+        }
+        let mut results: Vec<_> = done.into_iter().flatten().collect();
+        results.sort_by_key(|(index, _)| *index);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+/// The items of each worker: the costliest first, each to the worker with the least so far (the lowest of equals).
+fn assign(costs: &[u64], workers: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..costs.len()).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(costs[index]));
+    let mut shares = vec![Vec::new(); workers];
+    let mut load = vec![0u64; workers];
+    for index in order {
+        let worker = (0..workers).min_by_key(|&worker| load[worker]).expect("there is at least one worker");
+        load[worker] += costs[index];
+        shares[worker].push(index);
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_items() {
+        let workers = Workers::new(3).unwrap();
+        let costs: Vec<u64> = (0..50).map(|i| i * 37 % 11).collect();
+        let results = workers.run(&costs, &mut [0, 0, 0], |index, count| {
+            *count += 1;
+            Ok(index)
+        });
+        assert_eq!(results.unwrap(), (0..50).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_first_error_by_item_ends_the_run() {
+        let workers = Workers::new(2).unwrap();
+        let result = workers.run(&[1; 8], &mut [(), ()], |index, ()| match index {
+            3 | 5 => Err(ModelError::Loss(format!("item {index}").into())),
+            _ => Ok(()),
+        });
+        assert_eq!(result.unwrap_err().to_string(), "item 3");
+    }
+
+    #[test]
+    fn workers_share_the_cost_evenly() {
+        let costs: Vec<u64> = (1..=40).collect();
+        let load: Vec<u64> = assign(&costs, 2).iter().map(|share| share.iter().map(|&i| costs[i]).sum()).collect();
+        assert!(load[0].abs_diff(load[1]) <= 1, "{load:?}");
+    }
+}

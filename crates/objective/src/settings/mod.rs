@@ -1,0 +1,145 @@
+//! The settings of an objective: what may be set, the paper's defaults, and the ranges.
+
+mod formula;
+mod raw;
+
+use serde::{Deserialize, Serialize};
+
+use crate::correction::Bounds;
+use crate::policy::Clip;
+use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, MAX_LOG_RATIO, Policy};
+
+/// Everything that decides what is computed. The defaults are those of the paper (arXiv 2605.04077): normalised
+/// advantages, balanced aggregation, clip-higher 0.2 / 0.28, no KL, no entropy term, no correction.
+///
+/// Unknown fields are refused. Reading does not check ranges: call [`validate`](Self::validate).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!try_from))]
+#[serde(try_from = "raw::RawSettings")]
+pub struct Settings {
+    /// How rewards become advantages.
+    pub advantage: Advantage,
+    /// How token terms are summed.
+    pub aggregation: Aggregation,
+    /// The policy term.
+    pub policy: Policy,
+    /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Used by every policy but `gmpo`. GSPO's paper has
+    /// 3e-4, CISPO's none.
+    pub clip_low: f64,
+    /// How far above 1 the ratio may rise, from 0. Used by every policy but `gmpo`. GSPO's paper has 4e-4.
+    pub clip_high: f64,
+    /// The cap c of `dual-clip` and `aspo` on the ratio, from 1.
+    pub dual_clip: f64,
+    /// The bound of `gmpo` on the log-ratio, 0 to [`MAX_LOG_RATIO`].
+    pub gmpo_clip: f64,
+    /// The correction for the mismatch between the engine's policy and the learner's.
+    pub correction: Correction,
+    /// The smallest ratio that the mask corrections keep, from 0 to `correction_high`.
+    pub correction_low: f64,
+    /// The largest ratio of the corrections, above 0 and up to 1e6.
+    pub correction_high: f64,
+    /// The length by which `sequence-sum` divides, in tokens; at least 1 there, unused elsewhere.
+    pub max_tokens: usize,
+    /// The factor of the KL term, from 0; 0 is none.
+    pub kl_coefficient: f64,
+    /// The estimator of the KL term.
+    pub kl_estimator: KlEstimator,
+    /// The factor of the entropy bonus, from 0; 0 is none.
+    pub entropy_coefficient: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            advantage: Advantage::Grpo,
+            aggregation: Aggregation::Balanced,
+            policy: Policy::Ppo,
+            clip_low: 0.2,
+            clip_high: 0.28,
+            dual_clip: 3.0,
+            gmpo_clip: 0.4,
+            correction: Correction::None,
+            correction_low: 0.5,
+            correction_high: 2.0,
+            max_tokens: 0,
+            kl_coefficient: 0.0,
+            kl_estimator: KlEstimator::K3,
+            entropy_coefficient: 0.0,
+        }
+    }
+}
+
+impl Settings {
+    /// The same settings with the aggregation of this name. Besides the names of [`Aggregation`] it takes verl's
+    /// `seq-mean-token-sum`, which is `sequence-sum` with `max_tokens` 1.
+    ///
+    /// # Errors
+    /// A name that is unknown or stands for another formula.
+    pub fn with_aggregation(&self, name: &str) -> Result<Self, Error> {
+        let (aggregation, max_tokens) = Aggregation::with_implied_max_tokens(name)?;
+        Ok(Self { aggregation, max_tokens: max_tokens.unwrap_or(self.max_tokens), ..self.clone() })
+    }
+
+    /// Checks every range, and what only matters together.
+    ///
+    /// # Errors
+    /// The first setting that is out of range, with what it may be.
+    pub fn validate(&self) -> Result<(), Error> {
+        let low_limit = if self.policy.bounds_ratio() { 1.0 } else { f64::MAX };
+        require("clip_low", self.clip_low, (0.0..=low_limit).contains(&self.clip_low), "0 to 1, where 1 is no bound")?;
+        require("clip_high", self.clip_high, not_negative(self.clip_high), "a finite number from 0")?;
+        require(
+            "dual_clip",
+            self.dual_clip,
+            self.dual_clip.is_finite() && self.dual_clip >= 1.0,
+            "a finite number from 1",
+        )?;
+        let clip = self.gmpo_clip;
+        require("gmpo_clip", clip, (0.0..=MAX_LOG_RATIO).contains(&clip), "0 to 20, where log-ratios saturate")?;
+        let high = self.correction_high;
+        require("correction_high", high, high > 0.0 && high <= 1e6, "above 0 and up to 1e6")?;
+        let low_in_order = self.correction_low >= 0.0 && self.correction_low <= high;
+        require("correction_low", self.correction_low, low_in_order, format!("0 to correction_high, which is {high}"))?;
+        if self.aggregation.uses_max_tokens() && self.max_tokens == 0 {
+            let allowed = format!("at least 1 with aggregation = {}", self.aggregation);
+            return Err(Error::setting("max_tokens", 0, allowed));
+        }
+        require("kl_coefficient", self.kl_coefficient, not_negative(self.kl_coefficient), "a finite number from 0")?;
+        let entropy = self.entropy_coefficient;
+        require("entropy_coefficient", entropy, not_negative(entropy), "a finite number from 0")
+    }
+
+    /// Refuses a group size, configured or submitted, that the advantage estimator is not defined for. It counts the
+    /// responses that were requested: invalid ones may leave fewer, which is no error.
+    ///
+    /// # Errors
+    /// 0 for every estimator, 1 for `grpo`.
+    pub fn validate_group_size(&self, group_size: usize) -> Result<(), Error> {
+        let smallest = self.advantage.smallest_group();
+        if group_size >= smallest {
+            return Ok(());
+        }
+        let allowed = format!("at least {smallest} with advantage = {}", self.advantage);
+        Err(Error::setting("group_size", group_size, allowed))
+    }
+}
+
+impl Settings {
+    /// The bounds of the policy term.
+    pub(crate) fn clip(&self) -> Clip {
+        Clip { low: self.clip_low, high: self.clip_high, dual: self.dual_clip, gmpo: self.gmpo_clip }
+    }
+
+    /// The bounds of the correction.
+    pub(crate) fn correction_bounds(&self) -> Bounds {
+        Bounds { low: self.correction_low, high: self.correction_high }
+    }
+}
+
+fn not_negative(value: f64) -> bool {
+    value.is_finite() && value >= 0.0
+}
+
+fn require(field: &'static str, value: f64, holds: bool, allowed: impl ToString) -> Result<(), Error> {
+    if holds { Ok(()) } else { Err(Error::setting(field, value, allowed)) }
+}

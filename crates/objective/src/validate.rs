@@ -1,0 +1,81 @@
+//! Checks of input from outside. The arithmetic does not repeat them: it also runs on values that the caller computed,
+//! and another pass over all tokens for each loss would only repeat the result.
+
+use crate::advantage::{REWARDS, check_reward};
+use crate::error::{Error, Location};
+use crate::loss::rollout_logp;
+use crate::{Real, Response, ResponseTokens, Settings};
+
+/// How far above 0 a log-probability may lie: engines that compute in bf16 or f32 round to a little above it.
+pub const LOGP_TOLERANCE: f64 = 1e-4;
+
+/// Refuses log-probabilities at trainable tokens that are NaN, infinite or above [`LOGP_TOLERANCE`].
+///
+/// `mask` and `logp` have one element for each token; `field` is the name for the error.
+///
+/// # Errors
+/// Lengths that differ; the first value that is refused, with its token.
+pub fn validate_logp<T: Real>(field: &'static str, mask: &[bool], logp: &[T]) -> Result<(), Error> {
+    crate::error::same_length(field, logp.len(), "mask", mask.len())?;
+    let is_allowed = |value: T| value.to_f64() <= LOGP_TOLERANCE && value.to_f64() > f64::NEG_INFINITY;
+    // The fold has no early exit, so that it vectorises; the culprit is searched for only when there is one.
+    let all = mask.iter().zip(logp).fold(true, |all, (&m, &value)| all & (!m | is_allowed(value)));
+    if all {
+        return Ok(());
+    }
+    let culprit = mask.iter().zip(logp).position(|(&m, &value)| m && !is_allowed(value));
+    let token = culprit.unwrap_or_default();
+    let value = logp.get(token).map_or(f64::NAN, |value| value.to_f64());
+    Err(Error::input(field, Location::token(token), value, "a finite log-probability, at most 0 (tolerance 1e-4)"))
+}
+
+impl<T: Real> ResponseTokens<'_, T> {
+    /// Checks a response from outside: at least one token, slices of one length, possible log-probabilities at every
+    /// trainable token, and `rollout_logp` where a correction is set.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, without group and response: see [`Error::at`].
+    pub fn validate(&self, settings: &Settings) -> Result<(), Error> {
+        if self.mask.is_empty() {
+            return Err(Error::input("tokens", Location::default(), "empty", "at least one token"));
+        }
+        self.check_lengths()?;
+        validate_logp("logp", self.mask, self.logp)?;
+        validate_logp("old_logp", self.mask, self.old_logp)?;
+        match self.rollout_logp {
+            Some(logp) => validate_logp("rollout_logp", self.mask, logp),
+            None => rollout_logp(settings, self).map(drop),
+        }
+    }
+}
+
+/// Checks a group from outside: its size, and reward and tokens of every valid response. Invalid responses
+/// are not read, since nothing is computed with them.
+///
+/// # Errors
+/// The first thing that is wrong, with `group` as the index of the group.
+pub fn validate_group<T: Real>(settings: &Settings, group: usize, responses: &[Response<'_, T>]) -> Result<(), Error> {
+    if let Err(Error::Setting { field, value, allowed }) = settings.validate_group_size(responses.len()) {
+        return Err(Error::input(field, Location::default(), value, allowed).at(group, None));
+    }
+    for (i, response) in responses.iter().enumerate().filter(|(_, response)| response.valid) {
+        validate_response(settings, response).map_err(|error| error.at(group, Some(i)))?;
+    }
+    Ok(())
+}
+
+fn validate_response<T: Real>(settings: &Settings, response: &Response<'_, T>) -> Result<(), Error> {
+    check_reward(response.reward).map_err(|value| Error::input("reward", Location::default(), value, REWARDS))?;
+    response.tokens.validate(settings)?;
+    let mask = response.tokens.mask;
+    response.reference_logp.map_or(Ok(()), |logp| validate_logp("reference_logp", mask, logp))
+}
+
+/// Checks settings and a whole step from outside.
+///
+/// # Errors
+/// The first thing that is wrong, with its indices.
+pub fn validate_batch<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>]) -> Result<(), Error> {
+    settings.validate()?;
+    groups.iter().enumerate().try_for_each(|(g, responses)| validate_group(settings, g, responses))
+}

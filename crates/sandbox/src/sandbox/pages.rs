@@ -1,0 +1,188 @@
+//! Which pages of a memory were written to, and giving them back. Linux alone says so (6.7 and later); elsewhere nothing goes on from a
+//! snapshot, and every test has an instance of its own.
+
+use std::ops::Range;
+
+/// Bytes of a page.
+pub(super) const PAGE: usize = 4096;
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::Pages;
+#[cfg(not(target_os = "linux"))]
+pub(super) use other::Pages;
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::ffi::c_void;
+    use std::fs::File;
+    use std::io;
+    use std::ptr;
+
+    use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
+    use rustix::mm::{Advice, madvise};
+
+    use super::{PAGE, Range};
+
+    /// Ranges that are asked for at once.
+    const RANGES: usize = 512;
+
+    /// The kernel's account of this process's memory.
+    pub(in crate::sandbox) struct Pages {
+        account: File,
+    }
+
+    impl Pages {
+        /// Nothing where the kernel does not answer.
+        pub(in crate::sandbox) fn open() -> Option<Self> {
+            if rustix::param::page_size() != PAGE {
+                return None;
+            }
+            let pages = Self { account: File::open("/proc/self/pagemap").ok()? };
+            // Page by page within a vector, so that there is a whole one.
+            let mut own = vec![1_u8; 3 * PAGE];
+            let skip = own.as_ptr().align_offset(PAGE);
+            pages.own(own.get_mut(skip..skip + PAGE)?).is_ok_and(|found| found == [0..PAGE]).then_some(pages)
+        }
+
+        /// The ranges of a memory that are this process's own: they were written to, and share nothing with what the memory was made
+        /// from. Offsets in bytes, ascending.
+        ///
+        /// # Errors
+        ///
+        /// What the kernel answers; and where the memory does not begin with a page.
+        pub(in crate::sandbox) fn own(&self, memory: &[u8]) -> io::Result<Vec<Range<usize>>> {
+            let base = memory.as_ptr().addr();
+            if !base.is_multiple_of(PAGE) || !memory.len().is_multiple_of(PAGE) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            let (mut found, end) = (Vec::new(), base + memory.len());
+            let mut start = base;
+            let mut ranges = [Region { start: 0, end: 0, categories: 0 }; RANGES];
+            while start < end {
+                let scan = Scan(Arguments {
+                    size: size_of::<Arguments>() as u64,
+                    flags: 0,
+                    start: start as u64,
+                    end: end as u64,
+                    walk_end: 0,
+                    ranges: ranges.as_mut_ptr().expose_provenance() as u64,
+                    ranges_length: RANGES as u64,
+                    most_pages: 0,
+                    // Neither a page of a file nor the page of zeros; and there, or swapped out.
+                    inverted: FILE | ZERO,
+                    all_of: FILE | ZERO,
+                    any_of: PRESENT | SWAPPED,
+                    returned: 0,
+                });
+                // SAFETY: the kernel reads the arguments, which live as long as the call, and writes to them and to `ranges`, of which
+                // they say the length.
+                #[allow(unsafe_code)]
+                let (count, walked) = unsafe { ioctl(&self.account, scan) }?;
+                found.extend(
+                    ranges.iter().take(count).map(|range| range.start as usize - base..range.end as usize - base),
+                );
+                if walked as usize <= start {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                start = walked as usize;
+            }
+            Ok(found)
+        }
+
+        /// Gives pages back: they are again what the memory was made from. The range is one of those that [`Self::own`] found.
+        ///
+        /// # Errors
+        ///
+        /// What the kernel answers.
+        pub(in crate::sandbox) fn give_back(pages: &mut [u8]) -> io::Result<()> {
+            // SAFETY: the pages belong to one private mapping (wasmtime's, of a file or of nothing), of which nobody else has a reference
+            // meanwhile. What is read there afterwards is what was mapped, as after any other write to them; wasmtime itself takes memories
+            // back in this way.
+            #[allow(unsafe_code)]
+            unsafe {
+                madvise(pages.as_mut_ptr().cast::<c_void>(), pages.len(), Advice::LinuxDontNeed)?;
+            }
+            Ok(())
+        }
+    }
+
+    // Categories of pages, as the kernel numbers them.
+    const FILE: u64 = 1 << 2;
+    const PRESENT: u64 = 1 << 3;
+    const SWAPPED: u64 = 1 << 4;
+    const ZERO: u64 = 1 << 5;
+
+    /// `struct page_region` of `linux/fs.h`.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Region {
+        start: u64,
+        end: u64,
+        categories: u64,
+    }
+
+    /// `struct pm_scan_arg` of `linux/fs.h`.
+    #[repr(C)]
+    struct Arguments {
+        size: u64,
+        flags: u64,
+        start: u64,
+        end: u64,
+        walk_end: u64,
+        ranges: u64,
+        ranges_length: u64,
+        most_pages: u64,
+        inverted: u64,
+        all_of: u64,
+        any_of: u64,
+        returned: u64,
+    }
+
+    /// `PAGEMAP_SCAN`: how many ranges were found, and where the walk ended.
+    struct Scan(Arguments);
+
+    // SAFETY: number and arguments are those of `PAGEMAP_SCAN`, which writes to its arguments.
+    #[allow(unsafe_code)]
+    unsafe impl Ioctl for Scan {
+        type Output = (usize, u64);
+
+        const IS_MUTATING: bool = true;
+
+        fn opcode(&self) -> Opcode {
+            opcode::read_write::<Arguments>(b'f', 16)
+        }
+
+        fn as_ptr(&mut self) -> *mut c_void {
+            ptr::from_mut(&mut self.0).cast()
+        }
+
+        unsafe fn output_from_ptr(out: IoctlOutput, arguments: *mut c_void) -> rustix::io::Result<Self::Output> {
+            // SAFETY: these are the arguments that `as_ptr` gave.
+            let walk_end = unsafe { (*arguments.cast::<Arguments>()).walk_end };
+            Ok((usize::try_from(out).unwrap_or(0), walk_end))
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use std::io;
+
+    use super::Range;
+
+    pub(in crate::sandbox) struct Pages;
+
+    impl Pages {
+        pub(in crate::sandbox) fn open() -> Option<Self> {
+            None
+        }
+
+        pub(in crate::sandbox) fn own(&self, _: &[u8]) -> io::Result<Vec<Range<usize>>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        pub(in crate::sandbox) fn give_back(_: &mut [u8]) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Whether sequences run, and who waits for a pause to take effect.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::oneshot;
+
+use super::reply;
+
+/// Which sequences run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// All.
+    Running,
+    /// Those that were admitted already.
+    Draining,
+    /// None.
+    Frozen,
+}
+
+/// The pause of a scheduler.
+pub(super) struct Pause {
+    mode: Mode,
+    /// Callers that wait until nothing runs.
+    waiting: Vec<oneshot::Sender<()>>,
+    /// Read by other threads.
+    paused: Arc<AtomicBool>,
+}
+
+impl Pause {
+    /// Not paused.
+    pub(super) fn new(paused: Arc<AtomicBool>) -> Self {
+        Self { mode: Mode::Running, waiting: Vec::new(), paused }
+    }
+
+    /// Whether waiting sequences may be admitted.
+    pub(super) fn admits(&self) -> bool {
+        self.mode == Mode::Running
+    }
+
+    /// Whether admitted sequences may run.
+    pub(super) fn steps(&self) -> bool {
+        self.mode != Mode::Frozen
+    }
+
+    /// Stops sequences where they are, at once.
+    pub(super) fn freeze(&mut self) {
+        self.paused.store(true, Ordering::Release);
+        self.mode = Mode::Frozen;
+    }
+
+    /// Admits no more sequences. The pause is complete once [`Self::settle`] is told that nothing runs.
+    pub(super) fn drain(&mut self, done: oneshot::Sender<()>) {
+        self.paused.store(true, Ordering::Release);
+        self.mode = Mode::Draining;
+        self.waiting.push(done);
+    }
+
+    /// Replies to those who wait for the pause, once nothing runs.
+    pub(super) fn settle(&mut self, idle: bool) {
+        if self.mode == Mode::Draining && idle {
+            self.waiting.drain(..).for_each(|done| reply(done, ()));
+        }
+    }
+
+    /// Ends the pause, even one that never took effect.
+    pub(super) fn resume(&mut self) {
+        self.mode = Mode::Running;
+        self.paused.store(false, Ordering::Release);
+        self.waiting.drain(..).for_each(|done| reply(done, ()));
+    }
+}

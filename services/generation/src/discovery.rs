@@ -1,0 +1,86 @@
+//! Service discovery: every address behind a name is an engine, and one that the name no longer has is drained.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use evenkeel_rpc::client::Target as Address;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{EngineClient, EngineError};
+use crate::monitor::HealthMonitor;
+use crate::pool::{EnginePool, PooledEngine};
+
+/// Makes the client of the engine at an address.
+pub(crate) type MakeClient = Box<dyn Fn(&Address) -> Result<Box<dyn EngineClient>, EngineError> + Send + Sync>;
+
+/// One address for each engine: a name may have addresses of both families, which lead to the same engines.
+pub(crate) fn deduplicated(found: &BTreeSet<Address>) -> Vec<Address> {
+    let is_v6 = |address: &Address| address.url.contains("://[");
+    let has_v4 = |host: &Option<String>| found.iter().any(|other| other.host == *host && !is_v6(other));
+    let mut seen = BTreeSet::new();
+    let kept = found.iter().filter(|address| address.host.is_none() || !is_v6(address) || !has_v4(&address.host));
+    kept.filter(|address| seen.insert(address.url.as_str())).cloned().collect()
+}
+
+/// Keeps the pool in step with the addresses.
+pub(crate) struct Discovery {
+    pub(crate) pool: Arc<EnginePool>,
+    pub(crate) addresses: watch::Receiver<BTreeSet<Address>>,
+    /// The engines that joined already, by URL.
+    pub(crate) known: BTreeMap<String, Arc<PooledEngine>>,
+    pub(crate) make_client: MakeClient,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Discovery {
+    /// Until `stop`.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let found = deduplicated(&self.addresses.borrow_and_update());
+            self.update_known(&found);
+            found.into_iter().for_each(|address| self.join_if_new(address));
+            tokio::select! {
+                changed = self.addresses.changed() => if changed.is_err() { return },
+                () = self.stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Drains engines whose address is gone, and takes back those whose address returned.
+    fn update_known(&mut self, found: &[Address]) {
+        let pool = &self.pool;
+        let members: BTreeSet<usize> = pool.members().iter().map(|engine| engine.id()).collect();
+        self.known.retain(|url, engine| {
+            match (found.iter().any(|address| address.url == *url), members.contains(&engine.id())) {
+                (false, true) => {
+                    tracing::info!(engine = url, "draining: the name no longer has this address");
+                    pool.drain(engine);
+                }
+                // Another engine may have the address now: nothing known about the old one holds.
+                (true, false) if pool.is_drained(engine) => return false,
+                (true, false) => {
+                    tracing::info!(engine = url, "no longer draining: the name has this address again");
+                    pool.undrain(engine);
+                }
+                _ => {}
+            }
+            true
+        });
+    }
+
+    fn join_if_new(&mut self, address: Address) {
+        if self.known.contains_key(&address.url) {
+            return;
+        }
+        match (self.make_client)(&address) {
+            Ok(client) => {
+                tracing::info!(engine = address.url, "engine discovered");
+                let engine = self.pool.join(client);
+                HealthMonitor::spawn(&self.pool, &engine, &self.stop);
+                self.known.insert(address.url, engine);
+            }
+            Err(error) => tracing::warn!(engine = address.url, %error, "no client for this engine"),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! HTTP clients: connection pools, and a count of the connections opened.
+
+use std::future::Future;
+use std::net::SocketAddr;
+#[cfg(feature = "tls")]
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use evenkeel_rpc::client::Target as Address;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::GenerationError;
+use crate::engine::EngineError;
+use crate::settings::{EngineConfig, GenerationConfig};
+
+/// How many connections were opened. If none was opened since, the engine has not restarted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ConnectionCounter(Arc<AtomicU64>);
+
+impl ConnectionCounter {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl<S> Layer<S> for ConnectionCounter {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted { inner, counter: self.clone() }
+    }
+}
+
+/// A connector whose connections are counted.
+#[derive(Debug, Clone)]
+pub(crate) struct Counted<S> {
+    inner: S,
+    counter: ConnectionCounter,
+}
+
+impl<S, T> Service<T> for Counted<S>
+where
+    S: Service<T>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, target: T) -> Self::Future {
+        let (connecting, counter) = (self.inner.call(target), self.counter.clone());
+        Box::pin(async move {
+            let connection = connecting.await?;
+            // Counted before anything can be sent over it.
+            counter.0.fetch_add(1, Ordering::Release);
+            Ok(connection)
+        })
+    }
+}
+
+/// The API key and certificates of the settings, read once.
+#[derive(Debug, Clone)]
+pub(crate) struct HttpFiles {
+    headers: HeaderMap,
+    #[cfg(feature = "tls")]
+    ca: Vec<reqwest::Certificate>,
+}
+
+impl HttpFiles {
+    pub(crate) fn read(config: &GenerationConfig) -> Result<Self, GenerationError> {
+        let mut headers = HeaderMap::new();
+        if let Some(path) = &config.api_key_file {
+            let failed =
+                |message: String| GenerationError::File { setting: "api_key_file", path: path.clone(), message };
+            let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+            let key = text.trim();
+            let visible = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+            let value = visible.then(|| HeaderValue::try_from(format!("Bearer {key}")).ok()).flatten();
+            let mut value =
+                value.ok_or_else(|| failed("holds no key, allowed: visible ASCII characters".to_owned()))?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Ok(Self {
+            headers,
+            #[cfg(feature = "tls")]
+            ca: config.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default(),
+        })
+    }
+
+    /// A client for one engine, and the base URL of its requests: the address, or the name behind which it was found if a certificate
+    /// has to match that.
+    pub(crate) fn client(
+        &self,
+        config: &EngineConfig,
+        address: &Address,
+        counter: Option<ConnectionCounter>,
+    ) -> Result<(String, reqwest::Client), EngineError> {
+        #[cfg(feature = "tls")]
+        {
+            // An error only says that a provider is installed already.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let mut builder = reqwest::Client::builder()
+            .default_headers(self.headers.clone())
+            .connect_timeout(config.connect_timeout)
+            .pool_idle_timeout(config.idle_connection_timeout)
+            .tcp_nodelay(true)
+            // Engines are only where the settings say.
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy();
+        #[cfg(feature = "tls")]
+        if !self.ca.is_empty() {
+            builder = builder.tls_certs_only(self.ca.iter().cloned());
+        }
+        if let Some(counter) = counter {
+            builder = builder.connector_layer(counter);
+        }
+        let mut base = address.url.clone();
+        if let (Some(host), Some(Ok(at))) =
+            (&address.host, address.url.strip_prefix("https://").map(str::parse::<SocketAddr>))
+        {
+            builder = builder.resolve(host, at);
+            base = format!("https://{host}:{}", at.port());
+        }
+        Ok((base, builder.build().map_err(|error| super::http::transport("client", error))?))
+    }
+}
+
+#[cfg(feature = "tls")]
+fn read_certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, GenerationError> {
+    let failed = |message: String| GenerationError::File { setting: "ca_file", path: path.to_owned(), message };
+    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    match reqwest::Certificate::from_pem_bundle(&bytes) {
+        Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+        Ok(_) => Err(failed("holds no certificate, allowed: PEM".to_owned())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}

@@ -1,0 +1,189 @@
+//! Health monitoring: is each engine up, does it have the current weights, may it serve again. Engines with other weights are updated.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::retry::{Retries, RetryPolicy};
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::EngineError;
+use crate::pool::{EngineControl, EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
+use crate::settings::PauseSetting;
+use crate::update::WeightUpdate;
+
+/// Broken connections in a row after which an engine is ejected: the first may be an old one that the engine closed.
+const MAX_BROKEN_CONNECTIONS: u32 = 2;
+/// How often the pool as a whole is looked at.
+const POOL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Expires requests and publishes gauges until `stop`.
+pub(crate) fn monitor_pool(pool: &Arc<EnginePool>, stop: &CancellationToken) {
+    let (pool, stop) = (Arc::clone(pool), stop.clone());
+    tokio::spawn(async move {
+        let ticking = async {
+            let mut ticks = tokio::time::interval(POOL_INTERVAL);
+            loop {
+                ticks.tick().await;
+                pool.expire();
+                publish_gauges(&pool);
+            }
+        };
+        stop.run_until_cancelled(ticking).await
+    });
+}
+
+/// The health monitor of one engine.
+pub(crate) struct HealthMonitor {
+    pool: Arc<EnginePool>,
+    engine: Arc<PooledEngine>,
+    /// Failed checks in a row.
+    failures: u32,
+    /// Delays between them.
+    backoff: Retries,
+}
+
+impl HealthMonitor {
+    /// Monitors `engine` until `stop`.
+    pub(crate) fn spawn(pool: &Arc<EnginePool>, engine: &Arc<PooledEngine>, stop: &CancellationToken) {
+        let settings = &pool.settings().engine;
+        let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
+        let mut monitor = Self { pool: Arc::clone(pool), engine: Arc::clone(engine), failures: 0, backoff };
+        let stop = stop.clone();
+        tokio::spawn(async move { stop.run_until_cancelled(monitor.run()).await });
+    }
+
+    async fn run(&mut self) {
+        let mut delay = self.pool.settings().engine.health_interval;
+        loop {
+            tokio::select! {
+                () = self.engine.check_requested() => {}
+                // A drained engine is left alone until its address is back.
+                () = tokio::time::sleep(delay), if !self.pool.is_drained(&self.engine) => {}
+            }
+            delay = self.check().await;
+        }
+    }
+
+    /// Checks the engine and returns the delay before the next check.
+    async fn check(&mut self) -> Duration {
+        let (pool, engine) = (Arc::clone(&self.pool), Arc::clone(&self.engine));
+        let settings = &pool.settings().engine;
+        // Somebody is changing its weights and will report how that went.
+        let Ok(mut control) = engine.control().try_lock() else { return settings.health_interval };
+        match self.examine(&mut control).await {
+            Ok(()) => {
+                self.failures = 0;
+                self.backoff.reset();
+                settings.health_interval
+            }
+            Err(error) => {
+                self.failures = self.failures.saturating_add(1);
+                let threshold = match &error {
+                    EngineError::Transport { .. } => MAX_BROKEN_CONNECTIONS,
+                    EngineError::Timeout { .. } => settings.health_failures,
+                    // A clear answer that it cannot serve.
+                    _ => 1,
+                };
+                if self.failures >= threshold {
+                    self.eject(&mut control, &error);
+                }
+                self.backoff.next_retry().map_or(settings.probe_max, |retry| retry.pause)
+            }
+        }
+    }
+
+    fn eject(&self, control: &mut EngineControl, error: &EngineError) {
+        let (state, _) = self.pool.state(&self.engine);
+        if state == EngineState::Draining && matches!(error, EngineError::Transport { .. }) {
+            // A server that shuts down takes no new connections, and still finishes what it has.
+            return;
+        }
+        if state.is_serving() {
+            tracing::warn!(engine = self.engine.name(), %error, "engine ejected");
+        }
+        control.forget_weights();
+        let state = if state == EngineState::Stale { EngineState::Stale } else { EngineState::Open };
+        self.pool.eject(&self.engine, state, &error.to_string());
+    }
+
+    async fn examine(&self, control: &mut EngineControl) -> Result<(), EngineError> {
+        let (pool, engine) = (&*self.pool, &*self.engine);
+        pool.probe(engine).await?;
+        control.consider_probe(engine.info().is_some_and(|info| info.found_paused));
+        let connections = engine.client().connections();
+        engine.client().health().await?;
+        let reported = engine.client().weights_label().await?;
+        if pool.settings().engine.max_waiting > 0 {
+            // An engine without metrics, or with ones that cannot be read now, is bounded by `max_in_flight` alone.
+            pool.set_metrics(engine, engine.client().metrics().await.ok().flatten());
+        }
+        let (state, weights) = pool.state(engine);
+        if matches!(state, EngineState::Paused | EngineState::Draining) || pool.is_sleeping() {
+            return Ok(());
+        }
+        if control.has(&weights, reported.as_deref()) {
+            engine.wake(control).await?;
+            engine.mark_verified(connections);
+            if !state.is_serving() {
+                self.readmit(&weights).await;
+            }
+            return Ok(());
+        }
+        pool.set_reported_version(engine, version_number(reported.as_deref()));
+        if state != EngineState::Stale {
+            let error = weights.mismatch(reported);
+            tracing::warn!(engine = engine.name(), %error, "engine is stale");
+            pool.eject(engine, EngineState::Stale, &error.to_string());
+        }
+        if !weights.is_loadable() {
+            // The next update will bring weights that can be loaded.
+            return Ok(());
+        }
+        let update = WeightUpdate {
+            weights,
+            mode: PauseSetting::Abort,
+            clear_cache: true,
+            deadline: Deadline::after(pool.settings().weights.update_timeout),
+        };
+        match update.apply(pool, engine, control).await.failure {
+            None => Ok(()),
+            Some(failure) => Err(EngineError::Interrupted { reason: failure.to_string() }),
+        }
+    }
+
+    /// Readmits an engine that is up and has the right weights, on probation. If its breaker tripped, it has to draw a sample first.
+    async fn readmit(&self, weights: &WeightsVersion) {
+        let (pool, engine) = (&*self.pool, &*self.engine);
+        let (tripped, backing_off) = pool.breaker(engine);
+        if tripped {
+            if backing_off {
+                return;
+            }
+            // A busy engine may let the probe wait: that is no reason to take back what it has.
+            if let Err(error) = engine.client().check_sampling().await {
+                tracing::debug!(engine = engine.name(), %error, "engine does not sample yet");
+                return;
+            }
+        }
+        pool.admit(engine, EngineState::Suspect, weights);
+        tracing::info!(engine = engine.name(), "engine readmitted");
+    }
+}
+
+fn publish_gauges(pool: &EnginePool) {
+    for (engine, status) in pool.snapshot() {
+        let name = engine.name();
+        let gauge = |metric: &'static str, value: f64| metrics::gauge!(metric, "engine" => name.to_owned()).set(value);
+        gauge("evenkeel_engine_in_flight_items", status.in_flight as f64);
+        gauge("evenkeel_engine_in_flight_tokens", status.outstanding_tokens as f64);
+        gauge("evenkeel_engine_tokens_per_second", status.tokens_per_second);
+        if let Some(metrics) = status.metrics {
+            gauge("evenkeel_engine_running_requests", metrics.running as f64);
+            gauge("evenkeel_engine_waiting_requests", metrics.waiting as f64);
+            gauge("evenkeel_engine_cache_usage", metrics.cache_usage);
+        }
+        gauge("evenkeel_engine_usable", f64::from(u8::from(status.state.is_serving())));
+        gauge("evenkeel_engine_stale", f64::from(u8::from(status.state == EngineState::Stale)));
+    }
+}

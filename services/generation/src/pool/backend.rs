@@ -1,0 +1,264 @@
+//! What the balancer knows about one engine, and how that changes.
+
+use std::sync::Arc;
+
+use evenkeel_proto::v1::EngineHealth;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::breaker::CircuitBreaker;
+use super::throughput::Throughput;
+use super::weights::{Interruption, Session, WeightsVersion};
+use crate::engine::{EngineError, EngineMetrics, Fault};
+use crate::settings::GenerationConfig;
+
+/// An engine on probation may have this fraction of the samples that a healthy one may have.
+const PROBATION_DIVISOR: usize = 8;
+
+/// Whether an engine may be given samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EngineState {
+    /// Yes.
+    Healthy,
+    /// On probation: a few, until one succeeds.
+    Suspect,
+    /// The circuit is open: none until a probe succeeds.
+    Open,
+    /// None until its weights are updated.
+    Paused,
+    /// None until it has the current weights.
+    Stale,
+    /// None any more: its address is gone. Samples in flight are finished.
+    Draining,
+}
+
+impl EngineState {
+    /// Whether it may be given samples at all.
+    pub(crate) fn is_serving(self) -> bool {
+        matches!(self, Self::Healthy | Self::Suspect)
+    }
+
+    pub(crate) fn health(self) -> EngineHealth {
+        match self {
+            Self::Healthy => EngineHealth::Healthy,
+            Self::Suspect => EngineHealth::Suspect,
+            Self::Open => EngineHealth::Open,
+            Self::Paused => EngineHealth::Paused,
+            Self::Stale => EngineHealth::Stale,
+            Self::Draining => EngineHealth::Draining,
+        }
+    }
+}
+
+/// A snapshot of a backend.
+#[derive(Debug, Clone)]
+pub(crate) struct BackendStatus {
+    pub(crate) state: EngineState,
+    /// The version number that the engine reported last.
+    pub(crate) reported_version: Option<u64>,
+    /// Samples in flight.
+    pub(crate) in_flight: usize,
+    /// Tokens that these may still take.
+    pub(crate) outstanding_tokens: u64,
+    pub(crate) tokens_per_second: f64,
+    /// Failed samples in a row.
+    pub(crate) failures: u32,
+    /// Empty if nothing failed yet.
+    pub(crate) last_error: String,
+    pub(crate) metrics: Option<EngineMetrics>,
+}
+
+/// One engine of the balancer.
+#[derive(Debug)]
+pub(super) struct Backend {
+    state: EngineState,
+    session: Arc<Session>,
+    in_flight: usize,
+    outstanding_tokens: u64,
+    /// Number of its last assignment, so that equally loaded backends take turns.
+    last_assigned: u64,
+    max_in_flight: usize,
+    /// Lower limit while too many requests wait inside the engine.
+    queue_limit: Option<usize>,
+    breaker: CircuitBreaker,
+    last_error: String,
+    reported_version: Option<u64>,
+    metrics: Option<EngineMetrics>,
+    throughput: Throughput,
+    /// Notified whenever a sample leaves.
+    released: Arc<Notify>,
+}
+
+impl Backend {
+    /// A backend that gets no samples before it is admitted.
+    pub(super) fn new(weights: &Arc<WeightsVersion>, settings: &GenerationConfig, now: Instant) -> Self {
+        Self {
+            state: EngineState::Open,
+            session: Session::new(Arc::clone(weights)),
+            in_flight: 0,
+            outstanding_tokens: 0,
+            last_assigned: 0,
+            max_in_flight: settings.max_in_flight,
+            queue_limit: None,
+            breaker: CircuitBreaker::new(&settings.engine),
+            last_error: String::new(),
+            reported_version: None,
+            metrics: None,
+            throughput: Throughput::new(now),
+            released: Arc::default(),
+        }
+    }
+
+    pub(super) fn state(&self) -> EngineState {
+        self.state
+    }
+
+    pub(super) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    pub(super) fn breaker(&self) -> &CircuitBreaker {
+        &self.breaker
+    }
+
+    pub(super) fn outstanding_tokens(&self) -> u64 {
+        self.outstanding_tokens
+    }
+
+    pub(super) fn last_assigned(&self) -> u64 {
+        self.last_assigned
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_flight == 0
+    }
+
+    pub(super) fn released(&self) -> Arc<Notify> {
+        Arc::clone(&self.released)
+    }
+
+    /// Whether it is draining and has nothing in flight.
+    pub(super) fn is_drained(&self) -> bool {
+        self.state == EngineState::Draining && self.is_idle()
+    }
+
+    /// Whether it can take another sample now.
+    pub(super) fn has_capacity(&self) -> bool {
+        let limit = match self.state {
+            EngineState::Healthy => self.max_in_flight,
+            EngineState::Suspect => (self.max_in_flight / PROBATION_DIVISOR).max(1),
+            EngineState::Open | EngineState::Paused | EngineState::Stale | EngineState::Draining => 0,
+        };
+        self.in_flight < limit.min(self.queue_limit.unwrap_or(limit))
+    }
+
+    /// Takes a sample of at most so many tokens: the `number`th assignment of the balancer.
+    pub(super) fn assign(&mut self, tokens: u64, number: u64) {
+        self.in_flight += 1;
+        self.outstanding_tokens += tokens;
+        self.last_assigned = number;
+    }
+
+    /// A sample left it.
+    pub(super) fn release(&mut self, tokens: u64) {
+        self.in_flight -= 1;
+        self.outstanding_tokens -= tokens;
+        self.released.notify_waiters();
+    }
+
+    /// Serves `weights` from now on. Requests in flight stay in the session that they began in.
+    pub(super) fn admit(&mut self, state: EngineState, weights: &Arc<WeightsVersion>) {
+        if self.state == EngineState::Draining {
+            return;
+        }
+        if !self.session.is_open_for(weights) {
+            self.session = Session::new(Arc::clone(weights));
+        }
+        self.reported_version = Some(weights.number);
+        self.state = state;
+    }
+
+    /// No new samples until the weights are updated or [`Self::unpause`] is called. Without effect unless it is serving.
+    pub(super) fn pause(&mut self) {
+        if self.state.is_serving() {
+            self.state = EngineState::Paused;
+        }
+    }
+
+    /// Ends a pause in which nothing was changed; on probation, since it did not become idle in time.
+    pub(super) fn unpause(&mut self) {
+        if self.state == EngineState::Paused {
+            self.state = EngineState::Suspect;
+        }
+    }
+
+    /// Takes no new samples and loses those in flight.
+    pub(super) fn eject(&mut self, state: EngineState, reason: &str) {
+        if self.state != EngineState::Draining {
+            self.state = state;
+        }
+        self.last_error = reason.to_owned();
+        self.session.interrupt(Interruption::EngineLost(reason.to_owned()));
+    }
+
+    /// Finishes what is in flight and takes nothing more.
+    pub(super) fn drain(&mut self) {
+        self.state = EngineState::Draining;
+    }
+
+    /// Ends a drain: the engine is probed like one that was ejected.
+    pub(super) fn undrain(&mut self) {
+        self.state = EngineState::Open;
+    }
+
+    pub(super) fn set_reported_version(&mut self, version: Option<u64>) {
+        self.reported_version = version;
+    }
+
+    /// Follows the engine's own metrics. Requests that wait in its queue would better wait here, where another engine may become free
+    /// first: it keeps as many samples as leave `max_waiting` of them queued, at least one.
+    pub(super) fn set_metrics(&mut self, metrics: Option<EngineMetrics>, max_waiting: u64) {
+        self.metrics = metrics;
+        let excess = metrics.map_or(0, |metrics| metrics.waiting.saturating_sub(max_waiting));
+        let excess = usize::try_from(excess).unwrap_or(usize::MAX);
+        self.queue_limit = (excess > 0).then(|| self.in_flight.saturating_sub(excess).max(1));
+    }
+
+    /// A sample succeeded. Ends probation.
+    pub(super) fn record_success(&mut self, tokens: usize, now: Instant) {
+        self.breaker.record_success();
+        self.throughput.add(now, tokens as u64);
+        if self.state == EngineState::Suspect {
+            self.state = EngineState::Healthy;
+        }
+    }
+
+    /// A sample failed, through no fault of its own.
+    pub(super) fn record_failure(&mut self, error: &EngineError, now: Instant) {
+        // An engine that was ejected or updated in the meantime has been judged already.
+        if !self.state.is_serving() || self.session.is_interrupted() {
+            return;
+        }
+        self.last_error = error.to_string();
+        if error.fault() == Fault::Connection {
+            // The health monitor finds out at once whether it is up.
+            self.state = EngineState::Open;
+            return;
+        }
+        let tripped = self.breaker.record_failure(now);
+        self.state = if tripped { EngineState::Open } else { EngineState::Suspect };
+    }
+
+    pub(super) fn status(&mut self, now: Instant) -> BackendStatus {
+        BackendStatus {
+            state: self.state,
+            reported_version: self.reported_version,
+            in_flight: self.in_flight,
+            outstanding_tokens: self.outstanding_tokens,
+            tokens_per_second: self.throughput.per_second(now),
+            failures: self.breaker.failures(),
+            last_error: self.last_error.clone(),
+            metrics: self.metrics,
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The load balancer: each sample goes to the engine with the fewest outstanding tokens, in order of arrival. Plain state, without I/O
+//! and without a clock of its own.
+//!
+//! Only engines that have the current weights take samples, so that any of them can take any sample that waits. The rule itself is
+//! [`evenkeel_rpc::balance`], which the dispatcher of item streams follows as well. The rest differs: the dispatcher owns items, their
+//! deadlines and attempts and learns its workers' limits, while this one leases engines by tokens, within sessions, and with affinity.
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use evenkeel_rpc::balance::{Candidate, least_outstanding};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::backend::{Backend, BackendStatus, EngineState};
+use super::weights::{Session, WeightsVersion};
+use crate::settings::GenerationConfig;
+
+/// Queue length from which on abandoned requests are removed.
+const PURGE_FROM: usize = 1024;
+
+/// Number of an engine within its pool. Never reused.
+pub(crate) type EngineId = usize;
+
+/// A sample's request for an engine.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LeaseRequest {
+    /// Tokens that it may take.
+    pub(crate) tokens: u64,
+    /// Its group, whose samples prefer one engine; empty for none.
+    pub(crate) group: String,
+    /// The policy version that must sample it; `None` for any.
+    pub(crate) version: Option<u64>,
+    /// The engine that failed at it last.
+    pub(crate) avoid: Option<EngineId>,
+}
+
+/// A sample's place on an engine.
+#[derive(Debug)]
+pub(super) struct Assignment {
+    pub(super) engine: EngineId,
+    pub(super) tokens: u64,
+    pub(super) session: Arc<Session>,
+}
+
+/// Why a sample gets no engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Rejection {
+    /// No engine has the version that it needs.
+    Version { requested: u64, current: u64 },
+    /// There has been no engine for too long.
+    NoEngine,
+}
+
+pub(super) type Reply = Result<Assignment, Rejection>;
+
+/// A request in the queue.
+#[derive(Debug)]
+struct Waiter {
+    request: LeaseRequest,
+    reply: oneshot::Sender<Reply>,
+}
+
+/// Replies to send once the balancer is unlocked: an assignment that nobody receives has to be released again.
+#[must_use]
+pub(super) struct Replies(Vec<(oneshot::Sender<Reply>, Reply)>);
+
+impl Replies {
+    /// Sends them and returns the assignments that nobody received.
+    pub(super) fn send(self) -> Vec<Assignment> {
+        self.0.into_iter().filter_map(|(sender, reply)| sender.send(reply).err()?.ok()).collect()
+    }
+}
+
+/// Backends by id, and the queue of requests.
+#[derive(Debug)]
+pub(super) struct Balancer {
+    backends: Vec<Backend>,
+    weights: Arc<WeightsVersion>,
+    queue: VecDeque<Waiter>,
+    purge_at: usize,
+    assignments: u64,
+    settings: Arc<GenerationConfig>,
+    /// Since when no engine serves or is about to.
+    unavailable_since: Option<Instant>,
+}
+
+impl Balancer {
+    /// Without backends yet.
+    pub(super) fn new(weights: WeightsVersion, settings: Arc<GenerationConfig>) -> Self {
+        Self {
+            backends: Vec::new(),
+            weights: Arc::new(weights),
+            queue: VecDeque::new(),
+            purge_at: PURGE_FROM,
+            assignments: 0,
+            settings,
+            unavailable_since: Some(Instant::now()),
+        }
+    }
+
+    /// Adds a backend, which gets no samples before it is admitted.
+    pub(super) fn add(&mut self, now: Instant) -> EngineId {
+        self.backends.push(Backend::new(&self.weights, &self.settings, now));
+        self.backends.len() - 1
+    }
+
+    pub(super) fn backend(&self, engine: EngineId) -> &Backend {
+        &self.backends[engine]
+    }
+
+    pub(super) fn weights(&self) -> &Arc<WeightsVersion> {
+        &self.weights
+    }
+
+    /// Every backend, by id.
+    pub(super) fn statuses(&mut self, now: Instant) -> Vec<BackendStatus> {
+        self.backends.iter_mut().map(|backend| backend.status(now)).collect()
+    }
+
+    /// An engine now, or a reply later.
+    pub(super) fn acquire(
+        &mut self,
+        request: LeaseRequest,
+        now: Instant,
+    ) -> Result<Assignment, oneshot::Receiver<Reply>> {
+        let (sender, reply) = oneshot::channel();
+        let current = self.weights.number;
+        let rejection = match request.version {
+            Some(requested) if requested != current => Some(Rejection::Version { requested, current }),
+            _ if self.is_unavailable(now) => Some(Rejection::NoEngine),
+            _ => None,
+        };
+        if let Some(rejection) = rejection {
+            // The receiver is in this very function.
+            let _ = sender.send(Err(rejection));
+            return Err(reply);
+        }
+        if self.queue.is_empty()
+            && let Some(engine) = self.choose(&request)
+        {
+            return Ok(self.assign(engine, request.tokens));
+        }
+        self.queue.push_back(Waiter { request, reply: sender });
+        if self.queue.len() >= self.purge_at {
+            self.queue.retain(|waiter| !waiter.reply.is_closed());
+            self.purge_at = (2 * self.queue.len()).max(PURGE_FROM);
+        }
+        Err(reply)
+    }
+
+    /// A sample left its engine.
+    pub(super) fn release(&mut self, engine: EngineId, tokens: u64) -> Replies {
+        self.backends[engine].release(tokens);
+        self.assign_queued()
+    }
+
+    /// Changes a backend; requests in the queue may get it then.
+    pub(super) fn update(
+        &mut self,
+        engine: EngineId,
+        now: Instant,
+        change: impl FnOnce(&mut Backend, &Arc<WeightsVersion>),
+    ) -> Replies {
+        change(&mut self.backends[engine], &self.weights);
+        self.update_availability(now);
+        self.assign_queued()
+    }
+
+    /// Makes other weights current: no engine gets samples until it has them, and requests for another version are rejected.
+    pub(super) fn set_weights(&mut self, weights: Arc<WeightsVersion>, now: Instant) -> Replies {
+        let current = weights.number;
+        self.weights = weights;
+        self.backends.iter_mut().for_each(Backend::pause);
+        self.update_availability(now);
+        let (kept, rejected): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition(|waiter| waiter.request.version.is_none_or(|requested| requested == current));
+        self.queue = kept;
+        let reject = |waiter: Waiter| {
+            let requested = waiter.request.version.unwrap_or(current);
+            (waiter.reply, Err(Rejection::Version { requested, current }))
+        };
+        Replies(rejected.into_iter().map(reject).collect())
+    }
+
+    /// Rejects the queue once there has been no engine for too long.
+    pub(super) fn expire(&mut self, now: Instant) -> Replies {
+        if !self.is_unavailable(now) {
+            return Replies(Vec::new());
+        }
+        Replies(self.queue.drain(..).map(|waiter| (waiter.reply, Err(Rejection::NoEngine))).collect())
+    }
+
+    /// Whether no engine serves or is about to.
+    pub(super) fn has_no_engine(&self) -> bool {
+        self.unavailable_since.is_some()
+    }
+
+    fn is_unavailable(&self, now: Instant) -> bool {
+        let limit = self.settings.engine.unavailable_after;
+        self.unavailable_since.is_some_and(|since| now.saturating_duration_since(since) >= limit)
+    }
+
+    fn update_availability(&mut self, now: Instant) {
+        let serves_soon = |backend: &Backend| backend.state().is_serving() || backend.state() == EngineState::Paused;
+        let available = self.backends.iter().any(serves_soon);
+        self.unavailable_since = if available { None } else { Some(self.unavailable_since.unwrap_or(now)) };
+    }
+
+    fn assign_queued(&mut self) -> Replies {
+        let mut replies = Vec::new();
+        while let Some(front) = self.queue.front() {
+            if !front.reply.is_closed() {
+                let Some(engine) = self.choose(&front.request) else { break };
+                let tokens = front.request.tokens;
+                let assignment = self.assign(engine, tokens);
+                let waiter = self.queue.pop_front().expect("the front was just looked at");
+                replies.push((waiter.reply, Ok(assignment)));
+            } else {
+                self.queue.pop_front();
+            }
+        }
+        Replies(replies)
+    }
+
+    fn assign(&mut self, engine: EngineId, tokens: u64) -> Assignment {
+        self.assignments += 1;
+        let backend = &mut self.backends[engine];
+        backend.assign(tokens, self.assignments);
+        Assignment { engine, tokens, session: Arc::clone(backend.session()) }
+    }
+
+    fn choose(&self, request: &LeaseRequest) -> Option<EngineId> {
+        let backends = self.backends.iter().enumerate();
+        let candidates = backends.clone().filter(|(_, backend)| backend.has_capacity());
+        let least = least_outstanding(candidates.map(|(engine, backend)| Candidate {
+            key: engine,
+            outstanding: backend.outstanding_tokens(),
+            last_assigned: backend.last_assigned(),
+            avoid: request.avoid == Some(engine),
+        }))?;
+        let affinity_samples = u64::from(self.settings.affinity_samples);
+        if affinity_samples == 0 || request.group.is_empty() || self.backends.len() == 1 {
+            return Some(least);
+        }
+        let serving = backends.filter(|(_, backend)| backend.state().is_serving());
+        let (preferred, backend) = serving.max_by_key(|&(engine, _)| rendezvous_score(&request.group, engine))?;
+        let slack = affinity_samples.saturating_mul(request.tokens);
+        let close = backend.outstanding_tokens() <= self.backends[least].outstanding_tokens().saturating_add(slack);
+        let takes = backend.has_capacity() && close && request.avoid != Some(preferred);
+        Some(if takes { preferred } else { least })
+    }
+}
+
+/// Rendezvous hashing: a group prefers the engine with the highest score. When an engine leaves, only its own groups move.
+fn rendezvous_score(group: &str, engine: EngineId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (group, engine).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+#[path = "balancer_tests.rs"]
+mod tests;

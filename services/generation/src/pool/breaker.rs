@@ -1,0 +1,78 @@
+//! The circuit breaker of one engine: it trips when too many samples in a row fail.
+
+use evenkeel_rpc::retry::{Retries, RetryPolicy};
+use tokio::time::Instant;
+
+use crate::settings::EngineConfig;
+
+/// Counts failed samples in a row.
+#[derive(Debug)]
+pub(super) struct CircuitBreaker {
+    /// Failures that trip it.
+    threshold: u32,
+    failures: u32,
+    /// The backoff of a tripped breaker, which grows with every further failure.
+    backoff: Retries,
+    /// End of the current backoff.
+    retry_at: Option<Instant>,
+}
+
+impl CircuitBreaker {
+    pub(super) fn new(settings: &EngineConfig) -> Self {
+        let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
+        Self { threshold: settings.breaker_failures, failures: 0, backoff, retry_at: None }
+    }
+
+    /// Closes it.
+    pub(super) fn record_success(&mut self) {
+        (self.failures, self.retry_at) = (0, None);
+        self.backoff.reset();
+    }
+
+    /// Returns whether it is tripped.
+    pub(super) fn record_failure(&mut self, now: Instant) -> bool {
+        self.failures = self.failures.saturating_add(1);
+        if self.is_tripped() {
+            self.retry_at = self.backoff.next_retry().map(|retry| now + retry.pause);
+        }
+        self.is_tripped()
+    }
+
+    /// Failed samples in a row.
+    pub(super) fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Whether the engine has to draw a sample for a probe before it gets others.
+    pub(super) fn is_tripped(&self) -> bool {
+        self.failures >= self.threshold
+    }
+
+    /// Whether it is too early for that probe.
+    pub(super) fn is_backing_off(&self, now: Instant) -> bool {
+        self.retry_at.is_some_and(|at| at > now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn it_trips_after_failures_in_a_row_and_backs_off_longer_each_time() {
+        let settings = EngineConfig { breaker_failures: 2, ..EngineConfig::default() };
+        let (now, mut breaker) = (Instant::now(), CircuitBreaker::new(&settings));
+        assert!(!breaker.record_failure(now));
+        breaker.record_success();
+        assert!(!breaker.record_failure(now) && !breaker.is_tripped());
+        for delay in [100, 200, 400] {
+            assert!(breaker.record_failure(now) && breaker.is_tripped());
+            assert!(breaker.is_backing_off(now + Duration::from_millis(delay - 1)));
+            assert!(!breaker.is_backing_off(now + Duration::from_millis(delay)));
+        }
+        breaker.record_success();
+        assert!(!breaker.is_tripped() && !breaker.is_backing_off(now));
+    }
+}

@@ -1,0 +1,80 @@
+//! Whether the samples of an engine fit this service: checked once for each engine, before its first sample.
+
+use std::sync::OnceLock;
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::LogProbabilityMode;
+
+use super::engine::PooledEngine;
+use crate::engine::{EngineError, EngineInfo};
+use crate::model::Model;
+use crate::settings::{GenerationConfig, LogProbabilitySetting};
+
+/// What every engine must have in common.
+#[derive(Debug)]
+pub(super) struct Compatibility {
+    log_probabilities: LogProbabilityMode,
+    min_context_tokens: u32,
+    /// The model of the first engine that was probed.
+    model: OnceLock<Model>,
+}
+
+impl Compatibility {
+    pub(super) fn new(settings: &GenerationConfig) -> Self {
+        let log_probabilities = match settings.log_probabilities {
+            LogProbabilitySetting::Processed => LogProbabilityMode::Processed,
+            LogProbabilitySetting::Raw => LogProbabilityMode::Raw,
+        };
+        Self { log_probabilities, min_context_tokens: settings.min_context_tokens, model: OnceLock::new() }
+    }
+
+    pub(super) fn log_probabilities(&self) -> LogProbabilityMode {
+        self.log_probabilities
+    }
+
+    pub(super) fn model(&self) -> Option<&Model> {
+        self.model.get()
+    }
+
+    /// Probes an engine unless that was done before.
+    ///
+    /// # Errors
+    /// [`EngineError::Incompatible`] if its samples would bias training.
+    pub(super) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineError> {
+        if engine.info().is_some() {
+            return Ok(());
+        }
+        let info = engine.client().probe().await?;
+        self.check(&info).map_err(EngineError::Incompatible)?;
+        let (name, root) = (info.model.clone(), info.root.clone());
+        let model = tokio::task::spawn_blocking(move || Model::read(&name, root.as_ref()))
+            .await
+            .map_err(|error| EngineError::Interrupted { reason: format!("reading its model's folder: {error}") })?;
+        self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineError::Incompatible)?;
+        if !info.updates_weights {
+            tracing::warn!(
+                engine = engine.name(),
+                "no routes for weight updates (vLLM has them with VLLM_SERVER_DEV_MODE=1): updates will fail"
+            );
+        }
+        tracing::info!(engine = engine.name(), version = info.version, model = info.model, "engine probed");
+        engine.set_info(info);
+        Ok(())
+    }
+
+    fn check(&self, info: &EngineInfo) -> Result<(), FieldError> {
+        // A model that is certain of every token looks processed.
+        if self.log_probabilities == LogProbabilityMode::Processed && info.log_probabilities == LogProbabilityMode::Raw
+        {
+            let allowed =
+                "processed (vllm serve --logprobs-mode processed_logprobs), or generation.log_probabilities = \"raw\"";
+            return Err(FieldError::new("log_probabilities", "raw", allowed));
+        }
+        let shortest = self.min_context_tokens;
+        if info.context_tokens < shortest {
+            let allowed = format!("at least generation.min_context_tokens, which is {shortest}");
+            return Err(FieldError::new("max_model_len", info.context_tokens, allowed));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! One engine of the pool: its client, what is known about it, and who may change it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use evenkeel_proto::v1::SleepLevel;
+use tokio::sync::{Mutex, Notify};
+
+use super::balancer::EngineId;
+use super::weights::WeightsVersion;
+use crate::engine::{EngineClient, EngineError, EngineInfo, WakeTarget};
+
+/// An engine with its client.
+pub(crate) struct PooledEngine {
+    id: EngineId,
+    name: String,
+    client: Box<dyn EngineClient>,
+    /// Set by its first successful probe.
+    info: OnceLock<EngineInfo>,
+    control: Mutex<EngineControl>,
+    check_requested: Notify,
+    verified: VerifiedConnections,
+    /// Copy of what the control says, for readers that do not hold it.
+    asleep: AtomicBool,
+}
+
+impl PooledEngine {
+    pub(super) fn new(id: EngineId, client: Box<dyn EngineClient>) -> Self {
+        let endpoint = client.endpoint();
+        let name = endpoint.split_once("://").map_or(endpoint, |(_, rest)| rest).to_owned();
+        Self {
+            id,
+            name,
+            client,
+            info: OnceLock::new(),
+            control: Mutex::default(),
+            check_requested: Notify::new(),
+            verified: VerifiedConnections::default(),
+            asleep: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn id(&self) -> EngineId {
+        self.id
+    }
+
+    /// Host and port: unique in the pool.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn client(&self) -> &dyn EngineClient {
+        &*self.client
+    }
+
+    /// What its probe found. `None` before its first successful probe.
+    pub(crate) fn info(&self) -> Option<&EngineInfo> {
+        self.info.get()
+    }
+
+    pub(super) fn set_info(&self, info: EngineInfo) {
+        // The caller holds the control, so that it is not set yet.
+        let _ = self.info.set(info);
+    }
+
+    /// Has to be locked to examine the engine or to change its weights.
+    pub(crate) fn control(&self) -> &Mutex<EngineControl> {
+        &self.control
+    }
+
+    /// Makes the health monitor check it now.
+    pub(crate) fn request_check(&self) {
+        self.check_requested.notify_one();
+    }
+
+    /// Waits for [`Self::request_check`].
+    pub(crate) async fn check_requested(&self) {
+        self.check_requested.notified().await;
+    }
+
+    /// Wakes it if it sleeps.
+    pub(crate) async fn wake(&self, control: &mut EngineControl) -> Result<(), EngineError> {
+        if let Some(target) = control.asleep {
+            self.client.wake(target).await?;
+            control.asleep = None;
+            self.asleep.store(false, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Gives a sleeping engine the memory for its weights. That for its cache has to wait until they are loaded.
+    pub(crate) async fn wake_for_load(&self, control: &mut EngineControl) -> Result<(), EngineError> {
+        self.client.wake(WakeTarget::Weights).await?;
+        control.asleep = Some(WakeTarget::Cache);
+        Ok(())
+    }
+
+    /// Puts it to sleep. It must have no sample in flight.
+    pub(crate) async fn sleep(&self, control: &mut EngineControl, level: SleepLevel) -> Result<(), EngineError> {
+        let before = (control.asleep, control.weights_uncertain);
+        // Noted first: a caller that stops waiting cannot know how far the engine came. It has to be woken in any case, and whatever
+        // it reports, its weights may be gone.
+        control.asleep = Some(WakeTarget::All);
+        control.weights_uncertain |= level == SleepLevel::Discard;
+        let result = self.client.sleep(level).await;
+        if result.as_ref().is_err_and(EngineError::is_missing_route) {
+            (control.asleep, control.weights_uncertain) = before;
+        }
+        self.asleep.store(control.is_asleep(), Ordering::Release);
+        result
+    }
+
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.load(Ordering::Acquire)
+    }
+
+    /// Makes sure that whatever came over its connections so far was sampled from `weights`.
+    ///
+    /// An engine that restarts serves its initial weights again without saying so, but it cannot be reached over a connection made
+    /// before. So its weights are queried after every new connection. Connections are pooled: this costs next to nothing.
+    pub(super) async fn verify_weights(&self, weights: &WeightsVersion) -> Result<(), EngineError> {
+        if self.is_verified() {
+            return Ok(());
+        }
+        let _turn = self.verified.verifying.lock().await;
+        let connections = self.client.connections();
+        if self.verified.count.load(Ordering::Acquire) < connections {
+            let reported = self.client.weights_label().await?;
+            // An engine without labels was trusted when it loaded its weights.
+            if reported.is_some() && !weights.matches(reported.as_deref()) {
+                return Err(weights.mismatch(reported));
+            }
+            self.mark_verified(connections);
+        }
+        Ok(())
+    }
+
+    /// Whether the weights behind every connection were verified.
+    pub(crate) fn is_verified(&self) -> bool {
+        self.verified.count.load(Ordering::Acquire) >= self.client.connections()
+    }
+
+    /// The engine reported the right weights when it had this many connections.
+    pub(crate) fn mark_verified(&self, connections: u64) {
+        self.verified.count.fetch_max(connections, Ordering::AcqRel);
+    }
+}
+
+/// Up to which connection the engine's weights were verified.
+#[derive(Debug, Default)]
+struct VerifiedConnections {
+    count: AtomicU64,
+    verifying: Mutex<()>,
+}
+
+/// What is remembered about an engine's weights and sleep between two examinations.
+#[derive(Debug, Default)]
+pub(crate) struct EngineControl {
+    /// The weights that it loaded last and has not been lost with since: all there is to know about an engine without labels.
+    applied: Option<Arc<WeightsVersion>>,
+    /// A load or a sleep was begun and not finished: whatever the engine reports, its weights may be half changed or gone.
+    weights_uncertain: bool,
+    /// The findings of its probe were considered.
+    probe_considered: bool,
+    /// What it has to take back before it can sample.
+    asleep: Option<WakeTarget>,
+}
+
+impl EngineControl {
+    /// Whether an engine that reports this label serves these weights.
+    pub(crate) fn has(&self, weights: &WeightsVersion, reported: Option<&str>) -> bool {
+        let applied = || reported.is_none() && self.applied.as_deref() == Some(weights);
+        !self.weights_uncertain && (weights.matches(reported) || applied())
+    }
+
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.asleep.is_some()
+    }
+
+    pub(crate) fn is_uncertain(&self) -> bool {
+        self.weights_uncertain
+    }
+
+    /// Takes in what the first probe found: an engine that was paused or asleep may have half changed weights.
+    pub(crate) fn consider_probe(&mut self, found_paused: bool) {
+        if !self.probe_considered {
+            self.weights_uncertain |= found_paused;
+        }
+        self.probe_considered = true;
+    }
+
+    /// A load begins.
+    pub(crate) fn begin_load(&mut self) {
+        self.weights_uncertain = true;
+    }
+
+    /// The load succeeded.
+    pub(crate) fn finish_load(&mut self, weights: &Arc<WeightsVersion>) {
+        self.applied = Some(Arc::clone(weights));
+        (self.weights_uncertain, self.probe_considered) = (false, true);
+    }
+
+    /// The engine failed: without labels it is unknown which weights it comes back with.
+    pub(crate) fn forget_weights(&mut self) {
+        self.applied = None;
+    }
+}

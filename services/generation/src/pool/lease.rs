@@ -1,0 +1,95 @@
+//! An engine in the hands of one sample.
+
+use std::sync::Arc;
+
+use evenkeel_rpc::error::ServiceError;
+use tokio::sync::oneshot;
+
+use super::EnginePool;
+use super::backend::EngineState;
+use super::balancer::{Assignment, Rejection, Reply};
+use super::engine::PooledEngine;
+use super::weights::Session;
+use crate::engine::EngineError;
+
+/// A sample's place on an engine. Dropping it releases the place.
+pub(crate) struct Lease {
+    pool: Arc<EnginePool>,
+    assignment: Assignment,
+    engine: Arc<PooledEngine>,
+}
+
+impl Lease {
+    pub(super) fn new(pool: Arc<EnginePool>, assignment: Assignment) -> Self {
+        let engine = pool.engine(assignment.engine);
+        Self { pool, assignment, engine }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<PooledEngine> {
+        &self.engine
+    }
+
+    /// The session that the sample belongs to.
+    pub(crate) fn session(&self) -> &Session {
+        &self.assignment.session
+    }
+
+    /// The sample succeeded.
+    pub(crate) fn record_success(&self, tokens: usize) {
+        self.pool.record_success(&self.engine, tokens);
+    }
+
+    /// The sample failed, through no fault of its own.
+    pub(crate) fn record_failure(&self, error: &EngineError) {
+        self.pool.record_failure(&self.engine, error);
+    }
+
+    /// Makes sure that what the engine has sent so far was sampled from the session's weights.
+    pub(crate) async fn verify_weights(&self) -> Result<(), EngineError> {
+        let verified = self.engine.verify_weights(self.session().weights()).await;
+        if let Err(error @ EngineError::WrongWeights { .. }) = &verified {
+            self.pool.eject(&self.engine, EngineState::Stale, &error.to_string());
+            self.engine.request_check();
+        }
+        verified?;
+        if self.session().is_interrupted() {
+            return Err(EngineError::Interrupted { reason: "its engine was lost meanwhile".to_owned() });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.pool.release(&self.assignment);
+    }
+}
+
+/// A request in the balancer's queue. An assignment that comes after it was dropped is released.
+pub(super) struct PendingLease<'a> {
+    pool: &'a Arc<EnginePool>,
+    reply: oneshot::Receiver<Reply>,
+}
+
+impl<'a> PendingLease<'a> {
+    pub(super) fn new(pool: &'a Arc<EnginePool>, reply: oneshot::Receiver<Reply>) -> Self {
+        Self { pool, reply }
+    }
+
+    pub(super) async fn granted(mut self) -> Result<Lease, ServiceError> {
+        // The balancer answers every request before it is dropped, and the pool outlives this.
+        match (&mut self.reply).await.unwrap_or(Err(Rejection::NoEngine)) {
+            Ok(assignment) => Ok(Lease::new(Arc::clone(self.pool), assignment)),
+            Err(rejection) => Err(self.pool.explain(&rejection)),
+        }
+    }
+}
+
+impl Drop for PendingLease<'_> {
+    fn drop(&mut self) {
+        self.reply.close();
+        if let Ok(Ok(assignment)) = self.reply.try_recv() {
+            self.pool.release(&assignment);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The weight update of one engine: requests come back, it pauses, loads, is asked what it serves, and resumes. It is resumed even if
+//! a step failed; it just gets no samples then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::retry::RetryPolicy;
+use tokio::time::Instant;
+
+use crate::engine::{EngineClient, EngineError, EnginePause};
+use crate::pool::{EngineControl, EnginePool, EngineState, Interruption, PooledEngine, WeightsVersion, version_number};
+use crate::settings::PauseSetting;
+
+/// Attempts to resume an engine.
+const RESUME_ATTEMPTS: u32 = 4;
+/// Delay between two of them.
+const RESUME_DELAY: Duration = Duration::from_millis(100);
+
+/// An update to a weights version.
+#[derive(Debug, Clone)]
+pub(crate) struct WeightUpdate {
+    pub(crate) weights: Arc<WeightsVersion>,
+    /// How requests in flight are treated.
+    pub(crate) mode: PauseSetting,
+    pub(crate) clear_cache: bool,
+    pub(crate) deadline: Deadline,
+}
+
+/// What became of an engine's update.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UpdateReport {
+    /// The version that the engine reports at the end.
+    pub(crate) version: Option<u64>,
+    /// Whether it samples again.
+    pub(crate) resumed: bool,
+    /// `None` if it has the new weights.
+    pub(crate) failure: Option<ServiceError>,
+    pub(crate) paused: Duration,
+    pub(crate) load: Duration,
+}
+
+impl UpdateReport {
+    /// Of an engine that had the weights already.
+    pub(super) fn current(version: u64) -> Self {
+        Self { version: Some(version), resumed: true, ..Self::default() }
+    }
+
+    /// Of an engine that was not even paused.
+    pub(super) fn failed(failure: ServiceError) -> Self {
+        Self { failure: Some(failure), ..Self::default() }
+    }
+}
+
+impl WeightUpdate {
+    /// Updates one engine. The caller holds its control.
+    pub(crate) async fn apply(
+        &self,
+        pool: &EnginePool,
+        engine: &PooledEngine,
+        control: &mut EngineControl,
+    ) -> UpdateReport {
+        pool.session(engine).announce_pause(self.mode);
+        let mut report = UpdateReport::default();
+        let mut paused_at = Instant::now();
+        let load = self.pause_and_load(pool, engine, control, &mut report, &mut paused_at);
+        let loaded = match self.deadline.run(load).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(ServiceError::Unavailable { reason: "ENGINE_FAILED", message: error.to_string() }),
+            Err(deadline) => Err(deadline),
+        };
+        let resumed = match engine.wake(control).await {
+            Ok(()) => resume(engine.client()).await,
+            Err(error) => Err(error),
+        };
+        report.resumed = resumed.is_ok();
+        report.paused = paused_at.elapsed();
+        let resumed =
+            resumed.map_err(|error| ServiceError::Unavailable { reason: "NOT_RESUMED", message: error.to_string() });
+        let version = self.weights.number;
+        match loaded.and(resumed) {
+            Ok(()) => {
+                control.finish_load(&self.weights);
+                report.version = Some(version);
+                pool.admit(engine, EngineState::Healthy, &self.weights);
+                let load_ms = report.load.as_millis() as u64;
+                tracing::info!(engine = engine.name(), version, load_ms, "weights updated");
+            }
+            Err(failure) => {
+                control.forget_weights();
+                pool.eject(engine, EngineState::Stale, &format!("weights not updated: {failure}"));
+                report.version = reported_version(engine.client()).await;
+                tracing::warn!(engine = engine.name(), version, %failure, "weights not updated");
+                report.failure = Some(failure);
+            }
+        }
+        record_metrics(engine.name(), &report);
+        report
+    }
+
+    async fn pause_and_load(
+        &self,
+        pool: &EnginePool,
+        engine: &PooledEngine,
+        control: &mut EngineControl,
+        report: &mut UpdateReport,
+        paused_at: &mut Instant,
+    ) -> Result<(), EngineError> {
+        if control.is_asleep() {
+            // It has no request, and takes none.
+            engine.wake_for_load(control).await?;
+        } else {
+            tokio::select! {
+                paused = self.pause(pool, engine, paused_at) => paused?,
+                error = until_dead(pool, engine) => return Err(error),
+            }
+        }
+        let settle_timeout = pool.settings().weights.settle_timeout;
+        if tokio::time::timeout(settle_timeout, pool.until_idle(engine)).await.is_err() {
+            // Requests that reached the engine after the pause wait there for its end.
+            pool.session(engine).interrupt(Interruption::Paused);
+            pool.until_idle(engine).await;
+        }
+        let started = Instant::now();
+        control.begin_load();
+        engine.client().load_weights(&self.weights.path).await?;
+        report.load = started.elapsed();
+        let label = self.weights.label.as_deref().unwrap_or_default();
+        if engine.client().set_weights_label(label).await? {
+            let reported = engine.client().weights_label().await?;
+            if reported.is_some() && !self.weights.matches(reported.as_deref()) {
+                return Err(self.weights.mismatch(reported));
+            }
+        }
+        Ok(())
+    }
+
+    async fn pause(
+        &self,
+        pool: &EnginePool,
+        engine: &PooledEngine,
+        paused_at: &mut Instant,
+    ) -> Result<(), EngineError> {
+        if self.mode == PauseSetting::Wait {
+            pool.until_idle(engine).await;
+        }
+        *paused_at = Instant::now();
+        // Samples that go on under the new weights are aborted as well: what they have comes back, and is continued by a new request.
+        let mode = if self.mode == PauseSetting::Wait { EnginePause::Wait } else { EnginePause::Abort };
+        engine.client().pause(mode, self.clear_cache).await
+    }
+}
+
+/// Ends with an error once the engine has failed too many health checks. The health monitor is locked out while its control is held.
+pub(super) async fn until_dead(pool: &EnginePool, engine: &PooledEngine) -> EngineError {
+    let settings = &pool.settings().engine;
+    let mut failures = 0;
+    loop {
+        tokio::time::sleep(settings.health_interval).await;
+        match engine.client().health().await {
+            Ok(()) => failures = 0,
+            Err(error) => {
+                failures += 1;
+                if failures >= settings.health_failures {
+                    return error;
+                }
+            }
+        }
+    }
+}
+
+/// Not bound by the update's deadline: an engine must not stay paused because it has passed.
+async fn resume(client: &dyn EngineClient) -> Result<(), EngineError> {
+    let mut retries = RetryPolicy::new(RESUME_DELAY, RESUME_DELAY).with_max_attempts(RESUME_ATTEMPTS).start();
+    loop {
+        let Err(error) = client.resume().await else { return Ok(()) };
+        let retry = retries.next_retry().filter(|_| !error.is_missing_route());
+        let Some(retry) = retry else { return Err(error) };
+        tracing::debug!(engine = client.endpoint(), %error, "not resumed, retrying");
+        tokio::time::sleep(retry.pause).await;
+    }
+}
+
+/// `None` if the engine has no version or does not answer.
+async fn reported_version(client: &dyn EngineClient) -> Option<u64> {
+    version_number(client.weights_label().await.ok()?.as_deref())
+}
+
+fn record_metrics(engine: &str, report: &UpdateReport) {
+    let outcome = if report.failure.is_none() { "updated" } else { "failed" };
+    metrics::counter!("evenkeel_weight_updates_total", "engine" => engine.to_owned(), "outcome" => outcome)
+        .increment(1);
+    metrics::histogram!("evenkeel_weight_update_paused_seconds", "engine" => engine.to_owned()).record(report.paused);
+}

@@ -1,0 +1,162 @@
+//! Validation of a folder of weights before any engine is paused for it. vLLM only warns about a missing tensor and keeps the old one.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use evenkeel_proto::FieldError;
+use serde::Deserialize;
+
+use crate::model::{Model, read_config};
+use crate::pool::WeightsVersion;
+use crate::safetensors::{read_shapes, weight_files};
+
+/// The field of a request that names the folder.
+pub(super) const FIELD: &str = "weights.path.path";
+/// Models with tied embeddings may omit it.
+const HEAD: &str = "lm_head.weight";
+
+/// The fields of a marker. Those of other programs may have none.
+#[derive(Deserialize)]
+struct Marker {
+    version: Option<u64>,
+    digest: Option<String>,
+}
+
+/// Refuses a folder that is missing, incomplete or of another model, or that lacks a tensor.
+pub(super) fn check_folder(weights: &WeightsVersion, marker: &str, model: Option<&Model>) -> Result<(), FieldError> {
+    let folder = Path::new(&weights.path);
+    let refused =
+        |what: &dyn Display, allowed: &str| FieldError::new(FIELD, format_args!("`{}`, {what}", weights.path), allowed);
+    if !folder.is_dir() {
+        return Err(refused(
+            &"which is not a folder here",
+            "a folder with weights that this service and its engines can read",
+        ));
+    }
+    if !marker.is_empty() {
+        check_marker(weights, &folder.join(marker))?;
+    }
+    let files = weight_files(folder).map_err(|error| refused(&error, "a readable folder"))?;
+    if files.is_empty() {
+        return Err(refused(&"which holds no *.safetensors", "a folder with weights"));
+    }
+    let Some(model) = model.filter(|model| model.is_known()) else { return Ok(()) };
+    let Some((architecture, vocabulary)) = read_config(folder) else {
+        return Err(refused(&"which has no config.json with architectures and vocab_size", "a Hugging Face folder"));
+    };
+    let served = &model.info;
+    if architecture != served.architecture {
+        return Err(refused(
+            &format_args!("a {architecture}"),
+            &format!("a {}, as the engines serve", served.architecture),
+        ));
+    }
+    if vocabulary != served.vocabulary_size {
+        let allowed = format!("{}, as the engines serve", served.vocabulary_size);
+        return Err(refused(&format_args!("of {vocabulary} tokens"), &allowed));
+    }
+    if model.shapes.is_empty() {
+        return Ok(());
+    }
+    let shapes = read_shapes(folder).map_err(|error| refused(&error, "complete safetensors files"))?;
+    for (name, shape) in &model.shapes {
+        match shapes.get(name) {
+            Some(found) if found == shape => {}
+            Some(found) => {
+                return Err(refused(&format_args!("whose {name} is {found:?}"), &format!("{shape:?}")));
+            }
+            None if name == HEAD => {}
+            None => return Err(refused(&format_args!("which lacks {name}"), "every tensor of the model")),
+        }
+    }
+    Ok(())
+}
+
+fn check_marker(weights: &WeightsVersion, marker: &Path) -> Result<(), FieldError> {
+    let refused =
+        |what: &dyn Display, allowed: &str| FieldError::new(FIELD, format_args!("`{}`, {what}", weights.path), allowed);
+    let Ok(text) = std::fs::read_to_string(marker) else {
+        let name = marker.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        return Err(refused(&format_args!("without {name}"), "a complete folder, which this file marks"));
+    };
+    let Ok(marker) = serde_json::from_str::<Marker>(&text) else { return Ok(()) };
+    if let Some(version) = marker.version.filter(|&version| version != weights.number) {
+        return Err(refused(&format_args!("of version {version}"), &format!("version {}, as asked", weights.number)));
+    }
+    if let Some(digest) = marker.digest.filter(|digest| *digest != weights.digest) {
+        return Err(refused(&format_args!("of digest {digest}"), &format!("{}, as asked", weights.digest)));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn safetensors(names: &[(&str, u64)]) -> Vec<u8> {
+        let mut end = 0;
+        let tensors = names.iter().map(|(name, size)| {
+            let begin = end;
+            end += 4 * size;
+            format!(r#""{name}":{{"dtype":"F32","shape":[{size}],"data_offsets":[{begin},{end}]}}"#)
+        });
+        let head = format!("{{{}}}", tensors.collect::<Vec<_>>().join(","));
+        let mut bytes = (head.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(head.as_bytes());
+        bytes.resize(bytes.len() + end as usize, 0);
+        bytes
+    }
+
+    fn folder(names: &[(&str, u64)], config: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("config.json"), config).unwrap();
+        fs::write(folder.path().join("model.safetensors"), safetensors(names)).unwrap();
+        fs::write(folder.path().join("done.json"), r#"{"version":3,"digest":"d"}"#).unwrap();
+        folder
+    }
+
+    const CONFIG: &str = r#"{"architectures":["Qwen3ForCausalLM"],"vocab_size":9}"#;
+    const NAMES: &[(&str, u64)] = &[("a.weight", 4), ("lm_head.weight", 2)];
+
+    #[test]
+    fn a_complete_folder_passes_and_a_broken_one_is_refused_by_name() {
+        let base = folder(NAMES, CONFIG);
+        let model = Model::read("m", base.path());
+        assert_eq!(model.info.parameters, 6);
+        let version = |folder: &tempfile::TempDir| WeightsVersion {
+            number: 3,
+            digest: "d".into(),
+            label: None,
+            path: folder.path().to_str().unwrap().to_owned(),
+        };
+        let refused =
+            |weights: &WeightsVersion| check_folder(weights, "done.json", Some(&model)).unwrap_err().to_string();
+        assert_eq!(check_folder(&version(&base), "done.json", Some(&model)), Ok(()));
+        let tied = folder(&NAMES[..1], CONFIG);
+        assert_eq!(check_folder(&version(&tied), "done.json", Some(&model)), Ok(()));
+
+        let cut = |error: String, end: &str| assert!(error.ends_with(end), "{error}");
+        cut(refused(&WeightsVersion { number: 4, ..version(&base) }), "allowed: version 4, as asked");
+        cut(refused(&WeightsVersion { digest: "e".into(), ..version(&base) }), "allowed: e, as asked");
+        cut(refused(&version(&folder(&[("b.weight", 4)], CONFIG))), "allowed: every tensor of the model");
+        cut(refused(&version(&folder(&[("a.weight", 5)], CONFIG))), "allowed: [4]");
+        cut(refused(&version(&folder(NAMES, &CONFIG.replace('9', "8")))), "allowed: 9, as the engines serve");
+        cut(
+            refused(&version(&folder(NAMES, &CONFIG.replace("Qwen3", "Llama")))),
+            "allowed: a Qwen3ForCausalLM, as the engines serve",
+        );
+        let unfinished = folder(NAMES, CONFIG);
+        fs::remove_file(unfinished.path().join("done.json")).unwrap();
+        cut(refused(&version(&unfinished)), "allowed: a complete folder, which this file marks");
+        let short = folder(NAMES, CONFIG);
+        let bytes = safetensors(NAMES);
+        fs::write(short.path().join("model.safetensors"), &bytes[..bytes.len() - 1]).unwrap();
+        cut(refused(&version(&short)), "allowed: complete safetensors files");
+        cut(
+            refused(&WeightsVersion { path: "/nowhere".into(), ..version(&base) }),
+            "that this service and its engines can read",
+        );
+    }
+}

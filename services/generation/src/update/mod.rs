@@ -1,0 +1,173 @@
+//! Weight updates over all engines, and putting engines to sleep between them.
+
+mod apply;
+mod folder;
+mod roots;
+mod sleep;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{
+    EngineUpdate, EngineUpdateOutcome, UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef, weights_ref,
+};
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+
+use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion};
+use apply::UpdateReport;
+use folder::check_folder;
+use roots::check_roots;
+
+pub(crate) use apply::WeightUpdate;
+
+/// Updates the weights of a pool and puts its engines to sleep, one call at a time.
+#[derive(Clone)]
+pub(crate) struct Updater {
+    pool: Arc<EnginePool>,
+    turn: Arc<Mutex<()>>,
+}
+
+impl Updater {
+    pub(crate) fn new(pool: Arc<EnginePool>) -> Self {
+        Self { pool, turn: Arc::default() }
+    }
+
+    /// Validates the request and updates every engine. An update that was begun is finished even if the caller goes away: engines must
+    /// not stay paused.
+    pub(crate) async fn update(
+        &self,
+        request: UpdateWeightsRequest,
+        call: Deadline,
+    ) -> Result<UpdateWeightsResponse, ServiceError> {
+        let settings = &self.pool.settings().weights;
+        let weights = request.weights.ok_or_else(|| FieldError::missing("weights", "a reference to weights"))?;
+        let weights = Arc::new(WeightsVersion::new(&weights, path_of(&weights)?));
+        let mode = settings.pause_mode.or_request(request.pause_mode).ok_or_else(|| {
+            FieldError::new(
+                "pause_mode",
+                request.pause_mode,
+                "PAUSE_MODE_ABORT (1), PAUSE_MODE_WAIT (2) or PAUSE_MODE_KEEP (3)",
+            )
+        })?;
+        let deadline = self.deadline(call, request.deadline_ms);
+        let clear_cache = request.clear_cache.unwrap_or(settings.clear_cache);
+        let update = WeightUpdate { weights, mode, clear_cache, deadline };
+        let task = tokio::spawn(self.clone().run(update));
+        task.await.map_err(|error| ServiceError::Internal { message: format!("the update task failed: {error}") })?
+    }
+
+    async fn run(self, update: WeightUpdate) -> Result<UpdateWeightsResponse, ServiceError> {
+        let deadline = update.deadline;
+        let _turn = deadline.run(self.turn.lock()).await?;
+        let pool = &self.pool;
+        let (weights, settings, model) =
+            (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
+        let checking = tokio::task::spawn_blocking(move || {
+            check_roots(&weights.path, &settings.roots, settings.check_folder)?;
+            if settings.check_folder { check_folder(&weights, &settings.marker, model.as_ref()) } else { Ok(()) }
+        });
+        let checked = deadline.run(checking).await?;
+        checked.map_err(|error| ServiceError::Internal { message: format!("checking the folder: {error}") })??;
+        pool.set_sleeping(false);
+        // From here on no sample is drawn from the old weights, and engines that have the new ones may serve.
+        pool.set_weights(&update.weights);
+        let version = update.weights.number;
+        let engines = on_each(pool, |pool, engine| {
+            let update = update.clone();
+            async move { update_engine(&pool, &engine, &update).await }
+        });
+        Ok(UpdateWeightsResponse { version, engines: engines.await })
+    }
+
+    /// When a call over all engines ends.
+    fn deadline(&self, call: Deadline, deadline_ms: Option<u64>) -> Deadline {
+        let default = self.pool.settings().weights.update_timeout;
+        call.min(Deadline::after(deadline_ms.map_or(default, Duration::from_millis)))
+    }
+}
+
+/// Runs an operation on every engine at once; the results are in the order of the engines.
+async fn on_each<T, F>(pool: &Arc<EnginePool>, operation: impl Fn(Arc<EnginePool>, Arc<PooledEngine>) -> F) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for engine in pool.members() {
+        let id = engine.id();
+        let running = operation(Arc::clone(pool), engine);
+        tasks.spawn(async move { (id, running.await) });
+    }
+    let mut results = tasks.join_all().await;
+    results.sort_by_key(|&(id, _)| id);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn path_of(weights: &WeightsRef) -> Result<&str, ServiceError> {
+    weights.check().map_err(|error| error.within("weights"))?;
+    let missing = match &weights.source {
+        Some(weights_ref::Source::Path(at)) => return Ok(&at.path),
+        Some(weights_ref::Source::Lora(_)) => "an update by a LoRA adapter (weights.lora)",
+        Some(weights_ref::Source::Nccl(_)) => "an update by a NCCL broadcast (weights.nccl)",
+        Some(weights_ref::Source::Chunks(_)) => "an update by chunks (weights.chunks)",
+        None => "an update without a source",
+    };
+    Err(ServiceError::Unimplemented { what: missing })
+}
+
+async fn update_engine(pool: &EnginePool, engine: &PooledEngine, update: &WeightUpdate) -> EngineUpdate {
+    let (outcome, report) = try_update(pool, engine, update).await;
+    EngineUpdate {
+        engine: engine.name().to_owned(),
+        outcome: outcome.into(),
+        version: report.version,
+        resumed: report.resumed,
+        failure: report.failure.as_ref().map(ServiceError::failure),
+        paused_us: micros(report.paused),
+        load_us: micros(report.load),
+    }
+}
+
+async fn try_update(
+    pool: &EnginePool,
+    engine: &PooledEngine,
+    update: &WeightUpdate,
+) -> (EngineUpdateOutcome, UpdateReport) {
+    let mut control = match update.deadline.run(engine.control().lock()).await {
+        Ok(control) => control,
+        Err(deadline) => {
+            pool.eject(engine, EngineState::Stale, "weights not updated: another update took too long");
+            return (EngineUpdateOutcome::Failed, UpdateReport::failed(deadline));
+        }
+    };
+    let reported = match engine.client().weights_label().await {
+        Ok(reported) => reported,
+        Err(error) => {
+            // Nothing was begun. The health monitor treats it like any lost engine, and updates it when it is back.
+            pool.eject(engine, EngineState::Stale, &error.to_string());
+            engine.request_check();
+            let failure = ServiceError::Unavailable { reason: "ENGINE_LOST", message: error.to_string() };
+            return (EngineUpdateOutcome::Failed, UpdateReport::failed(failure));
+        }
+    };
+    if !control.is_asleep() && control.has(&update.weights, reported.as_deref()) {
+        if pool.state(engine).0 == EngineState::Open {
+            engine.request_check();
+        } else {
+            pool.admit(engine, EngineState::Healthy, &update.weights);
+        }
+        return (EngineUpdateOutcome::Current, UpdateReport::current(update.weights.number));
+    }
+    let report = update.apply(pool, engine, &mut control).await;
+    let outcome = if report.failure.is_none() { EngineUpdateOutcome::Updated } else { EngineUpdateOutcome::Failed };
+    (outcome, report)
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

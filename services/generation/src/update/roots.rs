@@ -1,0 +1,113 @@
+//! Which folders weights may come from.
+
+use std::path::{Component, Path, PathBuf, absolute};
+
+use evenkeel_proto::FieldError;
+
+use super::folder::FIELD;
+
+/// Refuses a folder below none of the roots, with links resolved if the folder is visible from here, and one that holds anything but
+/// files. Without roots, folders may be anywhere.
+pub(super) fn check_roots(path: &str, roots: &[PathBuf], is_visible: bool) -> Result<(), FieldError> {
+    let refused = |what: String| {
+        let named: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
+        let allowed = format!("a folder below weights.roots ({})", named.join(", "));
+        Err(FieldError::new(FIELD, format_args!("{what}, in `{}`", shortened(path)), allowed))
+    };
+    let folder = Path::new(path);
+    if roots.is_empty() {
+        return Ok(());
+    }
+    // First as it is written: the answer about a folder elsewhere must not reveal whether it exists.
+    let climbs = folder.components().any(|component| component == Component::ParentDir);
+    let is_below = |folder: &Path| {
+        roots.iter().any(|root| {
+            let written = absolute(root).is_ok_and(|root| folder.starts_with(root));
+            written || root.canonicalize().is_ok_and(|root| folder.starts_with(root))
+        })
+    };
+    if !folder.is_absolute() || climbs || !is_below(folder) {
+        return refused("a folder elsewhere".to_owned());
+    }
+    if !is_visible {
+        return Ok(());
+    }
+    let resolved_below = |path: &Path| {
+        path.canonicalize().is_ok_and(|path| {
+            roots.iter().any(|root| root.canonicalize().is_ok_and(|root| path != root && path.starts_with(root)))
+        })
+    };
+    // A missing folder is refused as such by `check_folder`.
+    let Ok(entries) = folder.read_dir() else { return Ok(()) };
+    if !resolved_below(folder) {
+        return refused("a link that leads elsewhere".to_owned());
+    }
+    for entry in entries.flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_plain = std::fs::metadata(&path).is_ok_and(|found| found.is_file() || found.is_dir());
+        if !is_plain || !resolved_below(&path) {
+            return refused(format!("{name:?}, which is no regular file below a root"));
+        }
+    }
+    Ok(())
+}
+
+/// A path for a message, cut if it is long.
+fn shortened(path: &str) -> String {
+    const MOST: usize = 256;
+    if path.chars().count() <= MOST { path.to_owned() } else { path.chars().take(MOST).chain("...".chars()).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn weights(root: &Path, name: &str) -> PathBuf {
+        let folder = root.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("model.safetensors"), "").unwrap();
+        folder
+    }
+
+    #[test]
+    fn folders_below_a_root_pass_and_others_do_not_whatever_leads_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let (root, other) = (dir.join("weights"), weights(&dir, "other"));
+        let inside = weights(&root, "step-1");
+        symlink(&other, root.join("link")).unwrap();
+        let linked = root.join("step-2");
+        std::fs::create_dir(&linked).unwrap();
+        symlink(other.join("model.safetensors"), linked.join("model.safetensors")).unwrap();
+        let roots = [root.clone()];
+        let check = |path: &Path| check_roots(path.to_str().unwrap(), &roots, true);
+        assert_eq!(check(&inside), Ok(()));
+        assert_eq!(check(&root.join("step-9")), Ok(()), "a missing folder is refused by check_folder");
+        for path in [other.clone(), root.join("../other"), inside.join("../../other"), "weights/step-1".into()] {
+            let error = check(&path).unwrap_err().to_string();
+            assert!(error.contains("a folder elsewhere") && error.contains("below weights.roots"), "{error}");
+        }
+        for path in [root.join("link"), linked, root.clone()] {
+            assert!(check(&path).is_err(), "{}", path.display());
+        }
+        // Where only the engines see the folders their names have to do.
+        let unseen = |path: &Path| check_roots(path.to_str().unwrap(), &roots, false);
+        assert_eq!(unseen(&root.join("link")), Ok(()));
+        assert!(unseen(&other).is_err());
+        assert_eq!(check_roots(other.to_str().unwrap(), &[], true), Ok(()));
+    }
+
+    #[test]
+    fn a_root_may_itself_be_reached_by_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let folder = weights(&dir.join("disk"), "step-1");
+        symlink(dir.join("disk"), dir.join("weights")).unwrap();
+        let roots = [dir.join("weights")];
+        for path in [folder, dir.join("weights/step-1")] {
+            assert_eq!(check_roots(path.to_str().unwrap(), &roots, true), Ok(()));
+        }
+    }
+}

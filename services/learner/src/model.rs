@@ -1,0 +1,79 @@
+//! The network in training and, where a KL term needs it, the frozen reference.
+
+use candle_core::Tensor;
+use evenkeel_model::{Config, Parameters, Scores, TokenLoss, Train, network};
+
+use crate::error::Result;
+use crate::micro_batch::{MicroBatches, Sequence};
+use crate::settings::LearnerSettings;
+
+/// The policy and its reference.
+pub(crate) struct Model {
+    policy: Box<dyn Train>,
+    /// The weights that the run began with, where a KL term refers to them.
+    reference: Option<Box<dyn Train>>,
+    micro_batch_tokens: usize,
+}
+
+impl Model {
+    /// Both networks on the device of the parameters.
+    pub(crate) fn new(config: Config, parameters: Parameters, settings: &LearnerSettings) -> Result<Self> {
+        let compute = &settings.compute;
+        let open = |parameters| network(config.clone(), parameters, compute.dtype.into(), compute.network_options());
+        let reference = match settings.objective.kl_coefficient {
+            0.0 => None,
+            _ => Some(open(parameters.deep_copy()?)?),
+        };
+        let policy = open(parameters)?;
+        Ok(Self { policy, reference, micro_batch_tokens: compute.resolved_micro_batch_tokens() })
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        self.policy.config()
+    }
+
+    pub(crate) fn parameters(&self) -> &Parameters {
+        self.policy.parameters()
+    }
+
+    pub(crate) fn parameters_mut(&mut self) -> &mut Parameters {
+        self.policy.parameters_mut()
+    }
+
+    /// Packs sequences by the micro-batch budget.
+    pub(crate) fn pack(&self, sequences: &[Sequence]) -> Result<MicroBatches> {
+        MicroBatches::pack(self.config(), sequences, self.micro_batch_tokens)
+    }
+
+    /// Log-probabilities and entropies of each sequence under the policy.
+    pub(crate) fn score(&self, batches: &MicroBatches, temperature: f32) -> Result<Vec<Scores>> {
+        Ok(batches.unpack(self.policy.score(batches.packed(), temperature)?))
+    }
+
+    /// The same under the reference; none where there is no reference.
+    pub(crate) fn score_reference(&self, batches: &MicroBatches, temperature: f32) -> Result<Option<Vec<Scores>>> {
+        let Some(reference) = &self.reference else { return Ok(None) };
+        Ok(Some(batches.unpack(reference.score(batches.packed(), temperature)?)))
+    }
+
+    /// Forward and backward passes; gradients are added to those already summed.
+    pub(crate) fn accumulate(&mut self, batches: &MicroBatches, temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
+        Ok(self.policy.accumulate(batches.packed(), temperature, loss)?)
+    }
+
+    /// The summed gradients, in the order of the parameters; the next sum begins at zero.
+    pub(crate) fn take_gradients(&mut self) -> Result<Vec<Tensor>> {
+        Ok(self.policy.take_gradients()?)
+    }
+
+    /// Drops the gradients summed so far.
+    pub(crate) fn discard_gradients(&mut self) {
+        self.policy.discard_gradients();
+    }
+
+    /// Puts another network in the place of the policy, and returns the old one.
+    #[cfg(test)]
+    pub(crate) fn replace_policy(&mut self, policy: Box<dyn Train>) -> Box<dyn Train> {
+        std::mem::replace(&mut self.policy, policy)
+    }
+}

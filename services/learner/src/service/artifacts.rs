@@ -1,0 +1,200 @@
+//! Checkpoints and published weights: their folders, and what is written beside the learner's own state.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{
+    CheckpointRef, PublishRequest, PublishResponse, SaveCheckpointRequest, WeightsRef, load_checkpoint_request::Which,
+};
+use evenkeel_rpc::error::ServiceError;
+use serde::{Deserialize, Serialize};
+
+use super::{convert, retention};
+use crate::checkpoint::read_client_state;
+use crate::digest::digest;
+use crate::error::{LearnerError, Result};
+use crate::learner::Learner;
+use crate::publish::PublishOptions;
+
+/// Largest state that a caller may put into a checkpoint, in bytes.
+const MAX_CLIENT_STATE: usize = 1 << 20;
+
+/// The client state of a checkpoint: the run that it belongs to, and the caller's own state.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    run_id: String,
+    step: u64,
+    version: u64,
+    client_state: Vec<u8>,
+}
+
+/// Checkpoints in one folder.
+pub(super) struct CheckpointStore {
+    folder: PathBuf,
+}
+
+impl CheckpointStore {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Writes a checkpoint and removes old ones of the same run.
+    pub(super) fn save(
+        &self,
+        learner: &Learner,
+        request: SaveCheckpointRequest,
+    ) -> std::result::Result<CheckpointRef, ServiceError> {
+        let size = request.client_state.len();
+        if size > MAX_CLIENT_STATE {
+            let allowed = format!("at most {MAX_CLIENT_STATE} bytes");
+            return Err(FieldError::new("client_state", format_args!("{size} bytes"), allowed).into());
+        }
+        let path = self.path(request.step);
+        let (version, keep) = (learner.version(), request.keep);
+        let envelope =
+            Envelope { run_id: request.run_id, step: request.step, version, client_state: request.client_state };
+        let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");
+        learner.save_checkpoint(&path, &bytes).map_err(convert::error)?;
+        let own = |path: &Path| run_of(path).is_none_or(|run_id| run_id == envelope.run_id);
+        retention::remove_old(&self.folder, keep, own).map_err(convert::error)?;
+        reference(&path, &envelope).map_err(convert::error)
+    }
+
+    /// Restores the checkpoint that is asked for, or the newest one that is complete. Returns it with the caller's state.
+    pub(super) fn load(
+        &self,
+        learner: &mut Learner,
+        which: Option<&Which>,
+        run_id: &str,
+    ) -> std::result::Result<(CheckpointRef, Vec<u8>), ServiceError> {
+        let candidates = match which {
+            Some(Which::Step(step)) => vec![self.path(*step)],
+            Some(Which::Path(path)) => vec![path.into()],
+            None => {
+                let steps = retention::steps(&self.folder).map_err(convert::error)?;
+                steps.into_iter().map(|step| self.path(step)).collect()
+            }
+        };
+        let mut failure = ServiceError::NotFound { what: format!("checkpoint of run `{run_id}`") };
+        for path in candidates {
+            match self.resolve(&path).and_then(|path| try_load(learner, &path, run_id)) {
+                Ok(loaded) => return Ok(loaded),
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "checkpoint not loaded");
+                    failure = error;
+                }
+            }
+        }
+        Err(failure)
+    }
+
+    fn path(&self, step: u64) -> PathBuf {
+        self.folder.join(format!("step-{step:06}"))
+    }
+
+    /// A checkpoint below the folder, with every link and `..` resolved. Its files must not be links, which could lead
+    /// anywhere.
+    fn resolve(&self, path: &Path) -> std::result::Result<PathBuf, ServiceError> {
+        let missing = |_| ServiceError::NotFound { what: format!("checkpoint {}", path.display()) };
+        let (root, found) = (self.folder.canonicalize().map_err(missing)?, path.canonicalize().map_err(missing)?);
+        let refused = |what: String| {
+            let allowed = format!("a checkpoint below {}, without links", self.folder.display());
+            ServiceError::from(FieldError::new("path", format_args!("`{}`{what}", path.display()), allowed))
+        };
+        if found == root || !found.starts_with(&root) {
+            return Err(refused(String::new()));
+        }
+        for entry in found.read_dir().map_err(|error| refused(format!(" ({error})")))?.flatten() {
+            if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                return Err(refused(format!(", which holds {:?}", entry.file_name())));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Published weights in one folder.
+pub(super) struct WeightsStore {
+    folder: PathBuf,
+    options: PublishOptions,
+    /// The version published last, by this process.
+    latest: Option<WeightsRef>,
+}
+
+impl WeightsStore {
+    pub(super) fn new(folder: PathBuf, options: PublishOptions) -> Self {
+        Self { folder, options, latest: None }
+    }
+
+    /// Publishes the current version, unless that was done before, and removes old ones.
+    pub(super) fn publish(
+        &mut self,
+        learner: &Learner,
+        request: &PublishRequest,
+    ) -> std::result::Result<PublishResponse, ServiceError> {
+        retention::check_kept_weights(request.keep)?;
+        if let Some(weights) = self.latest.clone().filter(|weights| weights.version == learner.version()) {
+            return Ok(PublishResponse { weights: Some(weights), already_published: true, write_us: 0 });
+        }
+        let start = Instant::now();
+        let published = learner.publish(&self.folder, self.options).map_err(convert::error)?;
+        retention::remove_old(&self.folder, request.keep, |_| true).map_err(convert::error)?;
+        let size = size(&published.path).map_err(convert::error)?;
+        let path = std::path::absolute(&published.path).unwrap_or(published.path);
+        let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
+        self.latest = Some(weights.clone());
+        let write_us = convert::micros(start.elapsed());
+        Ok(PublishResponse { weights: Some(weights), already_published: false, write_us })
+    }
+
+    /// The weights were replaced: the same version may now have other bits.
+    pub(super) fn forget(&mut self) {
+        self.latest = None;
+    }
+}
+
+fn try_load(
+    learner: &mut Learner,
+    path: &Path,
+    run_id: &str,
+) -> std::result::Result<(CheckpointRef, Vec<u8>), ServiceError> {
+    let bytes = read_client_state(path).map_err(convert::error)?;
+    let envelope: Envelope = serde_json::from_slice(&bytes)
+        .map_err(|e| ServiceError::DataLoss { message: format!("checkpoint {}: {e}", path.display()) })?;
+    if run_id != envelope.run_id {
+        let message = format!("checkpoint {} is of run `{}`", path.display(), envelope.run_id);
+        return Err(ServiceError::Precondition { reason: "OTHER_RUN", message });
+    }
+    learner.restore_checkpoint(path).map_err(convert::error)?;
+    let checkpoint = reference(path, &envelope).map_err(convert::error)?;
+    Ok((checkpoint, envelope.client_state))
+}
+
+/// The run of a checkpoint, as far as it can be read.
+fn run_of(path: &Path) -> Option<String> {
+    let bytes = read_client_state(path).ok()?;
+    serde_json::from_slice::<Envelope>(&bytes).ok().map(|envelope| envelope.run_id)
+}
+
+/// A reference to a checkpoint that was just written or read. Its state holds the digests of all other files, so the
+/// digest of the state is that of the whole.
+fn reference(path: &Path, envelope: &Envelope) -> Result<CheckpointRef> {
+    Ok(CheckpointRef {
+        path: path.display().to_string(),
+        run_id: envelope.run_id.clone(),
+        step: envelope.step,
+        version: envelope.version,
+        digest: format!("sha256:{}", digest(&path.join("state.json"))?.sha256),
+        size_bytes: size(path)?,
+    })
+}
+
+fn size(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder).map_err(LearnerError::file(folder))? {
+        bytes += entry.and_then(|entry| entry.metadata()).map_err(LearnerError::file(folder))?.len();
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,33 @@
+//! What the thread that owns the learner is asked to do.
+
+use evenkeel_proto::v1::{
+    LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, SaveCheckpointRequest,
+    SaveCheckpointResponse, ScoreItem, ScoreResponse, TrainHeader,
+};
+use evenkeel_rpc::error::ServiceError;
+use tokio::sync::oneshot;
+
+use super::session::Session;
+
+/// Where an answer goes; a caller that is gone does not get it.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, ServiceError>>;
+
+/// Work for the thread that owns the learner.
+pub(super) enum Command {
+    /// A training step, whose parts arrive over a channel of their own.
+    Train { header: Box<TrainHeader>, session: Session },
+    /// A sequence to score.
+    Score(ScoreCommand),
+    /// Weights for engines.
+    Publish { request: PublishRequest, reply: Reply<PublishResponse> },
+    /// A checkpoint to write.
+    Save { request: SaveCheckpointRequest, reply: Reply<SaveCheckpointResponse> },
+    /// A checkpoint to continue from.
+    Load { request: LoadCheckpointRequest, reply: Reply<LoadCheckpointResponse> },
+}
+
+/// A sequence to score.
+pub(super) struct ScoreCommand {
+    pub(super) item: ScoreItem,
+    pub(super) reply: oneshot::Sender<ScoreResponse>,
+}

@@ -1,0 +1,58 @@
+//! Messages as groups and examples, errors as those of the service.
+
+use evenkeel_model::ModelError;
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{SupervisedExample, TrainGroup};
+use evenkeel_rpc::error::ServiceError;
+
+use crate::{Example, Group, LearnerError, Response};
+
+/// The group of a message; `index` counts the groups received before.
+pub(super) fn group(message: TrainGroup, index: u32) -> Result<Group, FieldError> {
+    if message.index != index {
+        return Err(FieldError::new("index", message.index, format!("{index}, the next in data order")));
+    }
+    let tokens = message.responses()?;
+    let responses = message.samples.iter().zip(tokens).map(|(sample, tokens)| Response {
+        tokens: tokens.token_ids,
+        mask: tokens.trainable.into_iter().map(|trainable| trainable && !sample.exclude_from_loss).collect(),
+        rollout_logp: tokens.log_probabilities,
+        raw_reward: sample.raw_reward.unwrap_or(0.0),
+        reward: sample.shaped_reward.unwrap_or(0.0),
+        valid: sample.valid,
+    });
+    let responses = responses.collect();
+    Ok(Group { id: message.group_id, prompt: message.prompt_token_ids, responses })
+}
+
+pub(super) fn example(message: SupervisedExample) -> Example {
+    Example { prompt: message.prompt_token_ids, response: message.response_token_ids }
+}
+
+/// An error of the learner as the caller gets it.
+pub(super) fn error(error: LearnerError) -> ServiceError {
+    let refused = |field: String, value: String, allowed: String| FieldError::new(field, value, allowed).into();
+    match error {
+        LearnerError::Input { field, value, allowed } => refused(field, value, allowed),
+        LearnerError::Model(ModelError::Input { field, value, allowed }) => refused(field, value, allowed),
+        LearnerError::Objective(error @ evenkeel_objective::Error::Input { .. })
+        | LearnerError::Objective(error @ evenkeel_objective::Error::Length { .. }) => {
+            refused("group".into(), error.to_string(), "what the objective takes".into())
+        }
+        LearnerError::Checkpoint { path, reason } => {
+            ServiceError::DataLoss { message: format!("checkpoint {}: {reason}", path.display()) }
+        }
+        LearnerError::File { path, source } | LearnerError::Model(ModelError::File { path, source }) => {
+            match source.kind() {
+                std::io::ErrorKind::NotFound => ServiceError::NotFound { what: path.display().to_string() },
+                _ => ServiceError::file(path.display(), &source),
+            }
+        }
+        other => ServiceError::Internal { message: other.to_string() },
+    }
+}
+
+/// Whole microseconds.
+pub(super) fn micros(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,225 @@
+//! The calls of the service: they become commands for the learner's thread, and return its answers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::learner_server::Learner;
+use evenkeel_proto::v1::{
+    LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse, ModelInfo,
+    PublishRequest, PublishResponse, QueueStatus, SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem,
+    ScoreRequest, ScoreResponse, ServerStatus, TrainEvent, TrainRequest, train_request,
+};
+use evenkeel_rpc::admission::Unit;
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::items::{AnswerStream, ItemLimits, ItemServer, Items, ScoreItems};
+use evenkeel_rpc::server::Drain;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::command::{Command, Reply, ScoreCommand};
+use super::session::{IdleTimer, Part, Session, idle_error};
+use super::settings::ServiceSettings;
+use super::status::StatusBoard;
+
+/// Groups of a step that may wait for the learner's thread; the caller is held back behind them.
+const QUEUED_PARTS: usize = 8;
+
+/// Training steps in progress or queued. A run has one at a time; a second is its repetition.
+const QUEUED_STEPS: usize = 4;
+
+/// How long a cancelled item may take to answer.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// The service: the sending end of the learner's thread.
+pub(super) struct LearnerService {
+    commands: mpsc::Sender<Command>,
+    status: StatusBoard,
+    model: ModelInfo,
+    settings: ServiceSettings,
+    settings_hash: String,
+    /// One permit for each training step.
+    steps: Arc<Semaphore>,
+    scoring: ItemServer<ScoreItems>,
+    drain: Drain,
+    started: Instant,
+}
+
+impl LearnerService {
+    pub(super) fn new(
+        commands: mpsc::Sender<Command>,
+        status: StatusBoard,
+        model: ModelInfo,
+        settings: ServiceSettings,
+        drain: Drain,
+    ) -> Self {
+        let limits = ItemLimits {
+            max_items: settings.queue,
+            max_bytes: ItemLimits::MAX_BYTES,
+            max_running: settings.queue,
+            grace: GRACE,
+        };
+        Self {
+            commands,
+            status,
+            model,
+            settings_hash: settings.training.hash(),
+            settings,
+            steps: Arc::new(Semaphore::new(QUEUED_STEPS)),
+            scoring: ItemServer::new(limits, drain.clone()),
+            drain,
+            started: Instant::now(),
+        }
+    }
+
+    fn send(&self, command: Command) -> Result<(), ServiceError> {
+        use mpsc::error::TrySendError;
+        self.commands.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => {
+                let capacity = self.settings.queue as u64;
+                ServiceError::QueueFull { queue: "learner", unit: Unit::Items, capacity, retry_after: None }
+            }
+            TrySendError::Closed(_) => thread_ended(),
+        })
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<Response<T>, Status> {
+        let (reply, answer) = oneshot::channel();
+        self.send(command(reply))?;
+        Ok(Response::new(answer.await.map_err(|_| thread_ended())??))
+    }
+}
+
+fn thread_ended() -> ServiceError {
+    ServiceError::Internal { message: "the learner's thread has ended; the log says why".into() }
+}
+
+#[tonic::async_trait]
+impl Learner for LearnerService {
+    type TrainStream = ReceiverStream<Result<TrainEvent, Status>>;
+    type ScoreStream = AnswerStream<ScoreResponse>;
+
+    async fn train(&self, request: Request<Streaming<TrainRequest>>) -> Result<Response<Self::TrainStream>, Status> {
+        if self.drain.is_draining() {
+            return Err(ServiceError::Draining.into());
+        }
+        let mut requests = request.into_inner();
+        let idle = self.settings.step_idle;
+        let first = tokio::time::timeout(idle, requests.message()).await.map_err(|_| idle_error())??;
+        let header = match first.and_then(|message| message.kind) {
+            Some(train_request::Kind::Header(header)) => header,
+            _ => return Err(ServiceError::from(FieldError::missing("header", "as the first message")).into()),
+        };
+        let (parts, session_parts) = mpsc::channel(QUEUED_PARTS);
+        let (session_events, mut step_events) = mpsc::channel(QUEUED_PARTS);
+        let permit = Arc::clone(&self.steps).try_acquire_owned().map_err(|_| ServiceError::QueueFull {
+            queue: "training steps",
+            capacity: QUEUED_STEPS as u64,
+            unit: Unit::Items,
+            retry_after: None,
+        })?;
+        let timer = IdleTimer::default();
+        let session = Session::new(session_parts, session_events, timer.clone(), permit);
+        self.send(Command::Train { header: Box::new(header), session })?;
+        let (events, out) = mpsc::channel(QUEUED_PARTS);
+        tokio::spawn(async move {
+            while let Some(event) = step_events.recv().await {
+                if events.send(event.map_err(Status::from)).await.is_err() {
+                    break;
+                }
+            }
+        });
+        tokio::spawn(async move {
+            loop {
+                let message = tokio::select! {
+                    message = requests.next() => message,
+                    () = timer.expired(idle) => {
+                        let _ = parts.send(Part::Idle).await;
+                        break;
+                    }
+                };
+                let part = match message {
+                    Some(Ok(message)) => match message.kind {
+                        Some(train_request::Kind::Group(group)) => Part::Group(Box::new(group)),
+                        Some(train_request::Kind::Examples(batch)) => Part::Examples(batch.examples),
+                        // A second header or nothing at all: the step is dropped with the channel.
+                        _ => break,
+                    },
+                    Some(Err(_)) => break,
+                    None => Part::End,
+                };
+                let ended = matches!(part, Part::End);
+                if parts.send(part).await.is_err() || ended {
+                    break;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(out)))
+    }
+
+    async fn score(&self, request: Request<Streaming<ScoreRequest>>) -> Result<Response<Self::ScoreStream>, Status> {
+        let call = Deadline::of_call(request.metadata());
+        let commands = self.commands.clone();
+        let handler = move |item: ScoreItem, _context| {
+            let commands = commands.clone();
+            async move {
+                let id = item.id.clone();
+                let (reply, answer) = oneshot::channel();
+                let sent = commands.send(Command::Score(ScoreCommand { item, reply })).await;
+                let answered = if sent.is_ok() { answer.await.ok() } else { None };
+                answered.unwrap_or_else(|| ScoreItems::failed(id, thread_ended().failure()))
+            }
+        };
+        Ok(Response::new(self.scoring.serve(request.into_inner(), call, handler)))
+    }
+
+    async fn publish(&self, request: Request<PublishRequest>) -> Result<Response<PublishResponse>, Status> {
+        let request = request.into_inner();
+        self.ask(|reply| Command::Publish { request, reply }).await
+    }
+
+    async fn save_checkpoint(
+        &self,
+        request: Request<SaveCheckpointRequest>,
+    ) -> Result<Response<SaveCheckpointResponse>, Status> {
+        let request = request.into_inner();
+        self.ask(|reply| Command::Save { request, reply }).await
+    }
+
+    async fn load_checkpoint(
+        &self,
+        request: Request<LoadCheckpointRequest>,
+    ) -> Result<Response<LoadCheckpointResponse>, Status> {
+        let request = request.into_inner();
+        self.ask(|reply| Command::Load { request, reply }).await
+    }
+
+    async fn get_status(
+        &self,
+        _request: Request<LearnerGetStatusRequest>,
+    ) -> Result<Response<LearnerGetStatusResponse>, Status> {
+        let status = self.status.read();
+        let queue = QueueStatus { capacity_items: self.settings.queue as u64, ..self.scoring.status() };
+        Ok(Response::new(LearnerGetStatusResponse {
+            server: Some(ServerStatus {
+                name: "learner".into(),
+                program_version: env!("CARGO_PKG_VERSION").into(),
+                uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+                draining: self.drain.is_draining(),
+            }),
+            state: status.state.into(),
+            model: Some(self.model.clone()),
+            version: status.version,
+            run_id: status.run_id,
+            last_grpo_step: status.last_grpo_step,
+            last_supervised_step: status.last_supervised_step,
+            settings_hash: self.settings_hash.clone(),
+            device: self.settings.training.compute.device.clone(),
+            compute_dtype: format!("{:?}", self.settings.training.compute.dtype).to_uppercase(),
+            queue: Some(queue),
+        }))
+    }
+}

@@ -1,0 +1,80 @@
+//! Which run the learner serves, and until when no other may take it.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_proto::FieldError;
+use evenkeel_rpc::error::ServiceError;
+
+use super::status::StatusBoard;
+
+/// Longest name of a run, in bytes.
+const MAX_RUN_ID: usize = 128;
+
+/// The run that the weights belong to, and its last sign of life.
+pub(super) struct Lease {
+    owner: String,
+    seen: Instant,
+    duration: Duration,
+    status: StatusBoard,
+}
+
+impl Lease {
+    /// No run yet. `duration`: how long a silent run keeps the learner.
+    pub(super) fn new(duration: Duration, status: StatusBoard) -> Self {
+        Self { owner: String::new(), seen: Instant::now(), duration, status }
+    }
+
+    /// The run is active.
+    pub(super) fn renew(&mut self) {
+        self.seen = Instant::now();
+    }
+
+    /// The weights belong to this run from now on.
+    pub(super) fn assign(&mut self, run_id: &str) {
+        self.renew();
+        run_id.clone_into(&mut self.owner);
+        self.status.set_run(run_id);
+    }
+
+    /// Refuses a run other than the owner, except where nobody has trained the weights (`version` 0) and the lease of the
+    /// run that meant to has expired.
+    pub(super) fn check_owner(&self, run_id: &str, version: u64) -> Result<(), ServiceError> {
+        check_name(run_id)?;
+        let owner = &self.owner;
+        if owner.is_empty() || owner == run_id || (version == 0 && self.remaining().is_zero()) {
+            return Ok(());
+        }
+        let message = format!("run_id is `{run_id}`, the learner's weights are of run `{owner}`");
+        Err(ServiceError::Precondition { reason: "OTHER_RUN", message })
+    }
+
+    /// Refuses a run that wants to load a checkpoint of its own while the lease of the owner lasts.
+    pub(super) fn check_expired(&self, run_id: &str) -> Result<(), ServiceError> {
+        check_name(run_id)?;
+        let (owner, remaining) = (&self.owner, self.remaining());
+        if owner.is_empty() || owner == run_id || remaining.is_zero() {
+            return Ok(());
+        }
+        let message = format!(
+            "run_id is `{run_id}`, the learner serves run `{owner}`, whose lease lasts {} ms more unless it is renewed",
+            remaining.as_millis()
+        );
+        Err(ServiceError::Unavailable { reason: "LEASED", message })
+    }
+
+    fn remaining(&self) -> Duration {
+        self.duration.saturating_sub(self.seen.elapsed())
+    }
+}
+
+/// Whether this can name a run.
+fn check_name(run_id: &str) -> Result<(), FieldError> {
+    let allowed = "letters, digits, `-`, `_` and `.`, at most 128";
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    match run_id.len() {
+        0 => Err(FieldError::missing("run_id", "the name of the run")),
+        bytes if bytes > MAX_RUN_ID => Err(FieldError::new("run_id", format_args!("{bytes} bytes"), allowed)),
+        _ if run_id.bytes().all(good) => Ok(()),
+        _ => Err(FieldError::new("run_id", format_args!("{run_id:?}"), allowed)),
+    }
+}

@@ -1,0 +1,113 @@
+//! A step's report as a message, its measurements under verl's names where verl has them.
+
+use std::collections::BTreeMap;
+
+use evenkeel_objective::{KlStats, PolicyStats};
+use evenkeel_proto::v1::{TrainHeader, TrainKind, TrainReport};
+
+use crate::{StepReport, SupervisedReport, UpdateStats};
+
+/// Tokens received, which the learner's own report does not count.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) prompt_tokens: u64,
+    pub(super) response_tokens: u64,
+    pub(super) trainable_tokens: u64,
+}
+
+pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts) -> TrainReport {
+    let updates = &report.updates;
+    let mean = |value: fn(&UpdateStats) -> f64| match updates.is_empty() {
+        true => None,
+        false => Some(updates.iter().map(value).sum::<f64>() / updates.len() as f64),
+    };
+    // A step is skipped where none of its updates changed anything.
+    let skip_reason = match updates.last().map(|last| last.skipped) {
+        None => "no_trainable_token",
+        Some(Some(reason)) if updates.iter().all(|update| update.skipped.is_some()) => reason.label(),
+        Some(_) => "",
+    };
+    TrainReport {
+        run_id: header.run_id.clone(),
+        step: header.step,
+        kind: TrainKind::Grpo.into(),
+        base_version: header.base_version,
+        version: report.version,
+        skipped: !skip_reason.is_empty(),
+        skip_reason: skip_reason.into(),
+        loss: mean(|update| update.loss).unwrap_or(0.0),
+        gradient_norm: mean(|update| update.grad_norm),
+        learning_rate: updates.last().map_or(0.0, |update| update.learning_rate),
+        groups: report.groups as u32,
+        groups_without_signal: (report.groups - report.groups_with_signal) as u32,
+        samples: report.responses as u32,
+        invalid_samples: report.invalid as u32,
+        prompt_tokens: counts.prompt_tokens,
+        response_tokens: counts.response_tokens,
+        trainable_tokens: counts.trainable_tokens,
+        metrics: metrics(report, mean(|update| update.policy_loss)),
+        timings: None,
+    }
+}
+
+pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts: Counts) -> TrainReport {
+    TrainReport {
+        run_id: header.run_id.clone(),
+        step: header.step,
+        kind: TrainKind::Supervised.into(),
+        base_version: header.base_version,
+        version: report.version,
+        skipped: report.skipped.is_some(),
+        skip_reason: report.skipped.map_or("", |reason| reason.label()).into(),
+        loss: report.loss,
+        gradient_norm: Some(report.grad_norm),
+        learning_rate: report.learning_rate,
+        samples: header.expected_examples,
+        prompt_tokens: counts.prompt_tokens,
+        response_tokens: counts.response_tokens,
+        trainable_tokens: report.tokens as u64,
+        ..TrainReport::default()
+    }
+}
+
+fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f64> {
+    let (mut policy, mut kl) = (PolicyStats::default(), KlStats::default());
+    for update in &report.updates {
+        policy.add(&update.policy);
+        kl.add(&update.kl);
+    }
+    let mut out = BTreeMap::new();
+    let mut put = |name: &str, value: Option<f64>| {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            out.insert(name.to_owned(), value);
+        }
+    };
+    let largest = report.updates.iter().map(|update| update.largest_ratio).reduce(f64::max);
+    let first = report.updates.first();
+    put("actor/pg_loss", policy_loss);
+    put("actor/pg_clipfrac", policy.clip_fraction());
+    put("actor/pg_clipfrac_lower", policy.clip_fraction_lower());
+    put("actor/ppo_kl", policy.ppo_kl());
+    put("actor/entropy", first.and_then(|update| update.entropy));
+    put("actor/kl_loss", (kl.tokens > 0).then(|| report.updates.iter().map(|update| update.kl_loss).sum()));
+    put("actor/ratio_max", largest);
+    put("rollout_corr/logp_gap", first.and_then(|update| update.rollout_gap));
+    put("rollout_corr/weight_mean", policy.correction_mean());
+    put("rollout_corr/bounded_fraction", policy.correction_fraction());
+
+    let quantities = &report.quantities;
+    put("aggregation/length_cv", quantities.length_variation);
+    put("aggregation/length_cv_pooled", quantities.length_variation_pooled);
+    put("aggregation/length_gap", quantities.length_gap);
+    put("aggregation/length_gap_pooled", quantities.length_gap_pooled);
+    for (rule, pull) in &quantities.pulls {
+        put(&format!("aggregation/{rule}/pull_positive"), Some(pull.positive));
+        put(&format!("aggregation/{rule}/pull_negative"), Some(pull.negative));
+        put(&format!("aggregation/{rule}/bias"), pull.bias());
+    }
+    if let Some(pull) = quantities.pulls.get(&report.aggregation) {
+        put("aggregation/pull_positive", Some(pull.positive));
+        put("aggregation/pull_negative", Some(pull.negative));
+    }
+    out
+}

@@ -1,0 +1,58 @@
+//! How many checkpoints and published versions are kept. The caller decides with each request (a run by its settings
+//! `checkpoint.keep` and `checkpoint.keep_weights`); this is the only place that removes any.
+
+use std::path::Path;
+
+use evenkeel_proto::FieldError;
+
+use crate::error::{LearnerError, Result};
+
+/// Refuses a number of published versions that would remove one that an engine may still read.
+pub(super) fn check_kept_weights(keep: Option<u32>) -> std::result::Result<(), FieldError> {
+    match keep {
+        Some(1) => {
+            let allowed = "0 (all), or 2 or more, since engines may still read the version before";
+            Err(FieldError::new("keep", 1, allowed))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes all but the `keep` folders named `step-NUMBER` that were written last; absent and 0 keep all. By time, not by
+/// number: after a return to an older checkpoint the folders of the steps that are repeated are still there, and must
+/// not displace the one that was just written. Folders that are not `own` are left alone.
+pub(super) fn remove_old(folder: &Path, keep: Option<u32>, own: impl Fn(&Path) -> bool) -> Result<()> {
+    let Some(keep) = keep.filter(|&keep| keep > 0) else { return Ok(()) };
+    let mut folders = Vec::new();
+    for number in steps(folder)? {
+        for name in [format!("step-{number}"), format!("step-{number:06}")] {
+            let path = folder.join(name);
+            if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified())
+                && own(&path)
+            {
+                folders.push((written, number, path));
+            }
+        }
+    }
+    folders.sort_unstable_by(|a, b| b.cmp(a));
+    folders.dedup();
+    for (_, _, path) in folders.into_iter().skip(keep as usize) {
+        std::fs::remove_dir_all(&path).map_err(LearnerError::file(&path))?;
+    }
+    Ok(())
+}
+
+/// The numbers of the folders named `step-NUMBER`, highest first.
+pub(super) fn steps(folder: &Path) -> Result<Vec<u64>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(LearnerError::file(folder))?,
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(LearnerError::file(folder))?.file_name();
+        numbers.extend(name.to_str().and_then(|name| name.strip_prefix("step-")?.parse::<u64>().ok()));
+    }
+    numbers.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(numbers)
+}

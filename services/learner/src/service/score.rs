@@ -1,0 +1,100 @@
+//! Scoring: waiting items of one temperature go through the model together.
+
+use std::time::Instant;
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{ScoreItem, ScoreResponse};
+use evenkeel_rpc::error::ServiceError;
+use tokio::sync::mpsc;
+
+use super::command::{Command, ScoreCommand};
+use super::convert;
+use crate::learner::Learner;
+
+/// Items in one pass: enough to fill micro-batches, few enough that a step does not wait long.
+const MAX_BATCH: usize = 256;
+
+/// Items of one temperature.
+pub(super) struct ScoreBatch {
+    temperature: Option<f32>,
+    items: Vec<ScoreCommand>,
+}
+
+impl ScoreBatch {
+    /// An item and those of its temperature that are queued right behind it, with the first command that does not
+    /// belong to them.
+    pub(super) fn collect(first: ScoreCommand, commands: &mut mpsc::Receiver<Command>) -> (Self, Option<Command>) {
+        let temperature = first.item.temperature;
+        let mut items = vec![first];
+        while items.len() < MAX_BATCH {
+            match commands.try_recv() {
+                Ok(Command::Score(next)) if next.item.temperature == temperature => items.push(next),
+                Ok(other) => return (Self { temperature, items }, Some(other)),
+                Err(_) => break,
+            }
+        }
+        (Self { temperature, items }, None)
+    }
+
+    /// Scores every item that passes its checks, and answers all of them.
+    #[tracing::instrument(level = "debug", skip_all, fields(items = self.items.len()))]
+    pub(super) fn run(self, learner: &Learner) {
+        let start = Instant::now();
+        let mut accepted = Vec::with_capacity(self.items.len());
+        for command in self.items {
+            match check(learner, &command.item) {
+                Ok(()) => accepted.push(command),
+                Err(error) => fail(command, &error),
+            }
+        }
+        if accepted.is_empty() {
+            return;
+        }
+        let pairs =
+            accepted.iter().map(|ScoreCommand { item, .. }| (&*item.prompt_token_ids, &*item.response_token_ids));
+        match learner.score(&pairs.collect::<Vec<_>>(), self.temperature.unwrap_or(1.0)) {
+            Ok(scores) => {
+                metrics::counter!("evenkeel_scored_sequences_total").increment(accepted.len() as u64);
+                metrics::histogram!("evenkeel_score_batch_seconds").record(start.elapsed());
+                for (ScoreCommand { item, reply }, scores) in accepted.into_iter().zip(scores) {
+                    let _ = reply.send(ScoreResponse {
+                        id: item.id,
+                        log_probabilities: scores.logp,
+                        entropies: if item.entropy { scores.entropy } else { Vec::new() },
+                        version: learner.version(),
+                        failure: None,
+                    });
+                }
+            }
+            Err(error) => {
+                let error = convert::error(error);
+                accepted.into_iter().for_each(|command| fail(command, &error));
+            }
+        }
+    }
+}
+
+/// Everything that one item can be refused for, so that it spoils no other.
+fn check(learner: &Learner, item: &ScoreItem) -> Result<(), ServiceError> {
+    match item.temperature {
+        Some(temperature) if temperature.is_finite() && temperature > 0.0 => {}
+        Some(temperature) => return Err(FieldError::new("temperature", temperature, "a finite number above 0").into()),
+        None => return Err(FieldError::missing("temperature", "a finite number above 0").into()),
+    }
+    if let Some(version) = item.version.filter(|&version| version != learner.version()) {
+        let message = format!("version is {version}, the learner's is {}", learner.version());
+        return Err(ServiceError::Precondition { reason: "OTHER_VERSION", message });
+    }
+    for (field, ids) in [("prompt_token_ids", &item.prompt_token_ids), ("response_token_ids", &item.response_token_ids)]
+    {
+        if ids.is_empty() {
+            return Err(FieldError::new(field, "empty", "at least one id").into());
+        }
+    }
+    let ids = [&*item.prompt_token_ids, &*item.response_token_ids].concat();
+    evenkeel_model::check_ids(learner.config(), &ids).map_err(|error| convert::error(error.into()))
+}
+
+fn fail(ScoreCommand { item, reply }: ScoreCommand, error: &ServiceError) {
+    let _ = reply.send(ScoreResponse { id: item.id, failure: Some(error.failure()), ..ScoreResponse::default() });
+}

@@ -1,0 +1,118 @@
+//! A training call as the learner's thread sees it: the parts of the step, its events, and how long it has been idle.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{SupervisedExample, TrainEvent, TrainGroup, TrainReport, train_event};
+use evenkeel_rpc::error::ServiceError;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// What follows a header.
+pub(super) enum Part {
+    Group(Box<TrainGroup>),
+    Examples(Vec<SupervisedExample>),
+    /// The caller has sent everything.
+    End,
+    /// The caller has sent nothing for too long.
+    Idle,
+}
+
+/// Why a step ends without a report.
+pub(super) enum Abort {
+    /// The call was cancelled.
+    Cancelled,
+    /// The step was refused or failed.
+    Failed(ServiceError),
+}
+
+impl From<ServiceError> for Abort {
+    fn from(error: ServiceError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<FieldError> for Abort {
+    fn from(error: FieldError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Since when a step has been waiting for its next part. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct IdleTimer(Arc<Mutex<Option<Instant>>>);
+
+impl IdleTimer {
+    fn set(&self, since: Option<Instant>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// Returns once the step has waited for `limit`. While it computes, or is queued, its caller owes it nothing.
+    pub(super) async fn expired(&self, limit: Duration) {
+        loop {
+            let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let remaining = since.map_or(limit, |since| limit.saturating_sub(since.elapsed()));
+            if remaining.is_zero() {
+                return;
+            }
+            tokio::time::sleep(remaining).await;
+        }
+    }
+}
+
+/// The error of an idle step. The caller may send the step again.
+pub(super) fn idle_error() -> ServiceError {
+    let message = "no part of the step arrived for step_idle; the step was dropped, nothing has changed".to_owned();
+    ServiceError::Unavailable { reason: "STEP_IDLE", message }
+}
+
+/// The learner's end of a training call.
+pub(super) struct Session {
+    parts: mpsc::Receiver<Part>,
+    events: mpsc::Sender<Result<TrainEvent, ServiceError>>,
+    idle: IdleTimer,
+    /// Held until the step is over.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Session {
+    pub(super) fn new(
+        parts: mpsc::Receiver<Part>,
+        events: mpsc::Sender<Result<TrainEvent, ServiceError>>,
+        idle: IdleTimer,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        Self { parts, events, idle, _permit: permit }
+    }
+
+    /// The next part; none after the last.
+    pub(super) fn next(&mut self) -> Result<Option<Part>, Abort> {
+        self.idle.set(Some(Instant::now()));
+        let part = self.parts.blocking_recv();
+        self.idle.set(None);
+        match part {
+            Some(Part::End) => Ok(None),
+            Some(Part::Idle) => Err(idle_error().into()),
+            Some(part) => Ok(Some(part)),
+            None => Err(Abort::Cancelled),
+        }
+    }
+
+    /// Reports the state of the step, unless the caller has not read earlier events: a step waits for no reader. The last
+    /// place of the channel is reserved for the last event.
+    pub(super) fn send(&self, kind: train_event::Kind) -> Result<(), Abort> {
+        if self.events.is_closed() {
+            return Err(Abort::Cancelled);
+        }
+        if self.events.capacity() > 1 {
+            let _ = self.events.try_send(Ok(TrainEvent { kind: Some(kind) }));
+        }
+        Ok(())
+    }
+
+    /// Sends the result of the step. A caller that is gone asks again and gets the stored report.
+    pub(super) fn finish(self, result: Result<TrainReport, ServiceError>) {
+        let event = result.map(|report| TrainEvent { kind: Some(train_event::Kind::Report(report)) });
+        let _ = self.events.blocking_send(event);
+    }
+}

@@ -1,0 +1,128 @@
+//! The settings of the service.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use candle_core::DType;
+use evenkeel_config::HumanDuration;
+use evenkeel_proto::FieldError;
+use evenkeel_rpc::server::ServerConfig;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LearnerError, Result};
+use crate::publish::PublishOptions;
+use crate::settings::LearnerSettings;
+
+/// The type of published weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PublishType {
+    /// fp32.
+    #[default]
+    F32,
+    /// bfloat16.
+    Bf16,
+    /// float16.
+    F16,
+}
+
+/// The settings of the service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServiceSettings {
+    /// The gRPC server.
+    pub server: ServerConfig,
+    /// The Hugging Face folder of the initial model.
+    pub model: PathBuf,
+    /// The folder of checkpoints, one folder for each.
+    pub checkpoints: PathBuf,
+    /// The folder of published weights, one folder for each version.
+    pub weights: PathBuf,
+    /// The type of published weights.
+    pub publish_dtype: PublishType,
+    /// Calls and items that may wait for the model; any more are refused with RESOURCE_EXHAUSTED.
+    pub queue: usize,
+    /// How long a training step may wait for its next part while it holds the learner, such as `5m`; after that it is
+    /// dropped, and nothing has changed.
+    #[serde(with = "HumanDuration")]
+    pub step_idle: Duration,
+    /// How long a silent run keeps the learner, such as `10m`: no other run's checkpoint is loaded before.
+    #[serde(with = "HumanDuration")]
+    pub lease: Duration,
+    /// Largest number of groups, or examples, in one step.
+    pub max_step_items: u32,
+    /// The training settings.
+    pub training: LearnerSettings,
+}
+
+impl Default for ServiceSettings {
+    fn default() -> Self {
+        Self {
+            server: ServerConfig::default(),
+            model: PathBuf::new(),
+            checkpoints: "checkpoints".into(),
+            weights: "weights".into(),
+            publish_dtype: PublishType::default(),
+            queue: 4096,
+            step_idle: Duration::from_secs(300),
+            lease: Duration::from_secs(600),
+            max_step_items: 1 << 20,
+            training: LearnerSettings::default(),
+        }
+    }
+}
+
+impl ServiceSettings {
+    /// Checks every range.
+    pub fn validate(&self) -> Result<()> {
+        self.training.validate()?;
+        if self.model.as_os_str().is_empty() {
+            return Err(LearnerError::setting("model", "empty", "a Hugging Face folder"));
+        }
+        if self.queue == 0 {
+            return Err(LearnerError::setting("queue", 0, "1 or more"));
+        }
+        if self.step_idle.is_zero() {
+            return Err(LearnerError::setting("step_idle", "0s", "above 0s"));
+        }
+        if self.max_step_items == 0 {
+            return Err(LearnerError::setting("max_step_items", 0, "1 or more"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn publish_options(&self) -> PublishOptions {
+        let dtype = match self.publish_dtype {
+            PublishType::F32 => DType::F32,
+            PublishType::Bf16 => DType::BF16,
+            PublishType::F16 => DType::F16,
+        };
+        PublishOptions { dtype, ..PublishOptions::default() }
+    }
+}
+
+impl evenkeel_config::Settings for LearnerSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        self.validate().map_err(field_error)
+    }
+}
+
+impl evenkeel_config::Settings for ServiceSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        self.server.validate().map_err(|error| error.within("server"))?;
+        evenkeel_config::Settings::validate(&self.training).map_err(|error| error.within("training"))?;
+        self.validate().map_err(field_error)
+    }
+}
+
+/// The refusal of a setting, with the path of its key.
+fn field_error(error: LearnerError) -> FieldError {
+    match error {
+        LearnerError::Setting { field, value, allowed } => FieldError::new(field, value, allowed),
+        LearnerError::Objective(evenkeel_objective::Error::Setting { field, value, allowed }) => {
+            FieldError::new(format!("objective.{field}"), value, allowed)
+        }
+        other => FieldError::new("settings", other, "what its message says"),
+    }
+}

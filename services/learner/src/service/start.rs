@@ -1,0 +1,66 @@
+//! From settings to a server: the port first, then the model.
+
+use evenkeel_proto::v1::ModelInfo;
+use evenkeel_proto::v1::learner_server::LearnerServer;
+use evenkeel_rpc::server::{Server, ServerError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::grpc::LearnerService;
+use super::settings::ServiceSettings;
+use super::status::StatusBoard;
+use super::worker::Worker;
+use crate::error::LearnerError;
+use crate::learner::Learner;
+
+/// Why the server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A port, a certificate.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// Settings or model.
+    #[error(transparent)]
+    Learner(#[from] LearnerError),
+}
+
+/// Takes the port, opens the model and returns a server that serves nothing yet: [`Server::run`] or [`Server::spawn`]
+/// does.
+///
+/// # Errors
+/// A port that is taken, settings out of range, a folder that is not a model: before anything is served.
+pub async fn bind(settings: ServiceSettings) -> Result<Server, StartError> {
+    settings.validate()?;
+    let server = Server::bind("learner", "learner.server", settings.server.clone()).await?;
+    let (commands, receiver) = mpsc::channel(settings.queue);
+    let status = StatusBoard::default();
+    let (ready, opened) = oneshot::channel();
+    let (thread_settings, thread_status) = (settings.clone(), status.clone());
+    let spawned = std::thread::Builder::new().name("learner".into()).spawn(move || {
+        // The model is opened on the thread that uses it: a GPU's context belongs to its thread.
+        match Learner::open(&thread_settings.model, thread_settings.training.clone()) {
+            Err(error) => drop(ready.send(Err(error))),
+            Ok(learner) => {
+                let _ = ready.send(Ok(describe(&learner)));
+                Worker::new(learner, &thread_settings, thread_status).run(receiver);
+            }
+        }
+    });
+    spawned.map_err(LearnerError::file("the learner's thread"))?;
+    let model = opened.await.map_err(|_| LearnerError::input("the learner's thread", "ended", "running"))??;
+    let max_message_bytes = server.max_message_bytes();
+    let service = LearnerService::new(commands, status, model, settings, server.drain());
+    let service = LearnerServer::new(service)
+        .max_decoding_message_size(max_message_bytes)
+        .max_encoding_message_size(max_message_bytes);
+    Ok(server.with_service(service))
+}
+
+fn describe(learner: &Learner) -> ModelInfo {
+    ModelInfo {
+        architecture: learner.config().family.architecture().into(),
+        parameters: learner.parameters().count() as u64,
+        vocabulary_size: learner.config().vocab_size as u32,
+        context_tokens: learner.config().max_position_embeddings as u32,
+        tokenizer_digest: learner.tokenizer_digest().unwrap_or_default(),
+    }
+}

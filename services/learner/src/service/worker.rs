@@ -1,0 +1,136 @@
+//! The thread that owns the learner.
+
+use std::time::{Duration, Instant};
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{
+    LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse,
+    SaveCheckpointRequest, SaveCheckpointResponse,
+};
+use evenkeel_rpc::error::ServiceError;
+use tokio::sync::mpsc;
+
+use super::artifacts::{CheckpointStore, WeightsStore};
+use super::command::{Command, Reply};
+use super::convert;
+use super::lease::Lease;
+use super::score::ScoreBatch;
+use super::settings::ServiceSettings;
+use super::status::StatusBoard;
+use super::train::Training;
+use crate::learner::Learner;
+
+/// The owner of the learner.
+pub(super) struct Worker {
+    learner: Learner,
+    lease: Lease,
+    training: Training,
+    checkpoints: CheckpointStore,
+    weights: WeightsStore,
+    status: StatusBoard,
+}
+
+impl Worker {
+    pub(super) fn new(learner: Learner, settings: &ServiceSettings, status: StatusBoard) -> Self {
+        Self {
+            learner,
+            lease: Lease::new(settings.lease, status.clone()),
+            training: Training::new(settings.training.hash(), settings.max_step_items, status.clone()),
+            checkpoints: CheckpointStore::new(settings.checkpoints.clone()),
+            weights: WeightsStore::new(settings.weights.clone(), settings.publish_options()),
+            status,
+        }
+    }
+
+    /// Works until every sender is gone.
+    pub(super) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let mut next = None;
+        self.status.set_state(LearnerState::Idle, self.learner.version());
+        while let Some(command) = next.take().or_else(|| commands.blocking_recv()) {
+            self.status.set_state(state_of(&command), self.learner.version());
+            match command {
+                Command::Train { header, session } => {
+                    self.training.run(&mut self.learner, &mut self.lease, &header, session);
+                }
+                Command::Score(first) => {
+                    let batch;
+                    (batch, next) = ScoreBatch::collect(first, &mut commands);
+                    batch.run(&self.learner);
+                }
+                Command::Publish { request, reply } => answer(reply, self.publish(&request)),
+                Command::Save { request, reply } => answer(reply, self.save(request)),
+                Command::Load { request, reply } => answer(reply, self.load(&request)),
+            }
+            self.status.set_state(LearnerState::Idle, self.learner.version());
+        }
+    }
+
+    fn publish(&mut self, request: &PublishRequest) -> Result<PublishResponse, ServiceError> {
+        self.lease.check_owner(&request.run_id, self.learner.version())?;
+        self.check_version(request.version)?;
+        self.lease.renew();
+        let response = self.weights.publish(&self.learner, request)?;
+        if !response.already_published {
+            record("evenkeel_publish_seconds", response.write_us);
+        }
+        Ok(response)
+    }
+
+    fn save(&mut self, request: SaveCheckpointRequest) -> Result<SaveCheckpointResponse, ServiceError> {
+        self.lease.check_owner(&request.run_id, self.learner.version())?;
+        self.check_version(request.version)?;
+        let done = self.training.grpo_steps();
+        if request.step != done {
+            let allowed = format!("{done}, the GRPO steps that the learner has done");
+            return Err(FieldError::new("step", request.step, allowed).into());
+        }
+        let start = Instant::now();
+        let checkpoint = self.checkpoints.save(&self.learner, request)?;
+        self.lease.assign(&checkpoint.run_id);
+        let write_us = convert::micros(start.elapsed());
+        record("evenkeel_checkpoint_save_seconds", write_us);
+        Ok(SaveCheckpointResponse { checkpoint: Some(checkpoint), write_us })
+    }
+
+    fn load(&mut self, request: &LoadCheckpointRequest) -> Result<LoadCheckpointResponse, ServiceError> {
+        self.lease.check_expired(&request.run_id)?;
+        let start = Instant::now();
+        let loaded = self.checkpoints.load(&mut self.learner, request.which.as_ref(), &request.run_id);
+        let (checkpoint, client_state) = loaded?;
+        record("evenkeel_checkpoint_load_seconds", convert::micros(start.elapsed()));
+        self.lease.assign(&request.run_id);
+        // Before the answer: whoever has it may ask for the status at once.
+        self.status.restored(self.learner.version());
+        self.training.restored(checkpoint.step);
+        self.weights.forget();
+        Ok(LoadCheckpointResponse { checkpoint: Some(checkpoint), client_state })
+    }
+
+    fn check_version(&self, version: Option<u64>) -> Result<(), ServiceError> {
+        let current = self.learner.version();
+        match version {
+            Some(version) if version != current => {
+                let message = format!("version is {version}, the learner's is {current}");
+                Err(ServiceError::Precondition { reason: "OTHER_VERSION", message })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn state_of(command: &Command) -> LearnerState {
+    match command {
+        Command::Train { .. } => LearnerState::Training,
+        Command::Score(_) => LearnerState::Scoring,
+        Command::Publish { .. } | Command::Save { .. } | Command::Load { .. } => LearnerState::Writing,
+    }
+}
+
+/// A caller that is gone does not get the answer.
+fn answer<T>(reply: Reply<T>, result: Result<T, ServiceError>) {
+    let _ = reply.send(result);
+}
+
+fn record(name: &'static str, micros: u64) {
+    metrics::histogram!(name).record(Duration::from_micros(micros));
+}

@@ -1,0 +1,231 @@
+//! What training changes: weights, optimizer state and version, and the only operations that change them.
+
+use std::time::{Duration, Instant};
+
+use candle_core::Tensor;
+use evenkeel_model::{Config, Parameters, Scores, TokenLoss};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use crate::error::Result;
+use crate::micro_batch::{MicroBatches, Sequence};
+use crate::model::Model;
+use crate::optimizer::{Optimizer, OptimizerState, Phase, UpdateReport};
+use crate::settings::LearnerSettings;
+
+/// The gradient that an update takes.
+pub(crate) enum Gradient {
+    /// The sum of the passes since the last update.
+    Accumulated,
+    /// Zeros: no response had a gradient. The moments still move the weights.
+    Zero,
+}
+
+/// How long each part of the work took, and how much it was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkDone {
+    /// Forward passes alone: old and reference log-probabilities.
+    pub scoring: Duration,
+    /// Forward and backward passes.
+    pub gradient: Duration,
+    /// Clipping and optimizer.
+    pub optimizer: Duration,
+    /// Micro-batches that went through a forward and backward pass.
+    pub micro_batches: u64,
+}
+
+/// Everything that a checkpoint brings back.
+pub(crate) struct TrainerState {
+    pub(crate) weights: Vec<Tensor>,
+    pub(crate) optimizer: OptimizerState,
+    pub(crate) version: u64,
+    pub(crate) seed: u64,
+}
+
+/// Weights and optimizer before a step.
+struct Snapshot {
+    weights: Vec<Tensor>,
+    optimizer: OptimizerState,
+}
+
+/// A model and its optimizer.
+pub(crate) struct Trainer {
+    settings: LearnerSettings,
+    model: Model,
+    optimizer: Optimizer,
+    /// Steps done, supervised and policy.
+    version: u64,
+    work: WorkDone,
+}
+
+impl Trainer {
+    /// Version 0 with fresh moments.
+    pub(crate) fn new(config: Config, parameters: Parameters, settings: LearnerSettings) -> Result<Self> {
+        let optimizer = Optimizer::new(&parameters)?;
+        let model = Model::new(config, parameters, &settings)?;
+        Ok(Self { settings, model, optimizer, version: 0, work: WorkDone::default() })
+    }
+
+    pub(crate) fn settings(&self) -> &LearnerSettings {
+        &self.settings
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        self.model.config()
+    }
+
+    pub(crate) fn parameters(&self) -> &Parameters {
+        self.model.parameters()
+    }
+
+    pub(crate) fn optimizer(&self) -> &Optimizer {
+        &self.optimizer
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        self.settings.seed = seed;
+    }
+
+    /// Random numbers of the next step; `stream` tells the draws of one step apart.
+    pub(crate) fn random(&self, stream: u64) -> ChaCha8Rng {
+        let mut random = ChaCha8Rng::seed_from_u64(self.settings.seed ^ self.version.rotate_left(32));
+        random.set_stream(stream);
+        random
+    }
+
+    /// What was done since this was last called.
+    pub(crate) fn take_work(&mut self) -> WorkDone {
+        std::mem::take(&mut self.work)
+    }
+
+    /// Begins a step: gradients that an abandoned one left are dropped.
+    pub(crate) fn begin_step(&mut self) {
+        self.model.discard_gradients();
+    }
+
+    /// Packs sequences by the micro-batch budget.
+    pub(crate) fn pack(&self, sequences: &[Sequence]) -> Result<MicroBatches> {
+        self.model.pack(sequences)
+    }
+
+    /// Log-probabilities and entropies of each sequence under the current weights.
+    #[tracing::instrument(level = "debug", skip_all, fields(sequences = sequences.len()))]
+    pub(crate) fn score(&self, sequences: &[Sequence], temperature: f32) -> Result<Vec<Scores>> {
+        self.model.score(&self.model.pack(sequences)?, temperature)
+    }
+
+    /// The same at the temperature of training, as a part of a step.
+    pub(crate) fn score_old(&mut self, sequences: &[Sequence]) -> Result<Vec<Scores>> {
+        let start = Instant::now();
+        let scores = self.score(sequences, self.settings.temperature);
+        self.work.scoring += start.elapsed();
+        scores
+    }
+
+    /// The same under the reference; none where there is no reference.
+    #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
+    pub(crate) fn score_reference(&mut self, batches: &MicroBatches) -> Result<Option<Vec<Scores>>> {
+        let start = Instant::now();
+        let scores = self.model.score_reference(batches, self.settings.temperature);
+        self.work.scoring += start.elapsed();
+        scores
+    }
+
+    /// Forward and backward passes; gradients are added to those already summed.
+    #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
+    pub(crate) fn accumulate(&mut self, batches: &MicroBatches, temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
+        let start = Instant::now();
+        let passed = self.model.accumulate(batches, temperature, loss);
+        self.work.gradient += start.elapsed();
+        self.work.micro_batches += batches.packed().len() as u64;
+        passed
+    }
+
+    /// One optimizer update with `scale` times the gradient. It changes nothing where the loss is not finite, or the
+    /// gradient, and reports that.
+    #[tracing::instrument(level = "debug", skip_all)]
+    pub(crate) fn update(
+        &mut self,
+        phase: Phase,
+        gradient: Gradient,
+        scale: f64,
+        loss_is_finite: bool,
+    ) -> Result<UpdateReport> {
+        let start = Instant::now();
+        let gradients = match gradient {
+            Gradient::Accumulated => self.model.take_gradients()?,
+            Gradient::Zero => self.parameters().values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?,
+        };
+        let settings = match phase {
+            Phase::Policy => &self.settings.optimizer,
+            Phase::Supervised => &self.settings.supervised,
+        };
+        let parameters = self.model.parameters_mut();
+        let report = self.optimizer.update(phase, settings, parameters, &gradients, scale, loss_is_finite)?;
+        if let Some(reason) = report.skipped {
+            tracing::warn!(version = self.version, grad_norm = report.grad_norm, %reason, "update skipped");
+        }
+        self.work.optimizer += start.elapsed();
+        Ok(report)
+    }
+
+    /// Does all updates of a step or none: after an error, weights and optimizer are what they were. Returns the version
+    /// after the step as well.
+    ///
+    /// On a CPU an update works in place and cannot fail half way, so that only a step of several updates needs a copy
+    /// (12 bytes for each parameter). On a GPU every update makes new tensors, and holding the old ones is enough.
+    pub(crate) fn commit<T>(
+        &mut self,
+        several_updates: bool,
+        updates: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<(T, u64)> {
+        let on_cpu = self.parameters().get(0).device().is_cpu();
+        let before = match on_cpu && !several_updates {
+            true => None,
+            false => Some(self.snapshot(on_cpu)?),
+        };
+        match updates(self) {
+            Ok(done) => {
+                self.version += 1;
+                Ok((done, self.version))
+            }
+            Err(error) => {
+                self.model.discard_gradients();
+                if let Some(Snapshot { weights, optimizer }) = before {
+                    self.model.parameters_mut().values_mut().clone_from_slice(&weights);
+                    self.optimizer.restore(optimizer);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn snapshot(&self, copy: bool) -> Result<Snapshot> {
+        let weights = match copy {
+            true => self.parameters().values().iter().map(Tensor::copy).collect::<Result<_, _>>()?,
+            false => self.parameters().values().to_vec(),
+        };
+        Ok(Snapshot { weights, optimizer: self.optimizer.state(copy)? })
+    }
+
+    /// Continues from a checkpoint. The weights are on the device of those that they replace.
+    pub(crate) fn restore(&mut self, state: TrainerState) -> Result<()> {
+        let device = self.parameters().get(0).device().clone();
+        let parameters = Parameters::new(self.config(), state.weights, &device)?;
+        *self.model.parameters_mut() = parameters;
+        self.model.discard_gradients();
+        self.optimizer.restore(state.optimizer);
+        self.version = state.version;
+        self.set_seed(state.seed);
+        Ok(())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn model_mut(&mut self) -> &mut Model {
+        &mut self.model
+    }
+}

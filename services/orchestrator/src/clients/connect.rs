@@ -1,0 +1,63 @@
+//! Channels and dispatchers by the settings `services`.
+
+use evenkeel_proto::FieldError;
+use evenkeel_rpc::client::{ClientChannel, Connector, Target};
+use evenkeel_rpc::dispatch::{DeadlineStart, DispatchConfig, Dispatcher, Endpoints as Workers};
+use evenkeel_rpc::items::Items;
+
+use crate::error::RunError;
+use crate::settings::ServicesSettings;
+
+/// Makes connections.
+pub(super) struct Connections {
+    connector: Connector,
+    settings: ServicesSettings,
+}
+
+impl Connections {
+    pub(super) fn new(settings: &ServicesSettings) -> Result<Self, RunError> {
+        let connector = Connector::new("services.client", settings.client.clone())
+            .map_err(|error| refused("services.client", "set", &error))?;
+        Ok(Self { connector, settings: settings.clone() })
+    }
+
+    pub(super) fn settings(&self) -> &ServicesSettings {
+        &self.settings
+    }
+
+    pub(super) fn max_message_bytes(&self) -> usize {
+        self.connector.max_message_bytes()
+    }
+
+    /// A channel for single calls; it connects with the first one.
+    pub(super) fn channel(&self, field: &str, url: &str) -> Result<ClientChannel, RunError> {
+        self.connector.connect_lazy(&Target::url(url)).map_err(|error| refused(field, url, &error))
+    }
+
+    /// A dispatcher of items over workers, each with at most `max_outstanding` of them.
+    pub(super) fn dispatcher<P: Items>(
+        &self,
+        field: &str,
+        urls: &[String],
+        max_outstanding: usize,
+        max_attempts: u32,
+        item_deadline_ms: u64,
+    ) -> Result<Dispatcher<P>, RunError> {
+        let workers = Workers::parse(urls).map_err(|error| RunError::Setting(error.within(field)))?;
+        let config = DispatchConfig {
+            max_outstanding,
+            max_queued: self.settings.max_rollouts.max(max_outstanding),
+            max_attempts,
+            item_deadline_ms,
+            deadline_start: DeadlineStart::Assigned,
+            backoff_initial_ms: self.settings.backoff_initial_ms,
+            backoff_max_ms: self.settings.backoff_max_ms,
+            ..DispatchConfig::default()
+        };
+        Ok(Dispatcher::start(&config, workers, self.connector.clone()))
+    }
+}
+
+fn refused(field: &str, value: &str, error: &dyn std::fmt::Display) -> RunError {
+    RunError::Setting(FieldError::new(field, format_args!("`{value}`"), error.to_string()))
+}

@@ -1,0 +1,138 @@
+//! The generation service: samples, weights, sleep.
+
+use std::time::Duration;
+
+use evenkeel_proto::v1::generation_client::GenerationClient;
+use evenkeel_proto::v1::{
+    EngineUpdateOutcome, FailureCode, GenerateItem, GenerationGetStatusRequest, GenerationGetStatusResponse, Rollout,
+    SleepLevel, SleepRequest, UpdateWeightsRequest, WeightsRef,
+};
+use evenkeel_rpc::client::ClientChannel;
+use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
+use evenkeel_rpc::items::GenerateItems;
+use tonic::Status;
+
+use super::connect::Connections;
+use super::{Outage, Retrier};
+use crate::error::{Halt, RunError};
+use crate::events::{Event, Events};
+
+/// How long the generation service may have a sample, its own queue included. No bound in practice: engines have their own
+/// (`services.rollout_deadline_ms`), and the health monitor notices a service that finishes no sample long before.
+const ITEM_DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// There is one generation service, so its dispatcher has no other worker to try: it reports a lost sample, and the sample's task decides.
+const MAX_ATTEMPTS: u32 = 1;
+
+/// The generation service.
+pub(crate) struct Generation {
+    endpoint: String,
+    dispatcher: Dispatcher<GenerateItems>,
+    client: GenerationClient<ClientChannel>,
+    retrier: Retrier,
+    events: Events,
+}
+
+impl Generation {
+    pub(super) fn connect(
+        endpoint: &str,
+        connections: &Connections,
+        retrier: Retrier,
+        events: Events,
+    ) -> Result<Self, RunError> {
+        let (field, limit) = ("endpoints.generation", connections.max_message_bytes());
+        let max_outstanding = connections.settings().max_rollouts;
+        let deadline_ms = ITEM_DEADLINE.as_millis() as u64;
+        Ok(Self {
+            dispatcher: connections.dispatcher(
+                field,
+                &[endpoint.to_owned()],
+                max_outstanding,
+                MAX_ATTEMPTS,
+                deadline_ms,
+            )?,
+            client: GenerationClient::new(connections.channel(field, endpoint)?)
+                .max_decoding_message_size(limit)
+                .max_encoding_message_size(limit),
+            endpoint: endpoint.to_owned(),
+            retrier,
+            events,
+        })
+    }
+
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Generates one sample. Dropping the future cancels it.
+    pub(crate) async fn generate(&self, item: GenerateItem) -> Result<Rollout, DispatchError> {
+        self.dispatcher.call(item).await
+    }
+
+    /// Samples that the service has not answered.
+    pub(crate) fn pending(&self) -> usize {
+        self.dispatcher.pending()
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.dispatcher.is_connected()
+    }
+
+    pub(crate) fn outage(&self) -> Outage {
+        Outage::new("generation", self.endpoint.clone(), self.retrier.clone())
+    }
+
+    pub(crate) async fn status(&self) -> Result<GenerationGetStatusResponse, Halt> {
+        let call = || {
+            let mut client = self.client.clone();
+            async move { Ok(client.get_status(self.retrier.request(GenerationGetStatusRequest {})).await?.into_inner()) }
+        };
+        self.retrier.call("generation", &self.endpoint, "GetStatus", call).await
+    }
+
+    /// Moves the engines to weights. A warning reports engines that fail; where all fail the call is retried.
+    pub(crate) async fn update_weights(&self, weights: &WeightsRef) -> Result<(), Halt> {
+        let request = UpdateWeightsRequest { weights: Some(weights.clone()), ..UpdateWeightsRequest::default() };
+        let call = || {
+            let (mut client, request) = (self.client.clone(), request.clone());
+            async move {
+                let response = client.update_weights(self.retrier.request(request)).await?.into_inner();
+                let failed = |outcome: EngineUpdateOutcome| outcome == EngineUpdateOutcome::Failed;
+                let failures: Vec<_> = response.engines.iter().filter(|engine| failed(engine.outcome())).collect();
+                let text = failures.iter().map(|engine| {
+                    let why = engine.failure.as_ref().map_or("", |failure| failure.message.as_str());
+                    format!("engine {}: {why}", engine.engine)
+                });
+                let text = text.collect::<Vec<_>>().join("; ");
+                if !failures.is_empty() && failures.len() == response.engines.len() {
+                    return Err(Status::unavailable(format!("no engine took the weights: {text}")));
+                }
+                Ok(text)
+            }
+        };
+        let failures = self.retrier.call("generation", &self.endpoint, "UpdateWeights", call).await?;
+        if !failures.is_empty() {
+            let message = format!("some engines did not take version {}: {failures}", weights.version);
+            self.events.emit(Event::Warning { message });
+        }
+        self.events.update(|progress| progress.policy_version = weights.version);
+        Ok(())
+    }
+
+    /// Puts every engine to sleep. All must: the learner needs the memory of each.
+    pub(crate) async fn sleep(&self, level: SleepLevel) -> Result<(), Halt> {
+        let request = SleepRequest { level: level.into(), ..SleepRequest::default() };
+        let call = || {
+            let mut client = self.client.clone();
+            async move {
+                let engines = client.sleep(self.retrier.request(request)).await?.into_inner().engines;
+                let failed = engines.iter().find_map(|engine| Some((engine, engine.failure.as_ref()?)));
+                let Some((engine, failure)) = failed else { return Ok(()) };
+                let text = format!("engine {} does not sleep: {}: {}", engine.engine, failure.reason, failure.message);
+                let retryable = failure.is_retryable() || failure.code() == FailureCode::DeadlineExceeded;
+                Err(if retryable { Status::unavailable(text) } else { Status::failed_precondition(text) })
+            }
+        };
+        self.retrier.call("generation", &self.endpoint, "Sleep", call).await
+    }
+}

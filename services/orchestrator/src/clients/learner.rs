@@ -1,0 +1,149 @@
+//! The learner: training steps, published weights, checkpoints.
+
+use std::future::Future;
+
+use evenkeel_proto::v1::learner_client::LearnerClient;
+use evenkeel_proto::v1::{
+    CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
+    PublishRequest, SaveCheckpointRequest, TrainEvent, TrainReport, WeightsRef, train_event,
+};
+use evenkeel_rpc::client::ClientChannel;
+use evenkeel_rpc::error::reason_of;
+use tokio_stream::StreamExt;
+use tonic::{Code, Response, Status, Streaming};
+
+use super::connect::Connections;
+use super::{Retrier, TrainFeed};
+use crate::error::{Halt, RunError};
+use crate::events::Events;
+
+/// The learner of a run.
+pub(crate) struct Learner {
+    endpoint: String,
+    client: LearnerClient<ClientChannel>,
+    retrier: Retrier,
+    events: Events,
+}
+
+impl Learner {
+    pub(super) fn connect(
+        endpoint: &str,
+        connections: &Connections,
+        retrier: Retrier,
+        events: Events,
+    ) -> Result<Self, RunError> {
+        let limit = connections.max_message_bytes();
+        let client = LearnerClient::new(connections.channel("endpoints.learner", endpoint)?)
+            .max_decoding_message_size(limit)
+            .max_encoding_message_size(limit);
+        Ok(Self { endpoint: endpoint.to_owned(), client, retrier, events })
+    }
+
+    pub(crate) async fn status(&self) -> Result<LearnerGetStatusResponse, Halt> {
+        let call = || {
+            let mut client = self.client.clone();
+            async move { Ok(client.get_status(self.retrier.request(LearnerGetStatusRequest {})).await?.into_inner()) }
+        };
+        self.retrier.call("learner", &self.endpoint, "GetStatus", call).await
+    }
+
+    /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0.
+    pub(crate) async fn publish(&self, run_id: &str, version: u64, keep: u32) -> Result<WeightsRef, Halt> {
+        let request = PublishRequest { run_id: run_id.to_owned(), version: Some(version), keep: Some(keep) };
+        let call = || {
+            let (mut client, request) = (self.client.clone(), request.clone());
+            async move { client.publish(self.retrier.request(request)).await.map(Response::into_inner) }
+        };
+        let response = self.retrier.call("learner", &self.endpoint, "Publish", call).await?;
+        let weights = response.weights.unwrap_or_default();
+        let refused = |message: String| RunError::Refused { service: "learner", what: "Publish".to_owned(), message };
+        weights.check().map_err(|error| refused(format!("its reference violates the protocol: {error}")))?;
+        if weights.version != version {
+            return Err(refused(format!("it published version {}, requested was {version}", weights.version)).into());
+        }
+        Ok(weights)
+    }
+
+    /// Writes a checkpoint that includes the state of the loop.
+    pub(crate) async fn save_checkpoint(&self, request: SaveCheckpointRequest) -> Result<CheckpointRef, Halt> {
+        let call = || {
+            let (mut client, request) = (self.client.clone(), request.clone());
+            async move { client.save_checkpoint(self.retrier.request(request)).await.map(Response::into_inner) }
+        };
+        let response = self.retrier.call("learner", &self.endpoint, "SaveCheckpoint", call).await?;
+        Ok(response.checkpoint.unwrap_or_default())
+    }
+
+    /// Returns to the newest complete checkpoint of the run. `None` where there is none.
+    pub(crate) async fn load_checkpoint(&self, run_id: &str) -> Result<Option<LoadCheckpointResponse>, Halt> {
+        let request = LoadCheckpointRequest { run_id: run_id.to_owned(), which: None };
+        let call = || {
+            let (mut client, request) = (self.client.clone(), request.clone());
+            async move {
+                match client.load_checkpoint(self.retrier.request(request)).await {
+                    Ok(response) => Ok(Some(response.into_inner())),
+                    Err(status) if status.code() == Code::NotFound => Ok(None),
+                    Err(status) => Err(status),
+                }
+            }
+        };
+        self.retrier.call("learner", &self.endpoint, "LoadCheckpoint", call).await
+    }
+
+    /// Does a training step. The feed may still be filled meanwhile. Over a new connection the same messages are sent again: a learner that
+    /// has done the step answers with its stored report, so that no step is done twice.
+    pub(crate) async fn train(&self, feed: &TrainFeed, what: &str) -> Result<TrainReport, Halt> {
+        let attempt = || async {
+            loop {
+                let was_complete = feed.is_closed();
+                match self.train_once(feed).await {
+                    // Samples took longer than the learner waits for a group: it gets the step again once all groups are there.
+                    Err(status) if !was_complete && reason_of(&status).as_deref() == Some("STEP_IDLE") => {
+                        feed.closed().await;
+                    }
+                    result => return result,
+                }
+            }
+        };
+        self.retrier.call_without_deadline("learner", &self.endpoint, what, attempt).await
+    }
+
+    async fn train_once(&self, feed: &TrainFeed) -> Result<TrainReport, Status> {
+        let mut client = self.client.clone();
+        let opening = client.train(feed.stream());
+        let mut events = self.within_deadline(feed, opening).await??.into_inner();
+        self.follow(feed, &mut events).await
+    }
+
+    async fn follow(&self, feed: &TrainFeed, events: &mut Streaming<TrainEvent>) -> Result<TrainReport, Status> {
+        loop {
+            match self.within_deadline(feed, events.next()).await? {
+                None => return Err(Status::unavailable("the training stream ended without a report")),
+                Some(event) => match event?.kind {
+                    Some(train_event::Kind::Report(report)) => return Ok(report),
+                    Some(train_event::Kind::Progress(at)) => {
+                        self.events.update(|progress| progress.groups_trained = at.accumulated);
+                    }
+                    Some(train_event::Kind::Accepted(_)) | None => {}
+                },
+            }
+        }
+    }
+
+    /// The learner may be silent while it waits for groups; after the last one the deadline of a call applies to each event.
+    async fn within_deadline<F: Future>(&self, feed: &TrainFeed, future: F) -> Result<F::Output, Status> {
+        let limit = self.retrier.call_deadline();
+        let silence = async {
+            feed.closed().await;
+            tokio::time::sleep(limit).await;
+        };
+        tokio::select! {
+            biased;
+            output = future => Ok(output),
+            () = silence => {
+                let message = format!("the training step sent no event within {} ms", limit.as_millis());
+                Err(Status::deadline_exceeded(message))
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What samples share, and the messages for the services.
+
+use std::sync::Arc;
+
+use evenkeel_proto::SamplingSettings;
+use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, WeightsRef, verify_item};
+use evenkeel_telemetry::TraceContext;
+use tokio::sync::Mutex;
+
+use super::group::GroupPlan;
+use super::health::RolloutHealth;
+use super::sample::Rewards;
+use super::shaping::Shaping;
+use super::validation::Requirements;
+use crate::clients::Services;
+use crate::error::{Halt, RunError};
+use crate::recipe::Recipe;
+use crate::text::Tokenizer;
+
+/// What all rollouts of a run share.
+pub(crate) struct RolloutContext {
+    services: Arc<Services>,
+    tokenizer: Tokenizer,
+    run_id: String,
+    seed: u64,
+    vocabulary_size: u32,
+    shaping: Shaping,
+}
+
+impl RolloutContext {
+    pub(crate) fn new(
+        services: Arc<Services>,
+        tokenizer: Tokenizer,
+        run_id: &str,
+        vocabulary_size: u32,
+        recipe: &Recipe,
+    ) -> Self {
+        Self {
+            services,
+            tokenizer,
+            run_id: run_id.to_owned(),
+            seed: recipe.run.seed,
+            vocabulary_size,
+            shaping: Shaping::new(&recipe.shaping, &recipe.sampling),
+        }
+    }
+}
+
+/// What the samples of one step or evaluation share.
+#[derive(Debug, Clone)]
+pub(crate) struct RolloutSpec {
+    /// Sampling settings; the seed is each sample's own.
+    pub(crate) sampling: SamplingSettings,
+    /// Samples for each prompt.
+    pub(crate) group_size: u32,
+    /// The weights that must generate them.
+    pub(crate) weights: WeightsRef,
+    /// Whether samples are trained on, not only scored.
+    pub(crate) for_training: bool,
+}
+
+/// A step's or evaluation's samples in flight, as its sample tasks see them.
+pub(super) struct Batch {
+    context: Arc<RolloutContext>,
+    spec: RolloutSpec,
+    requirements: Requirements,
+    pub(super) health: RolloutHealth,
+    /// How often engines were moved to the weights.
+    weight_updates: Mutex<u64>,
+}
+
+impl Batch {
+    pub(super) fn new(context: Arc<RolloutContext>, spec: RolloutSpec) -> Self {
+        let requirements = Requirements {
+            sampling: spec.sampling.clone(),
+            policy_version: spec.weights.version,
+            vocabulary_size: context.vocabulary_size,
+            for_training: spec.for_training,
+        };
+        Self { context, spec, requirements, health: RolloutHealth::new(), weight_updates: Mutex::new(0) }
+    }
+
+    pub(super) fn services(&self) -> &Services {
+        &self.context.services
+    }
+
+    pub(super) fn requirements(&self) -> &Requirements {
+        &self.requirements
+    }
+
+    pub(super) fn group_size(&self) -> u32 {
+        self.spec.group_size
+    }
+
+    pub(super) fn rewards(&self, raw: f64, tokens: usize) -> Rewards {
+        self.context.shaping.rewards(raw, tokens)
+    }
+
+    /// How often engines were moved to the weights so far. Waits while they are being moved.
+    pub(super) async fn weight_updates(&self) -> u64 {
+        *self.weight_updates.lock().await
+    }
+
+    /// Moves engines that lack the weights to them, as after a restart of the generation service. Does nothing where another sample did so
+    /// since `seen`.
+    pub(super) async fn restore_weights(&self, seen: u64) -> Result<(), Halt> {
+        let mut updates = self.weight_updates.lock().await;
+        if *updates == seen {
+            self.services().generation().update_weights(&self.spec.weights).await?;
+            *updates += 1;
+        }
+        Ok(())
+    }
+
+    /// The request for one sample of a group.
+    pub(super) fn generate_item(&self, plan: &GroupPlan, sample: u32) -> GenerateItem {
+        let id = plan.id.sample(sample);
+        let sampling = SamplingSettings { seed: id.seed(self.context.seed), ..self.spec.sampling.clone() };
+        GenerateItem {
+            sample_id: id.to_string(),
+            group_id: plan.id.to_string(),
+            prompt_token_ids: plan.prompt_token_ids.to_vec(),
+            sampling: Some(sampling.into()),
+            engine_deadline_ms: Some(self.services().settings().rollout_deadline_ms),
+            policy_version: Some(self.spec.weights.version),
+            traceparent: self.traceparent(plan),
+            ..GenerateItem::default()
+        }
+    }
+
+    /// The request to verify its response.
+    pub(super) fn verify_item(&self, plan: &GroupPlan, rollout: &Rollout) -> Result<VerifyItem, RunError> {
+        let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
+        let answer = verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?);
+        Ok(VerifyItem {
+            deadline_ms: Some(self.services().settings().verify_deadline_ms),
+            traceparent: self.traceparent(plan),
+            ..plan.task.verify_item(&rollout.sample_id, answer)
+        })
+    }
+
+    /// All samples of a prompt share a trace, from here to the optimizer step.
+    fn traceparent(&self, plan: &GroupPlan) -> String {
+        TraceContext::for_id(&self.context.run_id, &plan.id.to_string()).to_string()
+    }
+}

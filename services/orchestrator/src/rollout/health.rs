@@ -1,0 +1,170 @@
+//! Whether the services make progress while samples are in flight.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::clients::{Outage, Services};
+use crate::error::{Halt, RunError};
+
+/// How often services are checked while samples are in flight.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What sample tasks observe of the services.
+#[derive(Debug)]
+pub(super) struct RolloutHealth {
+    /// Why engines took no samples, since the last good rollout.
+    engine_failure: Mutex<Option<String>>,
+    /// Generations that ended, in success or failure.
+    rollouts: AtomicU64,
+    last_rollout: Mutex<Instant>,
+    /// Verifications that ended.
+    verifications: AtomicU64,
+}
+
+impl RolloutHealth {
+    pub(super) fn new() -> Self {
+        Self {
+            engine_failure: Mutex::default(),
+            rollouts: AtomicU64::new(0),
+            last_rollout: Mutex::new(Instant::now()),
+            verifications: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn rollout_ended(&self) {
+        self.rollouts.fetch_add(1, Ordering::Relaxed);
+        *lock(&self.last_rollout) = Instant::now();
+    }
+
+    pub(super) fn verification_ended(&self) {
+        self.verifications.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn engines_unavailable(&self, message: String) {
+        *lock(&self.engine_failure) = Some(message);
+    }
+
+    pub(super) fn engines_available(&self) {
+        *lock(&self.engine_failure) = None;
+    }
+
+    /// When the last generation ended.
+    pub(super) fn last_rollout(&self) -> Instant {
+        *lock(&self.last_rollout)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends a run whose services are unreachable, have no engines, or hold samples without ever finishing one.
+#[derive(Debug)]
+pub(super) struct HealthMonitor {
+    interval: Interval,
+    generation: Outage,
+    /// The engines behind the generation service.
+    engines: Outage,
+    reward: Outage,
+    rollouts: StallDetector,
+    verifications: StallDetector,
+}
+
+impl HealthMonitor {
+    pub(super) fn new(services: &Services) -> Self {
+        let settings = services.settings();
+        let stall = |service, endpoint, item_ms: u64| {
+            StallDetector::new(service, endpoint, Duration::from_millis(item_ms.saturating_add(settings.wait_ms)))
+        };
+        let mut interval = interval(CHECK_INTERVAL);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (generation, reward) = (services.generation(), services.reward());
+        Self {
+            interval,
+            generation: generation.outage(),
+            engines: generation.outage(),
+            reward: reward.outage(),
+            rollouts: stall("generation", generation.endpoint().to_owned(), settings.rollout_deadline_ms),
+            verifications: stall("reward", reward.endpoints(), settings.verify_deadline_ms),
+        }
+    }
+
+    /// Waits for the next check.
+    pub(super) async fn tick(&mut self) {
+        self.interval.tick().await;
+    }
+
+    /// # Errors
+    /// [`RunError::ServiceLost`] once a service made no progress for too long; a stop while one is unreachable.
+    pub(super) fn check(&mut self, services: &Services, health: &RolloutHealth) -> Result<(), Halt> {
+        let stop = services.stop();
+        let engine_failure = lock(&health.engine_failure).clone();
+        if let Some(message) = &engine_failure {
+            self.engines.set_message(message);
+        }
+        self.engines.observe(engine_failure.is_none(), stop)?;
+        let (generation, reward) = (services.generation(), services.reward());
+        self.generation.observe(generation.is_connected(), stop)?;
+        self.rollouts.observe(generation.pending(), health.rollouts.load(Ordering::Relaxed))?;
+        self.verifications.observe(reward.pending(), health.verifications.load(Ordering::Relaxed))?;
+        self.reward.observe(reward.pending() == 0 || reward.is_connected(), stop)
+    }
+}
+
+/// Notices a service that holds items and finishes none of them, not even in failure.
+#[derive(Debug)]
+struct StallDetector {
+    service: &'static str,
+    endpoint: String,
+    limit: Duration,
+    /// Since when it holds items without finishing one, and how many it had finished then.
+    since: Option<(Instant, u64)>,
+}
+
+impl StallDetector {
+    fn new(service: &'static str, endpoint: String, limit: Duration) -> Self {
+        Self { service, endpoint, limit, since: None }
+    }
+
+    /// Records how many items the service holds and how many it has finished so far.
+    fn observe(&mut self, held: usize, finished: u64) -> Result<(), RunError> {
+        if held == 0 {
+            self.since = None;
+            return Ok(());
+        }
+        let (since, before) = *self.since.get_or_insert_with(|| (Instant::now(), finished));
+        if before != finished {
+            self.since = Some((Instant::now(), finished));
+            return Ok(());
+        }
+        let waited = since.elapsed();
+        if waited < self.limit {
+            return Ok(());
+        }
+        Err(RunError::ServiceLost {
+            service: self.service,
+            endpoint: self.endpoint.clone(),
+            waited_ms: waited.as_millis() as u64,
+            message: format!("it holds {held} samples and has finished none of them"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_holds_items_and_finishes_none_has_stalled() {
+        let mut detector = StallDetector::new("reward", "http://a:1".to_owned(), Duration::ZERO);
+        assert!(detector.observe(0, 0).is_ok(), "it holds nothing");
+        let error = detector.observe(3, 0).unwrap_err().to_string();
+        assert!(error.contains("holds 3 samples and has finished none"), "{error}");
+        assert!(detector.observe(3, 1).is_ok(), "it finished one");
+        assert!(detector.observe(2, 1).is_err());
+        assert!(detector.observe(0, 1).is_ok());
+    }
+}

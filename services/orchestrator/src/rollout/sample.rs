@@ -1,0 +1,79 @@
+//! One sample of a group, with what became of it.
+
+use evenkeel_proto::v1::{FinishReason, Outcome, Segment};
+
+/// What became of a sample.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SampleStatus {
+    /// It has a verdict.
+    Valid { outcome: Outcome, rewards: Rewards },
+    /// It was generated, but has no verdict, for a reason that is not its own. `late`: the reason was time.
+    Invalid { reason: String, late: bool },
+    /// It could not be generated. `late`: the reason was time.
+    Failed { message: String, late: bool },
+}
+
+/// The reward before and after shaping.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Rewards {
+    pub(crate) raw: f64,
+    pub(crate) shaped: f64,
+}
+
+/// A sample whose generation and verification are over.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) id: String,
+    /// Empty where it failed.
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) finish_reason: FinishReason,
+    /// Tokens of the response; 0 where it failed.
+    pub(crate) tokens: usize,
+    pub(crate) status: SampleStatus,
+    /// Verifications after the first, as far as this side knows.
+    pub(crate) verify_retries: u32,
+    /// Generations after the first, as far as this side knows.
+    pub(crate) rollout_retries: u32,
+}
+
+impl Sample {
+    pub(crate) fn rewards(&self) -> Option<Rewards> {
+        match self.status {
+            SampleStatus::Valid { rewards, .. } => Some(rewards),
+            _ => None,
+        }
+    }
+
+    /// As the learner counts it: more than half of the raw reward.
+    pub(crate) fn is_correct(&self) -> bool {
+        self.rewards().is_some_and(|rewards| rewards.raw > 0.5)
+    }
+
+    /// Whether it is left out because it or its verdict took too long.
+    pub(crate) fn is_late(&self) -> bool {
+        matches!(self.status, SampleStatus::Invalid { late: true, .. } | SampleStatus::Failed { late: true, .. })
+    }
+
+    pub(crate) fn is_generated(&self) -> bool {
+        !matches!(self.status, SampleStatus::Failed { .. })
+    }
+
+    /// Why it is left out. `None` where it has a verdict.
+    pub(crate) fn failure(&self) -> Option<&str> {
+        match &self.status {
+            SampleStatus::Valid { .. } => None,
+            SampleStatus::Invalid { reason, .. } => Some(reason),
+            SampleStatus::Failed { message, .. } => Some(message),
+        }
+    }
+
+    /// What became of it, as a label of metrics.
+    pub(crate) fn label(&self) -> &'static str {
+        match self.status {
+            SampleStatus::Valid { .. } => "valid",
+            SampleStatus::Invalid { late: false, .. } => "invalid",
+            SampleStatus::Failed { late: false, .. } => "failed",
+            SampleStatus::Invalid { late: true, .. } | SampleStatus::Failed { late: true, .. } => "late",
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The task of one sample: generate, validate, verify, score. Whatever can be retried for one sample is retried here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, Rollout};
+use evenkeel_rpc::dispatch::DispatchError;
+use evenkeel_rpc::retry::RetryPolicy;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::context::Batch;
+use super::group::GroupPlan;
+use super::sample::{Sample, SampleStatus};
+use super::verification::{Verified, verify};
+use crate::clients::Services;
+use crate::error::{Halt, RunError};
+use crate::instruments;
+
+/// Longest pause between two verifications of a sample.
+const LONGEST_VERIFY_PAUSE: Duration = Duration::from_secs(1);
+
+/// One sample of a group.
+pub(super) struct SampleTask {
+    batch: Arc<Batch>,
+    plan: Arc<GroupPlan>,
+    number: u32,
+    attempts: Attempts,
+}
+
+/// Attempts at a sample that count as its own.
+#[derive(Debug, Default)]
+struct Attempts {
+    failed: u32,
+    /// Whether any of them took too long.
+    late: bool,
+}
+
+/// Why an attempt to generate a sample failed.
+struct AttemptFailure {
+    message: String,
+    late: bool,
+    /// Whether it counts as an attempt of the sample; an outage of the service does not.
+    counts: bool,
+}
+
+/// A rollout that passed validation, with its number of response tokens.
+struct Accepted {
+    rollout: Rollout,
+    tokens: usize,
+}
+
+impl SampleTask {
+    pub(super) fn new(batch: Arc<Batch>, plan: Arc<GroupPlan>, number: u32) -> Self {
+        Self { batch, plan, number, attempts: Attempts::default() }
+    }
+
+    pub(super) fn id(&self) -> String {
+        self.plan.id.sample(self.number).to_string()
+    }
+
+    /// Takes the sample to its reward, or to the reason why it has none. `permit` is held while the sample is with the generation service.
+    ///
+    /// # Errors
+    /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
+    pub(super) async fn run(mut self, permit: OwnedSemaphorePermit) -> Result<Sample, Halt> {
+        let generated = self.generate().await?;
+        drop(permit);
+        match generated {
+            Ok(accepted) => self.score(accepted).await,
+            Err(message) => Ok(self.failed(message)),
+        }
+    }
+
+    fn services(&self) -> &Services {
+        self.batch.services()
+    }
+
+    /// Generates until a rollout is accepted or the attempts are used up; then the last message is returned.
+    async fn generate(&mut self) -> Result<Result<Accepted, String>, Halt> {
+        let policy = *self.services().retry_policy();
+        let mut unavailable = policy.without_time_limit().with_jitter(self.id()).start();
+        let mut refusals = 0;
+        loop {
+            let weight_updates = self.batch.weight_updates().await;
+            let item = self.batch.generate_item(&self.plan, self.number);
+            let answer = self.services().generation().generate(item).await;
+            self.batch.health.rollout_ended();
+            let failure = match answer {
+                Err(error) => self.lost(&error),
+                Ok(rollout) => match &rollout.failure {
+                    None => match self.batch.requirements().validate(&rollout, &self.plan) {
+                        Ok(tokens) => {
+                            self.batch.health.engines_available();
+                            return Ok(Ok(Accepted { rollout, tokens }));
+                        }
+                        Err(difference) => {
+                            let message = format!("engine {}: {difference}", rollout.engine);
+                            AttemptFailure { message, late: false, counts: true }
+                        }
+                    },
+                    Some(failure) if failure.code() == FailureCode::InvalidArgument => {
+                        let what = format!("sample `{}`", self.id());
+                        return Err(RunError::Refused { service: "generation", what, message: text(failure) }.into());
+                    }
+                    Some(failure) if failure.code() == FailureCode::FailedPrecondition => {
+                        self.batch.restore_weights(weight_updates).await?;
+                        refusals += 1;
+                        // An attempt only where engines refuse again and again although they were moved to the weights.
+                        let counts = refusals > self.services().settings().sample_attempts;
+                        AttemptFailure { message: text(failure), late: false, counts }
+                    }
+                    // No engine is available, or all are busy with the samples of others.
+                    Some(failure) if failure.is_retryable() => {
+                        self.batch.health.engines_unavailable(text(failure));
+                        let pause = unavailable.next_retry().map_or(policy.initial_pause(), |retry| retry.pause);
+                        tokio::time::sleep(pause).await;
+                        continue;
+                    }
+                    Some(failure) => {
+                        let late = failure.code() == FailureCode::DeadlineExceeded;
+                        AttemptFailure { message: text(failure), late, counts: true }
+                    }
+                },
+            };
+            if failure.counts {
+                self.attempts.failed += 1;
+                self.attempts.late |= failure.late;
+            }
+            if self.attempts.failed >= self.services().settings().sample_attempts {
+                return Ok(Err(failure.message));
+            }
+            instruments::retry("generation");
+            tracing::debug!(message = failure.message, attempts = self.attempts.failed, "generating the sample again");
+        }
+    }
+
+    /// While the service is unreachable a lost sample is an outage and no attempt.
+    fn lost(&self, error: &DispatchError) -> AttemptFailure {
+        AttemptFailure {
+            message: error.to_string(),
+            late: matches!(error, DispatchError::Deadline { .. }),
+            counts: self.services().generation().is_connected(),
+        }
+    }
+
+    async fn score(self, Accepted { rollout, tokens }: Accepted) -> Result<Sample, Halt> {
+        let item = self.batch.verify_item(&self.plan, &rollout)?;
+        let settings = self.services().settings();
+        let initial = self.services().retry_policy().initial_pause();
+        let policy =
+            RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE)).with_max_attempts(settings.verify_attempts);
+        let verified = verify(self.services().reward().dispatcher(), item, policy).await;
+        self.batch.health.verification_ended();
+        let (status, verify_retries) = match verified {
+            Verified::Verdict { outcome, raw_reward, retries } => {
+                (SampleStatus::Valid { outcome, rewards: self.batch.rewards(raw_reward, tokens) }, retries)
+            }
+            Verified::Invalid { reason, retries, late } => {
+                tracing::warn!(reason, "no verdict, the sample is left out");
+                (SampleStatus::Invalid { reason, late }, retries)
+            }
+        };
+        Ok(Sample {
+            id: self.id(),
+            finish_reason: rollout.finish_reason(),
+            segments: rollout.segments,
+            tokens,
+            status,
+            verify_retries,
+            rollout_retries: self.attempts.failed,
+        })
+    }
+
+    fn failed(self, message: String) -> Sample {
+        tracing::warn!(message, "the sample cannot be generated and is left out");
+        Sample {
+            id: self.id(),
+            segments: Vec::new(),
+            finish_reason: FinishReason::Failed,
+            tokens: 0,
+            status: SampleStatus::Failed { message, late: self.attempts.late },
+            verify_retries: 0,
+            rollout_retries: self.attempts.failed,
+        }
+    }
+}
+
+fn text(failure: &Failure) -> String {
+    format!("{}: {}", failure.reason, failure.message)
+}

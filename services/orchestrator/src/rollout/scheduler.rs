@@ -1,0 +1,149 @@
+//! All samples in flight: a task for each, started in data order, assembled into groups.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+use tracing::Instrument;
+
+use super::context::{Batch, RolloutContext, RolloutSpec};
+use super::group::{GroupPlan, InFlightGroup, SampledGroup};
+use super::health::HealthMonitor;
+use super::sample::Sample;
+use super::sample_task::SampleTask;
+use crate::error::{Halt, RunError};
+use crate::instruments;
+
+/// One sample of one group: the numbers of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SampleKey {
+    group: u64,
+    sample: u32,
+}
+
+type TaskResult = (SampleKey, Result<Sample, Halt>);
+
+/// Samples in flight. Dropping it cancels all of them.
+pub(crate) struct RolloutScheduler {
+    batch: Arc<Batch>,
+    /// Samples that are not started yet, in data order.
+    queue: VecDeque<SampleKey>,
+    groups: BTreeMap<u64, InFlightGroup>,
+    tasks: JoinSet<TaskResult>,
+    /// What the generation service may have at once.
+    permits: Arc<Semaphore>,
+    monitor: HealthMonitor,
+    finished: Finished,
+}
+
+/// Samples whose tasks are over.
+#[derive(Debug, Default)]
+struct Finished {
+    samples: usize,
+    /// Those that took too long.
+    late: usize,
+    /// Why one was left out last; empty where none was.
+    last_failure: String,
+}
+
+impl RolloutScheduler {
+    pub(crate) fn new(context: Arc<RolloutContext>, spec: RolloutSpec) -> Self {
+        let batch = Arc::new(Batch::new(context, spec));
+        let services = batch.services();
+        let (permits, monitor) = (services.settings().max_rollouts, HealthMonitor::new(services));
+        Self {
+            batch,
+            queue: VecDeque::new(),
+            groups: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
+            monitor,
+            finished: Finished::default(),
+        }
+    }
+
+    /// Adds a group; its samples start within [`Self::next_group`].
+    pub(crate) fn add(&mut self, plan: GroupPlan) {
+        let (group, size) = (plan.number(), self.batch.group_size());
+        self.queue.extend((0..size).map(|sample| SampleKey { group, sample }));
+        self.groups.insert(group, InFlightGroup::new(plan, size));
+        self.batch.services().events().update(|progress| progress.samples += size as usize);
+    }
+
+    /// The next group that is complete, in any order. Must not be called when nothing is in flight.
+    pub(crate) async fn next_group(&mut self) -> Result<SampledGroup, Halt> {
+        let batch = Arc::clone(&self.batch);
+        let services = batch.services();
+        loop {
+            tokio::select! {
+                biased;
+                halt = services.stop().now() => return Err(halt),
+                Some(result) = self.tasks.join_next() => {
+                    if let Some(group) = self.collect(result)? {
+                        return Ok(group);
+                    }
+                }
+                permit = Arc::clone(&self.permits).acquire_owned(), if !self.queue.is_empty() => {
+                    let permit = permit.map_err(|error| RunError::Defect(error.to_string()))?;
+                    self.start_next(permit);
+                }
+                () = self.monitor.tick() => self.monitor.check(services, &batch.health)?,
+            }
+        }
+    }
+
+    fn start_next(&mut self, permit: tokio::sync::OwnedSemaphorePermit) {
+        let Some(key) = self.queue.pop_front() else { return };
+        let Some(group) = self.groups.get(&key.group) else { return };
+        let task = SampleTask::new(Arc::clone(&self.batch), Arc::clone(group.plan()), key.sample);
+        let span = tracing::info_span!("sample", sample = task.id());
+        self.tasks.spawn(async move { (key, task.run(permit).await) }.instrument(span));
+    }
+
+    /// Places a finished sample. Returns its group where it was the last one missing.
+    fn collect(&mut self, result: Result<TaskResult, JoinError>) -> Result<Option<SampledGroup>, Halt> {
+        let (key, sample) = result.map_err(|defect| RunError::Defect(defect.to_string()))?;
+        let sample = sample?;
+        instruments::sample(sample.label(), sample.tokens);
+        self.finished.add(&sample);
+        self.batch.services().events().update(|progress| progress.samples_done += 1);
+        let is_complete = self.groups.get_mut(&key.group).is_some_and(|group| group.add(key.sample, sample));
+        Ok(if is_complete { self.groups.remove(&key.group).map(InFlightGroup::finish) } else { None })
+    }
+
+    /// Refuses what was sampled for `what` where more samples took too long than may be left out.
+    ///
+    /// # Errors
+    /// [`RunError::Late`].
+    pub(crate) fn check_late(&self, what: &str) -> Result<(), RunError> {
+        let (Finished { samples, late, last_failure }, settings) = (&self.finished, self.batch.services().settings());
+        let allowed = settings.max_late_share;
+        if *late as f64 <= allowed * *samples as f64 {
+            return Ok(());
+        }
+        let (what, last) = (what.to_owned(), last_failure.clone());
+        Err(RunError::Late { what, late: *late, samples: *samples, allowed, last })
+    }
+
+    /// When the last generation ended.
+    pub(crate) fn last_rollout(&self) -> Instant {
+        self.batch.health.last_rollout()
+    }
+
+    /// Why a sample was left out last; empty where none was.
+    pub(crate) fn last_failure(&self) -> &str {
+        &self.finished.last_failure
+    }
+}
+
+impl Finished {
+    fn add(&mut self, sample: &Sample) {
+        self.samples += 1;
+        self.late += usize::from(sample.is_late());
+        if let Some(failure) = sample.failure() {
+            failure.clone_into(&mut self.last_failure);
+        }
+    }
+}

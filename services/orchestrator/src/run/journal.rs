@@ -1,0 +1,147 @@
+//! What a run writes into its directory: lines of metrics, the summary, the report.
+
+use std::collections::BTreeMap;
+
+use evenkeel_proto::v1::{RunState, StepKind};
+
+use super::position::Position;
+use crate::clients::Retrier;
+use crate::directory::{EVALUATION_FILE, METRICS_FILE, MetricsFile, RunDirectory, WARM_START_FILE};
+use crate::error::{Halt, RunError};
+use crate::events::{Event, Events};
+use crate::metrics::MetricsLine;
+use crate::recipe::ResolvedRecipe;
+use crate::summary::Summary;
+use crate::{instruments, report};
+
+/// The files of one run. Writes are retried while the disk is full.
+pub(super) struct RunJournal {
+    directory: RunDirectory,
+    resolved: ResolvedRecipe,
+    steps: MetricsFile,
+    warm_start: MetricsFile,
+    evaluations: MetricsFile,
+    /// Versions of the services, for the summary.
+    versions: BTreeMap<String, String>,
+    retrier: Retrier,
+    events: Events,
+}
+
+impl RunJournal {
+    pub(super) fn open(
+        directory: RunDirectory,
+        resolved: ResolvedRecipe,
+        retrier: Retrier,
+        events: Events,
+    ) -> Result<Self, RunError> {
+        let file = |name, kind| MetricsFile::open(directory.path(), name, kind);
+        let steps = file(METRICS_FILE, StepKind::Train)?;
+        let warm_start = file(WARM_START_FILE, StepKind::WarmStart)?;
+        let evaluations = file(EVALUATION_FILE, StepKind::Evaluation)?;
+        Ok(Self { directory, resolved, steps, warm_start, evaluations, versions: BTreeMap::new(), retrier, events })
+    }
+
+    /// GRPO and warm-start steps with a line.
+    pub(super) fn steps_done(&self) -> (u64, u64) {
+        (self.steps.count(), self.warm_start.count())
+    }
+
+    /// Whether the evaluation after that many GRPO steps has a line.
+    pub(super) fn has_evaluation(&self, step: u64) -> bool {
+        self.evaluations.has(step)
+    }
+
+    pub(super) fn set_versions(&mut self, versions: BTreeMap<String, String>) {
+        self.versions.extend(versions);
+    }
+
+    /// Appends a line to the file of its kind.
+    pub(super) async fn append(&mut self, line: &MetricsLine) -> Result<(), Halt> {
+        let file = match line.kind {
+            StepKind::WarmStart => &mut self.warm_start,
+            StepKind::Evaluation => &mut self.evaluations,
+            StepKind::Train | StepKind::Unspecified => &mut self.steps,
+        };
+        let path = file.path().to_owned();
+        self.retrier.write(&path, || file.append(line)).await?;
+        instruments::step(line.kind, line.policy_version);
+        Ok(())
+    }
+
+    /// Reports a line that was appended.
+    pub(super) fn announce(&self, line: MetricsLine) {
+        self.events.emit(Event::Line(line));
+    }
+
+    /// Waits until all lines are on the disk.
+    pub(super) async fn sync(&self) -> Result<(), Halt> {
+        for file in [&self.warm_start, &self.steps, &self.evaluations] {
+            self.retrier.write(file.path(), || file.sync()).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the lines of steps that will be repeated from a position on. Lines before it must exist: they were on the disk before the
+    /// checkpoint was requested.
+    pub(super) async fn truncate(&mut self, position: &Position) -> Result<(), Halt> {
+        let (step, warm_start_steps) = (position.step(), position.warm_start_steps());
+        let after_warm_start = warm_start_steps == self.resolved.recipe.warm_start.steps;
+        let files = [
+            (&mut self.steps, step),
+            (&mut self.warm_start, warm_start_steps),
+            // Evaluations are of the weights after that many steps: the one at the checkpoint itself stays.
+            (&mut self.evaluations, if after_warm_start { step + 1 } else { 0 }),
+        ];
+        for (file, step) in files {
+            let path = file.path().to_owned();
+            self.retrier.write(&path, || file.truncate(step)).await?;
+        }
+        for (file, expected) in [(&self.steps, step), (&self.warm_start, warm_start_steps)] {
+            if file.count() != expected {
+                let name = file.path().file_name().unwrap_or_default().to_string_lossy();
+                let count = file.count();
+                let message =
+                    format!("{name} has {count} lines, the checkpoint is after step {expected}: lines were removed");
+                return Err(RunError::directory(self.directory.path(), message).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes `summary.json` and `report.html` at the end of a run. One that ended well waits for a full disk, a failed one does not.
+    pub(super) async fn finish(&self, state: RunState, wait: bool) -> Result<Summary, RunError> {
+        if !wait {
+            return self.write_summary(state);
+        }
+        let path = self.directory.path().join("summary.json");
+        let mut summary = None;
+        let write = || self.write_summary(state).map(|written| summary = Some(written));
+        match self.retrier.write(&path, write).await {
+            Err(Halt::Error(error)) => Err(error),
+            // A stop ends the wait; what could not be written is the error then.
+            Err(_) => self.write_summary(state),
+            Ok(()) => summary.ok_or_else(|| RunError::Defect("the summary was not written".to_owned())),
+        }
+    }
+
+    /// Writes both in the middle of a run, for whoever looks at it. A failure is only a warning.
+    pub(super) fn refresh_summary(&self) {
+        if let Err(error) = self.write_summary(self.events.state()) {
+            self.events.emit(Event::Warning { message: format!("no report: {error}") });
+        }
+    }
+
+    fn write_summary(&self, state: RunState) -> Result<Summary, RunError> {
+        let (steps, warm_start) = (self.steps.read()?, self.warm_start.read()?);
+        let evaluations = self.evaluations.read()?;
+        let run_id = self.directory.run_id();
+        let ResolvedRecipe { recipe, toml, aggregation, .. } = &self.resolved;
+        let rule = aggregation.as_deref();
+        let summary = Summary::of(run_id, recipe, rule, state, &steps, &warm_start, &evaluations, &self.versions);
+        let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
+        self.directory.replace("summary.json", &format!("{json}\n"))?;
+        let page = report::page(&summary, toml, &steps, &warm_start, &evaluations);
+        self.directory.replace("report.html", &page)?;
+        Ok(summary)
+    }
+}

@@ -1,0 +1,128 @@
+//! Checks of the services before the first step: whether they fit each other and the recipe.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{
+    GenerationGetStatusResponse, LearnerGetStatusResponse, ModelInfo, RewardGetStatusResponse, RunState,
+};
+use evenkeel_tasks::TaskKind;
+
+use super::train_session::TrainSession;
+use crate::clients::Services;
+use crate::data::Prompts;
+use crate::error::{Halt, RunError};
+use crate::recipe::Recipe;
+use crate::text::Tokenizer;
+
+/// What the services must provide.
+pub(super) struct Preflight {
+    services: Arc<Services>,
+    session: Arc<TrainSession>,
+    vocabulary_size: u32,
+    tokenizer_digest: String,
+    /// Longest prompt and answer together, in tokens.
+    context_tokens: usize,
+    math_profile: String,
+    /// Kinds of tasks in the data.
+    task_kinds: Vec<TaskKind>,
+}
+
+impl Preflight {
+    pub(super) fn new(
+        services: Arc<Services>,
+        session: Arc<TrainSession>,
+        vocabulary_size: u32,
+        tokenizer: &Tokenizer,
+        prompts: &Prompts,
+        recipe: &Recipe,
+    ) -> Self {
+        let longest = prompts.train.iter().chain(&prompts.held_out).map(|prompt| prompt.token_ids.len()).max();
+        Self {
+            services,
+            session,
+            vocabulary_size,
+            tokenizer_digest: tokenizer.digest().to_owned(),
+            context_tokens: longest.unwrap_or(0) + recipe.sampling.max_tokens as usize,
+            math_profile: recipe.data.math_profile.clone(),
+            task_kinds: prompts.kinds(),
+        }
+    }
+
+    /// Waits for the services and checks them. Returns their versions.
+    ///
+    /// # Errors
+    /// A service that does not fit; one that stays unreachable.
+    #[tracing::instrument(name = "preflight", skip_all)]
+    pub(super) async fn run(&self) -> Result<BTreeMap<String, String>, Halt> {
+        self.services.events().enter_phase(RunState::Starting);
+        let learner = self.services.learner().status().await?;
+        let generation = self.services.generation().status().await?;
+        self.services.reward().connected(self.services.stop()).await?;
+        let reward = self.services.reward().status().await?;
+        self.session.check_settings(&learner.settings_hash)?;
+        self.check_model("learner", learner.model.as_ref())?;
+        self.check_model("generation", generation.model.as_ref())?;
+        if let Some(reward) = &reward {
+            self.check_reward(reward)?;
+        }
+        Ok(versions(learner, generation, reward))
+    }
+
+    /// 0 and empty fields are unknown to the service.
+    fn check_model(&self, service: &str, model: Option<&ModelInfo>) -> Result<(), RunError> {
+        let Some(model) = model else { return Ok(()) };
+        let (ours, theirs) = (self.vocabulary_size, model.vocabulary_size);
+        if theirs != 0 && theirs != ours {
+            let message = format!("the model folder has a vocabulary of {ours}, the {service} service one of {theirs}");
+            return Err(RunError::Mismatch(message));
+        }
+        let (ours, theirs) = (&self.tokenizer_digest, &model.tokenizer_digest);
+        if !theirs.is_empty() && theirs != ours {
+            let message = format!("tokenizer.json is {ours}, that of the {service} service {theirs}");
+            return Err(RunError::Mismatch(message));
+        }
+        let (needed, context) = (self.context_tokens, model.context_tokens as usize);
+        if context != 0 && context < needed {
+            let message = format!("prompt and answer need {needed} tokens, the {service} service takes {context}");
+            return Err(RunError::Mismatch(message));
+        }
+        Ok(())
+    }
+
+    fn check_reward(&self, reward: &RewardGetStatusResponse) -> Result<(), RunError> {
+        let verifies = |kind: &&TaskKind| match kind {
+            TaskKind::Math => reward.math,
+            TaskKind::Code => reward.code,
+            TaskKind::Custom => reward.custom,
+        };
+        if let Some(kind) = self.task_kinds.iter().find(|kind| !verifies(kind)) {
+            let kind = kind.name();
+            return Err(RunError::Mismatch(format!(
+                "the data has {kind} tasks, which the reward service cannot judge"
+            )));
+        }
+        let profile = &self.math_profile;
+        if self.task_kinds.contains(&TaskKind::Math) && !profile.is_empty() && !reward.math_profiles.contains(profile) {
+            let allowed = reward.math_profiles.join(", ");
+            return Err(FieldError::new("data.math_profile", format_args!("`{profile}`"), allowed).into());
+        }
+        Ok(())
+    }
+}
+
+/// The versions of services and engines, as far as they are known.
+fn versions(
+    learner: LearnerGetStatusResponse,
+    generation: GenerationGetStatusResponse,
+    reward: Option<RewardGetStatusResponse>,
+) -> BTreeMap<String, String> {
+    let reward = reward.and_then(|reward| reward.server);
+    let servers = [("learner", learner.server), ("generation", generation.server), ("reward", reward)];
+    let servers =
+        servers.into_iter().filter_map(|(service, server)| Some((service.to_owned(), server?.program_version)));
+    let engines =
+        generation.engines.into_iter().map(|engine| (format!("engine {}", engine.name), engine.engine_version));
+    servers.chain(engines).filter(|(_, version)| !version.is_empty()).collect()
+}

@@ -1,0 +1,206 @@
+//! The loop from its first check to its last file.
+
+use std::sync::Arc;
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::RunState;
+
+use super::checkpoints::CheckpointKeeper;
+use super::evaluator::Evaluator;
+use super::grpo::GrpoTrainer;
+use super::journal::RunJournal;
+use super::position::Position;
+use super::preflight::Preflight;
+use super::warm_start::WarmStart;
+use super::weight_sync::WeightSync;
+use crate::clients::Services;
+use crate::directory::RunDirectory;
+use crate::error::{Halt, RunError};
+use crate::events::{Event, RunOutcome};
+use crate::instruments;
+use crate::recipe::Recipe;
+use crate::summary::Summary;
+
+/// How often the learner may lose the run at one and the same step.
+const MAX_LOSSES_AT_A_STEP: u32 = 5;
+
+/// A run: its parts, and the order in which they act.
+pub(super) struct RunLoop {
+    pub(super) recipe: Arc<Recipe>,
+    pub(super) directory: RunDirectory,
+    pub(super) services: Arc<Services>,
+    pub(super) preflight: Preflight,
+    pub(super) checkpoints: CheckpointKeeper,
+    pub(super) weights: Arc<WeightSync>,
+    pub(super) warm_start: WarmStart,
+    pub(super) evaluator: Evaluator,
+    pub(super) trainer: GrpoTrainer,
+    pub(super) journal: RunJournal,
+    pub(super) announcement: Announcement,
+}
+
+/// What a run reports when it starts.
+pub(super) struct Announcement {
+    /// Problems that it trains on.
+    pub(super) problems: usize,
+    /// What a person should know about the settings.
+    pub(super) notes: Vec<String>,
+    /// What is wrong with the data.
+    pub(super) warning: Option<String>,
+}
+
+/// Counts how often the learner lost the run at the same step.
+#[derive(Default)]
+struct Losses {
+    at: Option<(u64, u64)>,
+    times: u32,
+}
+
+impl RunLoop {
+    pub(super) fn directory(&self) -> &RunDirectory {
+        &self.directory
+    }
+
+    /// Runs to the end, whatever it is.
+    pub(super) async fn run(mut self) -> Result<(RunOutcome, Summary), RunError> {
+        let result = self.run_with_rewinds().await;
+        let state = match &result {
+            Ok(RunOutcome::Completed) => RunState::Completed,
+            Ok(RunOutcome::Stopped) => RunState::Stopped,
+            Err(_) => RunState::Failed,
+        };
+        let summary = self.journal.finish(state, result.is_ok()).await;
+        let events = self.services.events();
+        events.ended(state, result.as_ref().err().map(ToString::to_string).unwrap_or_default());
+        instruments::run_ended(state);
+        let result = match (result, summary) {
+            (Ok(outcome), Ok(summary)) => Ok((outcome, summary)),
+            (Ok(_), Err(error)) | (Err(error), _) => Err(error),
+        };
+        match &result {
+            Ok((outcome, summary)) => {
+                events.emit(Event::Finished { outcome: *outcome, summary: Box::new(summary.clone()) });
+            }
+            Err(error) => events.emit(Event::Failed { message: error.to_string() }),
+        }
+        result
+    }
+
+    /// Starts over from the last checkpoint whenever the learner has lost the run.
+    async fn run_with_rewinds(&mut self) -> Result<RunOutcome, RunError> {
+        let mut from_checkpoint = self.directory.is_resumed();
+        let (mut losses, mut lost, mut started) = (Losses::default(), None, false);
+        loop {
+            let message = match self.attempt(from_checkpoint, lost.take(), &mut started).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(Halt::Stop) => return Ok(RunOutcome::Stopped),
+                Err(Halt::Error(error)) => return Err(error),
+                Err(Halt::LearnerLost(message)) => message,
+            };
+            let (step, _) = self.journal.steps_done();
+            let times = losses.add(self.journal.steps_done());
+            if times >= MAX_LOSSES_AT_A_STEP {
+                return Err(RunError::NoProgress { step, times, message });
+            }
+            tracing::warn!(message, "the learner lost the run, returning to the last checkpoint");
+            instruments::rewind();
+            (from_checkpoint, lost) = (true, Some(message));
+        }
+    }
+
+    /// From wherever the run is to its end, unless the learner loses it. `lost` says why the previous attempt ended.
+    async fn attempt(
+        &mut self,
+        from_checkpoint: bool,
+        lost: Option<String>,
+        started: &mut bool,
+    ) -> Result<RunOutcome, Halt> {
+        self.journal.set_versions(self.preflight.run().await?);
+        let mut position = match from_checkpoint {
+            true => self.checkpoints.restore(&mut self.journal).await?,
+            false => self.checkpoints.start().await?,
+        };
+        self.services.events().at_step(position.step(), position.warm_start_steps());
+        if !std::mem::replace(started, true) {
+            self.announce(position.step());
+        }
+        if let Some(message) = lost {
+            self.services.events().emit(Event::Rewound { step: position.step(), message });
+        }
+        if self.recipe.run.steps < position.step() {
+            let allowed = format!("at least {}, the steps that are done", position.step());
+            return Err(FieldError::new("run.steps", self.recipe.run.steps, allowed).into());
+        }
+        if self.warm_start.run(&mut position, &mut self.journal).await? == RunOutcome::Stopped {
+            return Ok(RunOutcome::Stopped);
+        }
+        self.steps(position, from_checkpoint).await
+    }
+
+    /// Evaluations, checkpoints and GRPO steps in their order.
+    async fn steps(&mut self, mut position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
+        let mut weights = self.weights.publish(position.version()).await?;
+        // The checkpoint that the run has just come from is not written again.
+        let mut is_saved = from_checkpoint && position.step() > 0;
+        loop {
+            let is_done = position.step() >= self.recipe.run.steps;
+            self.evaluator.run_if_due(&position, &weights, &mut self.journal).await?;
+            let stopping = !is_done && self.services.stop().is_requested();
+            if stopping {
+                self.services.events().enter_phase(RunState::Stopping);
+            }
+            if !is_saved && self.checkpoints.is_due(&position, is_done || stopping) {
+                self.checkpoints.save(&position, &self.journal).await?;
+            }
+            if is_done {
+                return Ok(RunOutcome::Completed);
+            }
+            if stopping {
+                return Ok(RunOutcome::Stopped);
+            }
+            self.services.events().enter_phase(RunState::Training);
+            weights = self.trainer.step(&mut position, &weights, &mut self.journal).await?;
+            is_saved = false;
+        }
+    }
+
+    fn announce(&mut self, step: u64) {
+        self.directory.mark_entered();
+        let events = self.services.events();
+        events.emit(Event::Started {
+            run_id: self.directory.run_id().to_owned(),
+            directory: self.directory.path().to_owned(),
+            step,
+            total_steps: self.recipe.run.steps,
+            warm_start_steps: self.recipe.warm_start.steps,
+            problems: self.announcement.problems,
+        });
+        for message in self.announcement.notes.drain(..) {
+            events.emit(Event::Note { message });
+        }
+        if let Some(message) = self.announcement.warning.take() {
+            events.emit(Event::Warning { message });
+        }
+    }
+}
+
+impl Losses {
+    /// Adds a loss at that position. Returns how many there were at it.
+    fn add(&mut self, position: (u64, u64)) -> u32 {
+        self.times = if self.at == Some(position) { self.times + 1 } else { 1 };
+        self.at = Some(position);
+        self.times
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_losses_at_the_same_step_add_up() {
+        let mut losses = Losses::default();
+        let times = [(0, 2), (0, 2), (1, 2), (0, 2), (0, 2), (0, 2)].map(|position| losses.add(position));
+        assert_eq!(times, [1, 2, 1, 1, 2, 3]);
+    }
+}

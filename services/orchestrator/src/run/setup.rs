@@ -1,0 +1,143 @@
+//! From a recipe to a run that can start: everything that can be checked without a service.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use evenkeel_tasks::unsound_golds;
+
+use super::RunOptions;
+use super::checkpoints::CheckpointKeeper;
+use super::evaluator::Evaluator;
+use super::grpo::GrpoTrainer;
+use super::journal::RunJournal;
+use super::preflight::Preflight;
+use super::run_loop::{Announcement, RunLoop};
+use super::train_session::TrainSession;
+use super::warm_start::WarmStart;
+use super::weight_sync::WeightSync;
+use crate::clients::{Endpoints, Services, Stop};
+use crate::data::{Demonstrations, Prompts, dataset};
+use crate::directory::RunDirectory;
+use crate::error::RunError;
+use crate::events::Events;
+use crate::load::Loading;
+use crate::recipe::ResolvedRecipe;
+use crate::rollout::RolloutContext;
+use crate::text::{Tokenizer, optional_json};
+
+/// Checks everything that needs no service, and builds the run from its parts.
+pub(super) fn prepare(
+    resolved: ResolvedRecipe,
+    directory: RunDirectory,
+    endpoints: &Endpoints,
+    options: RunOptions,
+    events: Events,
+    stop: Stop,
+) -> Result<RunLoop, RunError> {
+    evenkeel_config::Settings::validate(&resolved.recipe)?;
+    let loading = Loading { limits: options.limits, cancel: options.cancel };
+    resolved.recipe.validate_within(&loading.limits)?;
+    let inputs = Inputs::load(&resolved, directory.path(), &loading)?;
+    let Inputs { tokenizer, vocabulary_size, prompts, demonstrations, data_warning } = inputs;
+
+    let (recipe, prompts) = (Arc::new(resolved.recipe.clone()), Arc::new(prompts));
+    let services = Arc::new(Services::connect(endpoints, &recipe.services, events.clone(), stop)?);
+    let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
+    let (seed, groups) = (recipe.run.seed, recipe.sampling.prompts_per_step);
+    let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, hash));
+    let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &recipe));
+    let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &recipe);
+    let rollouts = Arc::new(rollouts);
+    let announcement =
+        Announcement { problems: prompts.train.len(), notes: resolved.notes.clone(), warning: data_warning };
+    Ok(RunLoop {
+        preflight: Preflight::new(
+            Arc::clone(&services),
+            Arc::clone(&session),
+            vocabulary_size,
+            &tokenizer,
+            &prompts,
+            &recipe,
+        ),
+        checkpoints: CheckpointKeeper::new(Arc::clone(&services), &recipe.checkpoint, &directory),
+        evaluator: Evaluator::new(Arc::clone(&services), Arc::clone(&rollouts), Arc::clone(&prompts), &recipe),
+        trainer: GrpoTrainer::new(
+            Arc::clone(&services),
+            Arc::clone(&session),
+            Arc::clone(&weights),
+            rollouts,
+            prompts,
+            &recipe,
+        ),
+        warm_start: WarmStart {
+            services: Arc::clone(&services),
+            session,
+            weights: Arc::clone(&weights),
+            settings: recipe.warm_start.clone(),
+            tokenizer,
+            demonstrations,
+        },
+        journal: RunJournal::open(directory.clone(), resolved, services.retrier().clone(), events)?,
+        weights,
+        services,
+        recipe,
+        directory,
+        announcement,
+    })
+}
+
+/// What a run reads before it starts.
+struct Inputs {
+    tokenizer: Tokenizer,
+    vocabulary_size: u32,
+    prompts: Prompts,
+    demonstrations: Option<Demonstrations>,
+    /// What is wrong with answers in the data.
+    data_warning: Option<String>,
+}
+
+impl Inputs {
+    fn load(resolved: &ResolvedRecipe, directory: &Path, loading: &Loading) -> Result<Self, RunError> {
+        let recipe = &resolved.recipe;
+        let (seed, held_out) = (recipe.run.seed, recipe.evaluation.problems);
+        let dataset = dataset(&recipe.data, seed, held_out, &loading.limits.data(), &loading.cancel)?;
+        loading.cancel.check()?;
+        let folder = resolved.model_folder(directory, &loading.limits)?;
+        let tokenizer = Tokenizer::load_within(&folder, loading)?;
+        let (context, vocabulary) = model_limits(&folder)?;
+        if u64::from(tokenizer.vocabulary_size()) > vocabulary {
+            let tokens = tokenizer.vocabulary_size();
+            let message =
+                format!("has {tokens} tokens, allowed: at most vocab_size of config.json, which is {vocabulary}");
+            return Err(RunError::model(folder.join("tokenizer.json"), message));
+        }
+        if let Some(id) = recipe.sampling.stop_token_ids.iter().find(|&&id| u64::from(id) >= vocabulary) {
+            let allowed = format!("ids below vocab_size of config.json, which is {vocabulary}");
+            return Err(evenkeel_proto::FieldError::new("sampling.stop_token_ids", id, allowed).into());
+        }
+        let (answer, cancel) = (recipe.sampling.max_tokens as usize, &loading.cancel);
+        let prompts = Prompts::encode(&dataset, &tokenizer, context, answer, recipe.data.overlong, cancel)?;
+        let demonstrations = match recipe.warm_start.steps {
+            0 => None,
+            _ => {
+                let demonstrations = Demonstrations::of(&dataset, seed)?;
+                demonstrations.check(&tokenizer, context, cancel)?;
+                Some(demonstrations)
+            }
+        };
+        let data_warning = unsound_golds(&dataset, cancel)?;
+        let vocabulary_size = vocabulary.try_into().unwrap_or(u32::MAX);
+        Ok(Self { tokenizer, vocabulary_size, prompts, demonstrations, data_warning })
+    }
+}
+
+/// The context in tokens and the size of the vocabulary of a model folder.
+fn model_limits(folder: &Path) -> Result<(usize, u64), RunError> {
+    let path = folder.join("config.json");
+    let config = optional_json(&path)?.unwrap_or_default();
+    let number = |key: &str| {
+        let missing = || RunError::model(&path, format!("has no number `{key}`"));
+        config.get(key).and_then(serde_json::Value::as_u64).ok_or_else(missing)
+    };
+    Ok((number("max_position_embeddings")? as usize, number("vocab_size")?))
+}

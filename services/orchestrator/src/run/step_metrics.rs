@@ -1,0 +1,146 @@
+//! The metrics of a step: rollouts and verdicts as observed here, training as the learner reports it.
+
+use std::time::Duration;
+
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::{FinishReason, Outcome, TrainReport};
+
+use crate::instruments::{self, Phase};
+use crate::metrics::{MetricsLine, Statistics};
+use crate::rollout::{Sample, SampleStatus, SampledGroup, StepBatch};
+
+/// Where the wall time of a step went; the parts do not overlap.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct StepTimes {
+    /// Until the last rollout ended.
+    pub(super) generation: Duration,
+    /// From there until the last verdict: what verification took beyond what overlapped with generation.
+    pub(super) reward: Duration,
+    /// From there until the report.
+    pub(super) update_actor: Duration,
+    /// Publishing the weights and moving the engines to them.
+    pub(super) update_weights: Duration,
+    /// All of it.
+    pub(super) step: Duration,
+}
+
+impl StepTimes {
+    /// Records them for Prometheus. Weight updates are recorded where they happen, since a run begins with one.
+    pub(super) fn record(&self) {
+        instruments::phase(Phase::Generation, self.generation);
+        instruments::phase(Phase::Reward, self.reward);
+        instruments::phase(Phase::UpdateActor, self.update_actor);
+        instruments::phase(Phase::Step, self.step);
+    }
+}
+
+/// The values of a GRPO step. `epoch` is that of its first prompt.
+pub(super) fn step_values(
+    line: &mut MetricsLine,
+    batch: &StepBatch,
+    report: &TrainReport,
+    epoch: u64,
+    times: StepTimes,
+) {
+    line.set("training/global_step", (line.step + 1) as f64);
+    line.set("training/epoch", epoch as f64);
+    rollouts(line, batch);
+    training(line, report);
+    timing(line, batch, times);
+}
+
+/// The values of a supervised step.
+pub(super) fn warm_start_values(line: &mut MetricsLine, report: &TrainReport, elapsed: Duration) {
+    line.set("warm_start/global_step", (line.step + 1) as f64);
+    line.set("warm_start/loss", report.loss);
+    line.set("warm_start/grad_norm", report.gradient_norm);
+    line.set("warm_start/lr", report.learning_rate);
+    line.set("warm_start/skipped", f64::from(u8::from(report.skipped)));
+    line.set("warm_start/tokens", report.trainable_tokens as f64);
+    for (name, value) in &report.metrics {
+        line.values.entry(name.clone()).or_insert(*value);
+    }
+    line.set("timing_s/step", elapsed.as_secs_f64());
+}
+
+fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
+    let samples = || batch.groups.iter().flat_map(SampledGroup::samples);
+    let valid = || samples().filter_map(|sample| sample.rewards().map(|rewards| (sample, rewards)));
+    line.set_statistics("critic/score", Statistics::of(valid().map(|(_, rewards)| rewards.raw)));
+    line.set_statistics("critic/rewards", Statistics::of(valid().map(|(_, rewards)| rewards.shaped)));
+    line.set_statistics("prompt_length", Statistics::of(batch.groups.iter().map(|group| group.prompt_tokens() as f64)));
+
+    let generated = || samples().filter(|sample| sample.is_generated());
+    line.set_statistics("response_length", Statistics::of(generated().map(|sample| sample.tokens as f64)));
+    let share =
+        |of: &dyn Fn(&Sample) -> bool| Statistics::of(generated().map(|sample| f64::from(u8::from(of(sample))))).mean();
+    line.set("response_length/clip_ratio", share(&|sample| sample.finish_reason == FinishReason::Length));
+    let of_correct = |correct: bool| {
+        let matching = valid().filter(move |(sample, _)| sample.is_correct() == correct);
+        Statistics::of(matching.map(|(sample, _)| sample.tokens as f64)).mean()
+    };
+    line.set("response_length/correct/mean", of_correct(true));
+    line.set("response_length/incorrect/mean", of_correct(false));
+
+    let count = |of: &dyn Fn(&Sample) -> bool| samples().filter(|sample| of(sample)).count() as f64;
+    line.set("rollout/samples", count(&|_| true));
+    line.set("rollout/invalid_samples", count(&|sample| sample.rewards().is_none()));
+    line.set("rollout/failed_samples", count(&|sample| matches!(sample.status, SampleStatus::Failed { .. })));
+    line.set("rollout/late_samples", count(&|sample| sample.is_late()));
+    line.set("rollout/verified_again", samples().map(|sample| f64::from(sample.verify_retries)).sum::<f64>());
+    line.set("rollout/begun_again", samples().map(|sample| f64::from(sample.rollout_retries)).sum::<f64>());
+    for &outcome in Outcome::ALL {
+        let of_outcome =
+            |sample: &Sample| matches!(&sample.status, SampleStatus::Valid { outcome: found, .. } if *found == outcome);
+        let found = count(&of_outcome);
+        if found > 0.0 {
+            line.set(format!("rollout/outcome/{}", outcome.label()), found);
+        }
+    }
+    let solved = |of: &dyn Fn(&SampledGroup) -> bool| batch.groups.iter().filter(|group| of(group)).count() as f64;
+    line.set("rollout/groups_all_correct", solved(&|group| group.shared_reward() == Some(1.0)));
+    line.set("rollout/groups_all_incorrect", solved(&|group| group.shared_reward() == Some(0.0)));
+    line.set("training/prompts_tried", batch.prompts_tried as f64);
+    if batch.dynamic {
+        line.set("training/filter_groups/dropped_groups", batch.dropped as f64);
+        line.set("training/filter_groups/filled_up_groups", batch.filled_up as f64);
+        line.set("training/filter_groups/score_of_all/mean", batch.mean_reward_of_all);
+    }
+}
+
+fn training(line: &mut MetricsLine, report: &TrainReport) {
+    // The learner's own names first: where it uses one of verl's, it means the same quantity.
+    for (name, value) in &report.metrics {
+        line.set(name.as_str(), *value);
+    }
+    line.set("actor/loss", report.loss);
+    line.values.entry("actor/pg_loss".to_owned()).or_insert(report.loss);
+    line.set("actor/grad_norm", report.gradient_norm);
+    line.set("actor/lr", report.learning_rate);
+    line.set("actor/skipped", f64::from(u8::from(report.skipped)));
+    line.set("actor/trainable_tokens", report.trainable_tokens as f64);
+    line.set("actor/groups_without_signal", f64::from(report.groups_without_signal));
+}
+
+fn timing(line: &mut MetricsLine, batch: &StepBatch, times: StepTimes) {
+    let parts = [
+        ("gen", times.generation),
+        ("reward", times.reward),
+        ("update_actor", times.update_actor),
+        ("update_weights", times.update_weights),
+        ("step", times.step),
+    ];
+    for (name, time) in parts {
+        line.set(format!("timing_s/{name}"), time.as_secs_f64());
+    }
+    // As verl counts them: each sample with its prompt.
+    let tokens: usize = batch
+        .groups
+        .iter()
+        .map(|group| group.samples().iter().map(|sample| sample.tokens + group.prompt_tokens()).sum::<usize>())
+        .sum();
+    line.set("perf/total_num_tokens", tokens as f64);
+    line.set("perf/time_per_step", times.step.as_secs_f64());
+    let seconds = times.step.as_secs_f64();
+    line.set("perf/throughput", Some(tokens as f64 / seconds).filter(|_| seconds > 0.0));
+}

@@ -1,0 +1,94 @@
+//! The training steps of one run at the learner.
+
+use std::sync::{Arc, OnceLock};
+
+use evenkeel_proto::v1::{SupervisedBatch, SupervisedExample, TrainHeader, TrainKind, TrainReport};
+use evenkeel_telemetry::TraceContext;
+
+use super::position::Position;
+use crate::clients::{Services, TrainFeed};
+use crate::error::{Halt, RunError};
+
+/// Examples in one message: far below the limit of a message, and enough that messages cost nothing.
+const EXAMPLES_PER_MESSAGE: usize = 64;
+
+/// Opens training steps with headers that name the run, its seed and the settings that the learner must train by.
+pub(super) struct TrainSession {
+    services: Arc<Services>,
+    run_id: String,
+    seed: u64,
+    groups_per_step: u32,
+    settings_hash: OnceLock<String>,
+}
+
+impl TrainSession {
+    /// `settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has is accepted.
+    pub(super) fn new(
+        services: Arc<Services>,
+        run_id: &str,
+        seed: u64,
+        groups_per_step: u32,
+        settings_hash: Option<String>,
+    ) -> Self {
+        let settings_hash = settings_hash.map_or_else(OnceLock::new, OnceLock::from);
+        Self { services, run_id: run_id.to_owned(), seed, groups_per_step, settings_hash }
+    }
+
+    /// Compares the settings that the learner reports with those of the run.
+    ///
+    /// # Errors
+    /// [`RunError::Mismatch`].
+    pub(super) fn check_settings(&self, reported: &str) -> Result<(), RunError> {
+        let expected = self.settings_hash.get_or_init(|| reported.to_owned());
+        if expected == reported {
+            return Ok(());
+        }
+        Err(RunError::Mismatch(format!("the learner trains by settings {reported}, the recipe has {expected}")))
+    }
+
+    /// The trace of a GRPO step.
+    pub(super) fn trace(&self, step: u64) -> TraceContext {
+        TraceContext::for_id(&self.run_id, &format!("step/{step}"))
+    }
+
+    /// The feed of a GRPO step, open for groups.
+    pub(super) fn open_step(&self, position: &Position) -> TrainFeed {
+        TrainFeed::new(TrainHeader {
+            step: position.step(),
+            expected_groups: self.groups_per_step,
+            kind: TrainKind::Grpo.into(),
+            traceparent: self.trace(position.step()).to_string(),
+            ..self.header(position)
+        })
+    }
+
+    /// The complete feed of a supervised step.
+    pub(super) fn supervised_step(&self, position: &Position, examples: &[SupervisedExample]) -> TrainFeed {
+        let feed = TrainFeed::new(TrainHeader {
+            step: position.warm_start_steps(),
+            expected_examples: examples.len().try_into().unwrap_or(u32::MAX),
+            kind: TrainKind::Supervised.into(),
+            ..self.header(position)
+        });
+        for batch in examples.chunks(EXAMPLES_PER_MESSAGE) {
+            feed.push(SupervisedBatch { examples: batch.to_vec() });
+        }
+        feed.close();
+        feed
+    }
+
+    /// Does the step of a feed, which may still be filled. `what` names it in errors.
+    pub(super) async fn train(&self, feed: &TrainFeed, what: &str) -> Result<TrainReport, Halt> {
+        self.services.learner().train(feed, what).await
+    }
+
+    fn header(&self, position: &Position) -> TrainHeader {
+        TrainHeader {
+            run_id: self.run_id.clone(),
+            base_version: position.version(),
+            settings_hash: self.settings_hash.get().cloned().unwrap_or_default(),
+            seed: self.seed,
+            ..TrainHeader::default()
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The lines of a run as a stream: those that are written, then each new one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evenkeel_proto::v1::{RunState, StepKind, StepMetrics, WatchRunRequest};
+use evenkeel_rpc::server::Drain;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Status;
+
+use super::registry::{End, Entry};
+use crate::directory::{EVALUATION_FILE, METRICS_FILE, WARM_START_FILE, read_lines};
+use crate::events::Event;
+use crate::metrics::MetricsLine;
+
+/// Messages that wait for the client to read them.
+const UNREAD: usize = 64;
+
+/// Follows a run to its end; one that is not in work is read from its files.
+pub(super) fn follow(
+    request: WatchRunRequest,
+    directory: PathBuf,
+    entry: Option<Arc<Entry>>,
+    drain: Drain,
+) -> ReceiverStream<Result<StepMetrics, Status>> {
+    let (sender, stream) = mpsc::channel(UNREAD);
+    // Before the files are read: a line is in one or in both, never in none.
+    let live = entry.as_ref().filter(|entry| entry.is_active()).map(|entry| entry.events.subscribe());
+    tokio::spawn(async move {
+        let closed = sender.clone();
+        tokio::select! {
+            () = closed.closed() => {}
+            () = drain.aborting() => {}
+            () = tell(request, directory, entry, live, sender) => {}
+        }
+    });
+    ReceiverStream::new(stream)
+}
+
+async fn tell(
+    request: WatchRunRequest,
+    directory: PathBuf,
+    entry: Option<Arc<Entry>>,
+    live: Option<crate::events::Subscription>,
+    sender: mpsc::Sender<Result<StepMetrics, Status>>,
+) {
+    let mut told: BTreeMap<i32, u64> = BTreeMap::new();
+    let ended = entry.as_ref().map_or(RunState::Stopped, |entry| entry.events.state());
+    let message = |line: &MetricsLine, state: RunState| StepMetrics {
+        run_id: request.run_id.clone(),
+        kind: line.kind.into(),
+        step: line.step,
+        policy_version: line.policy_version,
+        values: line.values.clone().into_iter().collect(),
+        run_state: state.into(),
+    };
+    let written = match read(&directory) {
+        Ok(written) => written,
+        Err(error) => {
+            let _ = sender.send(Err(Status::internal(error.to_string()))).await;
+            return;
+        }
+    };
+    for line in &written {
+        told.insert(line.kind.into(), line.step);
+        let wanted = request.from_step.is_some_and(|from| line.step >= from);
+        if wanted && sender.send(Ok(message(line, ended))).await.is_err() {
+            return;
+        }
+    }
+    let (Some(mut live), Some(entry)) = (live, &entry) else { return };
+    let mut over = entry.ended.clone();
+    loop {
+        let event = tokio::select! {
+            biased;
+            event = live.recv() => event,
+            // The last event may have been told before this reader was there.
+            _ = over.wait_for(|end| *end != End::No) => None,
+        };
+        let Some(event) = event else { return };
+        match &*event {
+            Event::Line(line) => {
+                // What the files had already is not told twice; what is done again after a loss is the same.
+                let kind = i32::from(line.kind);
+                if told.get(&kind).is_some_and(|last| *last >= line.step) {
+                    continue;
+                }
+                told.insert(kind, line.step);
+                let state = entry.events.state();
+                if request.from_step.is_none_or(|from| line.step >= from)
+                    && sender.send(Ok(message(line, state))).await.is_err()
+                {
+                    return;
+                }
+            }
+            Event::Finished { .. } | Event::Failed { .. } => return,
+            _ => {}
+        }
+    }
+}
+
+/// All lines as they were written, by the weights that they are about.
+fn read(directory: &Path) -> Result<Vec<MetricsLine>, crate::RunError> {
+    let mut lines = read_lines(&directory.join(WARM_START_FILE), StepKind::WarmStart)?;
+    lines.extend(read_lines(&directory.join(METRICS_FILE), StepKind::Train)?);
+    lines.extend(read_lines(&directory.join(EVALUATION_FILE), StepKind::Evaluation)?);
+    // Stable: an evaluation comes after the step that made its weights.
+    lines.sort_by_key(|line| line.policy_version);
+    Ok(lines)
+}
