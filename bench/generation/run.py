@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""The generation service beside a direct client, on this machine, in one run.
+"""Benchmark of the generation service against a direct client, on this machine, in one run.
 
     python3 bench/generation/run.py [--vllm URL [--vllm-pid PID]] [--samples 2048] [--pairs 5]
 
-Every part sends the same samples both ways, by turns: straight to the engine's HTTP, and through the service. The service, the engine and
-the client are processes of their own, so that the CPU time of the service is its own.
+Every part sends the same samples both ways, alternately: directly to the engine's HTTP API, and through the service. The service, the
+engine and the client are separate processes, so that the CPU time of each can be measured.
 
-- engine: the embedded engine with a tiny model (or, with --vllm, a real server that is already there): 128 prompts x 16 samples of 64
-  tokens, 256 in flight. What counts is the median of samples a second, through the service over direct (at least 0.95), and the CPU
-  time of the service as a part of the engine's (--vllm-pid is the server's process; its children count).
-- latency: an engine that answers after 200 to 300 ms, 200 tokens, 256 in flight. What counts is how much longer than that a sample takes
-  through the service than directly. The first 256, which wait for connections, do not count.
-- instant: an engine that answers at once, 200 tokens. What counts is samples for each second of the service's CPU, and that its memory
-  after 250,000 samples is what it was after 50,000.
+- engine: the embedded engine with a tiny model (or, with --vllm, a running vLLM): 128 prompts x 16 samples of 64
+  tokens, 256 in flight. Reports the median of samples per second, through the service over direct (at least 0.95), and the CPU
+  time of the service as a fraction of the engine's (--vllm-pid is the server's process; its children are included).
+- latency: an engine that responds after 200 to 300 ms, 200 tokens, 256 in flight. Reports the latency that the service adds. The first
+  256 samples, which wait for connections, are excluded.
+- instant: an engine that responds at once, 200 tokens. Reports samples per second of the service's CPU time, and the growth of its memory
+  from 50,000 to 250,000 samples.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def free_port():
 
 
 class Server:
-    """A process that is ended with the bench."""
+    """A process that is stopped with the benchmark."""
 
     def __init__(self, command, url):
         self.url = url
@@ -72,7 +72,7 @@ class Server:
 
 
 def tree(pid):
-    """A process and everything that it started."""
+    """A process and its descendants."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in task.read_text().split():
@@ -142,7 +142,7 @@ def verdict(name, value, limit, text, least=False):
 
 
 def turns(count):
-    """The ways, by turns; each is first as often as the other."""
+    """Both ways, alternately; each comes first equally often."""
     for turn in range(count):
         yield from ["direct", "through"] if turn % 2 == 0 else ["through", "direct"]
 
@@ -177,15 +177,15 @@ def beside_engine(binary, bench, name, url, pid, arguments):
         front.end()
     direct, through = (median(measured[way], "samples_per_second") for way in ("direct", "through"))
     print(f"{name}: {arguments.samples} samples of 64 tokens, 256 in flight, {arguments.pairs} pairs")
-    print(f"  samples a second: direct {direct:.0f}, through the service {through:.0f} (medians)")
+    print(f"  samples per second: direct {direct:.0f}, through the service {through:.0f} (medians)")
     good = verdict("throughput, through over direct", through / direct, LIMITS["share"], f"{through / direct:.3f}", True)
     if pid:
         part = service_cpu / engine_cpu
         text = f"{part:.3f} ({service_cpu:.1f} s of {engine_cpu:.1f} s)"
         if name == "real vLLM":
-            good &= verdict("CPU of the service, part of the engine's", part, LIMITS["engine_cpu"], text)
+            good &= verdict("CPU of the service over the engine's", part, LIMITS["engine_cpu"], text)
         else:
-            print(f"  {'CPU of the service, part of the engine’s':<44} {text}")
+            print(f"  {'CPU of the service over the engine’s':<44} {text}")
     return good
 
 
@@ -220,9 +220,9 @@ def throughput(binary, bench):
     finally:
         front.end()
         back.end()
-    print("instant: an engine that answers at once, 200 tokens, 256 in flight")
+    print("instant: an engine that responds at once, 200 tokens, 256 in flight")
     rate = statistics.median(rates)
-    good = verdict("samples a second of the service's CPU", rate, LIMITS["per_core"], f"{rate:.0f}", True)
+    good = verdict("samples per second of the service's CPU", rate, LIMITS["per_core"], f"{rate:.0f}", True)
     grown = memory[-1] / memory[0]
     text = f"{grown:.3f} ({memory[0]:.1f} -> {memory[-1]:.1f} MiB)"
     return verdict("memory after 250,000 samples, over 50,000", grown, LIMITS["memory"], text) and good

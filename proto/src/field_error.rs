@@ -9,6 +9,8 @@ use crate::v1;
 const MAX_VALUE_CHARS: usize = 80;
 /// Longest path, which may have names from outside in it.
 const MAX_PATH_CHARS: usize = 200;
+/// Longest text about what is allowed, which may repeat what a parser was given.
+const MAX_ALLOWED_CHARS: usize = 1000;
 
 /// A field that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +29,8 @@ impl FieldError {
     pub fn new(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
         let value = shown(&value.to_string(), MAX_VALUE_CHARS).into_owned();
         let field = shown(&field.into(), MAX_PATH_CHARS).into_owned();
-        Self { field, value, allowed: allowed.into() }
+        let allowed = shown(&allowed.into(), MAX_ALLOWED_CHARS).into_owned();
+        Self { field, value, allowed }
     }
 
     /// `field` is required and was not there.
@@ -75,5 +78,7 @@ mod tests {
     fn long_values_are_cut_between_characters() {
         let error = FieldError::new("gold", "ä".repeat(10_000), "at most 80 characters");
         assert_eq!(error.value.chars().count(), MAX_VALUE_CHARS + 1);
+        let error = FieldError::new("toml", "not readable", format!("TOML, but: \n{}", "[".repeat(100_000)));
+        assert!(error.allowed.starts_with(r"TOML, but: \n[[") && error.to_string().len() < 1_100);
     }
 }

@@ -1,4 +1,5 @@
-//! A client that asks an engine as the service does, without the service: it reads ids and log-probabilities and keeps nothing.
+//! A client that sends the same requests to an engine as the service does, without the service: it parses ids and log-probabilities and
+//! keeps nothing.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -28,20 +29,20 @@ struct LogProbabilities {
 }
 
 pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> {
-    // The workspace's client is built with TLS, which wants to know by whom; nothing here is encrypted.
+    // The workspace's HTTP client is built with TLS and needs a provider, although nothing here is encrypted.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
     let models: Value = serde_json::from_slice(&client.get(format!("{url}/v1/models")).send().await?.bytes().await?)?;
     let model: Arc<str> = models["data"][0]["id"].as_str().ok_or("no model")?.into();
-    let places = Arc::new(Semaphore::new(load.in_flight));
+    let permits = Arc::new(Semaphore::new(load.in_flight));
     let (began, mut tasks) = (Instant::now(), JoinSet::new());
     for sample in 0..load.samples {
-        let place = Arc::clone(&places).acquire_owned().await?;
+        let permit = Arc::clone(&permits).acquire_owned().await?;
         let (client, model, url) = (client.clone(), Arc::clone(&model), format!("{url}/v1/completions"));
         tasks.spawn(async move {
             let began = Instant::now();
-            let tokens = ask(&client, &url, &model, sample, load.tokens).await.map_err(|error| error.to_string());
-            drop(place);
+            let tokens = request(&client, &url, &model, sample, load.tokens).await.map_err(|error| error.to_string());
+            drop(permit);
             tokens.map(|tokens| (tokens, load.latency(sample, began.elapsed())))
         });
     }
@@ -54,7 +55,7 @@ pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> 
     Ok(line(load, began.elapsed(), tokens, latencies))
 }
 
-async fn ask(
+async fn request(
     client: &reqwest::Client,
     url: &str,
     model: &str,
@@ -71,7 +72,7 @@ async fn ask(
     let completion: Completion = serde_json::from_slice(&answer)?;
     let choice = completion.choices.first().ok_or("no choice")?;
     if choice.token_ids.len() != tokens as usize || choice.logprobs.token_logprobs.len() != tokens as usize {
-        return Err("another number of tokens than was asked for".into());
+        return Err("another number of tokens than requested".into());
     }
     Ok(u64::from(tokens))
 }

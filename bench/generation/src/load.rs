@@ -1,4 +1,4 @@
-//! The samples of a measurement: the same for every way of asking.
+//! The samples of a measurement, the same with and without the service.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Samples of one prompt.
 const GROUP: u64 = 16;
-/// Ids that every vocabulary has.
+/// Ids in every vocabulary.
 const IDS: u64 = 90;
 const PROMPT_TOKENS: u64 = 8;
 
@@ -15,18 +15,18 @@ pub(crate) struct Load {
     pub(crate) samples: u64,
     pub(crate) tokens: u32,
     pub(crate) in_flight: usize,
-    /// What the engine takes for a sample, where it is known; latencies are without it.
+    /// Time that the engine takes for a sample, if known; it is subtracted from latencies.
     pub(crate) delay_ms: u64,
 }
 
 impl Load {
-    /// What an engine of this delay takes for a sample: from four to six fifths of it, so that samples do not end all at once.
+    /// Time that an engine with this delay takes for a sample: between 80 % and 120 % of it, so that samples do not all end at once.
     pub(crate) fn delay(delay_ms: u64, seed: u64) -> Duration {
         let part = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
         Duration::from_micros(delay_ms * 800 + delay_ms * 400 * part / 1024)
     }
 
-    /// How long a sample took besides what the engine is known to take. `None` for the first ones, which wait for connections.
+    /// The latency of a sample without the engine's own time. `None` for the first ones, which wait for connections.
     pub(crate) fn latency(&self, sample: u64, took: Duration) -> Option<Duration> {
         (sample >= self.in_flight as u64).then(|| took.saturating_sub(Self::delay(self.delay_ms, sample)))
     }
@@ -43,7 +43,7 @@ impl Load {
     }
 }
 
-/// One line about a measurement.
+/// The result of a measurement.
 pub(crate) fn line(load: Load, took: Duration, tokens: u64, mut latencies: Vec<Duration>) -> Value {
     latencies.sort();
     let at = |part: f64| {

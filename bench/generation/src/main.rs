@@ -1,9 +1,9 @@
-//! What `run.py` starts: a client in two forms that print one line of JSON, and an engine.
+//! The programs that `run.py` starts: two clients, which print one line of JSON, and an engine.
 //!
 //! ```text
-//! evenkeel-bench-generation direct  URL SAMPLES TOKENS IN_FLIGHT DELAY_MS   asks an engine's HTTP
-//! evenkeel-bench-generation through URL SAMPLES TOKENS IN_FLIGHT DELAY_MS   asks the generation service
-//! evenkeel-bench-generation instant PORT DELAY_MS                           an engine that answers from memory, after a while
+//! evenkeel-bench-generation direct  URL SAMPLES TOKENS IN_FLIGHT DELAY_MS   requests samples from an engine
+//! evenkeel-bench-generation through URL SAMPLES TOKENS IN_FLIGHT DELAY_MS   requests samples from the generation service
+//! evenkeel-bench-generation instant PORT DELAY_MS                           an engine that responds from memory, after a delay
 //! ```
 #![allow(clippy::print_stdout)]
 

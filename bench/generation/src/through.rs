@@ -1,4 +1,4 @@
-//! A client of the generation service: one stream, so many samples in flight.
+//! A client of the generation service: one stream with a fixed number of samples in flight.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -14,8 +14,8 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::load::{Load, line};
 
-/// How long a service may take to be there.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for the service to come up.
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> {
     let connector = Connector::new("client", ClientConfig::default())?;
@@ -23,7 +23,7 @@ pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> 
     let channel = loop {
         match connector.connect(&Target::url(url)).await {
             Ok(channel) => break channel,
-            Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
+            Err(error) if begun.elapsed() > STARTUP_TIMEOUT => return Err(error.into()),
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     };

@@ -1,4 +1,4 @@
-//! What can be wrong with a model's configuration, its files, or what it is given to compute.
+//! Errors of a model's configuration, its files, and arguments of its functions.
 
 use std::path::PathBuf;
 

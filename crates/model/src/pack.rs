@@ -8,7 +8,7 @@ use crate::error::{ModelError, Result};
 /// A micro-batch: the input tokens of several sequences in one row of tokens. Attention never crosses a sequence.
 ///
 /// A *scored* token is one whose log-probability is wanted. The hidden state that predicts it is that of the token
-/// before; tokens behind a sequence's last scored one influence nothing and are not computed.
+/// before; tokens after a sequence's last scored one influence nothing and are not computed.
 #[derive(Clone, Debug)]
 pub struct Packed {
     ids: Vec<u32>,
@@ -68,7 +68,7 @@ impl Packed {
         &self.ids
     }
 
-    /// Each input token's place in its sequence, (tokens).
+    /// Each input token's position in its sequence, (tokens).
     pub fn positions(&self) -> &[u32] {
         &self.positions
     }
@@ -104,7 +104,7 @@ impl Packed {
     }
 }
 
-/// Whether the model can read these ids at all.
+/// Checks that the ids are in the vocabulary.
 pub fn check_ids(config: &Config, ids: &[u32]) -> Result<()> {
     if ids.len() > config.max_position_embeddings {
         let allowed = format!("at most max_position_embeddings = {}", config.max_position_embeddings);

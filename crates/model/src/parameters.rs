@@ -11,7 +11,7 @@ use crate::error::{ModelError, Result};
 /// Index of a parameter in [`Parameters`].
 pub type ParameterId = usize;
 
-/// What is known of a parameter before it has values.
+/// Name, shape and decay of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterSpec {
     /// The name in a Hugging Face checkpoint.
@@ -58,7 +58,7 @@ pub struct LayerIds {
     pub down: LinearIds,
 }
 
-/// Where each part of a model finds its parameters.
+/// The parameters of each part of a model.
 #[derive(Clone, Debug)]
 pub struct ModelIds {
     /// Token embedding, (vocabulary, hidden).
@@ -154,7 +154,7 @@ impl Parameters {
     }
 
     /// Random values as transformers initialises a new model: matrices N(0, `deviation`²), norms 1, biases 0. Each
-    /// parameter has a stream of its own, so that the same seed gives the same values whatever the machine.
+    /// parameter has a stream of its own, so that a seed gives the same values on every machine.
     pub fn random(config: &Config, seed: u64, deviation: f32, device: &Device) -> Result<Self> {
         let normal = Normal::new(0.0f32, deviation)
             .map_err(|_| ModelError::input("deviation", deviation, "a finite number, 0 or above"))?;
@@ -181,7 +181,7 @@ impl Parameters {
         &self.specs
     }
 
-    /// Where each part of the model finds its parameters.
+    /// The parameters of each part of the model.
     pub fn ids(&self) -> &ModelIds {
         &self.ids
     }

@@ -15,11 +15,11 @@ use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
     BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, Train,
 };
-use evenkeel_testing::{golden, run};
+use evenkeel_testing::{GoldenCheck, golden, run};
 use support::{gradients, host, largest_difference, relative};
 
 fn main() -> ExitCode {
-    let checks: [(&str, fn(&Path)); 3] = [
+    let checks: [GoldenCheck; 3] = [
         ("forward_and_gradients_by_the_fused_kernels", by_fused_kernels),
         ("forward_and_gradients_by_tensor_operations", by_tensor_operations),
         ("logits_by_decoding", by_decoding),

@@ -1,5 +1,5 @@
-//! The quantities in which the paper (arXiv 2605.04077) measures aggregation bias on a step: how much response lengths
-//! vary, how length goes with the sign of the advantage, and how hard each side pulls under every rule.
+//! The quantities by which the paper (arXiv 2605.04077) measures aggregation bias on a step: how much response lengths
+//! vary, how length correlates with the sign of the advantage, and how much weight each side gets under every rule.
 //!
 //! A response counts if it is valid and has a trainable token; its length is the number of its trainable tokens.
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, same_length};
 use crate::{Aggregation, StepCounts, group_weights};
 
-/// A group as the quantities see it. Each slice has one element for each response.
+/// What the quantities need of a group. Each slice has one element for each response.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupView<'a> {
     /// Advantages.
@@ -29,7 +29,7 @@ impl GroupView<'_> {
     }
 }
 
-/// How hard each side pulls: the sum of w abs(A) T over its responses, w with the scalar of the step.
+/// The pull of each side, the sum of w abs(A) T over its responses, w with the scalar of the step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pull {
     /// Over responses with A > 0.
@@ -39,16 +39,16 @@ pub struct Pull {
 }
 
 impl Pull {
-    /// The bias that the paper is about, `positive / negative`: where advantages sum to 0 in each group it is 1 under
+    /// The bias that the paper describes, `positive / negative`: where advantages sum to 0 in each group it is 1 under
     /// `sequence` and `balanced`, and under `token` it is above 1 where the better responses are the longer ones.
-    /// Absent where nothing pulls down.
+    /// Absent where no response has A < 0.
     #[must_use]
     pub fn bias(&self) -> Option<f64> {
         (self.negative > 0.0).then(|| self.positive / self.negative)
     }
 }
 
-/// The quantities of one step. What does not exist in a step is absent, never NaN.
+/// The quantities of one step. A quantity that a step does not have is absent, never NaN.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantities {
     /// Coefficient of variation of lengths within a group, population deviation / mean, averaged over the groups with

@@ -10,12 +10,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use evenkeel_objective::{Settings, batch_loss};
-use evenkeel_testing::{golden, run};
+use evenkeel_testing::{GoldenCheck, golden, run};
 use serde_json::Value;
 use support::{Owned, Step, close, compute, views};
 
 fn main() -> ExitCode {
-    let checks: [(&str, fn(&Path)); 5] = [
+    let checks: [GoldenCheck; 5] = [
         ("advantages", advantages),
         ("weights", weights),
         ("losses", losses),

@@ -2,19 +2,23 @@
 //!
 //! A queue counts items or bytes. No client gets all of it: who holds seven times what is free gets no more, so that one client leaves
 //! an eighth to others, the next an eighth of that, and two who go on asking end with seven fifteenths each. Queues of up to seven items
-//! have too few for that.
+//! have too few for that. A client is a connection. All connections from one host together leave a sixteenth to other hosts, by the same
+//! rule, however many they are.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_proto::v1::QueueStatus;
 use metrics::Gauge;
 
 use crate::error::ServiceError;
-pub use crate::peer::ClientId;
+pub use crate::peer::{ClientId, Host};
 
 /// A client may hold so many times what is free.
 const SHARE: u64 = 7;
+/// All clients of one host may.
+const HOST_SHARE: u64 = 15;
 
 /// What a queue counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +56,7 @@ struct Queue {
 struct State {
     taken: u64,
     by_client: HashMap<ClientId, u64>,
+    by_host: HashMap<Host, u64>,
 }
 
 /// A part of a queue that is taken; dropping it frees it.
@@ -110,12 +115,18 @@ impl Queue {
 
     fn change(&self, state: &mut State, client: ClientId, before: u64, after: u64) {
         state.taken = state.taken - before + after;
-        let held = state.by_client.entry(client).or_default();
-        *held = *held - before + after;
-        if *held == 0 {
-            state.by_client.remove(&client);
-        }
+        replace(&mut state.by_client, client, before, after);
+        replace(&mut state.by_host, client.host(), before, after);
         self.gauge.set(state.taken as f64);
+    }
+}
+
+/// Another part of what somebody holds. Who holds nothing is forgotten.
+fn replace<K: Eq + Hash + Copy>(held: &mut HashMap<K, u64>, by: K, before: u64, after: u64) {
+    let amount = held.entry(by).or_default();
+    *amount = *amount - before + after;
+    if *amount == 0 {
+        held.remove(&by);
     }
 }
 
@@ -129,11 +140,14 @@ impl Taken {
         let mut state = queue.state();
         let free = queue.capacity.saturating_sub(state.taken);
         let held = state.by_client.get(&self.client).copied().unwrap_or(0);
+        let of_host = state.by_host.get(&self.client.host()).copied().unwrap_or(0);
         let (name, unit, capacity) = (queue.name, queue.unit, queue.capacity);
         let refused = if by > free {
             Some(ServiceError::QueueFull { queue: name, unit, capacity, retry_after: None })
         } else if held >= SHARE.saturating_mul(free) && by > 0 {
             Some(ServiceError::ShareTaken { queue: name, unit, capacity, held })
+        } else if of_host >= HOST_SHARE.saturating_mul(free) && by > 0 {
+            Some(ServiceError::ShareTaken { queue: name, unit, capacity, held: of_host })
         } else {
             None
         };
@@ -208,6 +222,32 @@ mod tests {
         drop((first, others));
         assert_eq!(queue.taken(), 0);
         assert!(queue.0.state().by_client.is_empty(), "clients that hold nothing are forgotten");
+    }
+
+    #[test]
+    fn a_host_leaves_something_to_others_however_many_connections_it_has() {
+        let queue = Admission::new("verify", Unit::Items, 800);
+        let greedy = |address: &str| {
+            let address = address.parse().unwrap();
+            let mut held = Vec::new();
+            // A hundred connections, each of which takes what it gets.
+            for _ in 0..100 {
+                let client = ClientId::at(address);
+                held.extend(std::iter::from_fn(|| queue.try_take(client, 1).ok()));
+            }
+            held
+        };
+        let first = greedy("10.0.0.1");
+        assert_eq!(first.len(), 750);
+        let mut others = Vec::new();
+        for address in ["10.0.0.2", "2001:db8::1", "2001:db8:0:1::1"] {
+            let held = greedy(address);
+            assert!(!held.is_empty(), "{address}");
+            others.push(held);
+        }
+        assert!(queue.try_take(ClientId::at("2001:db8::ffff".parse().unwrap()), 1).is_err(), "the same network");
+        drop((first, others));
+        assert!(queue.0.state().by_host.is_empty(), "hosts that hold nothing are forgotten");
     }
 
     #[test]

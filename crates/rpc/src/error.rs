@@ -14,6 +14,12 @@ use tonic_types::{ErrorDetails, StatusExt};
 use crate::admission::Unit;
 use crate::items::READ_TIMEOUT;
 
+/// Most bytes of a message in a header, in which all but ASCII is written as three characters for a byte.
+const MAX_MESSAGE_BYTES: usize = 6_000;
+/// Most bytes of refused fields in a header, before they are written in base64. Clients take headers of 16 KiB in all, and break the
+/// connection beyond.
+const MAX_DETAIL_BYTES: usize = 4_000;
+
 /// The domain of every reason.
 pub const ERROR_DOMAIN: &str = "evenkeel.v1";
 
@@ -76,6 +82,15 @@ pub enum ServiceError {
         /// How long it may take.
         timeout: Duration,
     },
+    /// A message would be much larger in memory than on its way.
+    #[error("the message would take more than {most} bytes when it is decoded (setting `max_decoded_bytes`)")]
+    Expands {
+        /// What it may take.
+        most: u64,
+    },
+    /// Bytes that are no message of protobuf.
+    #[error("what was sent is no message of protobuf")]
+    Malformed,
     /// The client does not read its answers.
     #[error("no answer was read for {} s", READ_TIMEOUT.as_secs())]
     Unread,
@@ -151,7 +166,7 @@ impl ServiceError {
     /// The gRPC code.
     pub fn code(&self) -> Code {
         match self {
-            Self::Invalid(_) => Code::InvalidArgument,
+            Self::Invalid(_) | Self::Malformed | Self::Expands { .. } => Code::InvalidArgument,
             Self::Precondition { .. } => Code::FailedPrecondition,
             Self::NotFound { .. } => Code::NotFound,
             Self::AlreadyExists { .. } => Code::AlreadyExists,
@@ -183,6 +198,8 @@ impl ServiceError {
             Self::DiskFull { .. } => "DISK_FULL",
             Self::ConnectionsFull => "CONNECTIONS_FULL",
             Self::Late { .. } => "MESSAGE_TIMEOUT",
+            Self::Expands { .. } => "MESSAGE_EXPANDS",
+            Self::Malformed => "MALFORMED_MESSAGE",
             Self::Unread => "ANSWERS_UNREAD",
             Self::Draining => "DRAINING",
             Self::Deadline(_) => "DEADLINE_EXCEEDED",
@@ -207,7 +224,7 @@ impl ServiceError {
 
     fn failure_code(&self) -> FailureCode {
         match self {
-            Self::Invalid(_) => FailureCode::InvalidArgument,
+            Self::Invalid(_) | Self::Malformed | Self::Expands { .. } => FailureCode::InvalidArgument,
             Self::Precondition { .. } | Self::AlreadyExists { .. } | Self::Conflict { .. } => {
                 FailureCode::FailedPrecondition
             }
@@ -231,8 +248,11 @@ impl From<ServiceError> for Status {
         let mut details = ErrorDetails::with_error_info(error.reason(), ERROR_DOMAIN, HashMap::new());
         match &error {
             ServiceError::Invalid(errors) => {
+                let mut left = MAX_DETAIL_BYTES;
                 for refused in errors {
                     let description = format!("is {}, allowed: {}", refused.value, refused.allowed);
+                    let Some(rest) = left.checked_sub(refused.field.len() + description.len()) else { break };
+                    left = rest;
                     details.add_bad_request_violation(&refused.field, description);
                 }
             }
@@ -241,8 +261,21 @@ impl From<ServiceError> for Status {
             }
             _ => {}
         }
-        Self::with_error_details(error.code(), shown(&error.to_string(), MAX_MESSAGE_CHARS), details)
+        let message = error.to_string();
+        let message = shown(&message, MAX_MESSAGE_CHARS);
+        Self::with_error_details(error.code(), cut_for_header(&message), details)
     }
+}
+
+/// As much of a text as fits into a header beside everything else.
+fn cut_for_header(text: &str) -> &str {
+    let mut bytes = 0;
+    let end = text.char_indices().find(|(_, character)| {
+        let plain = *character == ' ' || character.is_ascii_graphic() && *character != '%';
+        bytes += if plain { 1 } else { 3 * character.len_utf8() };
+        bytes > MAX_MESSAGE_BYTES
+    });
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 /// The reason of a status that one of our servers answered. `None` where it came from elsewhere.
@@ -304,6 +337,24 @@ mod tests {
         assert!(status.message().starts_with(r"run `a\n\u{1b}[31mxxx"), "{}", status.message());
         assert!(status.message().chars().count() < 2_100);
         assert_eq!(ServiceError::NotFound { what }.failure().message, status.message());
+    }
+
+    #[test]
+    fn no_status_breaks_the_connection_by_the_size_of_its_headers() {
+        let long = |text: &str| FieldError::new(text.repeat(1_000), text.repeat(10_000), text.repeat(10_000));
+        let errors = [
+            ServiceError::Invalid(vec![long("答"); 1_000]),
+            ServiceError::Invalid(vec![long("a%\""); 1_000]),
+            ServiceError::NotFound { what: "\u{1f600}".repeat(100_000) },
+            ServiceError::Internal { message: "\n\x1b".repeat(100_000) },
+        ];
+        for error in errors {
+            let response: http::Response<()> = Status::from(error).into_http();
+            // As HTTP/2 counts them.
+            let size: usize =
+                response.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum();
+            assert!(size < 16 << 10, "{size} bytes");
+        }
     }
 
     #[test]

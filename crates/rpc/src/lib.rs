@@ -5,9 +5,11 @@
 //! - [`dispatch`]: the same streams as the client sees them: many workers, the least loaded first, nothing lost or counted twice.
 //! - [`balance`]: which member of a pool gets the next item.
 //! - [`client`]: channels to a single server.
+//! - [`memory`]: what is free goes back to the system.
+//! - [`roots`]: folders that clients may name.
 //! - [`deadline`], [`admission`], [`error`]: time that runs out, queues that are full, and how both are said over gRPC.
 //! - [`retry`]: the one policy for trying again.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod admission;
 pub mod balance;
@@ -16,7 +18,9 @@ pub mod deadline;
 pub mod dispatch;
 pub mod error;
 pub mod items;
+pub mod memory;
 pub mod retry;
+pub mod roots;
 pub mod server;
 
 mod files;

@@ -1,6 +1,7 @@
-//! Who asks: clients share what a server has by their connections.
+//! Who asks: clients share what a server has by their connections, and by the hosts that these come from.
 
 use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 tokio::task_local! {
@@ -9,13 +10,54 @@ tokio::task_local! {
 
 /// One connection of a client, unique within the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ClientId(u64);
+pub struct ClientId {
+    connection: u64,
+    host: Host,
+}
+
+/// Where connections come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Host {
+    /// An address of IPv4.
+    V4(Ipv4Addr),
+    /// A network of IPv6: whoever has one of its addresses has as many as they like.
+    V6([u16; 4]),
+    /// Not known; each connection is a host of its own.
+    Unknown(u64),
+}
+
+impl From<IpAddr> for Host {
+    fn from(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(address) => Self::V4(address),
+            IpAddr::V6(address) => {
+                let [a, b, c, d, ..] = address.segments();
+                Self::V6([a, b, c, d])
+            }
+        }
+    }
+}
 
 impl ClientId {
-    /// A client that has not been seen before.
+    /// A client that has not been seen before, at an address that is not known.
     pub fn unseen() -> Self {
+        let connection = Self::next();
+        Self { connection, host: Host::Unknown(connection) }
+    }
+
+    /// A new connection from an address.
+    pub fn at(address: IpAddr) -> Self {
+        Self { connection: Self::next(), host: address.into() }
+    }
+
+    fn next() -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Where it is.
+    pub fn host(self) -> Host {
+        self.host
     }
 
     /// The client whose call is being answered; an unseen one outside of calls.

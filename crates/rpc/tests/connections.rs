@@ -67,11 +67,20 @@ impl http_body::Body for Half {
     }
 }
 
-/// A call with the first `sent` bytes of a message, on a connection of its own. Its status, as soon as there is one.
+/// A call with the first `sent` bytes of a message of one long text, on a connection of its own. Its status, as soon as there is one.
 async fn half_a_message(worker: &Worker, length: u32, sent: usize) -> Status {
+    // A field that no message has, of any length.
+    let mut message = vec![0xa2, 0x06];
+    prost::encode_length_delimiter(length as usize - 8, &mut message).unwrap();
+    message.resize(sent, b'x');
+    begun(worker, length, &message).await
+}
+
+/// A call with these bytes of a message of that length.
+async fn begun(worker: &Worker, length: u32, message: &[u8]) -> Status {
     let mut bytes = vec![0];
     bytes.extend(length.to_be_bytes());
-    bytes.resize(5 + sent, b'x');
+    bytes.extend(message);
     let mut channel = Endpoint::from_shared(worker.server.endpoint().to_owned()).unwrap().connect().await.unwrap();
     let request = http::Request::post("/evenkeel.v1.Reward/VerifyOne")
         .header("content-type", "application/grpc")
@@ -187,6 +196,75 @@ async fn halves_of_messages_are_counted_by_what_was_received() {
         while verify_one(&worker).await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    })
+    .await;
+}
+
+/// `VerifyOneRequest` with so many empty tests of two bytes each.
+fn empty_tests(tests: usize) -> Vec<u8> {
+    let within = |key: u8, inner: Vec<u8>| {
+        let mut message = vec![key];
+        prost::encode_length_delimiter(inner.len(), &mut message).unwrap();
+        message.extend(inner);
+        message
+    };
+    within(0x0a, within(0x32, within(0x12, [0x0a, 0].repeat(tests))))
+}
+
+#[tokio::test]
+async fn what_a_message_becomes_is_counted_before_it_is_decoded() {
+    bounded(async {
+        let server = ServerConfig { max_decoded_bytes: 32 << 20, ..ServerConfig::default() };
+        let worker = start(server).await;
+        let few = empty_tests(1_000);
+        let status = begun(&worker, few.len() as u32 + 1, &few[..few.len() - 10]);
+        assert!(tokio::time::timeout(Duration::from_millis(200), status).await.is_err(), "it waits for the rest");
+        let many = empty_tests(2_000_000);
+        // The last bytes never come: nothing can have been decoded.
+        let status = begun(&worker, many.len() as u32, &many[..many.len() - 10]).await;
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(reason_of(&status).as_deref(), Some("MESSAGE_EXPANDS"));
+        assert!(status.message().contains("`max_decoded_bytes`"), "{status}");
+        assert!(verify_one(&worker).await.unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_messages_in_progress_become_counts_for_all_of_them_together() {
+    bounded(async {
+        let server = ServerConfig {
+            max_message_bytes: 400_000,
+            max_decoded_bytes: 30_000_000,
+            max_receive_bytes: 50_000_000,
+            ..ServerConfig::default()
+        };
+        let worker = Arc::new(start(server).await);
+        let message = Arc::new(empty_tests(150_000));
+        let mut calls = JoinSet::new();
+        for _ in 0..8 {
+            let (worker, message) = (Arc::clone(&worker), Arc::clone(&message));
+            let length = message.len() as u32;
+            calls.spawn(async move { begun(&worker, length, &message[..message.len() - 10]).await });
+        }
+        let status = calls.join_next().await.unwrap().unwrap();
+        assert_eq!(status.code(), Code::ResourceExhausted);
+        assert!(status.message().contains("queue `receive`"), "{status}");
+        calls.shutdown().await;
+        while verify_one(&worker).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_message_are_the_clients_fault() {
+    bounded(async {
+        let worker = start(ServerConfig::default()).await;
+        let status = begun(&worker, 12, &[0xff; 12]).await;
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert_eq!(reason_of(&status).as_deref(), Some("MALFORMED_MESSAGE"));
     })
     .await;
 }

@@ -267,3 +267,23 @@ async fn metrics_count_calls_by_method_and_code() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn methods_that_are_not_there_have_no_metrics_of_their_own() {
+    bounded(async {
+        let metrics = evenkeel_telemetry::install_metrics().unwrap();
+        let worker = Setup::default().start("worker").await;
+        let endpoint = tonic::transport::Endpoint::from_shared(worker.server.endpoint().to_owned()).unwrap();
+        let mut channel = endpoint.connect().await.unwrap();
+        for name in ["evenkeel.v1.Reward/Forged", "evenkeel.v1.Forged/Verify", "grpc.health.v1.Forged/Check", "Forged"]
+        {
+            let request = http::Request::post(format!("/{name}")).header("content-type", "application/grpc");
+            std::future::poll_fn(|context| tower::Service::poll_ready(&mut channel, context)).await.unwrap();
+            tower::Service::call(&mut channel, request.body(tonic::body::Body::empty()).unwrap()).await.unwrap();
+        }
+        let unknown = "evenkeel_grpc_calls_total{method=\"unknown\",";
+        until(|| metrics.render().contains(unknown)).await;
+        assert!(!metrics.render().contains("Forged"), "{}", metrics.render());
+    })
+    .await;
+}

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::guest::{self, GuestError};
+use crate::guest::{self, Form, GuestError};
 use crate::sandbox::{Sandbox, engine};
 
 /// The guest, loaded.
@@ -45,6 +45,7 @@ fn sandbox(folder: &Path, workers: usize, fuel: bool, progress: &dyn Fn(&str)) -
     let broken = |error: wasmtime::Error| GuestError::Load(format!("{error:#}"));
     // As many again may go on in a pool that have run for a while.
     let engine = engine(2 * workers, fuel).map_err(broken)?;
-    let component = guest::load(folder, &engine, progress)?;
+    let form = if fuel { Form::Counted } else { Form::Timed };
+    let component = guest::load(folder, &engine, form, progress)?;
     Sandbox::new(&engine, &component).map_err(broken)
 }

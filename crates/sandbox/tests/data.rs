@@ -27,6 +27,11 @@ fn main() -> ExitCode {
             the_strict_mode_passes_what_passes_and_fails_what_fails,
         ),
         outside(
+            "the_reference_programs_have_the_verdicts_that_they_have_without_a_series",
+            &["data/code/cases.jsonl"],
+            the_reference_programs_have_the_verdicts_that_they_have_without_a_series,
+        ),
+        outside(
             "published_rows_are_judged_right_in_both_modes",
             &["data/code/livecodebench-rows.jsonl"],
             published_rows_are_judged_right_in_both_modes,
@@ -40,6 +45,11 @@ fn main() -> ExitCode {
             "quirks_are_a_processs_in_the_strict_mode",
             &["data/code/quirks.jsonl"],
             quirks_are_a_processs_in_the_strict_mode,
+        ),
+        outside(
+            "the_reference_programs_have_the_verdicts_that_they_have_without_a_series",
+            &["data/code/cases.jsonl"],
+            the_reference_programs_have_the_verdicts_that_they_have_without_a_series,
         ),
     ])
 }
@@ -197,4 +207,31 @@ fn quirks_are_a_processs_in_the_strict_mode(data: &Path) {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// The reference programs have three tests each: here each test many times.
+fn the_reference_programs_have_the_verdicts_that_they_have_without_a_series(data: &Path) {
+    let mut tasks = Vec::new();
+    for row in rows(&data.join("data/code/cases.jsonl")) {
+        let tests = tests_of(&row["question"]);
+        for program in row["programs"].as_array().expect("programs").iter().filter(|program| program["passed"] == true)
+        {
+            let answer = Answer::Completion(program["completion"].as_str().expect("a completion").to_owned());
+            tasks.push(Task::new(answer, Arc::clone(&tests)));
+        }
+    }
+    // The whole list takes as long as all programs' own tests.
+    let step = if std::env::var_os("EVENKEEL_LONG").is_some() { 1 } else { 12 };
+    let tasks: Vec<Task> = tasks.into_iter().step_by(step).collect();
+    let many = tasks.iter().map(|task| {
+        let tests: Vec<Test> = task.tests.tests().iter().cycle().take(3 * task.tests.len()).cloned().collect();
+        let tests = Tests::new(tests, task.tests.function().map(str::to_owned)).expect("the tests are well formed");
+        Task { tests: Arc::new(tests), ..task.clone() }
+    });
+    let many = judge_all(many.collect());
+    let once = judge_all(tasks.clone());
+    for ((task, once), many) in tasks.iter().zip(&once).zip(&many) {
+        assert_eq!((many.outcome, many.failing_test), (once.outcome, once.failing_test), "{:?}", task.answer);
+    }
+    eprintln!("{} programs", tasks.len());
 }

@@ -1,5 +1,4 @@
 //! Programs with many tests, which go on from a snapshot taken after their definitions: every test is as if it were alone.
-#![allow(clippy::print_stderr)]
 
 mod support;
 
@@ -7,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Limits, Outcome, Task, Verdict};
-use support::{functional, judge, judge_all, rows, stdin, task, tests_of};
+use evenkeel_sandbox::{Limits, Outcome, Verdict};
+use support::{functional, judge, stdin, task};
 
 /// So many tests make a series.
 const MANY: usize = 24;
@@ -240,33 +239,4 @@ fn definitions_that_take_all_the_time_leave_none_for_a_test() {
     task.limits = Limits { deterministic: true, cpu: Duration::from_millis(5), ..task.limits };
     let verdict = judge(task);
     assert_eq!((verdict.outcome, verdict.failing_test), (Outcome::TimeLimit, Some(0)), "{}", verdict.detail);
-}
-
-/// The reference programs have three tests each: here each test many times.
-#[test]
-fn the_reference_programs_have_the_verdicts_that_they_have_without_a_series() {
-    let mut tasks = Vec::new();
-    for row in rows("cases.jsonl") {
-        let tests = tests_of(&row["question"]);
-        for program in row["programs"].as_array().expect("programs").iter().filter(|program| program["passed"] == true)
-        {
-            let answer =
-                evenkeel_sandbox::Answer::Completion(program["completion"].as_str().expect("a completion").to_owned());
-            tasks.push(Task::new(answer, Arc::clone(&tests)));
-        }
-    }
-    // The whole list takes as long as all programs' own tests.
-    let step = if std::env::var_os("EVENKEEL_LONG").is_some() { 1 } else { 12 };
-    let tasks: Vec<Task> = tasks.into_iter().step_by(step).collect();
-    let many = tasks.iter().map(|task| {
-        let tests: Vec<Test> = task.tests.tests().iter().cycle().take(3 * task.tests.len()).cloned().collect();
-        let tests = Tests::new(tests, task.tests.function().map(str::to_owned)).expect("the tests are well formed");
-        Task { tests: Arc::new(tests), ..task.clone() }
-    });
-    let many = judge_all(many.collect());
-    let once = judge_all(tasks.clone());
-    for ((task, once), many) in tasks.iter().zip(&once).zip(&many) {
-        assert_eq!((many.outcome, many.failing_test), (once.outcome, once.failing_test), "{:?}", task.answer);
-    }
-    eprintln!("{} programs", tasks.len());
 }

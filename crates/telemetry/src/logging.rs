@@ -1,10 +1,11 @@
 //! Logs: to stderr only, for people or as JSON lines, filtered by target and level.
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::shown::shown;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::debug_fn;
@@ -64,11 +65,15 @@ pub enum TelemetryError {
 
 /// Begins logging for the whole process; once.
 pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
-    let ansi = std::io::stderr().is_terminal();
-    let builder = fmt::fmt().with_env_filter(filter(&config.log)?).with_writer(std::io::stderr).with_ansi(ansi);
+    let ansi = io::stderr().is_terminal();
+    let builder = fmt::fmt().with_env_filter(filter(&config.log)?).with_writer(io::stderr).with_ansi(ansi);
     match config.log_format {
         LogFormat::Human => builder.fmt_fields(one_line()).finish().try_init()?,
-        LogFormat::Json => builder.json().flatten_event(true).finish().try_init()?,
+        LogFormat::Json => {
+            // Spans are part of every line: run, step and sample of what is logged.
+            let builder = builder.json().flatten_event(true).with_current_span(false);
+            builder.with_writer(|| ShortValues(io::stderr())).finish().try_init()?;
+        }
     }
     Ok(())
 }
@@ -84,6 +89,42 @@ fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static
         }
     })
     .delimited(" ")
+}
+
+/// Lines of JSON, in which long texts are cut. JSON escapes them by itself.
+struct ShortValues<W>(W);
+
+impl<W: Write> Write for ShortValues<W> {
+    /// An entry is written as a whole.
+    fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
+        let long = entry.len() > MAX_VALUE_CHARS;
+        match serde_json::from_slice(entry) {
+            Ok(mut values) if long => {
+                cut(&mut values);
+                self.0.write_all(format!("{values}\n").as_bytes())?;
+            }
+            _ => self.0.write_all(entry)?,
+        }
+        Ok(entry.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn cut(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some((end, _)) = text.char_indices().nth(MAX_VALUE_CHARS) {
+                text.truncate(end);
+                text.push('…');
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(cut),
+        Value::Object(values) => values.values_mut().for_each(cut),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 fn filter(text: &str) -> Result<EnvFilter, FieldError> {
@@ -115,6 +156,45 @@ mod tests {
         assert_eq!(log.lines().count(), 1);
         assert!(!log.contains('\x1b') && log.len() < 20_000, "{} bytes", log.len());
         assert!(log.contains(r"id=a\n INFO forged \u{1b}[31mxxx") && log.contains("refused a"), "{}", &log[..300]);
+    }
+
+    #[test]
+    fn values_of_json_are_cut_and_stay_json() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let file = Arc::new(log.reopen().unwrap());
+        let writer = move || ShortValues(Arc::clone(&file));
+        let subscriber = fmt::fmt().json().flatten_event(true).with_current_span(false).with_writer(writer).finish();
+        let hostile = format!("a\n\x1b[31m\u{202e}{}", "\x07".repeat(1 << 20));
+        tracing::subscriber::with_default(subscriber, || {
+            let _entered = tracing::info_span!("call", run_id = %hostile).entered();
+            tracing::warn!(id = %hostile, quoted = hostile, count = 7, "refused {hostile}");
+            tracing::info!("the next");
+        });
+        let log = std::fs::read_to_string(log.path()).unwrap();
+        assert!(log.len() < 250_000 && !log.contains('\x1b'), "{} bytes", log.len());
+        let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((lines.len(), &lines[0]["count"], &lines[1]["message"]), (2, &7.into(), &"the next".into()));
+        let id = lines[0]["id"].as_str().unwrap();
+        assert!(id.starts_with("a\n\x1b[31m") && id.ends_with('…') && id.chars().count() == MAX_VALUE_CHARS + 1);
+        assert!(lines[0]["spans"][0]["run_id"].as_str().unwrap().chars().count() <= MAX_VALUE_CHARS + 1);
+    }
+
+    #[test]
+    fn json_lines_carry_the_fields_of_their_spans() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let file = Arc::new(log.reopen().unwrap());
+        let builder = fmt::fmt().with_writer(file).json().flatten_event(true).with_current_span(false);
+        tracing::subscriber::with_default(builder.finish(), || {
+            let _run = tracing::info_span!("run", run = "first").entered();
+            let _step = tracing::info_span!("step", step = 3).entered();
+            let _sample = tracing::info_span!("sample", sample = "train/3/1/2").entered();
+            tracing::warn!(reason = "late", "no verdict");
+        });
+        let line: Value = serde_json::from_str(&std::fs::read_to_string(log.path()).unwrap()).unwrap();
+        assert_eq!((&line["message"], &line["reason"]), (&"no verdict".into(), &"late".into()));
+        let spans = line["spans"].as_array().unwrap();
+        let field = |name: &str| spans.iter().find_map(|span| span.get(name)).unwrap();
+        assert_eq!((field("run"), field("step"), field("sample")), (&"first".into(), &3.into(), &"train/3/1/2".into()));
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub fn test(name: &str, body: impl FnOnce() + Send + 'static) -> Trial {
     })
 }
 
+/// A check of a golden file or folder, by name.
+pub type GoldenCheck = (&'static str, fn(&Path));
+
 /// A check of a golden, twice: of the committed one at `path` in `tests/golden`, and as `outside::NAME` of the larger one at the same path in
 /// `golden` outside the repository.
 pub fn golden(name: &str, path: &str, check: fn(&Path)) -> [Trial; 2] {

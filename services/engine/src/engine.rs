@@ -62,6 +62,8 @@ impl Engine {
         let (routes, probes) = (router(Arc::clone(&app), key), probes(app));
         let serving = connections::serve(listener, routes, probes, limits.within_descriptors(), stop.clone());
         let server = tokio::spawn(serving);
+        let trimming = stop.clone();
+        tokio::spawn(async move { trimming.run_until_cancelled(evenkeel_rpc::memory::give_back()).await });
         tracing::info!(model = model_name, %address, threads, "engine started");
         Ok(RunningEngine { address, model_name, drain, scheduler, thread, stop: stop.drop_guard(), server })
     }

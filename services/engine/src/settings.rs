@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evenkeel_config::{ByteSize, HumanDuration, Settings, human};
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::roots::is_loopback;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,9 @@ pub struct EngineConfig {
     pub api_key_file: Option<PathBuf>,
     /// Whether to serve the routes for a trainer, which change weights and pause: vLLM's `VLLM_SERVER_DEV_MODE`.
     pub development_routes: bool,
+    /// Folders that weights named by a trainer must be in, with links resolved. Empty: anywhere, which is only allowed for an engine that
+    /// listens on a loopback address; `["/"]` allows it for others.
+    pub weights_roots: Vec<PathBuf>,
     /// Connections at once. Further ones only get probes and metrics.
     pub max_connections: usize,
     /// Time limit for the header of a request, from the opening of the connection or the end of the previous response. The connection
@@ -102,6 +106,7 @@ impl Default for EngineConfig {
             max_body: ByteSize::mib(64),
             api_key_file: None,
             development_routes: true,
+            weights_roots: Vec::new(),
             max_connections: 4096,
             header_deadline: Duration::from_secs(10),
             body_deadline: Duration::from_secs(60),
@@ -174,6 +179,10 @@ impl Settings for EngineConfig {
         if port.and_then(|port| port.parse::<u16>().ok()).is_none() {
             return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
         }
+        if self.development_routes && self.weights_roots.is_empty() && !is_loopback(&self.listen) {
+            let allowed = "folders that weights lie below, since others reach `listen` ([\"/\"] for any)";
+            return Err(FieldError::new("weights_roots", "empty", allowed));
+        }
         Ok(())
     }
 }
@@ -203,6 +212,7 @@ mod tests {
             ("max_logprobs", EngineConfig { max_logprobs: -2, ..good.clone() }),
             ("threads", EngineConfig { threads: 5000, ..good.clone() }),
             ("listen", EngineConfig { listen: "8000".into(), ..good.clone() }),
+            ("weights_roots", EngineConfig { listen: "0.0.0.0:8000".into(), ..good.clone() }),
             ("served_model_name", EngineConfig { served_model_name: Some(String::new()), ..good }),
         ];
         for (field, config) in cases {

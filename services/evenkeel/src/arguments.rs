@@ -112,9 +112,6 @@ pub(crate) struct GuestOptions {
     /// Where it is put [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
-    /// Compile for any x86-64-v3 CPU instead of this one, for a folder that EVENKEEL_GUEST_IMAGE will name.
-    #[arg(long)]
-    pub(crate) portable: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

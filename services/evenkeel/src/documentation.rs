@@ -137,6 +137,23 @@ mod tests {
     }
 
     #[test]
+    fn the_choices_of_the_objective_are_listed_with_their_formulas_and_aliases() {
+        let text = documented(&recipe::load("arithmetic", &[]).unwrap().to_toml().unwrap());
+        let flat = text.replace("\n# ", " ");
+        for choice in [
+            "- \"grpo\": `(r - mean) / sqrt(population variance + 1e-6)`",
+            "- \"batch-token\": `1 / N`: the mean over the tokens of the step, verl's `token-mean`, TRL's `dapo`. Also token-mean, dapo.",
+            "- \"balanced\": `M_s / (P G Z_s)`",
+            "- \"cispo\": `clip(rho, 1 - clip_low, 1 + clip_high) A logp`",
+            "- \"token-mask\": Each token's ratio inside",
+            "- \"k3+\": The value of `k3` with the gradient of `k2`.",
+            "- \"rollout\": The engine's",
+        ] {
+            assert!(flat.contains(choice), "{choice} is not in {text}");
+        }
+    }
+
+    #[test]
     fn what_is_printed_is_a_recipe_again() {
         let loaded = recipe::load("arithmetic", &["sampling.group_size=4".to_owned()]).unwrap();
         let text = documented(&loaded.to_toml().unwrap());

@@ -31,11 +31,7 @@ pub(crate) fn make(options: &GuestOptions) -> Result<ExitCode> {
         None => guest::default_folder()?,
     };
     let progress = |line: &str| eprintln!("{line}");
-    if options.portable {
-        guest::write_portable(&folder, &progress)?;
-    } else {
-        Interpreter::load(&folder, 1, &progress)?;
-    }
+    Interpreter::load(&folder, 1, &progress)?;
     println!("{}", folder.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -77,9 +77,9 @@ async fn orchestrator(options: &ServeOptions) -> Result<ExitCode> {
     let reader = Arc::new(recipe::Reader);
     let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(config, reader).await?;
     let server = with_metrics(server, options).await?;
-    service.begin().await?;
+    service.start_configured().await?;
     server.run(shutdown_signal()).await?;
     // A run that was told to stop ends after its step; its last lines are written before the process goes.
-    service.idle().await;
+    service.wait_until_idle().await;
     Ok(ExitCode::SUCCESS)
 }

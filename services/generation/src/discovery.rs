@@ -25,16 +25,28 @@ pub(crate) fn deduplicated(found: &BTreeSet<Address>) -> Vec<Address> {
 
 /// Keeps the pool in step with the addresses.
 pub(crate) struct Discovery {
-    pub(crate) pool: Arc<EnginePool>,
-    pub(crate) addresses: watch::Receiver<BTreeSet<Address>>,
-    /// The engines that joined already, by URL.
-    pub(crate) known: BTreeMap<String, Arc<PooledEngine>>,
-    pub(crate) make_client: MakeClient,
-    pub(crate) stop: CancellationToken,
+    pool: Arc<EnginePool>,
+    addresses: watch::Receiver<BTreeSet<Address>>,
+    /// The engines that joined so far, by URL.
+    known: BTreeMap<String, Arc<PooledEngine>>,
+    make_client: MakeClient,
+    stop: CancellationToken,
 }
 
 impl Discovery {
-    /// Until `stop`.
+    /// `known` are the engines that joined already. Their health monitors run, as do those of later ones, until `stop`.
+    pub(crate) fn new(
+        pool: &Arc<EnginePool>,
+        addresses: watch::Receiver<BTreeSet<Address>>,
+        known: BTreeMap<String, Arc<PooledEngine>>,
+        make_client: MakeClient,
+        stop: &CancellationToken,
+    ) -> Self {
+        known.values().for_each(|engine| HealthMonitor::spawn(pool, engine, stop));
+        Self { pool: Arc::clone(pool), addresses, known, make_client, stop: stop.clone() }
+    }
+
+    /// Follows the addresses until `stop`.
     pub(crate) async fn run(mut self) {
         loop {
             let found = deduplicated(&self.addresses.borrow_and_update());

@@ -22,7 +22,7 @@ use crate::discovery::{Discovery, MakeClient, deduplicated};
 use crate::engine::vllm::{HttpFiles, VllmClient};
 use crate::engine::{EngineClient, EngineError};
 use crate::error::GenerationError;
-use crate::monitor::{HealthMonitor, monitor_pool};
+use crate::monitor::monitor_pool;
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
 use crate::service::{GenerationService, NAME};
 use crate::settings::GenerationConfig;
@@ -56,7 +56,7 @@ pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> 
 
     let limits = ItemLimits {
         max_items: config.max_items,
-        max_bytes: ItemLimits::MAX_BYTES,
+        max_bytes: config.max_bytes,
         max_running: config.max_items,
         grace: ANSWER_GRACE,
     };
@@ -75,9 +75,7 @@ pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> 
 
     let stop = CancellationToken::new();
     monitor_pool(&pool, &stop);
-    known.values().for_each(|engine| HealthMonitor::spawn(&pool, engine, &stop));
-    let discovery = Discovery { pool: Arc::clone(&pool), addresses, known, make_client, stop: stop.clone() };
-    tokio::spawn(discovery.run());
+    tokio::spawn(Discovery::new(&pool, addresses, known, make_client, &stop).run());
     let drain = server.drain();
     let service = GenerationService::new(pool, ItemServer::new(limits, drain.clone()), drain, stop.drop_guard());
     let limit = server.max_message_bytes();

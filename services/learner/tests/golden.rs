@@ -8,12 +8,12 @@ use std::process::ExitCode;
 
 use candle_core::Device;
 use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Response};
-use evenkeel_testing::{golden, run};
+use evenkeel_testing::{GoldenCheck, golden, run};
 use serde_json::Value;
 use support::host;
 
 fn main() -> ExitCode {
-    let checks: [(&str, fn(&Path)); 2] = [
+    let checks: [GoldenCheck; 2] = [
         ("three_steps_are_reproduced", by_default),
         ("three_steps_are_reproduced_in_small_micro_batches_with_recomputed_layers", in_small_micro_batches),
     ];

@@ -234,7 +234,7 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
             SaveCheckpointRequest { run_id: "run".into(), step: step + 1, version: None, client_state, keep: Some(2) };
         served.client.save_checkpoint(save).await.unwrap();
     }
-    let kept = std::fs::read_dir(served.folder.path().join("checkpoints")).unwrap().count();
+    let kept = std::fs::read_dir(served.folder.path().join("checkpoints/run")).unwrap().count();
     assert_eq!(kept, 2);
     let load = |run_id: &str| LoadCheckpointRequest { run_id: run_id.into(), which: None };
     let loaded = served.client.load_checkpoint(load("run")).await.unwrap().into_inner();
@@ -242,11 +242,32 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
     let error = served.client.load_checkpoint(load("other")).await.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable, "{error}");
     // The newest is broken: the one before it is loaded.
-    std::fs::write(served.folder.path().join("checkpoints/step-000004/model.safetensors"), b"broken").unwrap();
+    std::fs::write(served.folder.path().join("checkpoints/run/step-000004/model.safetensors"), b"broken").unwrap();
     let loaded = served.client.load_checkpoint(load("run")).await.unwrap().into_inner();
     assert_eq!((loaded.client_state, served.version().await), (b"after 2".to_vec(), 3));
     // And training goes on from there.
     assert_eq!(served.step(3, 3).await.unwrap().version, 4);
+}
+
+#[tokio::test]
+async fn a_step_is_counted_and_timed_by_phase() {
+    let metrics = evenkeel_telemetry::install_metrics().unwrap();
+    let mut served = served().await;
+    let timings = served.step(0, 0).await.unwrap().timings.unwrap();
+    assert!(timings.gradient_us > 0 && timings.optimizer_us > 0, "{timings:?}");
+    assert_eq!(timings.score_us, 0, "one update with recomputed log-probabilities needs no pass of its own");
+    assert!(timings.total_us >= timings.gradient_us + timings.optimizer_us, "{timings:?}");
+    let text = metrics.render();
+    for metric in [
+        r#"evenkeel_training_steps_total{kind="grpo",outcome="updated"}"#,
+        r#"evenkeel_training_step_seconds_count{kind="grpo",phase="gradient"}"#,
+        r#"evenkeel_training_step_seconds_count{kind="grpo",phase="total"}"#,
+        r#"evenkeel_training_tokens_total{kind="grpo",tokens="trainable"}"#,
+        r#"evenkeel_training_micro_batches_total{kind="grpo"}"#,
+        "evenkeel_learner_version",
+    ] {
+        assert!(text.contains(metric), "{metric} is not in {text}");
+    }
 }
 
 #[tokio::test]
@@ -279,7 +300,7 @@ async fn a_caller_that_names_no_number_or_0_keeps_all() {
         served.step(step, step).await.unwrap();
     }
     let kept = |part: &str| std::fs::read_dir(served.folder.path().join(part)).unwrap().count();
-    assert_eq!((kept("weights"), kept("checkpoints")), (5, 5));
+    assert_eq!((kept("weights"), kept("checkpoints/run")), (5, 5));
     let one = PublishRequest { run_id: "run".into(), version: None, keep: Some(1) };
     let refused = served.client.publish(one).await.unwrap_err();
     assert!(refused.message().contains("keep is 1") && refused.message().contains("2 or more"), "{refused}");
@@ -307,7 +328,7 @@ async fn the_order_of_groups_follows_the_seed_of_the_run() {
 #[tokio::test]
 async fn weights_published_after_a_return_to_an_older_checkpoint_stay_and_later_ones_go_first() {
     let mut served = served().await;
-    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version), keep: None };
+    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version), keep: Some(2) };
     let save = SaveCheckpointRequest { run_id: "run".into(), ..SaveCheckpointRequest::default() };
     served.client.save_checkpoint(save).await.unwrap();
     for step in 0..3 {
@@ -362,6 +383,32 @@ async fn a_folder_that_is_no_model_is_refused_before_anything_is_served() {
     assert!(error.contains("config.json"), "{error}");
     let error = bind(ServiceSettings::default()).await.err().unwrap().to_string();
     assert!(error.contains("model is empty"), "{error}");
+    let small = ServiceSettings { model: "model".into(), max_bytes: 1, ..ServiceSettings::default() };
+    let error = bind(small).await.err().unwrap().to_string();
+    assert!(error.contains("max_bytes is 1") && error.contains("server.max_message_bytes"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn items_to_score_are_bounded_by_their_bytes() {
+    let mut served = served_as(|settings| {
+        settings.server.max_message_bytes = 4096;
+        settings.max_bytes = 4096;
+    })
+    .await;
+    let item = |id: &str, tokens: usize| ScoreItem {
+        id: id.into(),
+        prompt_token_ids: vec![2; tokens],
+        response_token_ids: vec![3],
+        temperature: Some(1.0),
+        ..ScoreItem::default()
+    };
+    let requests = tokio_stream::iter([ScoreRequest::from(item("large", 3_950)), item("small", 2).into()]);
+    let mut scores = served.client.score(requests).await.unwrap().into_inner();
+    let mut failures = Vec::new();
+    while let Some(score) = scores.message().await.unwrap() {
+        failures.extend(score.failure.map(|failure| (score.id, failure.reason)));
+    }
+    assert_eq!(failures, [("large".to_owned(), "BYTES_FULL".to_owned())], "with its structure it is more than fits");
 }
 
 fn save(run_id: &str, step: u64) -> SaveCheckpointRequest {
@@ -411,7 +458,7 @@ async fn numbers_beyond_what_was_done_are_refused_and_evict_nothing() {
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().contains("allowed: 2, the GRPO steps that the learner has done"), "{status}");
     }
-    let mut kept: Vec<_> = std::fs::read_dir(served.folder.path().join("checkpoints"))
+    let mut kept: Vec<_> = std::fs::read_dir(served.folder.path().join("checkpoints/run"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
@@ -441,10 +488,43 @@ async fn changing_calls_are_those_of_the_run_that_has_the_learner() {
     let status = served.client.load_checkpoint(load).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
     assert!(status.message().contains("the learner serves run `run`"), "{status}");
-    for run_id in ["", "a b", "../run", &"x".repeat(1 << 20)] {
+    for run_id in ["", "a b", "../run", "..", ".", &"x".repeat(1 << 20)] {
         let status = served.client.save_checkpoint(save(run_id, 1)).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().len() < 300, "{} bytes", status.message().len());
+    }
+}
+
+#[tokio::test]
+async fn runs_of_one_learner_neither_overwrite_nor_evict_each_other_s_checkpoints() {
+    let mut served = served_as(|settings| settings.lease = Duration::ZERO).await;
+    let keep = |run_id: &str, step: u64, state: &str| SaveCheckpointRequest {
+        client_state: state.as_bytes().to_vec(),
+        keep: Some(1),
+        ..save(run_id, step)
+    };
+    // Before anything is trained the weights are nobody's.
+    let first = served.client.save_checkpoint(keep("first", 0, "of the first")).await.unwrap().into_inner();
+    served.client.save_checkpoint(keep("second", 0, "of the second")).await.unwrap();
+    for (run_id, state) in [("first", "of the first"), ("second", "of the second")] {
+        let load = LoadCheckpointRequest { run_id: run_id.into(), which: None };
+        let loaded = served.client.load_checkpoint(load).await.unwrap().into_inner();
+        assert_eq!(String::from_utf8(loaded.client_state).unwrap(), state);
+    }
+    let path = first.checkpoint.unwrap().path;
+    assert!(path.ends_with("checkpoints/first/step-000000"), "{path}");
+}
+
+#[tokio::test]
+async fn a_checkpoint_of_a_version_that_kept_all_runs_in_one_folder_is_found() {
+    let mut served = served().await;
+    served.step(0, 0).await.unwrap();
+    let saved = served.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
+    let inside = served.folder.path().join("checkpoints");
+    std::fs::rename(&saved.path, inside.join("step-000001")).unwrap();
+    for which in [None, Some(load_checkpoint_request::Which::Step(1))] {
+        let load = LoadCheckpointRequest { run_id: "run".into(), which };
+        assert_eq!(served.client.load_checkpoint(load).await.unwrap().into_inner().checkpoint.unwrap().step, 1);
     }
 }
 
@@ -453,12 +533,13 @@ async fn a_silent_run_s_learner_goes_to_the_next_with_its_own_checkpoint_only() 
     let mut served = served_as(|settings| settings.lease = Duration::ZERO).await;
     served.step(0, 0).await.unwrap();
     let saved = served.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
-    for request in
-        [load_path("other", Path::new(&saved.path)), LoadCheckpointRequest { run_id: "other".into(), which: None }]
-    {
+    let status = served.client.load_checkpoint(load_path("other", Path::new(&saved.path))).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert!(status.message().contains("is of run `run`"), "{status}");
+    for which in [None, Some(load_checkpoint_request::Which::Step(1))] {
+        let request = LoadCheckpointRequest { run_id: "other".into(), which };
         let status = served.client.load_checkpoint(request).await.unwrap_err();
-        assert_eq!(status.code(), Code::FailedPrecondition);
-        assert!(status.message().contains("is of run `run`"), "{status}");
+        assert_eq!(status.code(), Code::NotFound, "{status}");
     }
     let status = served.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner();
     assert_eq!((status.run_id.as_str(), status.version), ("run", 1));
@@ -477,7 +558,7 @@ async fn a_checkpoint_is_loaded_from_below_the_folder_of_checkpoints_only() {
         std::fs::copy(file.path(), outside.join(file.file_name())).unwrap();
     }
     std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
-    std::os::unix::fs::symlink(&outside, inside.join("step-000009")).unwrap();
+    std::os::unix::fs::symlink(&outside, inside.join("run/step-000009")).unwrap();
     let linked = inside.join("step-000008");
     std::fs::create_dir(&linked).unwrap();
     for file in std::fs::read_dir(&outside).unwrap() {

@@ -6,10 +6,10 @@ use evenkeel_config::ConfigError;
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::{Cancelled, DataError};
 
-/// Why a run was refused or ended. What it had finished is in its directory and can be resumed.
+/// Why a run was refused or ended. Finished steps are in its directory and can be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// A setting that cannot be, with its path.
+    /// An invalid setting, with its path.
     #[error(transparent)]
     Setting(#[from] FieldError),
     /// Settings that cannot be read.
@@ -18,12 +18,12 @@ pub enum RunError {
     /// A data set that cannot be used.
     #[error("{}: {message}", path.display())]
     Data {
-        /// The file, with the line where one is to blame.
+        /// The file, with the line where one is at fault.
         path: PathBuf,
         /// What is wrong, and what is allowed.
         message: String,
     },
-    /// A prompt that leaves no room for an answer.
+    /// A prompt that leaves too few tokens for an answer.
     #[error(
         "prompt `{id}` has {tokens} tokens, allowed: at most {allowed} (context {context} less max_tokens {max_tokens})"
     )]
@@ -39,7 +39,7 @@ pub enum RunError {
         /// `sampling.max_tokens`.
         max_tokens: usize,
     },
-    /// A run directory that is not this run's, or not one at all.
+    /// A run directory of another run, or none at all.
     #[error("run directory {}: {message}", path.display())]
     Directory {
         /// The directory.
@@ -52,7 +52,7 @@ pub enum RunError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A model folder or a tokenizer that cannot be used.
@@ -63,54 +63,56 @@ pub enum RunError {
         /// What is wrong.
         message: String,
     },
-    /// A service that was gone for longer than `services.wait_ms`.
+    /// A service that was unreachable for longer than `services.wait_ms`.
     #[error("the {service} service at {endpoint} did not come back within {waited_ms} ms: {message}")]
     ServiceLost {
         /// generation, reward or learner.
         service: &'static str,
-        /// Where it was.
+        /// Its address.
         endpoint: String,
-        /// How long it was waited for.
+        /// How long the run waited.
         waited_ms: u64,
         /// The last failure.
         message: String,
     },
-    /// A disk that stayed full (or otherwise refused to be written) for longer than `services.wait_ms`.
-    #[error("cannot write {} since {waited_ms} ms: {message}", path.display())]
+    /// A disk that stayed full or otherwise unwritable for longer than `services.wait_ms`.
+    #[error("cannot write {} for {waited_ms} ms: {message}", path.display())]
     DiskLost {
         /// The file.
         path: PathBuf,
-        /// How long it was tried.
+        /// How long the run retried.
         waited_ms: u64,
+        /// Whether the last failure was want of room.
+        full: bool,
         /// The last failure.
         message: String,
     },
-    /// A service that is there and says no.
+    /// A service that refuses a request.
     #[error("the {service} service refuses {what}: {message}")]
     Refused {
         /// generation, reward or learner.
         service: &'static str,
-        /// What was asked.
+        /// The request.
         what: String,
-        /// What it said.
+        /// Its reason.
         message: String,
     },
-    /// Two services, or a service and the recipe, that do not go together.
-    #[error("the services do not go together: {0}")]
+    /// Two services, or a service and the recipe, that are incompatible.
+    #[error("the services are incompatible: {0}")]
     Mismatch(String),
-    /// A step without a single sample that could be trained on.
-    #[error("step {step}: no sample could be had, last: {last}")]
+    /// A step without a single valid sample.
+    #[error("step {step}: no sample is valid, last failure: {last}")]
     NoSamples {
         /// The step.
         step: u64,
         /// Why the last one failed.
         last: String,
     },
-    /// Too many samples took too long. The long ones are late, so that going on without them would favour short answers.
+    /// Too many samples took too long. Long samples are the late ones: continuing without them would favour short answers.
     #[error(
         "{what}: {late} of {samples} samples took too long, allowed: services.max_late_share = {allowed} of them, since late samples are \
          the long ones (more engines or reward workers, a larger services.rollout_deadline_ms or verify_deadline_ms, or a smaller \
-         sampling.max_tokens help); last: {last}"
+         sampling.max_tokens help); last failure: {last}"
     )]
     Late {
         /// The step or evaluation.
@@ -124,20 +126,20 @@ pub enum RunError {
         /// Why the last one failed.
         last: String,
     },
-    /// The learner went back again and again without getting on.
+    /// The learner lost its state repeatedly at the same step.
     #[error("the learner lost the run {times} times at step {step}: {message}")]
     NoProgress {
         /// The step.
         step: u64,
         /// How often.
         times: u32,
-        /// What it said last.
+        /// Its last error.
         message: String,
     },
-    /// Its start was taken back while it was being loaded. Nothing of it is left.
-    #[error("the start of the run was taken back before it began")]
+    /// The start was cancelled while the run was being loaded. Nothing of it remains.
+    #[error("the start of the run was cancelled")]
     Cancelled,
-    /// The task of the run ended in a way that it did not expect.
+    /// A defect of this program.
     #[error("the run ended unexpectedly: {0}")]
     Defect(String),
 }
@@ -174,14 +176,14 @@ impl RunError {
     }
 }
 
-/// Why the loop left its way. Only [`Halt::Error`] is an error of the run.
+/// Why the loop was interrupted. Only [`Halt::Error`] is an error of the run.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// It was asked to stop and did.
+    /// A stop was requested.
     Stop,
-    /// The learner no longer has what it was trained to: back to the last checkpoint.
+    /// The learner lost its state: return to the last checkpoint.
     LearnerLost(String),
-    /// The run ends.
+    /// The run ends with an error.
     Error(RunError),
 }
 

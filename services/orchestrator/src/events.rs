@@ -198,7 +198,7 @@ impl Events {
         self.update(|progress| (progress.state, progress.message) = (state, String::new()));
     }
 
-    /// The run stands at these steps, and nothing of the next one is done.
+    /// The run has done these steps and nothing of the next one.
     pub(crate) fn at_step(&self, step: u64, warm_start_step: u64) {
         self.update(|progress| {
             (progress.step, progress.warm_start_step) = (step, warm_start_step);

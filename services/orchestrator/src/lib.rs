@@ -1,7 +1,7 @@
 //! The orchestrator: it turns a recipe into prompts, rollouts, verdicts and training steps until the run is done.
 //!
 //! - [`Recipe`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole, resolved by the program that composes services.
-//! - [`RunDirectory`]: what a run leaves behind, and the only place that it writes to.
+//! - [`RunDirectory`]: everything that a run writes.
 //! - [`Run`]: the loop over gRPC, with its [`Event`]s; the same seed gives the same metrics to the bit, also after a resume.
 //! - [`serve`]: the same behind the service `evenkeel.v1.Orchestrator`.
 //!

@@ -1,4 +1,4 @@
-//! What a run came to: `summary.json`.
+//! The results of a run: `summary.json`.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::{MetricsLine, Statistics};
 use crate::recipe::Recipe;
 
-/// Steps whose mean reward is taken at either end.
+/// Steps at the start and at the end whose mean reward is compared.
 const ENDS: usize = 10;
 
-/// What a run came to. Everything but the seconds is the same in two runs of one seed.
+/// The results of a run. Everything except the seconds is the same in two runs of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the run.
     pub run_id: String,
-    /// completed, stopped or failed; another state where the run still goes on.
+    /// completed, stopped or failed; another state while the run is active.
     pub state: String,
     /// GRPO steps done.
     pub steps: u64,
@@ -33,7 +33,7 @@ pub struct Summary {
     pub accuracy_before: Option<f64>,
     /// The same after the last one.
     pub accuracy_after: Option<f64>,
-    /// Problems that the accuracy is of.
+    /// Problems of the last evaluation.
     pub evaluated_problems: Option<u64>,
     /// Mean response length in tokens of the first ten steps.
     pub response_length_first_ten: Option<f64>,
@@ -41,11 +41,11 @@ pub struct Summary {
     pub response_length_last_ten: Option<f64>,
     /// Tokens of prompts and responses over all GRPO steps.
     pub tokens: u64,
-    /// Samples that were left out.
+    /// Samples without a verdict, which were left out.
     pub invalid_samples: u64,
-    /// Where the time went.
+    /// Wall time by phase.
     pub seconds: Seconds,
-    /// The rule by which token terms are summed, if known.
+    /// The aggregation rule, where the recipe names it.
     pub aggregation: Option<String>,
     /// Seed of the run.
     pub seed: u64,
@@ -60,11 +60,11 @@ pub struct Seconds {
     pub warm_start: f64,
     /// Rollouts.
     pub generation: f64,
-    /// Verification beyond what ran beside generation.
+    /// Verification beyond what overlapped with generation.
     pub reward: f64,
-    /// Training beyond what ran beside both.
+    /// Training beyond what overlapped with both.
     pub update_actor: f64,
-    /// Publishing and switching.
+    /// Publishing weights and moving engines to them.
     pub update_weights: f64,
     /// Evaluations.
     pub evaluation: f64,

@@ -1,7 +1,7 @@
 //! The architecture of a dense Qwen2 or Qwen3 model, read from and written to a Hugging Face `config.json`.
 //!
 //! [`Config::from_json`] takes what this crate computes exactly and refuses everything else by name
-//! (`unsupported.rs`): a model that is almost right trains silently wrong.
+//! (`unsupported.rs`): a model that is almost right trains wrong without any error.
 
 mod read;
 mod unsupported;
@@ -75,7 +75,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `config.json` in `folder`, with its text as it stood (to be written again beside new weights).
+    /// Reads `config.json` in `folder`, and returns its JSON as well (to be written beside new weights).
     pub fn load(folder: &Path) -> Result<(Self, Value)> {
         let path = folder.join("config.json");
         let text = std::fs::read_to_string(&path).map_err(ModelError::file(&path))?;
@@ -88,7 +88,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ModelError::Unsupported`] for a feature that this crate lacks, [`ModelError::Config`] for a missing or
-    /// senseless value.
+    /// invalid value.
     pub fn from_json(json: &Value) -> Result<Self> {
         unsupported::refuse(json)?;
         let config = read::config(json)?;
@@ -96,7 +96,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Whether the numbers fit together.
+    /// Checks that the numbers are consistent.
     pub fn validate(&self) -> Result<()> {
         let positive = [
             ("vocab_size", self.vocab_size),
@@ -147,7 +147,7 @@ impl Config {
         self.num_kv_heads * self.head_dim
     }
 
-    /// A `config.json` for a model that was never one (`dtype` float32), as current transformers write it.
+    /// A `config.json` for a model made in memory (`dtype` float32), as current transformers write it.
     pub fn to_json(&self) -> Value {
         let eos = match self.eos_token_ids.as_slice() {
             [] => Value::Null,

@@ -42,7 +42,7 @@ pub(super) fn config(json: &Value) -> Result<Config> {
     })
 }
 
-/// `architectures` decides; a file without it is taken by its `model_type`.
+/// `architectures` decides; without it, `model_type`.
 fn family(json: &Value) -> Result<Family> {
     let both = [Family::Qwen2, Family::Qwen3];
     let allowed = "Qwen2ForCausalLM or Qwen3ForCausalLM";

@@ -1,10 +1,10 @@
-//! What a `config.json` can ask and this crate does not compute, refused by name.
+//! Features of a `config.json` that this crate does not support, refused by name.
 
 use serde_json::Value;
 
 use crate::error::{ModelError, Result};
 
-/// Keys that change nothing about the arithmetic, or that `read.rs` takes.
+/// Keys without effect on the arithmetic, or that `read.rs` reads.
 const KNOWN: &[&str] = &[
     "_name_or_path",
     "architectures",
@@ -41,7 +41,7 @@ const KNOWN: &[&str] = &[
     "vocab_size",
 ];
 
-/// Refuses every feature that would change the arithmetic; a key that nobody here knows is only warned of, since
+/// Refuses every feature that would change the arithmetic; an unknown key only gives a warning, since
 /// newer exporters add descriptive ones.
 pub(super) fn refuse(json: &Value) -> Result<()> {
     let Some(object) = json.as_object() else {
@@ -95,7 +95,7 @@ fn rope_kind(value: &Value) -> String {
     let kind = value.get("rope_type").or_else(|| value.get("type"));
     match kind {
         Some(kind) => kind.as_str().unwrap_or("unreadable").to_owned(),
-        // An object without a kind is plain where it scales nothing.
+        // An object without a type is the default where it has no scaling factor.
         None if value.get("factor").is_none() && value.is_object() => "default".into(),
         None => "unnamed".into(),
     }

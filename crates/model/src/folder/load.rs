@@ -19,7 +19,7 @@ struct Index {
 /// Reads the weights in `folder` as fp32 tensors on `device`.
 ///
 /// # Errors
-/// A file that is missing, truncated or no safetensors; a tensor that is missing, of another shape, of a type other
+/// A file that is missing, truncated or not safetensors; a tensor that is missing, of another shape, of a type other
 /// than F32, F16 or BF16, or that the architecture does not have: each by name.
 pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
     let (specs, _) = parameter_specs(config);
@@ -50,7 +50,7 @@ impl Shards {
         let mut shards = Self { files: Vec::new(), file_of: HashMap::new() };
         let mut opened: HashMap<&str, usize> = HashMap::new();
         for (tensor, file) in &index.weight_map {
-            // A shard lies in the folder itself: an index may not lead elsewhere.
+            // Shards are in the folder itself: an index must not lead elsewhere.
             if Path::new(file).components().count() != 1 || file.contains("..") {
                 let reason = format!("names the file `{file}` outside the folder");
                 return Err(ModelError::Tensor { path: index_path, tensor: tensor.clone(), reason });
@@ -71,7 +71,7 @@ impl Shards {
 
     fn refuse_superfluous(&self, specs: &[ParameterSpec], tied: bool) -> Result<()> {
         for (name, &at) in &self.file_of {
-            // Some exporters write a tied head out once more, and old ones a buffer of rotary frequencies.
+            // Some exporters write a tied head a second time, and old ones a buffer of rotary frequencies.
             let harmless = (tied && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
             if !harmless && !specs.iter().any(|spec| &spec.name == name) {
                 let reason = "is no parameter of this architecture: config.json and weights disagree".into();
@@ -99,7 +99,7 @@ impl Shards {
 }
 
 fn map(path: &Path) -> Result<MmapedSafetensors> {
-    // Opened first for an error with the operating system's words.
+    // Opened first for the operating system's error.
     drop(std::fs::File::open(path).map_err(ModelError::file(path))?);
     // SAFETY: the map is read during loading only. A writer that changes the file meanwhile would change values,
     // not lengths; published folders are never written twice (each version has a folder of its own).

@@ -1,4 +1,4 @@
-//! Hugging Face model folders: `config.json` and safetensors, whole or in shards with an index.
+//! Hugging Face model folders: `config.json` and safetensors, in one file or in shards with an index.
 
 mod load;
 mod save;

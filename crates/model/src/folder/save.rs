@@ -1,4 +1,4 @@
-//! Writing weights as engines and transformers read them.
+//! Writing weights in the layout that engines and transformers read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -52,7 +52,7 @@ pub fn save_config(folder: &Path, config: &Value, dtype: DType) -> Result<()> {
         _ => "float32",
     };
     let mut config = config.clone();
-    // transformers 5 writes `dtype`, 4 `torch_dtype`: whichever was there stays true.
+    // transformers 5 writes `dtype`, 4 `torch_dtype`: whichever is present is updated.
     if config.get("torch_dtype").is_some() {
         config["torch_dtype"] = json!(name);
     }
@@ -84,7 +84,7 @@ fn write_shard(path: &Path, parameters: &Parameters, ids: &[usize], dtype: DType
         Ok((parameters.specs()[id].name.clone(), value))
     });
     let tensors = tensors.collect::<Result<Vec<(String, Tensor)>>>()?;
-    // Readers in Python refuse a file that does not say which framework's layout it has.
+    // Python readers refuse a file that does not name the framework of its layout.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     let failed =
         |e: &dyn std::fmt::Display| ModelError::Corrupt { path: path.into(), reason: format!("not written: {e}") };

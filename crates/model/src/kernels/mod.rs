@@ -6,7 +6,7 @@
 //! - [`portable::Portable`]: the same formulas as candle tensor operations, on any device and in any compute type.
 //!   CUDA runs on these; a fused CUDA kernel replaces them one trait at a time.
 //!
-//! Nothing here uses automatic differentiation: candle's fused operators cut gradients without a word
+//! Nothing here uses automatic differentiation: candle's fused operators drop gradients silently
 //! (`rms_norm`, `softmax_last_dim`, `rope`), so each backward is written out and compared with candle's
 //! autograd over its safe operators in the tests.
 
@@ -35,7 +35,7 @@ pub trait Arrays: Send + Sync {
     fn to_host(&self, matrix: &Self::Matrix) -> Result<Vec<f32>>;
 }
 
-/// Picking rows: the embedding, and the rows that the head needs.
+/// Selecting rows: the embedding, and the rows that the head needs.
 pub trait Rows: Arrays {
     /// Rows `ids` of an fp32 table (vocabulary, width), in the compute type: (ids, width).
     fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Self::Matrix>;
@@ -43,7 +43,7 @@ pub trait Rows: Arrays {
     fn embed_backward(&self, dy: &Self::Matrix, ids: &[u32], table: &mut Self::Gradient) -> Result<()>;
     /// Rows `rows` of `x`.
     fn select_rows(&self, x: &Self::Matrix, rows: &[u32]) -> Result<Self::Matrix>;
-    /// The transpose of [`Rows::select_rows`]: a matrix of `total` rows that is 0 but at the distinct rows `rows`.
+    /// The transpose of [`Rows::select_rows`]: a matrix of `total` rows that is 0 except at the distinct rows `rows`.
     fn scatter_rows(&self, dy: &Self::Matrix, rows: &[u32], total: usize) -> Result<Self::Matrix>;
 }
 
@@ -83,12 +83,12 @@ pub trait RmsNorm: Arrays {
     ) -> Result<Self::Matrix>;
 }
 
-/// Which way [`Rotary::rotary`] turns.
+/// The direction of [`Rotary::rotary`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// By the position's angle.
     Forward,
-    /// Back by it: the backward pass of a rotation is its inverse.
+    /// By its negative: the backward pass of a rotation is its inverse.
     Backward,
 }
 
@@ -98,7 +98,7 @@ pub trait Rotary: Arrays {
     type Table: Send + Sync;
     /// The table for a model, up to its longest context.
     fn rotary_table(&self, config: &Config) -> Result<Self::Table>;
-    /// Turns every head of x (n, heads * head_dim); row i stands at `positions[i]`.
+    /// Rotates every head of x (n, heads * head_dim); row i is at `positions[i]`.
     fn rotary(&self, x: Self::Matrix, table: &Self::Table, positions: &[u32], turn: Turn) -> Result<Self::Matrix>;
 }
 
@@ -137,7 +137,7 @@ pub trait Attention: Arrays {
         shape: HeadShape,
         starts: &[usize],
     ) -> Result<(Self::Matrix, Self::Matrix)>;
-    /// The gradients of q, k and v; the probabilities are computed again, so that memory stays linear in length.
+    /// The gradients of q, k and v; the probabilities are recomputed, so that memory stays linear in length.
     fn attention_backward(
         &self,
         dout: &Self::Matrix,
@@ -147,7 +147,7 @@ pub trait Attention: Arrays {
     ) -> Result<[Self::Matrix; 3]>;
 }
 
-/// What [`Attention::attention`] was given and returned.
+/// The arguments and results of [`Attention::attention`].
 pub struct AttentionForward<'a, M> {
     /// Queries.
     pub q: &'a M,
@@ -169,7 +169,7 @@ pub trait SwiGlu: Arrays {
     fn swiglu_backward(&self, dy: &Self::Matrix, gate: &Self::Matrix, up: &Self::Matrix) -> Result<[Self::Matrix; 2]>;
 }
 
-/// What the head computes with, besides the hidden states.
+/// The input of the head, besides the hidden states.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadInput<'a> {
     /// (vocabulary, hidden).
@@ -178,7 +178,7 @@ pub struct HeadInput<'a> {
     pub targets: &'a [u32],
     /// Logits are divided by this.
     pub temperature: f32,
-    /// Rows whose logits exist at one time.
+    /// Rows whose logits are held at one time.
     pub chunk_rows: usize,
 }
 
@@ -205,7 +205,7 @@ pub struct Coefficients {
 pub trait Head: Arrays {
     /// First pass: scores of hidden states (n, hidden).
     fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<Scores>;
-    /// Second pass: the logits again, the gradient of the hidden states, and the weight's added to `grad`. With
+    /// Second pass: recomputes the logits, returns the gradient of the hidden states and adds the weight's to `grad`. With
     /// p = softmax(z / τ) and H its entropy,
     /// d loss / d z_j = (a (1\[j = target\] - p_j) - b p_j (ln p_j + H)) / τ for a = d loss / d logp, b = d loss / d H.
     fn head_backward(
@@ -225,7 +225,7 @@ pub trait CachedAttention: Arrays {
     /// An empty cache.
     fn new_cache(&self, shape: HeadShape) -> Result<Self::Cache>;
     /// Appends the rows of k and v to the caches and attends: `rows[i]` new rows belong to `caches[i]`, in order.
-    /// A row sees its sequence up to itself. Returns (n, heads * d); a row's bits depend on its sequence alone.
+    /// A row attends to its sequence up to itself. Returns (n, heads * d); a row's bits depend on its sequence alone.
     fn attend(
         &self,
         q: &Self::Matrix,
@@ -235,11 +235,11 @@ pub trait CachedAttention: Arrays {
         rows: &[usize],
         caches: &mut [&mut Self::Cache],
     ) -> Result<Self::Matrix>;
-    /// Forgets the tokens from `length` on.
+    /// Drops the tokens from `length` on.
     fn truncate(&self, cache: &mut Self::Cache, length: usize) -> Result<()>;
 }
 
-/// All of them: what the network is written over.
+/// All kernels of a network.
 pub trait Kernels: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head + CachedAttention {}
 
 impl<K: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head + CachedAttention> Kernels for K {}

@@ -1,4 +1,4 @@
-//! Sums of gradients, and the check that none was forgotten.
+//! Sums of gradients, and the check that none is missing.
 
 use candle_core::Tensor;
 
@@ -38,8 +38,8 @@ impl<G: Send> GradientSet<G> {
     /// The gradients as tensors.
     ///
     /// # Errors
-    /// [`ModelError::NoGradient`] with the first parameter that no backward pass reached: a missing piece of the
-    /// backward would otherwise leave it as it is, in silence, for the whole run.
+    /// [`ModelError::NoGradient`] with the first parameter that no backward pass reached: a missing part of the
+    /// backward pass would otherwise leave it unchanged, silently, for the whole run.
     pub(crate) fn into_tensors(
         self,
         kernels: &impl Arrays<Gradient = G>,

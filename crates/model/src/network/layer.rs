@@ -7,18 +7,18 @@ use crate::kernels::{AttentionForward, HeadShape, Kernels, Turn};
 use crate::parameters::{LayerIds, LinearIds};
 use candle_core::Tensor;
 
-/// What every layer of a pass shares.
+/// What all layers of a pass share.
 pub(crate) struct Pass<'a, K: Kernels> {
     pub(crate) kernels: &'a K,
     pub(crate) config: &'a Config,
     /// All parameters, by id.
     pub(crate) weights: &'a [Tensor],
     pub(crate) table: &'a K::Table,
-    /// Each row's place in its sequence.
+    /// Each row's position in its sequence.
     pub(crate) positions: &'a [u32],
 }
 
-/// Activations of one layer that its backward reads.
+/// Activations of one layer that its backward pass reads.
 pub(crate) struct Saved<M> {
     normed: M,
     /// Queries and keys as projected, before norm and rotation; only kept where there is a norm to go back through.
@@ -44,8 +44,8 @@ impl<K: Kernels> Pass<'_, K> {
         self.kernels.rms_norm(x, &self.weights[id], self.config.rms_norm_eps)
     }
 
-    /// Queries or keys, normalised where the family does that, and turned; with the raw ones where they were.
-    pub(crate) fn turned(&self, raw: K::Matrix, norm: Option<usize>) -> Result<(K::Matrix, Option<K::Matrix>)> {
+    /// Queries or keys, normalised where the family does that, and rotated; with the raw ones where they were.
+    pub(crate) fn rotated(&self, raw: K::Matrix, norm: Option<usize>) -> Result<(K::Matrix, Option<K::Matrix>)> {
         match norm {
             Some(id) => {
                 let normed = self.norm(&raw, id)?;
@@ -64,8 +64,8 @@ impl<K: Kernels> Pass<'_, K> {
     ) -> Result<(K::Matrix, Saved<K::Matrix>)> {
         let kernels = self.kernels;
         let normed = self.norm(x, ids.input_norm)?;
-        let (q, raw_q) = self.turned(self.linear(&normed, ids.query, None)?, ids.query_norm)?;
-        let (k, raw_k) = self.turned(self.linear(&normed, ids.key, None)?, ids.key_norm)?;
+        let (q, raw_q) = self.rotated(self.linear(&normed, ids.query, None)?, ids.query_norm)?;
+        let (k, raw_k) = self.rotated(self.linear(&normed, ids.key, None)?, ids.key_norm)?;
         let v = self.linear(&normed, ids.value, None)?;
         let (attended, log_sum) = kernels.attention(&q, &k, &v, HeadShape::of(self.config), starts)?;
         let middle = self.linear(&attended, ids.output, Some(x))?;
@@ -104,15 +104,15 @@ impl<K: Kernels> Pass<'_, K> {
             Some([q, k]) => [Some(q), Some(k)],
             None => [None, None],
         };
-        let dq = self.turned_backward(dq, raw_q, ids.query_norm, gradients)?;
-        let dk = self.turned_backward(dk, raw_k, ids.key_norm, gradients)?;
+        let dq = self.rotated_backward(dq, raw_q, ids.query_norm, gradients)?;
+        let dk = self.rotated_backward(dk, raw_k, ids.key_norm, gradients)?;
         let dnormed = self.linear_backward(&dq, &saved.normed, ids.query, None, gradients)?;
         let dnormed = self.linear_backward(&dk, &saved.normed, ids.key, Some(dnormed), gradients)?;
         let dnormed = self.linear_backward(&dv, &saved.normed, ids.value, Some(dnormed), gradients)?;
         self.norm_backward(&dnormed, x, ids.input_norm, Some(dmiddle), gradients)
     }
 
-    fn turned_backward(
+    fn rotated_backward(
         &self,
         dy: K::Matrix,
         raw: Option<&K::Matrix>,

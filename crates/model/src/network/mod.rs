@@ -23,10 +23,10 @@ pub struct NetworkOptions {
     /// Threads that work on micro-batches of their own (the CPU kernels only). Each sums gradients of its own and
     /// the sums are added in a fixed order: the same number gives the same bits, whatever the timing.
     pub threads: usize,
-    /// Keep only each layer's input and compute the rest again in the backward: a third more work, and memory that
+    /// Keep only each layer's input and recompute the rest in the backward pass: a third more work, and memory that
     /// does not grow with the activations. Gradients are the same to the bit.
     pub recompute: bool,
-    /// Rows whose logits over the vocabulary exist at one time.
+    /// Rows whose logits over the vocabulary are held at one time.
     pub head_chunk_rows: usize,
 }
 
@@ -63,7 +63,7 @@ pub trait Train: Send {
     /// # Errors
     /// [`ModelError::NoGradient`] where some parameter was reached by no backward pass since the last call.
     fn take_gradients(&mut self) -> Result<Vec<Tensor>>;
-    /// Forgets the gradients summed so far.
+    /// Drops the gradients summed so far.
     fn discard_gradients(&mut self);
     /// Logits of every token of one sequence, row by row, as the training forward computes them.
     fn logits(&self, ids: &[u32]) -> Result<Vec<f32>>;
@@ -101,7 +101,7 @@ pub struct Network<K: Kernels> {
 }
 
 impl<K: Kernels> Network<K> {
-    /// A network over `parameters`, which lie on the kernels' device.
+    /// A network over `parameters`, which are on the kernels' device.
     pub fn new(config: Config, parameters: Parameters, kernels: K, options: NetworkOptions) -> Result<Self> {
         config.validate()?;
         if options.threads == 0 || options.head_chunk_rows == 0 {
@@ -142,7 +142,7 @@ impl<K: Kernels> Train for Network<K> {
             gradients.push(GradientSet::zeros(&self.kernels, &self.parameters)?);
         }
         let costs: Vec<_> = batches.iter().map(cost).collect();
-        // After an error the sums are half of something: they stay taken and are dropped.
+        // After an error the sums are incomplete and are dropped.
         self.workers.run(&costs, &mut gradients, |index, gradients| {
             self.train_batch(&batches[index], temperature, index, loss, gradients)
         })?;
@@ -178,7 +178,7 @@ fn check_temperature(temperature: f32) -> Result<()> {
     }
 }
 
-/// What a micro-batch costs a thread: its tokens, and its scores, in about the same unit.
+/// The cost of a micro-batch for a thread: its tokens and its attention scores, in about the same unit.
 fn cost(batch: &Packed) -> u64 {
     let squares: usize = batch.starts().windows(2).map(|ends| (ends[1] - ends[0]).pow(2)).sum();
     (256 * batch.ids().len() + squares) as u64

@@ -9,9 +9,9 @@ use crate::pack::{Packed, check_ids};
 
 /// What the forward leaves for the backward.
 struct Forward<M> {
-    /// The input of each layer, and the output of the last.
+    /// The input of each layer, and the output of the last one.
     inputs: Vec<M>,
-    /// Each layer's activations; empty where they are computed again.
+    /// Each layer's activations; empty where they are recomputed.
     saved: Vec<Saved<M>>,
 }
 

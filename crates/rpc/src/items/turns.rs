@@ -1,21 +1,23 @@
-//! Turns at work, given to clients in rotation: whoever has a thousand items waiting delays the first of another by one of them.
+//! Turns at work, given to hosts in rotation, and to the clients of a host: whoever has a thousand items waiting, on however many
+//! connections, delays the first of another by one of them.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::peer::ClientId;
+use crate::peer::{ClientId, Host};
 
 /// So many items at once. Clones share them.
 #[derive(Clone)]
 pub(super) struct Turns(Arc<Mutex<State>>);
 
+type Waiting = oneshot::Sender<Turn>;
+
 struct State {
     free: usize,
-    /// Clients with waiting items, each once.
-    rotation: VecDeque<ClientId>,
-    waiting: HashMap<ClientId, VecDeque<oneshot::Sender<Turn>>>,
+    waiting: Rotation<Host, Rotation<ClientId, VecDeque<Waiting>>>,
 }
 
 /// An item's turn; dropping it gives it to the next.
@@ -27,9 +29,70 @@ impl std::fmt::Debug for Turn {
     }
 }
 
+/// What has items that wait.
+trait Line: Default {
+    /// The next that still waits.
+    fn next(&mut self) -> Option<Waiting>;
+    fn is_empty(&self) -> bool;
+}
+
+impl Line for VecDeque<Waiting> {
+    fn next(&mut self) -> Option<Waiting> {
+        std::iter::from_fn(|| self.pop_front()).find(|item| !item.is_closed())
+    }
+
+    fn is_empty(&self) -> bool {
+        VecDeque::is_empty(self)
+    }
+}
+
+/// Lines that are served one after the other, each once in a round.
+struct Rotation<K, L> {
+    order: VecDeque<K>,
+    lines: HashMap<K, L>,
+}
+
+impl<K, L> Default for Rotation<K, L> {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), lines: HashMap::new() }
+    }
+}
+
+impl<K: Eq + Hash + Copy, L: Line> Rotation<K, L> {
+    /// The line of one of them, which takes part from now on.
+    fn line(&mut self, of: K) -> &mut L {
+        self.lines.entry(of).or_insert_with(|| {
+            self.order.push_back(of);
+            L::default()
+        })
+    }
+}
+
+impl<K: Eq + Hash + Copy, L: Line> Line for Rotation<K, L> {
+    fn next(&mut self) -> Option<Waiting> {
+        while let Some(of) = self.order.pop_front() {
+            let Some(line) = self.lines.get_mut(&of) else { continue };
+            let next = line.next();
+            if line.is_empty() {
+                self.lines.remove(&of);
+            } else {
+                self.order.push_back(of);
+            }
+            if next.is_some() {
+                return next;
+            }
+        }
+        None
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
 impl Turns {
     pub(super) fn new(at_once: usize) -> Self {
-        let state = State { free: at_once.max(1), rotation: VecDeque::new(), waiting: HashMap::new() };
+        let state = State { free: at_once.max(1), waiting: Rotation::default() };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -46,14 +109,10 @@ impl Turns {
                 return Turn(Some(self.clone()));
             }
             let (sender, turn) = oneshot::channel();
-            let State { rotation, waiting, .. } = &mut *state;
-            let items = waiting.entry(client).or_insert_with(|| {
-                rotation.push_back(client);
-                VecDeque::new()
-            });
+            let items = state.waiting.line(client.host()).line(client);
             if items.len() == items.capacity() {
                 // Before it grows: items that were taken back leave nothing.
-                items.retain(|item: &oneshot::Sender<Turn>| !item.is_closed());
+                items.retain(|item: &Waiting| !item.is_closed());
             }
             items.push_back(sender);
             turn
@@ -64,15 +123,7 @@ impl Turns {
     /// Gives a turn to the next item that still waits.
     fn give(&self) {
         let mut state = self.state();
-        while let Some(client) = state.rotation.pop_front() {
-            let Some(items) = state.waiting.get_mut(&client) else { continue };
-            let next = std::iter::from_fn(|| items.pop_front()).find(|item| !item.is_closed());
-            if items.is_empty() {
-                state.waiting.remove(&client);
-            } else {
-                state.rotation.push_back(client);
-            }
-            let Some(next) = next else { continue };
+        while let Some(next) = state.waiting.next() {
             match next.send(Turn(Some(self.clone()))) {
                 Ok(()) => return,
                 // Taken back at this very moment. The turn must not give itself while the state is locked.
@@ -121,7 +172,7 @@ mod tests {
             order.push(name);
         }
         assert_eq!(turns.state().free, 1, "every turn came back");
-        assert!(turns.state().waiting.is_empty() && turns.state().rotation.is_empty());
+        assert!(turns.state().waiting.is_empty() && turns.state().waiting.order.is_empty());
         order
     }
 
@@ -130,6 +181,15 @@ mod tests {
         let (many, one) = (ClientId::unseen(), ClientId::unseen());
         let items = [(many, "a"), (many, "b"), (many, "c"), (one, "x")];
         assert_eq!(order(&items, &[]).await, ["a", "x", "b", "c"]);
+    }
+
+    #[tokio::test]
+    async fn many_connections_of_a_host_get_no_more_turns_than_one() {
+        let host = "10.0.0.1".parse().unwrap();
+        let [a, b, c] = [(); 3].map(|()| ClientId::at(host));
+        let one = ClientId::at("10.0.0.2".parse().unwrap());
+        let items = [(a, "a"), (b, "b"), (c, "c"), (a, "d"), (one, "x"), (one, "y")];
+        assert_eq!(order(&items, &[]).await, ["a", "x", "b", "y", "c", "d"]);
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 use super::connections::{Call, Peer};
 use super::receive::Receiving;
+use super::schema::Schema;
 use crate::admission::Admission;
 use crate::error::ServiceError;
 use crate::peer::ClientId;
@@ -35,6 +36,8 @@ pub(super) struct CallLayer {
     pub(super) draining: CancellationToken,
     /// Bytes of messages on their way in.
     pub(super) receiving: Admission,
+    /// Bytes that a message may take once it is decoded.
+    pub(super) max_decoded: u64,
     /// How long a message may take from its first byte to its last.
     pub(super) message_timeout: Duration,
 }
@@ -86,8 +89,8 @@ where
         let context = given.map_or_else(TraceContext::root, TraceContext::child);
         let span = tracing::info_span!("call", method = %record.method, trace_id = %context.trace_id());
         let held = self.layer.receiving.nothing(client);
-        let timeout = self.layer.message_timeout;
-        let request = request.map(|body| Body::new(Receiving::new(body, held, timeout)));
+        let (max_decoded, timeout) = (self.layer.max_decoded, self.layer.message_timeout);
+        let request = request.map(|body| Body::new(Receiving::new(body, &record.method, held, max_decoded, timeout)));
         let response = client.scope(context.scope(self.inner.call(request))).instrument(span);
         Box::pin(async move {
             let response = response.await?;
@@ -135,10 +138,8 @@ struct Record {
 
 impl Record {
     fn begin(method: &str) -> Self {
-        // Unknown methods come from outside and could be any number of names.
-        let known =
-            ["evenkeel.v1.", "grpc.health.v1.", "grpc.reflection.v1"].iter().any(|prefix| method.starts_with(prefix));
-        let method = if known { method.to_owned() } else { "unknown".to_owned() };
+        // Others come from outside and could be any number of names.
+        let method = if Schema::known().has_method(method) { method } else { "unknown" }.to_owned();
         let in_flight = metrics::gauge!("evenkeel_grpc_calls_in_flight", "method" => method.clone());
         in_flight.increment(1);
         Self { method, begun: Instant::now(), in_flight, code: None, call: None }

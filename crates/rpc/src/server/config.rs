@@ -29,8 +29,11 @@ pub struct ServerConfig {
     /// How long a message may take from its first byte to its last.
     pub message_timeout_ms: u64,
     /// Bytes of messages that are on their way in, over all connections. A call counts as much as its largest message so far, since
-    /// its buffer is kept. Not below `max_message_bytes`.
+    /// its buffer is kept, and as what the message in progress becomes when it is decoded. Not below twice `max_message_bytes`.
     pub max_receive_bytes: usize,
+    /// Most that one message may become when it is decoded, in bytes of memory: an empty element of a list is two bytes on the way.
+    /// Not below `max_message_bytes`.
+    pub max_decoded_bytes: usize,
     /// How often an idle connection is probed; 0 never probes.
     pub keepalive_interval_ms: u64,
     /// How long a probe may go unanswered before the connection is dead.
@@ -70,6 +73,7 @@ impl Default for ServerConfig {
             idle_timeout_ms: 600_000,
             message_timeout_ms: 60_000,
             max_receive_bytes: 512 << 20,
+            max_decoded_bytes: 128 << 20,
             keepalive_interval_ms: 30_000,
             keepalive_timeout_ms: 10_000,
             settle_ms: 0,
@@ -110,9 +114,13 @@ impl Settings for ServerConfig {
         if let Some((field, _)) = least.into_iter().find(|(_, value)| *value == 0) {
             return Err(FieldError::new(field, 0, "at least 1"));
         }
-        if self.max_receive_bytes < self.max_message_bytes {
-            let allowed = format!("at least max_message_bytes, which is {}", self.max_message_bytes);
+        if self.max_receive_bytes / 2 < self.max_message_bytes {
+            let allowed = format!("at least twice max_message_bytes, which is {}", self.max_message_bytes);
             return Err(FieldError::new("max_receive_bytes", self.max_receive_bytes, allowed));
+        }
+        if self.max_decoded_bytes < self.max_message_bytes {
+            let allowed = format!("at least max_message_bytes, which is {}", self.max_message_bytes);
+            return Err(FieldError::new("max_decoded_bytes", self.max_decoded_bytes, allowed));
         }
         if self.keepalive_interval_ms > 0 && self.keepalive_timeout_ms == 0 {
             return Err(FieldError::new("keepalive_timeout_ms", 0, "at least 1"));
@@ -141,7 +149,12 @@ mod tests {
         let config = ServerConfig { max_connections: 0, ..ServerConfig::default() };
         assert_eq!(refused(config), "max_connections is 0, allowed: at least 1");
         let config = ServerConfig { max_receive_bytes: 1, ..ServerConfig::default() };
-        assert_eq!(refused(config), "max_receive_bytes is 1, allowed: at least max_message_bytes, which is 33554432");
+        assert_eq!(
+            refused(config),
+            "max_receive_bytes is 1, allowed: at least twice max_message_bytes, which is 33554432"
+        );
+        let config = ServerConfig { max_decoded_bytes: 1, ..ServerConfig::default() };
+        assert_eq!(refused(config), "max_decoded_bytes is 1, allowed: at least max_message_bytes, which is 33554432");
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! The connections of a server: how many there are, and for how long one may do nothing.
 //!
-//! Beyond `max_connections` the one that has been without a call the longest makes room. Where all of them have calls, a few more are
-//! taken for a moment, and answered health checks alone: a server that is full is alive.
+//! Beyond `max_connections` one without a call makes room: of the host that has the most, the one that has been without the longest.
+//! Where all of them have calls, a few more are taken for a moment, and answered health checks alone: a server that is full is alive. One
+//! host has all but a sixteenth at most, and makes room among its own beyond that.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,8 +14,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ServerConfig;
-use crate::peer::ClientId;
+use crate::peer::{ClientId, Host};
 
+/// What one host leaves to others: one connection of so many.
+const LEFT_TO_OTHERS: usize = 16;
 /// Connections for health checks where there are no others.
 const HEALTH_ONLY: usize = 16;
 /// How often connections are looked through for those whose time is over.
@@ -75,14 +80,21 @@ impl Connections {
         self.0.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection, for whose sake another may be closed. It ends with `cut`.
-    pub(super) fn take(&self, cut: &CancellationToken) -> Entry {
+    /// Takes a connection from an address, for whose sake another may be closed. It ends with `cut`.
+    pub(super) fn take(&self, address: IpAddr, cut: &CancellationToken) -> Entry {
+        let client = ClientId::at(address);
         let mut peers = self.peers();
         let usual = peers.values().filter(|peer| !peer.0.health_only && !peer.0.close.is_cancelled());
-        let health_only = usual.clone().count() >= self.0.max && {
-            let idle = usual.filter_map(|peer| Some((peer.idle_since()?, peer)));
-            let longest = idle.min_by_key(|(since, _)| *since).map(|(_, peer)| peer);
-            longest.inspect(|peer| peer.close("room was needed")).is_none()
+        let mut by_host = HashMap::<Host, usize>::new();
+        usual.clone().for_each(|peer| *by_host.entry(peer.client().host()).or_default() += 1);
+        let of_host = |peer: &Peer| by_host.get(&peer.client().host()).copied().unwrap_or(0);
+        let own = by_host.get(&client.host()).copied().unwrap_or(0) >= self.0.max - self.0.max / LEFT_TO_OTHERS;
+        let full = own || usual.clone().count() >= self.0.max;
+        let health_only = full && {
+            let may = usual.filter(|peer| !own || peer.client().host() == client.host());
+            let idle = may.filter_map(|peer| Some((Reverse(of_host(peer)), peer.idle_since()?, peer)));
+            let first = idle.min_by_key(|(most, since, _)| (*most, *since)).map(|(.., peer)| peer);
+            first.inspect(|peer| peer.close("room was needed")).is_none()
         };
         if health_only {
             let others = peers.values().filter(|peer| peer.0.health_only && !peer.0.close.is_cancelled());
@@ -95,7 +107,6 @@ impl Connections {
         }
         let begun = Instant::now();
         let use_ = Mutex::new(Use { calls: 0, called: false, since: begun });
-        let client = ClientId::unseen();
         let peer = Peer(Arc::new(Link { client, health_only, begun, use_, close: cut.child_token() }));
         peers.insert(client, peer.clone());
         metrics::gauge!("evenkeel_connections").increment(1);
@@ -182,5 +193,42 @@ impl Drop for Entry {
     fn drop(&mut self) {
         self.connections.peers().remove(&self.peer.client());
         metrics::gauge!("evenkeel_connections").decrement(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(max_connections: usize) -> (Connections, CancellationToken) {
+        let config = ServerConfig { max_connections, ..ServerConfig::default() };
+        (Connections::new(&config), CancellationToken::new())
+    }
+
+    #[tokio::test]
+    async fn a_host_leaves_connections_to_others_though_all_of_its_own_have_calls() {
+        let (connections, cut) = with(32);
+        let (greedy, other) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let held: Vec<_> = (0..40)
+            .map(|_| {
+                let entry = connections.take(greedy, &cut);
+                let call = entry.peer.call();
+                (entry, call)
+            })
+            .collect();
+        let usual = held.iter().filter(|(entry, _)| !entry.peer.is_health_only()).count();
+        assert_eq!(usual, 30);
+        assert!(!connections.take(other, &cut).peer.is_health_only());
+    }
+
+    #[tokio::test]
+    async fn the_host_with_the_most_connections_makes_room() {
+        let (connections, cut) = with(4);
+        let (many, one) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
+        let first = connections.take(one, &cut);
+        let others: Vec<_> = (0..10).map(|_| connections.take(many, &cut)).collect();
+        assert!(!first.peer.closing().is_cancelled(), "though it is the oldest");
+        let standing = others.iter().filter(|entry| !entry.peer.closing().is_cancelled()).count();
+        assert_eq!(standing, 3);
     }
 }

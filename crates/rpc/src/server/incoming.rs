@@ -40,7 +40,7 @@ pub(super) fn accept(
                         tracing::debug!(%peer, %error, "connection gone before it was served");
                         continue;
                     }
-                    if connections.send(Ok(Connection::new(stream, peers.take(&cut)))).await.is_err() {
+                    if connections.send(Ok(Connection::new(stream, peers.take(peer.ip(), &cut)))).await.is_err() {
                         return;
                     }
                 }

@@ -22,8 +22,10 @@ use super::bind::bind;
 use super::calls::CallLayer;
 use super::connections::Connections;
 use super::incoming::accept;
+use super::metrics_port;
 use super::{Drain, RunningServer, ServerConfig, ServerError};
 use crate::admission::{Admission, Unit};
+use crate::memory;
 use evenkeel_telemetry::{MetricsHandle, install_metrics, metrics_router};
 
 /// How often histograms are folded where nobody scrapes.
@@ -169,10 +171,12 @@ impl Server {
         let stop = CancellationToken::new();
         let connections = Connections::new(&config);
         helpers.spawn(connections.clone().look_after());
+        helpers.spawn(memory::give_back());
         let incoming = accept(helpers, listener, stop.clone(), drain.aborting_token(), connections);
         let calls = CallLayer {
             draining: drain.draining_token(),
             receiving: Admission::new("receive", Unit::Bytes, config.max_receive_bytes),
+            max_decoded: config.max_decoded_bytes as u64,
             message_timeout: Duration::from_millis(config.message_timeout_ms),
         };
         let serving = transport
@@ -227,11 +231,7 @@ impl Server {
 /// `/metrics` on a port of its own, also while the server drains.
 fn serve_metrics(helpers: &mut JoinSet<()>, listener: TcpListener, handle: MetricsHandle) {
     let upkeep = handle.clone();
-    helpers.spawn(async move {
-        // An error here ends metrics and nothing else.
-        let served = axum::serve(listener, metrics_router(handle)).await;
-        tracing::debug!(?served, "metrics ended");
-    });
+    helpers.spawn(metrics_port::serve(listener, metrics_router(handle)));
     helpers.spawn(async move {
         let mut interval = tokio::time::interval(UPKEEP_INTERVAL);
         loop {

@@ -11,11 +11,14 @@ mod bind;
 mod calls;
 mod config;
 mod connections;
+mod decoded;
 mod drain;
 mod incoming;
 mod life;
+mod metrics_port;
 mod receive;
 mod running;
+mod schema;
 mod signal;
 #[cfg(feature = "tls")]
 mod tls;

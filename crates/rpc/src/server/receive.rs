@@ -13,6 +13,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::Status;
 
+use super::decoded::{Broken, Scan};
 use crate::admission::Taken;
 use crate::error::ServiceError;
 
@@ -27,12 +28,27 @@ struct Place {
     /// Bytes of the message that were received, and that are missing.
     received: u64,
     missing: u64,
+    /// What messages become, where that is known.
+    scan: Option<Scan>,
+}
+
+/// The most that any one message has.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Most {
+    /// Bytes that were received.
+    received: u64,
+    /// Bytes that it takes once it is decoded.
+    decoded: u64,
 }
 
 impl Place {
-    /// Goes on by these bytes; the most that any one message has of them and of those before.
-    fn pass(&mut self, mut bytes: &[u8]) -> u64 {
-        let mut most = 0;
+    fn of(method: &str) -> Self {
+        Self { scan: Scan::of(method), ..Self::default() }
+    }
+
+    /// Goes on by these bytes; what the largest message has of them and of those before.
+    fn pass(&mut self, mut bytes: &[u8]) -> Result<Most, Broken> {
+        let mut most = Most::default();
         while !bytes.is_empty() {
             if self.prefix_bytes < PREFIX_BYTES {
                 let (now, later) = bytes.split_at(bytes.len().min(PREFIX_BYTES - self.prefix_bytes));
@@ -41,18 +57,26 @@ impl Place {
                 bytes = later;
                 let [_, length @ ..] = self.prefix;
                 (self.received, self.missing) = (0, u32::from_be_bytes(length).into());
+                if let (PREFIX_BYTES, Some(scan)) = (self.prefix_bytes, &mut self.scan) {
+                    scan.begin(self.missing);
+                }
             } else {
                 let length = usize::try_from(self.missing).unwrap_or(usize::MAX).min(bytes.len());
                 self.received += length as u64;
                 self.missing -= length as u64;
-                bytes = &bytes[length..];
+                let (now, later) = bytes.split_at(length);
+                if let Some(scan) = &mut self.scan {
+                    scan.pass(now)?;
+                    most.decoded = most.decoded.max(scan.decoded());
+                }
+                bytes = later;
             }
-            most = most.max(self.received);
+            most.received = most.received.max(self.received);
             if self.prefix_bytes == PREFIX_BYTES && self.missing == 0 {
                 self.prefix_bytes = 0;
             }
         }
-        most
+        Ok(most)
     }
 
     fn is_within_message(&self) -> bool {
@@ -64,8 +88,11 @@ impl Place {
 pub(super) struct Receiving<B> {
     body: B,
     place: Place,
-    /// As much as the largest message so far: the transport keeps its memory.
+    /// Bytes of the largest message so far: the transport keeps its memory.
+    largest: u64,
+    /// As much as that, and what the message in progress becomes.
     held: Taken,
+    max_decoded: u64,
     timeout: Duration,
     /// How long the message in progress was waited for, and since when.
     waited: Duration,
@@ -75,12 +102,14 @@ pub(super) struct Receiving<B> {
 }
 
 impl<B> Receiving<B> {
-    /// `held` is nothing of the budget that counts.
-    pub(super) fn new(body: B, held: Taken, timeout: Duration) -> Self {
+    /// `held` is nothing of the budget that counts; no message of the method may take more than `max_decoded` bytes.
+    pub(super) fn new(body: B, method: &str, held: Taken, max_decoded: u64, timeout: Duration) -> Self {
         Self {
             body,
-            place: Place::default(),
+            place: Place::of(method),
+            largest: 0,
             held,
+            max_decoded,
             timeout,
             waited: Duration::ZERO,
             waiting_since: None,
@@ -91,11 +120,19 @@ impl<B> Receiving<B> {
 
     fn take(&mut self, bytes: &[u8]) -> Result<(), ServiceError> {
         let was_within = self.place.is_within_message();
-        let most = self.place.pass(bytes);
+        let most = self.place.pass(bytes).map_err(|Broken| ServiceError::Malformed)?;
         if !self.place.is_within_message() || !was_within {
             self.waited = Duration::ZERO;
         }
-        self.held.try_grow(most.saturating_sub(self.held.amount()))
+        if most.decoded > self.max_decoded {
+            return Err(ServiceError::Expands { most: self.max_decoded });
+        }
+        self.largest = self.largest.max(most.received);
+        let holds = self.largest + most.decoded;
+        if holds < self.held.amount() {
+            self.held.resize(holds);
+        }
+        self.held.try_grow(holds - self.held.amount())
     }
 
     /// Whether the message in progress has been waited for too long.
@@ -168,9 +205,9 @@ mod tests {
         let bytes = [message(3), message(0), message(700), message(20)].concat();
         for size in [1, 2, 5, 6, 7, 64, bytes.len()] {
             let mut place = Place::default();
-            let most = bytes.chunks(size).map(|chunk| place.pass(chunk)).max();
+            let most = bytes.chunks(size).map(|chunk| place.pass(chunk).unwrap().received).max();
             assert_eq!((most, place.is_within_message()), (Some(700), false), "{size}");
-            assert_eq!(place.pass(&message(10)[..9]), 4);
+            assert_eq!(place.pass(&message(10)[..9]), Ok(Most { received: 4, decoded: 0 }));
             assert!(place.is_within_message());
         }
     }

@@ -83,7 +83,7 @@ impl Cell {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(NotStarted::Missing("a process without pipes".to_owned()));
         };
-        let (Ok(input), Ok(output)) = (Pipe::new(input), Pipe::new(output)) else {
+        let (Ok(input), Ok(output)) = (Pipe::new(input, child.id()), Pipe::new(output, child.id())) else {
             return Err(NotStarted::Missing("a process whose pipes cannot be used".to_owned()));
         };
         let mut cell = Self { child, input, output: BufReader::new(output), patience: START, lost: None };
@@ -125,7 +125,7 @@ impl Cell {
     /// Waits for an answer; tells the cell where the program is taken back meanwhile.
     fn answer(&mut self, cancel: &Cancel) -> io::Result<Frame> {
         let mut told = false;
-        while self.output.buffer().is_empty() && !self.output.get_ref().wait(PollFlags::IN, LOOK)? {
+        while self.output.buffer().is_empty() && !self.output.get_mut().wait(PollFlags::IN, LOOK)? {
             if cancel.is_cancelled() && !told {
                 self.must_end_within(GIVES_UP);
                 Frame::write(&mut self.input, wire::CANCEL, &[])?;

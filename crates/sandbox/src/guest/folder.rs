@@ -1,4 +1,4 @@
-//! Files in the guest's folder: written whole or not at all, believed only with their hash.
+//! Files in the guest's folder: written whole or not at all, trusted only with their hash.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -23,12 +23,16 @@ pub fn default_folder() -> Result<PathBuf, GuestError> {
 }
 
 /// `EVENKEEL_GUEST_IMAGE`, where it is set.
-pub(super) fn image() -> Option<PathBuf> {
+pub fn image_folder() -> Option<PathBuf> {
     std::env::var_os("EVENKEEL_GUEST_IMAGE").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// Held while something is made, so that two processes that begin together do not both make it.
-pub(super) fn lock(folder: &Path) -> Result<File, GuestError> {
+///
+/// # Errors
+///
+/// A folder that cannot be made or written to.
+pub fn lock(folder: &Path) -> Result<File, GuestError> {
     fs::create_dir_all(folder).map_err(GuestError::io(folder))?;
     let path = folder.join("lock");
     let file = File::options().create(true).append(true).open(&path).map_err(GuestError::io(&path))?;
@@ -36,8 +40,8 @@ pub(super) fn lock(folder: &Path) -> Result<File, GuestError> {
     Ok(file)
 }
 
-/// Whether the file is there and is what was written.
-pub(super) fn is_whole(path: &Path) -> bool {
+/// Whether the file exists and is what was written.
+pub fn is_whole(path: &Path) -> bool {
     match (sha256(path), fs::read_to_string(hash_path(path))) {
         (Ok(hash), Ok(noted)) => hash == noted.trim(),
         _ => false,
@@ -45,7 +49,11 @@ pub(super) fn is_whole(path: &Path) -> bool {
 }
 
 /// Moves a finished file to its name and notes its hash.
-pub(super) fn finish(temporary: &Path, path: &Path) -> Result<(), GuestError> {
+///
+/// # Errors
+///
+/// A folder that cannot be written to.
+pub fn finish(temporary: &Path, path: &Path) -> Result<(), GuestError> {
     let hash = sha256(temporary).map_err(GuestError::io(temporary))?;
     let noted = hash_path(path);
     fs::write(&noted, hash).map_err(GuestError::io(&noted))?;
@@ -53,7 +61,7 @@ pub(super) fn finish(temporary: &Path, path: &Path) -> Result<(), GuestError> {
 }
 
 /// SHA-256 of a file's content.
-pub(super) fn sha256(path: &Path) -> io::Result<String> {
+fn sha256(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 20];

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig, Result,
+    Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, PoolingAllocationConfig, Result,
     VariableOperatorCost, WasmBacktraceDetails,
 };
 
@@ -32,22 +32,10 @@ pub(crate) fn engine(guests: usize, fuel: bool) -> Result<Engine> {
     Ok(engine)
 }
 
-/// One that only compiles, for any CPU of this level of x86-64, with Linux.
-pub(crate) fn portable_engine(level: &str) -> Result<Engine> {
-    let mut config = config(1, false);
-    config.target("x86_64-unknown-linux-gnu")?;
-    // SAFETY: what is enabled is a set of CPU features. What was compiled with them is refused by wasmtime where the CPU lacks one.
-    #[allow(unsafe_code)]
-    unsafe {
-        config.cranelift_flag_enable(level);
-    }
-    Engine::new(&config)
-}
-
-fn config(guests: usize, fuel: bool) -> Config {
+/// The configuration for so many guests at once, as far as it needs no compiler.
+pub(crate) fn config(guests: usize, fuel: bool) -> Config {
     let mut config = Config::new();
     config
-        .cranelift_opt_level(OptLevel::Speed)
         .wasm_component_model(true)
         .epoch_interruption(true)
         .consume_fuel(fuel)

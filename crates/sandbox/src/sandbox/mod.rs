@@ -24,7 +24,7 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 
 pub use cancel::Cancel;
 pub(crate) use ending::Ending;
-pub(crate) use engine::{FILLS_STACK, THREAD_STACK, engine, portable_engine};
+pub(crate) use engine::{FILLS_STACK, THREAD_STACK, config, engine};
 pub(crate) use guest::Budget;
 use guest::Guest;
 use pages::Pages;

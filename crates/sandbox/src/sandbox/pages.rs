@@ -41,7 +41,8 @@ mod linux {
             // Page by page within a vector, so that there is a whole one.
             let mut own = vec![1_u8; 3 * PAGE];
             let skip = own.as_ptr().align_offset(PAGE);
-            pages.own(own.get_mut(skip..skip + PAGE)?).is_ok_and(|found| found == [0..PAGE]).then_some(pages)
+            let found = pages.own(own.get_mut(skip..skip + PAGE)?).ok()?;
+            matches!(found.as_slice(), [whole] if *whole == (0..PAGE)).then_some(pages)
         }
 
         /// The ranges of a memory that are this process's own: they were written to, and share nothing with what the memory was made

@@ -87,6 +87,7 @@ impl Snapshot {
 }
 
 #[cfg(all(test, target_os = "linux"))]
+#[allow(clippy::unwrap_used, reason = "helpers of tests stand outside of #[test] functions")]
 mod tests {
     use std::io::Write as _;
     use std::ptr;

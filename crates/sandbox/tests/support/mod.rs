@@ -11,6 +11,9 @@ use evenkeel_sandbox::{Answer, Cancel, Interpreter, Limits, Mode, Pool, PoolSett
 /// One for all tests of a process. A machine that cannot build the guest is told what is missing.
 pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
     let folder = guest::default_folder().unwrap_or_else(|error| panic!("{error}"));
+    for form in [guest::Form::Timed, guest::Form::Counted] {
+        evenkeel_guest::ensure(&folder, form, &|line| eprintln!("{line}")).unwrap_or_else(|error| panic!("{error}"));
+    }
     let interpreter = Interpreter::load(&folder, 16, &|line| eprintln!("{line}"));
     Arc::new(interpreter.unwrap_or_else(|error| panic!("{error}")))
 });

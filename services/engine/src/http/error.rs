@@ -47,7 +47,7 @@ impl ApiError {
 
     /// The queue is full.
     pub(crate) fn busy(count: usize, limit: usize) -> Self {
-        let message = format!("no place for {count} more sequences: the limit is {limit} in all, try again later");
+        let message = format!("no capacity for {count} more sequences: the limit is {limit} in all, try again later");
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable", None, message)
     }
 

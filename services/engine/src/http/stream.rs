@@ -149,9 +149,9 @@ impl FrameWriter {
 /// The outputs with those of one sample merged, in the order in which the samples came first.
 fn merged(outputs: Vec<Output>) -> Vec<Output> {
     let mut merged: Vec<Output> = Vec::with_capacity(outputs.len());
-    let mut places: std::collections::HashMap<usize, usize> = std::collections::HashMap::new();
+    let mut positions: std::collections::HashMap<usize, usize> = std::collections::HashMap::new();
     for output in outputs {
-        match places.get(&output.index) {
+        match positions.get(&output.index) {
             Some(&at) => {
                 let whole = &mut merged[at];
                 whole.ids.extend(output.ids);
@@ -160,7 +160,7 @@ fn merged(outputs: Vec<Output>) -> Vec<Output> {
                 whole.finish = output.finish;
             }
             None => {
-                places.insert(output.index, merged.len());
+                positions.insert(output.index, merged.len());
                 merged.push(output);
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Sampling;
 use super::truncate::{keep, likelier};
-use super::weights::{exponentials, largest, log_sum, place_of};
+use super::weights::{exponentials, index_at, largest, log_sum};
 use crate::settings::LogprobsMode;
 
 /// A token and its log-probability in the configured mode; 0 if it was not requested.
@@ -84,7 +84,7 @@ impl Sampler {
             self.draw_kept(uniform)
         } else {
             let total: f64 = self.blocks.iter().sum();
-            (place_of(uniform * total, &self.weights, &self.blocks), total)
+            (index_at(uniform * total, &self.weights, &self.blocks), total)
         };
         let Some(count) = processed else {
             return Ok(drawn_raw(id, row[id] * temperature));

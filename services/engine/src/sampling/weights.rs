@@ -78,7 +78,7 @@ pub(super) fn log_sum(row: &[f32], top: f32, weights: &mut Vec<f32>, blocks: &mu
 }
 
 /// The index at which the running sum of the weights passes `target`; `blocks` are those of [`exponentials`].
-pub(super) fn place_of(mut target: f64, weights: &[f32], blocks: &[f64]) -> usize {
+pub(super) fn index_at(mut target: f64, weights: &[f32], blocks: &[f64]) -> usize {
     let mut block = 0;
     while block + 1 < blocks.len() && target >= blocks[block] {
         target -= blocks[block];
@@ -132,18 +132,18 @@ mod tests {
     }
 
     #[test]
-    fn places_follow_the_running_sum_across_blocks() {
+    fn indices_follow_the_running_sum_across_blocks() {
         let row: Vec<f32> = (0..700).map(|i| ((i * 37 % 101) as f32 / 50.0) - 2.0).collect();
         let (mut weights, mut blocks) = (Vec::new(), Vec::new());
         exponentials(&row, largest(&row).1, &mut weights, &mut blocks);
         let total: f64 = blocks.iter().sum();
         let mut running = 0.0;
-        for (place, &weight) in weights.iter().enumerate() {
+        for (index, &weight) in weights.iter().enumerate() {
             let middle = running + f64::from(weight) / 2.0;
-            assert_eq!(place_of(middle, &weights, &blocks), place);
+            assert_eq!(index_at(middle, &weights, &blocks), index);
             running += f64::from(weight);
         }
         assert!((running - total).abs() < 1e-4);
-        assert_eq!(place_of(total * 2.0, &weights, &blocks), 699);
+        assert_eq!(index_at(total * 2.0, &weights, &blocks), 699);
     }
 }

@@ -1,4 +1,4 @@
-//! The shapes of answers, key by key as a real vLLM 0.32 gives them.
+//! The format of responses, key by key as in vLLM 0.32.
 
 use crate::support::{Client, Served, ids, keys, logprobs, model, serve, serve_with, settings, tokens, with};
 use evenkeel_engine::{Engine, EngineConfig, LogprobsMode};
@@ -59,7 +59,7 @@ async fn an_answer_in_one_piece_has_every_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_prompts_and_samples_come_prompt_by_prompt() {
+async fn several_prompts_and_samples_are_ordered_by_prompt() {
     let served = serve().await;
     let prompts = json!([ids("1+1="), ids("22"), ids("3")]);
     let fields = json!({"prompt": prompts, "n": 2, "temperature": 1, "seed": 1, "return_token_ids": true});
@@ -118,7 +118,7 @@ async fn distribution(client: Client, fields: Value) -> Vec<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn logprobs_are_of_the_processed_or_the_raw_distribution_as_the_settings_say() {
+async fn logprobs_are_of_the_processed_or_the_raw_distribution_as_configured() {
     let processed = serve_with(|settings| EngineConfig { max_logprobs: -1, ..settings }).await;
     let plain = distribution(processed.client, json!({})).await;
     let hot = distribution(processed.client, json!({"temperature": 2})).await;
@@ -149,7 +149,7 @@ async fn logprobs_are_of_the_processed_or_the_raw_distribution_as_the_settings_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn frames_have_what_is_new_and_the_last_one_the_end() {
+async fn frames_have_new_tokens_and_the_last_one_the_finish_reason() {
     let served = serve().await;
     let fields = json!({"max_tokens": 12, "return_token_ids": true, "logprobs": 1, "ignore_eos": true});
     let frames = served.client.frames(fields.clone()).await;
@@ -197,7 +197,7 @@ async fn every_sample_of_a_stream_has_its_own_frames_and_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn frames_hold_as_many_tokens_as_the_request_asks() {
+async fn frames_have_as_many_tokens_as_requested() {
     let served = serve().await;
     let frames = served
         .client
@@ -227,7 +227,7 @@ async fn the_id_of_a_request_is_its_header_then_its_field_then_the_engines() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_engine_says_what_it_is() {
+async fn the_engine_describes_itself() {
     let Served { engine, client, folder } = serve().await;
     assert_eq!(client.get("/version").await.good(), json!({"version": "0.32.0"}));
     let health = client.get("/health").await;
@@ -252,7 +252,7 @@ async fn the_engine_says_what_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn texts_become_ids_and_ids_texts() {
+async fn texts_are_converted_to_ids_and_back() {
     let served = serve().await;
     let post = async |path: &str, body: Value| served.client.post(path, body).await.good();
     let tokens = post("/tokenize", json!({"prompt": "1+<eos>2"})).await;
@@ -285,7 +285,7 @@ async fn a_folder_without_a_tokenizer_serves_ids() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_runs_is_counted_under_vllms_names() {
+async fn metrics_have_vllms_names() {
     let served = serve().await;
     served
         .client
@@ -316,7 +316,7 @@ async fn what_runs_is_counted_under_vllms_names() {
 }
 
 #[tokio::test]
-async fn one_sample_says_how_long_its_parts_took_where_the_settings_want_it() {
+async fn a_single_sample_reports_the_durations_of_its_phases_if_configured() {
     let silent = serve().await;
     assert_eq!(silent.client.complete(json!({})).await.good()["metrics"], Value::Null);
     let served = serve_with(|settings| EngineConfig { per_request_metrics: true, ..settings }).await;

@@ -39,7 +39,7 @@ async fn resume(client: Client) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn abort_ends_what_runs_with_what_it_has() {
+async fn abort_ends_running_samples_with_their_tokens() {
     let served = serve().await;
     let whole = served.client.complete(long()).await.good();
     let task = running(served.client, long()).await;
@@ -61,7 +61,7 @@ async fn abort_ends_what_runs_with_what_it_has() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_that_is_aborted_says_so_in_its_last_frame() {
+async fn an_aborted_stream_ends_with_the_finish_reason_abort() {
     let served = serve().await;
     let client = served.client;
     client.freeze().await;
@@ -81,7 +81,7 @@ async fn a_stream_that_is_aborted_says_so_in_its_last_frame() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn wait_lets_what_runs_end_and_holds_what_comes() {
+async fn wait_finishes_running_samples_and_holds_new_ones() {
     let served = serve().await;
     let task = running(served.client, long()).await;
     pause(served.client, "mode=wait").await;
@@ -100,7 +100,7 @@ async fn wait_lets_what_runs_end_and_holds_what_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keep_freezes_what_runs_and_goes_on_with_the_same_bits() {
+async fn keep_freezes_running_samples_which_continue_with_the_same_bits() {
     let served = serve().await;
     let whole = served.client.complete(long()).await.good();
     // With and without the cache: computed again it is the same.
@@ -117,7 +117,7 @@ async fn keep_freezes_what_runs_and_goes_on_with_the_same_bits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_resume_ends_a_pause_that_still_waits() {
+async fn resume_ends_a_pause_that_still_waits() {
     let served = serve().await;
     let task = running(served.client, with(long(), json!({"n": 32}))).await;
     let client = served.client;
@@ -132,7 +132,7 @@ async fn a_resume_ends_a_pause_that_still_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn new_weights_are_those_of_an_engine_that_began_with_them() {
+async fn an_updated_engine_samples_like_one_started_with_the_weights() {
     let Served { engine, client, folder } = serve().await;
     let other = model(2);
     let fresh = Engine::start(settings(other.path())).await.unwrap();
@@ -153,7 +153,7 @@ async fn new_weights_are_those_of_an_engine_that_began_with_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn weights_that_cannot_be_leave_the_old_ones_and_the_engine_running() {
+async fn invalid_weights_leave_the_old_ones_and_the_engine_running() {
     let Served { engine, client, folder } = serve().await;
     let wanted = client.complete(json!({"logprobs": 1})).await.good();
     let empty = tempfile::tempdir().unwrap();
@@ -189,9 +189,9 @@ async fn weights_that_cannot_be_leave_the_old_ones_and_the_engine_running() {
     engine.stop().await;
 }
 
-/// A trainer's update under load, in the order of the research: every answer is wholly of one version.
+/// A trainer's update under load: every response is entirely of one version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_sample_mixes_versions_where_the_pause_aborts_or_waits() {
+async fn no_sample_mixes_versions_if_the_pause_aborts_or_waits() {
     let Served { engine, client, folder } = serve().await;
     let other = model(2);
     let fields = |number: usize| json!({"max_tokens": 60, "temperature": 1, "seed": number, "n": 2, "logprobs": 0, "return_token_ids": true, "ignore_eos": true});
@@ -246,7 +246,7 @@ async fn no_sample_mixes_versions_where_the_pause_aborts_or_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_sample_goes_on_under_the_new_weights() {
+async fn a_kept_sample_continues_with_the_new_weights() {
     let Served { engine, client, folder } = serve().await;
     let other = model(2);
     let old = client.complete(long()).await.good();
@@ -295,7 +295,7 @@ async fn requests_are_aborted_by_their_ids_or_all_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reset_computes_running_samples_again_to_the_same_bits() {
+async fn a_reset_recomputes_running_samples_to_the_same_bits() {
     let served = serve().await;
     let whole = served.client.complete(long()).await.good();
     let task = running(served.client, long()).await;

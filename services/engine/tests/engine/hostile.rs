@@ -1,4 +1,4 @@
-//! Strangers and clients that send nothing: the key, the routes of a trainer, deadlines and places of connections.
+//! Hostile clients: API key, development routes, deadlines and limits of connections.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{PATIENCE, serve_with};
+use crate::support::{PATIENCE, config, model, serve_with, write_model};
 
-/// Whether the other side closes, saying whatever it says, before the tests' bound.
+/// Whether the server closes the connection within the tests' time limit, with or without a response.
 async fn closes(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
@@ -17,7 +17,7 @@ async fn closes(stream: &mut TcpStream) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_key_only_probes_are_open_and_everything_else_answers_401_as_vllm_does() {
+async fn with_a_key_only_probes_are_open_and_everything_else_is_401_as_in_vllm() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "secret\n").unwrap();
     let path = file.path().to_owned();
@@ -49,7 +49,7 @@ async fn with_a_key_only_probes_are_open_and_everything_else_answers_401_as_vllm
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_development_routes_nobody_changes_the_engine() {
+async fn without_development_routes_the_engine_cannot_be_changed() {
     let served = serve_with(|settings| EngineConfig { development_routes: false, ..settings }).await;
     for path in ["/pause", "/resume", "/collective_rpc", "/update_weight_version", "/abort_requests", "/update_weights"]
     {
@@ -60,7 +60,7 @@ async fn without_development_routes_nobody_changes_the_engine() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn headers_and_bodies_that_do_not_come_and_idle_connections_are_given_up() {
+async fn slow_headers_and_bodies_and_idle_connections_are_closed() {
     let deadlines = |settings| EngineConfig {
         header_deadline: Duration::from_millis(400),
         body_deadline: Duration::from_millis(400),
@@ -90,7 +90,7 @@ async fn headers_and_bodies_that_do_not_come_and_idle_connections_are_given_up()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_every_place_is_taken_probes_are_still_answered() {
+async fn a_full_engine_still_answers_probes() {
     let places = |settings| EngineConfig { max_connections: 3, header_deadline: Duration::from_secs(3), ..settings };
     let served = serve_with(places).await;
     let mut idle = Vec::new();
@@ -106,5 +106,37 @@ async fn where_every_place_is_taken_probes_are_still_answered() {
     }
     // The places are free again.
     served.client.complete(json!({})).await.good();
+    served.engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn weights_are_taken_from_below_the_configured_folders_only() {
+    let published = tempfile::tempdir().unwrap();
+    let root = published.path().canonicalize().unwrap();
+    let inside = root.join("step-1");
+    std::fs::create_dir(&inside).unwrap();
+    write_model(&inside, &config(), 2);
+    let outside = model(3);
+    std::os::unix::fs::symlink(outside.path(), root.join("step-2")).unwrap();
+    let served = serve_with(|settings| EngineConfig { weights_roots: vec![root.clone()], ..settings }).await;
+    let load = |path: String| json!({"method": "reload_weights", "kwargs": {"weights_path": path}});
+    for path in [
+        outside.path().display().to_string(),
+        root.join("step-2").display().to_string(),
+        format!("{}/../step-1", inside.display()),
+        "/etc".to_owned(),
+        "/nowhere\n\x1b[31m".repeat(10_000),
+    ] {
+        let answer = served.client.post("/collective_rpc", load(path.clone())).await;
+        let text = answer.text;
+        assert_eq!(answer.status, 500, "{text}");
+        assert!(text.contains("allowed: a folder below weights_roots") && text.len() < 2_000, "{text}");
+    }
+    let before = served.client.complete(json!({"temperature": 0, "max_tokens": 8})).await.good();
+    served.client.post("/collective_rpc", load(inside.display().to_string())).await.good();
+    let after = served.client.complete(json!({"temperature": 0, "max_tokens": 8})).await.good();
+    assert_ne!(before["choices"], after["choices"], "the weights inside were taken, and none before");
+    // Without a path it is the folder of last time.
+    served.client.post("/collective_rpc", json!({"method": "reload_weights"})).await.good();
     served.engine.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What is bounded: places, the cache, the stall that a long prompt may cause; and who frees what.
+//! Limits: the queue, the cache, the stall caused by a long prompt; and how they are released.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn long(n: usize) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_queue_answers_503_and_has_room_again_later() {
+async fn a_full_queue_responds_503_and_recovers() {
     let served = serve_with(|settings| EngineConfig { max_sequences: 2, max_queue: 3, ..settings }).await;
     let client = served.client;
     client.post("/pause?mode=keep", Value::Null).await.good();
@@ -34,7 +34,7 @@ async fn a_full_queue_answers_503_and_has_room_again_later() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_request_gives_its_places_back() {
+async fn a_refused_request_releases_its_permits() {
     let served = serve_with(|settings| EngineConfig { max_sequences: 1, max_queue: 1, ..settings }).await;
     for _ in 0..5 {
         assert_eq!(served.client.complete(json!({"prompt": [500, 1], "n": 2, "temperature": 1})).await.status, 400);
@@ -45,7 +45,7 @@ async fn a_refused_request_gives_its_places_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_hangs_up_frees_its_samples_at_once() {
+async fn a_client_that_disconnects_frees_its_samples_at_once() {
     let served = serve().await;
     let client = served.client;
     let headers = [("content-type", "application/json")];
@@ -81,7 +81,7 @@ async fn a_client_that_hangs_up_frees_its_samples_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_budget_of_the_cache_bounds_what_runs() {
+async fn the_cache_size_limits_running_sequences() {
     // Three sequences of 5 + 95 tokens fit, a fourth does not.
     let served =
         serve_with(|settings| EngineConfig { kv_cache_tokens: 390, max_model_len: Some(300), ..settings }).await;
@@ -106,7 +106,7 @@ async fn the_budget_of_the_cache_bounds_what_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_prompt_goes_through_in_parts() {
+async fn a_long_prompt_is_prefilled_in_chunks() {
     let served = serve_with(|settings| EngineConfig { prefill_chunk_tokens: 8, ..settings }).await;
     let client = served.client;
     // Both wait, so that they begin together, whatever the machine does meanwhile.
@@ -153,7 +153,7 @@ async fn hundreds_of_requests_at_once_are_all_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_lets_answers_in_progress_end() {
+async fn a_stop_completes_responses_in_progress() {
     let served = serve().await;
     let client = served.client;
     let task = tokio::spawn(async move { client.complete(long(4)).await.good() });
@@ -165,7 +165,7 @@ async fn a_stop_lets_answers_in_progress_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stop_aborts_what_does_not_end_in_time() {
+async fn a_stop_aborts_responses_that_take_too_long() {
     let served = serve_with(|settings| EngineConfig { drain: Duration::from_millis(50), ..settings }).await;
     let client = served.client;
     client.post("/pause?mode=keep", Value::Null).await.good();

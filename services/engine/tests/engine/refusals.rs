@@ -58,7 +58,7 @@ fn refused_by_both() -> Vec<(Value, &'static str, Value)> {
     ]
 }
 
-/// What vLLM would honour, or ignore, and this engine does neither.
+/// Fields that vLLM supports or ignores and this engine refuses.
 fn refused_here() -> Vec<(Value, &'static str)> {
     vec![
         (json!({"echo": true}), "echo"),
@@ -87,7 +87,7 @@ fn refused_here() -> Vec<(Value, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_refusal_has_vllms_shape_and_nothing_runs() {
+async fn each_refusal_has_vllms_format_and_nothing_runs() {
     let served = serve().await;
     let here = refused_here().into_iter().map(|(fields, param)| (fields, BAD, json!(param)));
     for (fields, kind, param) in refused_by_both().into_iter().chain(here) {
@@ -129,7 +129,7 @@ async fn neutral_values_of_every_field_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_that_are_no_request_are_refused() {
+async fn invalid_bodies_are_refused() {
     let served = serve().await;
     let json_type = [("content-type", "application/json")];
     for (headers, body, param) in [
@@ -159,7 +159,7 @@ async fn a_body_beyond_the_limit_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn other_routes_refuse_in_the_same_shape() {
+async fn other_routes_refuse_in_the_same_format() {
     let served = serve().await;
     let malformed = json!(MALFORMED);
     for (path, body, status, kind, param) in [

@@ -1,10 +1,10 @@
-//! A sample is a function of prompt, settings, seed and weights: whatever runs beside it, in whatever order it came.
+//! Determinism: samples depend on prompt, settings, seed and weights only, not on what else runs or in which order.
 
 use crate::support::{Client, ids, logprobs, serve, serve_with, settings, tokens, with};
 use evenkeel_engine::{Engine, EngineConfig};
 use serde_json::{Value, json};
 
-/// A request of which every part of the sampler takes note.
+/// A request that involves every part of the sampler.
 fn request(number: u64) -> Value {
     let limits = [
         json!({}),
@@ -85,7 +85,7 @@ async fn neither_threads_nor_limits_of_the_engine_change_a_sample() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_samples_of_one_request_are_those_of_single_requests_with_the_next_seeds() {
+async fn the_samples_of_one_request_equal_single_requests_with_consecutive_seeds() {
     let served = serve().await;
     let fields = json!({"temperature": 1, "seed": 40, "max_tokens": 25, "return_token_ids": true, "logprobs": 0});
     let together = served.client.complete(with(fields.clone(), json!({"n": 8}))).await.good();
@@ -102,7 +102,7 @@ async fn the_samples_of_one_request_are_those_of_single_requests_with_the_next_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_tells_the_tokens_of_the_answer_in_one_piece() {
+async fn a_stream_has_the_tokens_of_the_response_in_one_piece() {
     let served = serve().await;
     for number in 0..10 {
         let whole = served.client.complete(request(number)).await.good();
@@ -118,7 +118,7 @@ async fn a_stream_tells_the_tokens_of_the_answer_in_one_piece() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_without_a_seed_differ_and_follow_from_the_engines_own() {
+async fn requests_without_a_seed_differ_and_follow_from_the_engines_seed() {
     let fields = json!({"temperature": 1, "n": 3, "max_tokens": 25, "return_token_ids": true});
     let mut runs = Vec::new();
     for seed in [5, 5, 6] {

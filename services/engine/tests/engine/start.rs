@@ -1,4 +1,4 @@
-//! What is refused before anything starts, by file and value.
+//! What is refused at the start, by file and value.
 
 use evenkeel_engine::{Engine, EngineConfig, EngineError, check_folder};
 use serde_json::json;
@@ -13,7 +13,7 @@ async fn refused(settings: EngineConfig) -> String {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_no_model_is_refused_by_file_and_value() {
+async fn an_invalid_folder_is_refused_by_file_and_value() {
     let folder = model(1);
     let path = folder.path();
     let keep = |name: &str| std::fs::read(path.join(name)).unwrap();
@@ -76,7 +76,7 @@ async fn a_cache_that_cannot_hold_one_sequence_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_engine_on_any_port_says_which_and_several_live_in_one_process() {
+async fn an_engine_on_any_port_reports_it_and_several_run_in_one_process() {
     let (one, two) = (model(1), tempfile::tempdir().unwrap());
     write_model(two.path(), &evenkeel_model::Config { max_position_embeddings: 64, ..config() }, 2);
     let one = Engine::start(settings(one.path())).await.unwrap();

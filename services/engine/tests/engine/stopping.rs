@@ -1,4 +1,4 @@
-//! What ends a sample, and how the answer says so.
+//! What ends a sample, and how that is reported.
 
 use crate::support::{Client, EOS, Served, ids, logprobs, model, serve, settings, tokens, with};
 use evenkeel_engine::{Engine, EngineConfig};
@@ -44,7 +44,7 @@ async fn a_stop_token_is_in_the_ids_and_not_in_the_text() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_sequence_is_no_stop_reason_and_can_be_ignored() {
+async fn the_end_of_sequence_is_not_a_stop_reason_and_can_be_ignored() {
     let served = serve().await;
     // A hundred samples of a model that knows nothing: some end.
     let fields = json!({"temperature": 1, "seed": 0, "n": 100, "max_tokens": 100, "return_token_ids": true});
@@ -146,7 +146,7 @@ async fn max_tokens_and_the_end_of_the_context_are_a_length() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_context_of_the_settings_is_kept() {
+async fn a_configured_context_is_enforced() {
     let folder = model(1);
     let engine =
         Engine::start(EngineConfig { max_model_len: Some(32), kv_cache_tokens: 32, ..settings(folder.path()) });
@@ -160,7 +160,7 @@ async fn a_context_of_the_settings_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn before_min_tokens_nothing_ends_and_no_end_is_drawn() {
+async fn before_min_tokens_no_end_is_drawn() {
     let served = serve().await;
     let stop: Vec<u32> = (4..98).collect();
     let fields = json!({"temperature": 1, "seed": 3, "n": 20, "max_tokens": 12, "min_tokens": 9, "stop_token_ids": stop,

@@ -1,4 +1,4 @@
-//! What the black-box tests share: small models on disk, an engine that serves one, a client.
+//! Shared by the black-box tests: small models on disk, an engine that serves one, a client.
 #![allow(unreachable_pub, reason = "a module of a test binary")]
 
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Nothing in these tests takes longer, on a machine that is busy with other things.
+/// No test takes longer, even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// End of sequence.
 pub const EOS: u32 = 1;
@@ -149,7 +149,7 @@ impl Answer {
 }
 
 impl Client {
-    /// Sends a request; the answer's body is still to be read. Dropping it hangs up.
+    /// Sends a request; the response's body is still to be read. Dropping it disconnects.
     pub async fn open(
         &self,
         method: &str,
@@ -193,7 +193,7 @@ impl Client {
             .await
     }
 
-    /// The frames of a streamed completion, without the last `[DONE]`, which must be there.
+    /// The frames of a streamed completion, without the final `[DONE]`, which is required.
     pub async fn frames(&self, fields: Value) -> Vec<Value> {
         let answer = self.complete(with(json!({"stream": true}), fields)).await;
         assert_eq!(

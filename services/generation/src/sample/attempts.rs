@@ -55,9 +55,7 @@ impl Progress {
         self.sampled += u32::try_from(self.tokens.len()).unwrap_or(u32::MAX);
         self.tokens.clear();
     }
-}
 
-impl Progress {
     /// The sample has no engine from now on.
     fn begin_wait(&mut self) {
         self.waiting_since = Some(Instant::now());

@@ -4,13 +4,14 @@ mod engine;
 mod weights;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_config::{ByteSize, HumanDuration, Settings, human};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints;
+use evenkeel_rpc::items::ItemLimits;
+use evenkeel_rpc::roots::is_loopback;
 use evenkeel_rpc::server::ServerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,8 @@ pub struct GenerationConfig {
     pub ca_file: Option<PathBuf>,
     /// Samples of all streams that may be queued or in flight; one more is answered RESOURCE_EXHAUSTED.
     pub max_items: usize,
+    /// Bytes of those samples, and of rollouts that are not read yet. Not below `server.max_message_bytes`.
+    pub max_bytes: usize,
     /// Samples that one engine may have in flight.
     pub max_in_flight: usize,
     /// Deadline of samples without one of their own.
@@ -96,6 +99,7 @@ impl Default for GenerationConfig {
             api_key_file: None,
             ca_file: None,
             max_items: 16_384,
+            max_bytes: ItemLimits::MAX_BYTES,
             max_in_flight: 256,
             item_deadline: Duration::from_secs(600),
             max_attempts: 4,
@@ -139,6 +143,10 @@ impl Settings for GenerationConfig {
             ("max_in_flight", self.max_in_flight as u64),
             ("max_attempts", self.max_attempts.into()),
         ])?;
+        if self.max_bytes < self.server.max_message_bytes {
+            let allowed = format!("at least server.max_message_bytes, which is {}", self.server.max_message_bytes);
+            return Err(FieldError::new("max_bytes", self.max_bytes, allowed));
+        }
         positive(&[("item_deadline", self.item_deadline), ("retry_initial", self.retry_initial)])?;
         if self.retry_max < self.retry_initial {
             let allowed = format!("at least retry_initial, which is {}", human(self.retry_initial));
@@ -166,12 +174,6 @@ fn positive(fields: &[(&str, Duration)]) -> Result<(), FieldError> {
         Some((field, value)) => Err(FieldError::new(*field, human(*value), "at least 1ms")),
         None => Ok(()),
     }
-}
-
-/// Whether a server that listens there can only be reached from its own machine.
-fn is_loopback(listen: &str) -> bool {
-    let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn check_endpoints(endpoints: &[String]) -> Result<(), FieldError> {
@@ -231,6 +233,8 @@ mod tests {
     #[test]
     fn refusals_carry_their_path() {
         assert_eq!(refused(|c| c.max_attempts = 0), "max_attempts is 0, allowed: at least 1");
+        let error = refused(|c| c.max_bytes = 1);
+        assert_eq!(error, "max_bytes is 1, allowed: at least server.max_message_bytes, which is 33554432");
         assert_eq!(
             refused(|c| c.engine.health_interval = Duration::ZERO),
             "engine.health_interval is 0s, allowed: at least 1ms"

@@ -2,7 +2,6 @@
 
 mod apply;
 mod folder;
-mod roots;
 mod sleep;
 
 use std::future::Future;
@@ -15,13 +14,13 @@ use evenkeel_proto::v1::{
 };
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::roots::{Roots, check_roots};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion};
 use apply::UpdateReport;
-use folder::check_folder;
-use roots::check_roots;
+use folder::{FIELD, check_folder};
 
 pub(crate) use apply::WeightUpdate;
 
@@ -68,7 +67,8 @@ impl Updater {
         let (weights, settings, model) =
             (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
         let checking = tokio::task::spawn_blocking(move || {
-            check_roots(&weights.path, &settings.roots, settings.check_folder)?;
+            let roots = Roots { setting: "weights.roots", folders: &settings.roots };
+            check_roots(FIELD, &weights.path, roots, settings.check_folder)?;
             if settings.check_folder { check_folder(&weights, &settings.marker, model.as_ref()) } else { Ok(()) }
         });
         let checked = deadline.run(checking).await?;

@@ -30,7 +30,7 @@ struct Envelope {
     client_state: Vec<u8>,
 }
 
-/// Checkpoints in one folder.
+/// Checkpoints in one folder, with a folder for each run.
 pub(super) struct CheckpointStore {
     folder: PathBuf,
 }
@@ -51,14 +51,13 @@ impl CheckpointStore {
             let allowed = format!("at most {MAX_CLIENT_STATE} bytes");
             return Err(FieldError::new("client_state", format_args!("{size} bytes"), allowed).into());
         }
-        let path = self.path(request.step);
+        let path = self.path(&request.run_id, request.step);
         let (version, keep) = (learner.version(), request.keep);
         let envelope =
             Envelope { run_id: request.run_id, step: request.step, version, client_state: request.client_state };
         let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");
         learner.save_checkpoint(&path, &bytes).map_err(convert::error)?;
-        let own = |path: &Path| run_of(path).is_none_or(|run_id| run_id == envelope.run_id);
-        retention::remove_old(&self.folder, keep, own).map_err(convert::error)?;
+        retention::remove_old(&self.folder.join(&envelope.run_id), keep).map_err(convert::error)?;
         reference(&path, &envelope).map_err(convert::error)
     }
 
@@ -70,11 +69,11 @@ impl CheckpointStore {
         run_id: &str,
     ) -> std::result::Result<(CheckpointRef, Vec<u8>), ServiceError> {
         let candidates = match which {
-            Some(Which::Step(step)) => vec![self.path(*step)],
+            Some(Which::Step(step)) => vec![self.path(run_id, *step)],
             Some(Which::Path(path)) => vec![path.into()],
             None => {
-                let steps = retention::steps(&self.folder).map_err(convert::error)?;
-                steps.into_iter().map(|step| self.path(step)).collect()
+                let steps = retention::steps(&self.folder.join(run_id)).map_err(convert::error)?;
+                steps.into_iter().map(|step| self.path(run_id, step)).collect()
             }
         };
         let mut failure = ServiceError::NotFound { what: format!("checkpoint of run `{run_id}`") };
@@ -90,8 +89,9 @@ impl CheckpointStore {
         Err(failure)
     }
 
-    fn path(&self, step: u64) -> PathBuf {
-        self.folder.join(format!("step-{step:06}"))
+    /// Runs have folders of their own: step 3 of one is not that of another.
+    fn path(&self, run_id: &str, step: u64) -> PathBuf {
+        self.folder.join(run_id).join(format!("step-{step:06}"))
     }
 
     /// A checkpoint below the folder, with every link and `..` resolved. Its files must not be links, which could lead
@@ -140,7 +140,7 @@ impl WeightsStore {
         }
         let start = Instant::now();
         let published = learner.publish(&self.folder, self.options).map_err(convert::error)?;
-        retention::remove_old(&self.folder, request.keep, |_| true).map_err(convert::error)?;
+        retention::remove_old(&self.folder, request.keep).map_err(convert::error)?;
         let size = size(&published.path).map_err(convert::error)?;
         let path = std::path::absolute(&published.path).unwrap_or(published.path);
         let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
@@ -170,12 +170,6 @@ fn try_load(
     learner.restore_checkpoint(path).map_err(convert::error)?;
     let checkpoint = reference(path, &envelope).map_err(convert::error)?;
     Ok((checkpoint, envelope.client_state))
-}
-
-/// The run of a checkpoint, as far as it can be read.
-fn run_of(path: &Path) -> Option<String> {
-    let bytes = read_client_state(path).ok()?;
-    serde_json::from_slice::<Envelope>(&bytes).ok().map(|envelope| envelope.run_id)
 }
 
 /// A reference to a checkpoint that was just written or read. Its state holds the digests of all other files, so the

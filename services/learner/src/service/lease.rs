@@ -74,7 +74,8 @@ fn check_name(run_id: &str) -> Result<(), FieldError> {
     match run_id.len() {
         0 => Err(FieldError::missing("run_id", "the name of the run")),
         bytes if bytes > MAX_RUN_ID => Err(FieldError::new("run_id", format_args!("{bytes} bytes"), allowed)),
-        _ if run_id.bytes().all(good) => Ok(()),
+        // A run's name is that of a folder.
+        _ if run_id.bytes().all(good) && !run_id.bytes().all(|byte| byte == b'.') => Ok(()),
         _ => Err(FieldError::new("run_id", format_args!("{run_id:?}"), allowed)),
     }
 }

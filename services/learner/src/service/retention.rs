@@ -20,16 +20,14 @@ pub(super) fn check_kept_weights(keep: Option<u32>) -> std::result::Result<(), F
 
 /// Removes all but the `keep` folders named `step-NUMBER` that were written last; absent and 0 keep all. By time, not by
 /// number: after a return to an older checkpoint the folders of the steps that are repeated are still there, and must
-/// not displace the one that was just written. Folders that are not `own` are left alone.
-pub(super) fn remove_old(folder: &Path, keep: Option<u32>, own: impl Fn(&Path) -> bool) -> Result<()> {
+/// not displace the one that was just written.
+pub(super) fn remove_old(folder: &Path, keep: Option<u32>) -> Result<()> {
     let Some(keep) = keep.filter(|&keep| keep > 0) else { return Ok(()) };
     let mut folders = Vec::new();
     for number in steps(folder)? {
         for name in [format!("step-{number}"), format!("step-{number:06}")] {
             let path = folder.join(name);
-            if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified())
-                && own(&path)
-            {
+            if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) {
                 folders.push((written, number, path));
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use candle_core::DType;
 use evenkeel_config::HumanDuration;
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::items::ItemLimits;
 use evenkeel_rpc::server::ServerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,8 @@ pub struct ServiceSettings {
     pub publish_dtype: PublishType,
     /// Calls and items that may wait for the model; any more are refused with RESOURCE_EXHAUSTED.
     pub queue: usize,
+    /// Bytes of items that wait to be scored, and of scores that are not read yet. Not below `server.max_message_bytes`.
+    pub max_bytes: usize,
     /// How long a training step may wait for its next part while it holds the learner, such as `5m`; after that it is
     /// dropped, and nothing has changed.
     #[serde(with = "HumanDuration")]
@@ -65,6 +68,7 @@ impl Default for ServiceSettings {
             weights: "weights".into(),
             publish_dtype: PublishType::default(),
             queue: 4096,
+            max_bytes: ItemLimits::MAX_BYTES,
             step_idle: Duration::from_secs(300),
             lease: Duration::from_secs(600),
             max_step_items: 1 << 20,
@@ -82,6 +86,11 @@ impl ServiceSettings {
         }
         if self.queue == 0 {
             return Err(LearnerError::setting("queue", 0, "1 or more"));
+        }
+        let least = self.server.max_message_bytes;
+        if self.max_bytes < least {
+            let allowed = format!("server.max_message_bytes, which is {least}, or more");
+            return Err(LearnerError::setting("max_bytes", self.max_bytes, allowed));
         }
         if self.step_idle.is_zero() {
             return Err(LearnerError::setting("step_idle", "0s", "above 0s"));

@@ -31,7 +31,7 @@ pub(crate) use train_feed::TrainFeed;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoints {
-    /// The generation service, `http://HOST:PORT` or `https://HOST:PORT`; it stands for all engines behind it.
+    /// The generation service, `http://HOST:PORT` or `https://HOST:PORT`; it represents all engines behind it.
     pub generation: String,
     /// Reward workers, one URL each, or `dns://HOST:PORT` for every address behind a name.
     pub reward: Vec<String>,

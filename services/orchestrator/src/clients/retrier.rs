@@ -1,7 +1,9 @@
 //! Calls and writes that are retried: one event for each attempt, until it works, cannot work or the time limit is over.
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use evenkeel_rpc::retry::{Retry, RetryPolicy, is_retryable};
@@ -110,14 +112,22 @@ impl Retrier {
 
     /// Writes until the disk accepts it.
     pub(crate) async fn write(&self, path: &Path, mut write: impl FnMut() -> Result<(), RunError>) -> Result<(), Halt> {
+        let full = AtomicBool::new(false);
         let lost = |waited: Duration, message: String| RunError::DiskLost {
             path: path.to_owned(),
             waited_ms: waited.as_millis() as u64,
+            full: full.load(Ordering::Relaxed),
             message,
         };
         let attempt = || {
             std::future::ready(write().map_err(|error| match error {
-                RunError::File { source, .. } => Failure::Retryable(source.to_string()),
+                RunError::File { source, .. } => {
+                    full.store(
+                        matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded),
+                        Ordering::Relaxed,
+                    );
+                    Failure::Retryable(source.to_string())
+                }
                 other => Failure::Final(other.into()),
             }))
         };
@@ -255,7 +265,7 @@ mod tests {
         assert!(matches!(halt, Halt::LearnerLost(_)) && times == 1);
         let (halt, times) = call("generation", Status::invalid_argument("no")).await;
         assert!(matches!(halt, Halt::Error(RunError::Refused { service: "generation", .. })) && times == 1);
-        let (halt, times) = call("learner", Status::unavailable("gone")).await;
+        let (halt, times) = call("learner", Status::unavailable("down")).await;
         assert!(matches!(halt, Halt::Error(RunError::ServiceLost { service: "learner", .. })) && times > 2);
     }
 }

@@ -1,18 +1,19 @@
-//! The run directory: what a run leaves behind.
+//! The run directory: everything that a run writes.
 //!
 //! | | |
 //! |---|---|
-//! | `run.json` | which run this is; its presence makes a folder a run directory |
+//! | `run.json` | the manifest of the run; its presence makes a folder a run directory |
 //! | `config.toml` | the resolved settings |
 //! | `metrics.jsonl` | a line for each GRPO step |
 //! | `warm_start.jsonl` | a line for each supervised step |
 //! | `evaluation.jsonl` | a line for each evaluation |
-//! | `summary.json`, `report.html` | what it came to, written whenever it ends |
+//! | `summary.json`, `report.html` | its results, written with each checkpoint and at its end |
 //! | `model/` | the fresh model, where the recipe asks for one |
 //! | `checkpoints/`, `weights/` | the learner's, bounded by the settings `checkpoint` |
 
+mod files;
 mod lock;
-mod marker;
+mod manifest;
 mod metrics_file;
 
 use std::path::{Path, PathBuf};
@@ -23,10 +24,10 @@ use evenkeel_config::Loader;
 
 use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
-use crate::settings::is_run_name;
 
-pub(crate) use lock::Lock;
-pub(crate) use marker::Marker;
+use files::{clear_incomplete, replace, run_id};
+use lock::Lock;
+pub(crate) use manifest::RunManifest;
 pub(crate) use metrics_file::{MetricsFile, read_lines};
 
 /// The lines of GRPO steps.
@@ -34,132 +35,132 @@ pub const METRICS_FILE: &str = "metrics.jsonl";
 pub(crate) const WARM_START_FILE: &str = "warm_start.jsonl";
 pub(crate) const EVALUATION_FILE: &str = "evaluation.jsonl";
 const CONFIG_FILE: &str = "config.toml";
-/// Stands in a directory as long as its run has not begun: whatever lies beside it may be thrown away.
-const UNBEGUN_FILE: &str = ".unbegun";
+/// Marks a directory whose run has not started: its content may be removed.
+const INCOMPLETE_FILE: &str = ".unbegun";
 
-/// The directory of one run, held by one process at a time. Clones are the same hold.
+/// The directory of one run, locked by one process at a time. Clones share the lock.
 #[derive(Debug, Clone)]
 pub struct RunDirectory {
     path: PathBuf,
     run_id: String,
     identity: String,
     resumed: bool,
-    hold: Arc<Hold>,
+    ownership: Arc<Ownership>,
 }
 
-/// The hold of this process on a directory. One that ends before the run has begun takes the directory with it.
+/// The lock of this process on a directory. If it is released before the run has started, the directory is removed.
 #[derive(Debug)]
-struct Hold {
+struct Ownership {
     path: PathBuf,
-    /// Whether the directory is that of a run: from then on it stays.
-    begun: AtomicBool,
-    /// Whether the run has got beyond the checks of its services.
+    /// Whether the run has started: the directory stays from then on.
+    started: AtomicBool,
+    /// Whether the checks of the services have passed.
     entered: AtomicBool,
     _lock: Lock,
 }
 
-impl Hold {
-    fn new(path: &Path, lock: Lock, begun: bool) -> Arc<Self> {
-        let (begun, entered) = (AtomicBool::new(begun), AtomicBool::new(begun));
-        Arc::new(Self { path: path.to_owned(), begun, entered, _lock: lock })
+impl Ownership {
+    fn new(path: &Path, lock: Lock, started: bool) -> Arc<Self> {
+        let (started, entered) = (AtomicBool::new(started), AtomicBool::new(started));
+        Arc::new(Self { path: path.to_owned(), started, entered, _lock: lock })
     }
 }
 
-impl Drop for Hold {
+impl Drop for Ownership {
     fn drop(&mut self) {
-        if !*self.begun.get_mut() {
-            // What cannot be removed is taken over by the next run that is made here.
+        if !*self.started.get_mut() {
+            // What cannot be removed is reused by the next run that is created here.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 }
 
 impl RunDirectory {
-    /// Makes the directory of a new run and writes `config.toml`. It holds a run from
-    /// [`Run::start`](crate::Run::start) on; before that it is removed with its last clone, and what a process that died left of it
-    /// is taken over.
+    /// Creates the directory of a new run and writes `config.toml`. It holds a run from
+    /// [`Run::start`](crate::Run::start) on; until then it is removed with its last clone, and the incomplete directory of a process that
+    /// was killed is reused.
     ///
     /// # Errors
     /// A directory that holds a run already or anything else; one that cannot be written.
     pub fn create(path: &Path, recipe: &ResolvedRecipe) -> Result<Self, RunError> {
         std::fs::create_dir_all(path).map_err(RunError::file(path))?;
         let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
-        if let Some(marker) = Marker::read(&path)? {
+        if let Some(manifest) = RunManifest::read(&path)? {
             let message = format!(
                 "holds run `{}` already, allowed: an empty or a new directory (or resume that run)",
-                marker.run_id
+                manifest.run_id
             );
             return Err(RunError::directory(&path, message));
         }
         let lock = Lock::take(&path)?;
-        clear_unbegun(&path)?;
-        let hold = Hold::new(&path, lock, false);
+        clear_incomplete(&path)?;
+        let ownership = Ownership::new(&path, lock, false);
         let run_id = run_id(&path, &recipe.recipe.run.name)?;
-        let unbegun = path.join(UNBEGUN_FILE);
-        std::fs::write(&unbegun, "").map_err(RunError::file(&unbegun))?;
+        let incomplete = path.join(INCOMPLETE_FILE);
+        std::fs::write(&incomplete, "").map_err(RunError::file(&incomplete))?;
         let identity = recipe.identity.clone();
-        let directory = Self { path, run_id, identity, resumed: false, hold };
+        let directory = Self { path, run_id, identity, resumed: false, ownership };
         directory.replace(CONFIG_FILE, &recipe.toml)?;
         Ok(directory)
     }
 
-    /// From now on this is the directory of a run, which everything was checked for. A run that goes on may have other settings.
-    pub(crate) fn begin(&self, config: &str) -> Result<(), RunError> {
+    /// The run starts: everything was checked. A resumed run may have other settings.
+    pub(crate) fn start_run(&self, config: &str) -> Result<(), RunError> {
         if self.resumed {
             self.replace(CONFIG_FILE, config)?;
         } else {
-            Marker::of(&self.run_id, &self.identity).write(&self.path)?;
-            let _ = std::fs::remove_file(self.path.join(UNBEGUN_FILE));
+            RunManifest::new(&self.run_id, &self.identity).write(&self.path)?;
+            let _ = std::fs::remove_file(self.path.join(INCOMPLETE_FILE));
         }
-        self.hold.begun.store(true, Ordering::Release);
+        self.ownership.started.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// The run is about to do its first step.
+    /// The services passed their checks: the run is about to do its first step.
     pub(crate) fn mark_entered(&self) {
-        self.hold.entered.store(true, Ordering::Release);
+        self.ownership.entered.store(true, Ordering::Release);
     }
 
-    /// Whether the run has got as far as its first step, now or ever.
+    /// Whether the services have passed their checks, now or before a resume.
     pub(crate) fn has_entered(&self) -> bool {
-        self.hold.entered.load(Ordering::Acquire)
+        self.ownership.entered.load(Ordering::Acquire)
     }
 
-    /// Opens the directory of a run that is to go on.
+    /// Opens the directory of a run to resume it.
     ///
     /// # Errors
-    /// A directory without a run; one whose run has another identity; one that another process holds.
+    /// A directory without a run; one whose run has another identity; one that another process has locked.
     pub fn resume(path: &Path, identity: &str) -> Result<Self, RunError> {
         let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
-        let Some(marker) = Marker::read(&path)? else {
+        let Some(manifest) = RunManifest::read(&path)? else {
             return Err(RunError::directory(&path, "holds no run that could be resumed (there is no run.json)"));
         };
-        if marker.identity != identity {
+        if manifest.identity != identity {
             let message = format!(
                 "holds run `{}` with other settings, allowed to change: run.steps, evaluation (but problems), checkpoint, services, and of \
-                 engine, generation and reward what decides no result (addresses, threads, queues, time-outs)",
-                marker.run_id
+                 engine, generation and reward what affects no result (addresses, threads, queues, time-outs)",
+                manifest.run_id
             );
             return Err(RunError::directory(&path, message));
         }
         let lock = Lock::take(&path)?;
-        let hold = Hold::new(&path, lock, true);
-        Ok(Self { path, run_id: marker.run_id, identity: marker.identity, resumed: true, hold })
+        let ownership = Ownership::new(&path, lock, true);
+        Ok(Self { path, run_id: manifest.run_id, identity: manifest.identity, resumed: true, ownership })
     }
 
-    /// Takes back what [`create`](Self::create) made, for a run that was refused before its first step: the next try finds the place
-    /// free. A directory that was resumed, or that has lines of a run, stays.
+    /// Removes the directory of a run that was refused before its first step, so that its name is free. A directory that was resumed, or
+    /// that has lines of a run, stays.
     pub fn discard(self) {
-        let is_begun = [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE]
+        let has_lines = [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE]
             .iter()
             .any(|name| std::fs::metadata(self.path.join(name)).is_ok_and(|data| data.len() > 0));
-        if !self.resumed && !is_begun {
-            // What cannot be removed stands in nobody's way but the next run's of this name, which then says so.
+        if !self.resumed && !has_lines {
+            // What cannot be removed is in the way of the next run of this name only, which reports it.
             let _ = std::fs::remove_dir_all(&self.path);
         }
     }
 
-    /// A loader with the settings that a run was begun with, for overrides on top of them.
+    /// A loader with the settings that a run was started with, for overrides on top of them.
     ///
     /// # Errors
     /// A directory without `config.toml`.
@@ -184,78 +185,30 @@ impl RunDirectory {
         &self.run_id
     }
 
-    /// Digest of everything that decides what the run computes.
+    /// Digest of everything that affects what the run computes.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Whether it holds a run that goes on.
+    /// Whether it holds a run that is resumed.
     pub fn is_resumed(&self) -> bool {
         self.resumed
     }
 
-    /// Where the learner is to write checkpoints, so that their number stays bounded.
+    /// Where the learner is to write checkpoints.
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join("checkpoints")
     }
 
-    /// Where the learner is to publish weights, so that their number stays bounded.
+    /// Where the learner is to publish weights.
     pub fn weights(&self) -> PathBuf {
         self.path.join("weights")
     }
 
-    /// Replaces a file as a whole: whoever reads it sees the old or the new one.
+    /// Replaces a file as a whole: readers see the old or the new one.
     pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), RunError> {
         replace(&self.path.join(name), text)
     }
-}
-
-/// Refuses a directory with anything in it but what a start that never came to its end left there, which is removed.
-fn clear_unbegun(path: &Path) -> Result<(), RunError> {
-    let entries = std::fs::read_dir(path).map_err(RunError::file(path))?;
-    let mut others: Vec<std::ffi::OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
-    others.retain(|name| name != lock::FILE);
-    if !others.iter().any(|name| name == UNBEGUN_FILE) {
-        return match others.first() {
-            None => Ok(()),
-            Some(other) => {
-                let message = format!("holds `{}`, allowed: an empty or a new directory", other.to_string_lossy());
-                Err(RunError::directory(path, message))
-            }
-        };
-    }
-    // The file that says so goes last: what is interrupted here is still known for what it is.
-    others.sort_by_key(|name| name == UNBEGUN_FILE);
-    for name in others {
-        let other = path.join(name);
-        let is_folder = std::fs::symlink_metadata(&other).is_ok_and(|found| found.is_dir());
-        let removed = if is_folder { std::fs::remove_dir_all(&other) } else { std::fs::remove_file(&other) };
-        removed.map_err(RunError::file(&other))?;
-    }
-    Ok(())
-}
-
-pub(crate) fn replace(path: &Path, text: &str) -> Result<(), RunError> {
-    use std::io::Write;
-    let aside = path.with_extension("writing");
-    let written = std::fs::File::create(&aside).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    written.and_then(|()| std::fs::rename(&aside, path)).map_err(RunError::file(path))
-}
-
-/// The name of the settings, or else that of the directory.
-fn run_id(path: &Path, configured: &str) -> Result<String, RunError> {
-    if !configured.is_empty() {
-        return Ok(configured.to_owned());
-    }
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if is_run_name(&name) {
-        return Ok(name);
-    }
-    let allowed = "a directory whose name is letters, digits, `-`, `_` and `.`, or run.name set";
-    Err(RunError::directory(path, format!("its name `{name}` cannot name a run, allowed: {allowed}")))
 }
 
 #[cfg(test)]
@@ -275,12 +228,12 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_one_runs() {
+    fn a_directory_belongs_to_one_run() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("first");
         let directory = RunDirectory::create(&path, &recipe()).unwrap();
         assert_eq!((directory.run_id(), directory.is_resumed()), ("first", false));
-        directory.begin(&recipe().toml).unwrap();
+        directory.start_run(&recipe().toml).unwrap();
         let error = RunDirectory::create(&path, &recipe()).unwrap_err().to_string();
         assert!(error.contains("holds run `first` already"), "{error}");
         let error = RunDirectory::resume(&path, &recipe().identity).unwrap_err().to_string();
@@ -290,7 +243,7 @@ mod tests {
         let longer = resolved(|recipe| recipe.run.steps = 500);
         let directory = RunDirectory::resume(&path, &longer.identity).unwrap();
         assert!(directory.is_resumed());
-        directory.begin(&longer.toml).unwrap();
+        directory.start_run(&longer.toml).unwrap();
         let again: Recipe = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
         assert_eq!(again.run.steps, 500);
         drop(directory);
@@ -301,29 +254,29 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_never_began_leaves_nothing() {
+    fn a_run_that_never_started_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("first");
         drop(RunDirectory::create(&path, &recipe()).unwrap());
         assert!(!path.exists());
 
-        // The same after the death of its process, which cannot clean up.
+        // The same after its process was killed and could not clean up.
         let directory = RunDirectory::create(&path, &recipe()).unwrap();
         let copy = dir.path().join("second");
         std::fs::create_dir_all(copy.join("model")).unwrap();
-        for name in [UNBEGUN_FILE, CONFIG_FILE] {
+        for name in [INCOMPLETE_FILE, CONFIG_FILE] {
             std::fs::copy(directory.path().join(name), copy.join(name)).unwrap();
         }
-        assert_eq!(Marker::read(&copy).unwrap(), None);
+        assert_eq!(RunManifest::read(&copy).unwrap(), None);
         let second = RunDirectory::create(&copy, &recipe()).unwrap();
         assert!(!copy.join("model").exists());
-        second.begin(&recipe().toml).unwrap();
+        second.start_run(&recipe().toml).unwrap();
         drop(second);
-        assert!(Marker::read(&copy).unwrap().is_some() && !copy.join(UNBEGUN_FILE).exists());
+        assert!(RunManifest::read(&copy).unwrap().is_some() && !copy.join(INCOMPLETE_FILE).exists());
     }
 
     #[test]
-    fn anything_else_is_left_alone() {
+    fn a_directory_with_other_files_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("thesis.tex"), "").unwrap();
         let error = RunDirectory::create(dir.path(), &recipe()).unwrap_err().to_string();

@@ -62,11 +62,11 @@ impl Chart {
         let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
         let x = Scale { ticks: Vec::new(), ..bounds(points().map(|(x, _)| x)) };
         let y = Scale::of(points().map(|(_, y)| y), self.floor, self.ceiling, 4);
-        let place = Place { x, y };
+        let axes = Axes { x, y };
         let mut svg = String::new();
-        self.grid(&mut svg, &place);
+        self.grid(&mut svg, &axes);
         for series in &self.series {
-            draw(&mut svg, series, &place);
+            draw(&mut svg, series, &axes);
         }
         let mut legend = String::new();
         for series in self.series.iter().filter(|series| !series.points.is_empty()) {
@@ -86,10 +86,10 @@ impl Chart {
         )
     }
 
-    fn grid(&self, svg: &mut String, place: &Place) {
+    fn grid(&self, svg: &mut String, axes: &Axes) {
         let (right, base) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
-        for tick in &place.y.ticks {
-            let y = place.y_of(*tick);
+        for tick in &axes.y.ticks {
+            let y = axes.y_of(*tick);
             let kind = if *tick == 0.0 { "zero" } else { "grid" };
             let _ = write!(
                 svg,
@@ -100,11 +100,10 @@ impl Chart {
                 number(*tick)
             );
         }
-        let ticks = Scale::of([place.x.low, place.x.high].into_iter(), None, None, 6).ticks;
-        for tick in
-            ticks.into_iter().filter(|tick| *tick >= place.x.low && *tick <= place.x.high && tick.fract() == 0.0)
+        let ticks = Scale::of([axes.x.low, axes.x.high].into_iter(), None, None, 6).ticks;
+        for tick in ticks.into_iter().filter(|tick| *tick >= axes.x.low && *tick <= axes.x.high && tick.fract() == 0.0)
         {
-            let x = place.x_of(tick);
+            let x = axes.x_of(tick);
             let _ = write!(svg, "<text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{tick}</text>", base + 15.0);
         }
         let _ = write!(
@@ -118,12 +117,12 @@ impl Chart {
 }
 
 /// From values to places on the drawing.
-struct Place {
+struct Axes {
     x: Scale,
     y: Scale,
 }
 
-impl Place {
+impl Axes {
     fn x_of(&self, x: f64) -> f64 {
         LEFT + self.x.at(x) * (WIDTH - LEFT - RIGHT)
     }
@@ -143,23 +142,23 @@ fn bounds(values: impl Iterator<Item = f64>) -> Scale {
     }
 }
 
-fn draw(svg: &mut String, series: &Series, place: &Place) {
+fn draw(svg: &mut String, series: &Series, axes: &Axes) {
     let colour = series.colour;
     match series.style {
-        Style::Line => line(svg, &format!("line c{colour}"), &series.points, place),
+        Style::Line => line(svg, &format!("line c{colour}"), &series.points, axes),
         Style::Averaged => {
-            line(svg, &format!("line faint c{colour}"), &series.points, place);
-            line(svg, &format!("line c{colour}"), &averaged(&series.points), place);
+            line(svg, &format!("line faint c{colour}"), &series.points, axes);
+            line(svg, &format!("line c{colour}"), &averaged(&series.points), axes);
         }
         Style::Dashed => {
-            line(svg, &format!("line faint c{colour}"), &series.points, place);
-            line(svg, &format!("line dashed c{colour}"), &averaged(&series.points), place);
+            line(svg, &format!("line faint c{colour}"), &series.points, axes);
+            line(svg, &format!("line dashed c{colour}"), &averaged(&series.points), axes);
         }
         Style::Points => {}
     }
     let every = series.points.len().div_ceil(HOVER_POINTS).max(1);
     for (x, y) in series.points.iter().step_by(every) {
-        let (cx, cy) = (place.x_of(*x), place.y_of(*y));
+        let (cx, cy) = (axes.x_of(*x), axes.y_of(*y));
         let (class, radius) = if series.style == Style::Points { ("point", 4.5) } else { ("hover", 5.0) };
         let _ = write!(
             svg,
@@ -170,11 +169,11 @@ fn draw(svg: &mut String, series: &Series, place: &Place) {
     }
 }
 
-fn line(svg: &mut String, class: &str, points: &[(f64, f64)], place: &Place) {
+fn line(svg: &mut String, class: &str, points: &[(f64, f64)], axes: &Axes) {
     let mut path = String::new();
     for (x, y) in points {
         let command = if path.is_empty() { 'M' } else { 'L' };
-        let _ = write!(path, "{command}{:.1} {:.1}", place.x_of(*x), place.y_of(*y));
+        let _ = write!(path, "{command}{:.1} {:.1}", axes.x_of(*x), axes.y_of(*y));
     }
     if points.len() > 1 {
         let _ = write!(svg, "<path class=\"{class}\" d=\"{path}\"/>");

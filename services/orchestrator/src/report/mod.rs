@@ -1,4 +1,4 @@
-//! `report.html`: one page that holds everything it shows, for people who were not there.
+//! `report.html`: a self-contained page with every curve of a run.
 
 mod chart;
 mod page;
@@ -15,15 +15,16 @@ use crate::summary::Summary;
 
 pub(crate) use page::page;
 
-/// The report of a run directory, from its files as they are.
+/// The report of a run directory, from its files.
 ///
 /// # Errors
 /// A directory without `summary.json`; files that cannot be read.
 pub fn render(directory: &Path) -> Result<String, RunError> {
     let path = directory.join("summary.json");
     let text = std::fs::read_to_string(&path).map_err(RunError::file(&path))?;
-    let summary: Summary = serde_json::from_str(&text)
-        .map_err(|error| RunError::directory(directory, format!("summary.json is not one of this program: {error}")))?;
+    let summary: Summary = serde_json::from_str(&text).map_err(|error| {
+        RunError::directory(directory, format!("summary.json was not written by this program: {error}"))
+    })?;
     let config = std::fs::read_to_string(directory.join("config.toml")).unwrap_or_default();
     let lines = |name, kind| read_lines(&directory.join(name), kind);
     let metrics = lines(METRICS_FILE, StepKind::Train)?;

@@ -44,7 +44,7 @@ pub(crate) fn page(
     )
 }
 
-/// What happened, in a sentence or two.
+/// The result, in a sentence or two.
 fn lead(summary: &Summary) -> String {
     let mut text = match summary.state.as_str() {
         "completed" => format!("All {} steps are done.", summary.steps),
@@ -55,7 +55,7 @@ fn lead(summary: &Summary) -> String {
         "stopped" => {
             format!("The run was stopped after {} of {} steps; it can be resumed.", summary.steps, summary.total_steps)
         }
-        _ => format!("The run goes on; {} of {} steps are done.", summary.steps, summary.total_steps),
+        _ => format!("The run is active; {} of {} steps are done.", summary.steps, summary.total_steps),
     };
     if let (Some(first), Some(last)) = (summary.reward_first_ten, summary.reward_last_ten)
         && summary.steps >= 20
@@ -109,7 +109,7 @@ fn tiles(summary: &Summary) -> String {
         .collect()
 }
 
-/// Evenly spread steps, the first and the last among them.
+/// Evenly spaced steps, including the first and the last.
 fn table(metrics: &[MetricsLine]) -> String {
     const COLUMNS: [(&str, &str); 8] = [
         ("reward", "critic/score/mean"),
@@ -171,9 +171,13 @@ mod tests {
     use crate::recipe::Recipe;
 
     #[test]
-    fn a_page_needs_nothing_from_elsewhere_and_survives_anything() {
+    fn a_page_is_self_contained_and_escapes_its_input() {
         let recipe = Recipe::default();
-        let config = format!("note = \"</pre><script>alert(1)</script>\"\n{}", toml::to_string(&recipe).unwrap());
+        let config = format!(
+            "note = \"</pre><script>alert(1)</script>\"
+{}",
+            toml::to_string(&recipe).unwrap()
+        );
         for count in [0, 1, 25] {
             let metrics: Vec<MetricsLine> = (0..count)
                 .map(|step| {

@@ -1,10 +1,10 @@
-//! Which quantities are shown, and what they are called for people.
+//! The charts of the report and their captions.
 
 use super::chart::{Chart, Series, Style};
 use crate::metrics::MetricsLine;
 use crate::summary::accuracy;
 
-/// Charts of what was learnt, then of how, then of time; those without data are left out.
+/// Charts of results, then of training, then of time; those without data are left out.
 pub(super) fn charts(metrics: &[MetricsLine], warm_start: &[MetricsLine], evaluations: &[MetricsLine]) -> Vec<Chart> {
     let of = |label, colour, style, name: &str| Series { label, colour, style, points: points(metrics, name) };
     let chart = |title, caption, floor, series| Chart { title, caption, series, floor, ceiling: None, x_label: "step" };
@@ -24,27 +24,27 @@ pub(super) fn charts(metrics: &[MetricsLine], warm_start: &[MetricsLine], evalua
         },
         chart(
             "Response length",
-            "tokens of right and of wrong answers",
+            "tokens of correct and of incorrect answers",
             Some(0.0),
             vec![
-                of("wrong", 2, Style::Averaged, "response_length/incorrect/mean"),
-                of("right", 3, Style::Averaged, "response_length/correct/mean"),
+                of("incorrect", 2, Style::Averaged, "response_length/incorrect/mean"),
+                of("correct", 3, Style::Averaged, "response_length/correct/mean"),
                 of("all", 1, Style::Averaged, "response_length/mean"),
             ],
         ),
         chart(
             "Length gap",
-            "how many tokens longer disfavoured answers are than favoured ones of their group; what aggregation turns into a bias",
+            "how many tokens longer answers with a negative advantage are than those with a positive one in their group; aggregation may turn it into a bias",
             Some(0.0),
             vec![of("gap", 1, Style::Averaged, "aggregation/length_gap")],
         ),
         chart(
-            "Pull of either side",
-            "sum of weight times advantage over favoured and over disfavoured tokens; balanced aggregation keeps them equal",
+            "Positive and negative mass",
+            "sum of weight times advantage over tokens with a positive and with a negative advantage; balanced aggregation keeps them equal",
             Some(0.0),
             vec![
-                of("favoured", 3, Style::Averaged, "aggregation/pull_positive"),
-                of("disfavoured", 2, Style::Dashed, "aggregation/pull_negative"),
+                of("positive", 3, Style::Averaged, "aggregation/pull_positive"),
+                of("negative", 2, Style::Dashed, "aggregation/pull_negative"),
             ],
         ),
         chart(
@@ -63,22 +63,22 @@ pub(super) fn charts(metrics: &[MetricsLine], warm_start: &[MetricsLine], evalua
         chart("Gradient norm", "before clipping", Some(0.0), vec![of("norm", 1, Style::Averaged, "actor/grad_norm")]),
         chart(
             "Clipped tokens",
-            "share of tokens whose ratio the clip holds back",
+            "share of tokens whose ratio is clipped",
             Some(0.0),
             vec![of("clipped", 1, Style::Averaged, "actor/pg_clipfrac")],
         ),
         chart(
-            "Groups without signal",
-            "groups whose answers are all right or all wrong: they teach nothing",
+            "Zero-advantage groups",
+            "groups whose answers are all correct or all incorrect: they teach nothing",
             Some(0.0),
             vec![
-                of("all right", 3, Style::Averaged, "rollout/groups_all_correct"),
-                of("all wrong", 2, Style::Averaged, "rollout/groups_all_incorrect"),
+                of("all correct", 3, Style::Averaged, "rollout/groups_all_correct"),
+                of("all incorrect", 2, Style::Averaged, "rollout/groups_all_incorrect"),
             ],
         ),
         chart(
             "Seconds of a step",
-            "where the wall time goes; the parts do not overlap",
+            "wall time by phase; the phases do not overlap",
             Some(0.0),
             vec![
                 of("generation", 1, Style::Line, "timing_s/gen"),

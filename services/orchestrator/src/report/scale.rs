@@ -1,6 +1,6 @@
-//! Round numbers for axes, and numbers as people read them.
+//! Round numbers for axes, and readable numbers.
 
-/// What is smaller is 0 but for rounding: the loss of a step on policy, for one.
+/// Smaller values are 0 except for rounding, such as the loss of an on-policy step.
 const ROUNDING: f64 = 1e-12;
 
 /// The range of an axis and its ticks.

@@ -54,8 +54,8 @@ impl InFlightGroup {
 
     /// Adds a finished sample. Returns whether it was the last one.
     pub(super) fn add(&mut self, number: u32, sample: Sample) -> bool {
-        if let Some(place) = self.samples.get_mut(number as usize)
-            && place.replace(sample).is_none()
+        if let Some(slot) = self.samples.get_mut(number as usize)
+            && slot.replace(sample).is_none()
         {
             self.missing -= 1;
         }

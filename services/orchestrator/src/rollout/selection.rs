@@ -32,7 +32,7 @@ impl StepBatch {
     }
 }
 
-/// Fills a step. Feed it groups as they finish; it says how many prompts are needed in all, and releases groups in data order.
+/// Fills a step: takes groups as they finish, tells how many prompts are needed in all, and releases groups in data order.
 #[derive(Debug)]
 pub(crate) struct StepSelection {
     dynamic: bool,
@@ -73,8 +73,8 @@ impl StepSelection {
         }
     }
 
-    /// Prompts to be in flight or finished by now. Each zero-advantage group is sure to need a replacement, wherever it stands: nothing is
-    /// sampled for nothing, and which prompts are tried does not depend on timing.
+    /// Prompts to be in flight or finished by now. Every zero-advantage group needs a replacement, whatever its position: no sample is wasted,
+    /// and which prompts are tried does not depend on timing.
     pub(crate) fn prompts_needed(&self) -> u64 {
         (self.target + self.zero_advantage).min(self.limit)
     }
@@ -147,7 +147,7 @@ mod tests {
             let released = selection.add(finished(number, advantage[number as usize]));
             sent.extend(released.iter().map(|(index, group)| (*index, group.number())));
         }
-        assert!(in_flight.is_empty(), "nothing is sampled for nothing");
+        assert!(in_flight.is_empty(), "no sample is wasted");
         assert_eq!(sent.iter().map(|(index, _)| *index).collect::<Vec<_>>(), (0..target as u32).collect::<Vec<_>>());
         let (batch, next) = selection.finish();
         (sent.into_iter().map(|(_, number)| number).collect(), batch.filled_up, batch.dropped, next)

@@ -124,7 +124,7 @@ impl RunJournal {
         }
     }
 
-    /// Writes both in the middle of a run, for whoever looks at it. A failure is only a warning.
+    /// Writes both in the middle of a run, so that an active run can be inspected. A failure is only a warning.
     pub(super) fn refresh_summary(&self) {
         if let Err(error) = self.write_summary(self.events.state()) {
             self.events.emit(Event::Warning { message: format!("no report: {error}") });

@@ -1,7 +1,7 @@
 //! A run: set up, started, followed, stopped, resumed.
 //!
-//! [`setup`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. The loop owns the order of steps; each of its parts owns one thing:
-//! `preflight` the checks of the services, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `train_session`
+//! [`run_loop::prepare`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. The loop owns the order of steps; each of its parts owns one
+//! thing: `preflight` the checks of the services, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `train_session`
 //! the learner's steps, `grpo`, `warm_start` and `evaluator` what is sampled and trained, `journal` the files.
 
 mod checkpoints;
@@ -12,7 +12,6 @@ mod journal;
 mod position;
 mod preflight;
 mod run_loop;
-mod setup;
 mod step_metrics;
 mod train_session;
 mod warm_start;
@@ -112,9 +111,9 @@ impl Run {
         let subscription = events.subscribe();
         let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
         let (cancel, config) = (options.cancel.clone(), recipe.toml.clone());
-        let run = setup::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
+        let run = run_loop::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
         cancel.check()?;
-        run.directory().begin(&config)?;
+        run.directory().start_run(&config)?;
         let span = tracing::info_span!("run", run = run_id);
         let task = tokio::spawn(run.run().instrument(span));
         Ok(RunHandle { run_id, directory: path, subscription, events, stop: StopOnDrop(stop), task })

@@ -1,4 +1,4 @@
-//! Where a run stands: everything that the loop must know to continue.
+//! The position of a run: everything that the loop must know to continue.
 
 use serde::{Deserialize, Serialize};
 

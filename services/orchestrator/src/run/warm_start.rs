@@ -21,16 +21,27 @@ use crate::text::Tokenizer;
 
 /// Supervised steps on demonstrations before the first GRPO step.
 pub(super) struct WarmStart {
-    pub(super) services: Arc<Services>,
-    pub(super) session: Arc<TrainSession>,
-    pub(super) weights: Arc<WeightSync>,
-    pub(super) settings: WarmStartSettings,
-    pub(super) tokenizer: Tokenizer,
+    services: Arc<Services>,
+    session: Arc<TrainSession>,
+    weights: Arc<WeightSync>,
+    settings: WarmStartSettings,
+    tokenizer: Tokenizer,
     /// `None` where there are no steps.
-    pub(super) demonstrations: Option<Demonstrations>,
+    demonstrations: Option<Demonstrations>,
 }
 
 impl WarmStart {
+    pub(super) fn new(
+        services: Arc<Services>,
+        session: Arc<TrainSession>,
+        weights: Arc<WeightSync>,
+        settings: &WarmStartSettings,
+        tokenizer: Tokenizer,
+        demonstrations: Option<Demonstrations>,
+    ) -> Self {
+        Self { services, session, weights, settings: settings.clone(), tokenizer, demonstrations }
+    }
+
     /// Does the steps that remain. A stop between two of them keeps nothing: checkpoints are of GRPO steps.
     #[tracing::instrument(name = "warm_start", skip_all)]
     pub(super) async fn run(&self, position: &mut Position, journal: &mut RunJournal) -> Result<RunOutcome, Halt> {

@@ -17,17 +17,17 @@ use crate::load::LoadLimits;
 pub struct OrchestratorConfig {
     /// How it listens.
     pub server: ServerConfig,
-    /// Folder with a directory for each run, named as the run is.
+    /// Folder with a directory for each run, named after it.
     pub runs: PathBuf,
     /// Where the other services are.
     pub endpoints: Endpoints,
-    /// The run to begin with.
+    /// A run to start with the server.
     pub start: StartConfig,
-    /// What the runs of its clients may cost to load.
+    /// What loading the runs of its clients may cost.
     pub limits: LoadLimits,
 }
 
-/// A run that a server begins by itself, or goes on with where it is there already: for clusters that are started for one run.
+/// A run that a server starts by itself, or resumes where it exists: for clusters that are started for one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StartConfig {

@@ -1,4 +1,4 @@
-//! The lines of a run as a stream: those that are written, then each new one.
+//! The lines of a run as a stream: first those in its files, then each new one.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,44 +10,44 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use super::registry::{End, Entry};
+use super::registry::Entry;
 use crate::directory::{EVALUATION_FILE, METRICS_FILE, WARM_START_FILE, read_lines};
-use crate::events::Event;
+use crate::events::{Event, Subscription};
 use crate::metrics::MetricsLine;
 
 /// Messages that wait for the client to read them.
-const UNREAD: usize = 64;
+const MAX_UNREAD: usize = 64;
 
-/// Follows a run to its end; one that is not in work is read from its files.
+/// Follows a run to its end; an inactive one is read from its files.
 pub(super) fn follow(
     request: WatchRunRequest,
     directory: PathBuf,
     entry: Option<Arc<Entry>>,
     drain: Drain,
 ) -> ReceiverStream<Result<StepMetrics, Status>> {
-    let (sender, stream) = mpsc::channel(UNREAD);
-    // Before the files are read: a line is in one or in both, never in none.
-    let live = entry.as_ref().filter(|entry| entry.is_active()).map(|entry| entry.events.subscribe());
+    let (sender, stream) = mpsc::channel(MAX_UNREAD);
+    // Before the files are read: a line is in either or both, never in neither.
+    let live = entry.as_ref().and_then(|entry| entry.subscribe());
     tokio::spawn(async move {
         let closed = sender.clone();
         tokio::select! {
             () = closed.closed() => {}
             () = drain.aborting() => {}
-            () = tell(request, directory, entry, live, sender) => {}
+            () = send_lines(request, directory, entry, live, sender) => {}
         }
     });
     ReceiverStream::new(stream)
 }
 
-async fn tell(
+async fn send_lines(
     request: WatchRunRequest,
     directory: PathBuf,
     entry: Option<Arc<Entry>>,
-    live: Option<crate::events::Subscription>,
+    live: Option<Subscription>,
     sender: mpsc::Sender<Result<StepMetrics, Status>>,
 ) {
-    let mut told: BTreeMap<i32, u64> = BTreeMap::new();
-    let ended = entry.as_ref().map_or(RunState::Stopped, |entry| entry.events.state());
+    let mut sent: BTreeMap<i32, u64> = BTreeMap::new();
+    let ended = entry.as_ref().map_or(RunState::Stopped, |entry| entry.state());
     let message = |line: &MetricsLine, state: RunState| StepMetrics {
         run_id: request.run_id.clone(),
         kind: line.kind.into(),
@@ -64,31 +64,30 @@ async fn tell(
         }
     };
     for line in &written {
-        told.insert(line.kind.into(), line.step);
+        sent.insert(line.kind.into(), line.step);
         let wanted = request.from_step.is_some_and(|from| line.step >= from);
         if wanted && sender.send(Ok(message(line, ended))).await.is_err() {
             return;
         }
     }
     let (Some(mut live), Some(entry)) = (live, &entry) else { return };
-    let mut over = entry.ended.clone();
     loop {
         let event = tokio::select! {
             biased;
             event = live.recv() => event,
-            // The last event may have been told before this reader was there.
-            _ = over.wait_for(|end| *end != End::No) => None,
+            // The last event may have been emitted before this reader subscribed.
+            () = entry.wait_for_end() => None,
         };
         let Some(event) = event else { return };
         match &*event {
             Event::Line(line) => {
-                // What the files had already is not told twice; what is done again after a loss is the same.
+                // Lines from the files are not sent twice; steps that are repeated after a loss are the same.
                 let kind = i32::from(line.kind);
-                if told.get(&kind).is_some_and(|last| *last >= line.step) {
+                if sent.get(&kind).is_some_and(|last| *last >= line.step) {
                     continue;
                 }
-                told.insert(kind, line.step);
-                let state = entry.events.state();
+                sent.insert(kind, line.step);
+                let state = entry.state();
                 if request.from_step.is_none_or(|from| line.step >= from)
                     && sender.send(Ok(message(line, state))).await.is_err()
                 {
@@ -101,7 +100,7 @@ async fn tell(
     }
 }
 
-/// All lines as they were written, by the weights that they are about.
+/// All lines in the order of their weights.
 fn read(directory: &Path) -> Result<Vec<MetricsLine>, crate::RunError> {
     let mut lines = read_lines(&directory.join(WARM_START_FILE), StepKind::WarmStart)?;
     lines.extend(read_lines(&directory.join(METRICS_FILE), StepKind::Train)?);

@@ -1,11 +1,13 @@
 //! The service `evenkeel.v1.Orchestrator`: runs by name, over the same API that a terminal uses.
 
+mod api;
 mod config;
 mod event_log;
 mod metrics_stream;
 mod registry;
 mod request;
 mod service;
+mod start;
 
 use std::sync::Arc;
 
@@ -17,8 +19,8 @@ use crate::recipe::RecipeReader;
 pub use config::{OrchestratorConfig, StartConfig};
 pub use service::OrchestratorService;
 
-/// Takes the port of the settings and adds the service: [`Server::run`] or [`Server::spawn`] what comes back. `reader` knows
-/// the sections of recipes that are not the orchestrator's own.
+/// Binds the port of the settings and adds the service; [`Server::run`] or [`Server::spawn`] the result. `reader` knows the sections
+/// of recipes that are not the orchestrator's own.
 ///
 /// # Errors
 /// A port that is taken, files of the settings that cannot be read.
@@ -29,7 +31,7 @@ pub async fn serve(
     let server = Server::bind("orchestrator", "server", config.server.clone()).await?;
     let service = OrchestratorService::new(config, reader, server.drain());
     let limit = server.max_message_bytes();
-    let door =
+    let grpc =
         OrchestratorServer::new(service.clone()).max_decoding_message_size(limit).max_encoding_message_size(limit);
-    Ok((server.with_service(door), service))
+    Ok((server.with_service(grpc), service))
 }

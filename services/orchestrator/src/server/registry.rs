@@ -1,8 +1,9 @@
-//! The runs of one orchestrator: those in work, and those that lie in its folder.
+//! The runs of one server: those that it started, and those in its folder.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use evenkeel_proto::v1::{Run as RunMessage, RunState, StepKind};
 use evenkeel_proto::{FieldError, Label};
@@ -10,69 +11,103 @@ use evenkeel_rpc::error::ServiceError;
 use tokio::sync::watch;
 
 use super::event_log;
-use crate::directory::{METRICS_FILE, Marker, RunDirectory, read_lines};
+use crate::directory::{METRICS_FILE, RunDirectory, RunManifest, read_lines};
 use crate::error::RunError;
-use crate::events::{Events, Progress};
+use crate::events::{Events, Progress, Subscription};
 use crate::load::Cancel;
 use crate::run::{RunHandle, StopOnDrop};
 use crate::summary::Summary;
 
 /// A run that was started here.
 pub(super) struct Entry {
-    pub(super) run_id: String,
-    pub(super) directory: PathBuf,
-    pub(super) settings_hash: String,
-    pub(super) events: Events,
-    pub(super) stop: StopOnDrop,
-    pub(super) began: std::time::Instant,
-    pub(super) ended: watch::Receiver<End>,
+    run_id: String,
+    directory: PathBuf,
+    settings_hash: String,
+    events: Events,
+    stop: StopOnDrop,
+    began: Instant,
+    lifecycle: watch::Receiver<Lifecycle>,
 }
 
-/// How far a run is from its end.
+/// How far a run has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// In work.
-    No,
-    /// Its task has ended.
+enum Lifecycle {
+    Active,
     Ended,
-    /// Its task has ended before the first step, with an error: nothing of it is left, and its name is free.
-    NeverBegan,
+    /// It failed before its first step: its directory is removed and its name is free.
+    NeverStarted,
 }
 
 impl Entry {
-    /// Takes a run over: its task is followed to its end.
-    pub(super) fn of(handle: RunHandle, directory: RunDirectory) -> Self {
+    /// Follows a run to its end.
+    pub(super) fn follow(handle: RunHandle, directory: RunDirectory) -> Self {
         let (run_id, settings_hash) = (handle.run_id().to_owned(), directory.identity().to_owned());
         let path = handle.directory().to_owned();
         let events = handle.events.clone();
         let stop = StopOnDrop(handle.stop.0.clone());
         tokio::spawn(event_log::log_events(run_id.clone(), handle.subscribe()));
-        let (sender, ended) = watch::channel(End::No);
+        let (sender, lifecycle) = watch::channel(Lifecycle::Active);
         tokio::spawn(async move {
-            // An error is told as an event as well, which the journal writes.
+            // The error is an event as well, which the event log writes.
             let failed = handle.join().await.is_err();
-            let end = if failed && !directory.has_entered() { End::NeverBegan } else { End::Ended };
-            if end == End::NeverBegan {
+            let end = if failed && !directory.has_entered() { Lifecycle::NeverStarted } else { Lifecycle::Ended };
+            if end == Lifecycle::NeverStarted {
                 directory.discard();
             }
             let _ = sender.send(end);
         });
-        Self { run_id, directory: path, settings_hash, events, stop, began: std::time::Instant::now(), ended }
+        Self { run_id, directory: path, settings_hash, events, stop, began: Instant::now(), lifecycle }
+    }
+
+    pub(super) fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(super) fn settings_hash(&self) -> &str {
+        &self.settings_hash
     }
 
     pub(super) fn is_active(&self) -> bool {
-        *self.ended.borrow() == End::No
+        *self.lifecycle.borrow() == Lifecycle::Active
     }
 
-    /// Whether there is a run of this name, in work or to be gone on with.
-    pub(super) fn is_there(&self) -> bool {
-        *self.ended.borrow() != End::NeverBegan
+    /// Whether its directory exists, active or not.
+    pub(super) fn exists(&self) -> bool {
+        *self.lifecycle.borrow() != Lifecycle::NeverStarted
+    }
+
+    /// What it is doing.
+    pub(super) fn state(&self) -> RunState {
+        self.events.state()
+    }
+
+    /// Its events from now on. `None` once it has ended.
+    pub(super) fn subscribe(&self) -> Option<Subscription> {
+        self.is_active().then(|| self.events.subscribe())
+    }
+
+    pub(super) fn stop_after_step(&self) {
+        self.stop.0.after_step();
+    }
+
+    pub(super) fn stop_now(&self) {
+        self.stop.0.immediately();
+    }
+
+    /// Waits until it has ended.
+    pub(super) async fn wait_for_end(&self) {
+        // A closed channel means that the task that followed it is gone, and the run with it.
+        let _ = self.lifecycle.clone().wait_for(|lifecycle| *lifecycle != Lifecycle::Active).await;
     }
 
     pub(super) fn message(&self) -> RunMessage {
         let progress: Progress = self.events.progress().borrow().clone();
         let before = read_summary(&self.directory).map_or(0.0, |summary| summary.seconds.total);
-        // While it runs the files are behind; the longer of both is nearer.
+        // The summary is behind while the run is active: the longer time is closer to the truth.
         let elapsed =
             (before * 1e3).max(self.began.elapsed().as_secs_f64() * 1e3 * f64::from(u8::from(self.is_active())));
         RunMessage {
@@ -97,7 +132,7 @@ pub(super) struct Starting {
     pub(super) settings_hash: String,
     pub(super) total_steps: u64,
     pub(super) cancel: Cancel,
-    /// Closed once it has begun, or was refused.
+    /// Closed once it has started or was refused.
     pub(super) done: watch::Receiver<()>,
 }
 
@@ -113,7 +148,7 @@ impl Starting {
         }
     }
 
-    /// Waits until it has begun or was refused.
+    /// Waits until it has started or was refused.
     pub(super) async fn wait(mut self) {
         while self.done.changed().await.is_ok() {}
     }
@@ -124,7 +159,7 @@ impl Starting {
 pub(super) struct Registry {
     entries: HashMap<String, Arc<Entry>>,
     /// At most one: a learner trains one run.
-    pub(super) starting: Option<Starting>,
+    starting: Option<Starting>,
 }
 
 impl Registry {
@@ -136,6 +171,15 @@ impl Registry {
         self.entries.values().find(|entry| entry.is_active()).cloned()
     }
 
+    /// The run that is being loaded.
+    pub(super) fn starting(&self) -> Option<Starting> {
+        self.starting.clone()
+    }
+
+    pub(super) fn set_starting(&mut self, starting: Option<Starting>) {
+        self.starting = starting;
+    }
+
     pub(super) fn all(&self) -> Vec<Arc<Entry>> {
         self.entries.values().cloned().collect()
     }
@@ -145,26 +189,26 @@ impl Registry {
     }
 }
 
-/// A run that lies in the folder and is not in work. `None` where there is none.
+/// An inactive run from its directory. `None` where there is none.
 pub(super) fn stored(directory: &Path) -> Result<Option<RunMessage>, RunError> {
-    let Some(marker) = Marker::read(directory)? else { return Ok(None) };
+    let Some(manifest) = RunManifest::read(directory)? else { return Ok(None) };
     let summary = read_summary(directory);
     let lines = read_lines(&directory.join(METRICS_FILE), StepKind::Train)?;
     let last = lines.last();
-    // Without a summary the process ended before it could say how.
+    // Without a summary the process ended before it could write one.
     let state = summary.as_ref().and_then(|summary| RunState::from_label(&summary.state));
     let state = match state {
         Some(state @ (RunState::Completed | RunState::Stopped | RunState::Failed)) => state,
         _ => RunState::Stopped,
     };
     Ok(Some(RunMessage {
-        run_id: marker.run_id,
+        run_id: manifest.run_id,
         state: state.into(),
         step: lines.len() as u64,
         total_steps: summary.as_ref().map_or(0, |summary| summary.total_steps),
         policy_version: last.map_or(0, |line| line.policy_version),
         directory: directory.display().to_string(),
-        settings_hash: marker.identity,
+        settings_hash: manifest.identity,
         message: String::new(),
         elapsed_ms: summary.map_or(0, |summary| (summary.seconds.total * 1e3) as u64),
     }))
@@ -174,7 +218,7 @@ fn read_summary(directory: &Path) -> Option<Summary> {
     serde_json::from_str(&std::fs::read_to_string(directory.join("summary.json")).ok()?).ok()
 }
 
-/// How an error of a run is said over gRPC.
+/// The gRPC error of a run that was refused.
 pub(super) fn service_error(error: RunError) -> ServiceError {
     match error {
         RunError::Setting(field) => ServiceError::from(field),
@@ -182,7 +226,7 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
             use evenkeel_config::ConfigError;
             let text = error.to_string();
             ServiceError::from(match error {
-                ConfigError::Invalid { key, value, allowed, .. } => FieldError { field: key, value, allowed },
+                ConfigError::Invalid { key, value, allowed, .. } => FieldError::new(key, value, allowed),
                 ConfigError::UnknownKey { key, allowed, .. } => FieldError::new(key, "no setting", allowed.join(", ")),
                 _ => FieldError::new("configuration", "not readable", text),
             })
@@ -191,15 +235,46 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
             ServiceError::Precondition { reason: "RUN_DIRECTORY", message: error.to_string() }
         }
         RunError::Cancelled => ServiceError::Cancelled,
-        RunError::File { ref source, .. }
-            if matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) =>
-        {
-            ServiceError::Unavailable { reason: "DISK_FULL", message: error.to_string() }
+        RunError::DiskLost { full: true, .. } => ServiceError::DiskFull { message: error.to_string() },
+        // What refuses to be written may be written again once somebody has looked at it.
+        RunError::DiskLost { .. } => ServiceError::Unavailable { reason: "DISK_LOST", message: error.to_string() },
+        RunError::ServiceLost { .. } => {
+            ServiceError::Unavailable { reason: "SERVICE_LOST", message: error.to_string() }
         }
         RunError::Data { .. } | RunError::PromptTooLong { .. } | RunError::Model { .. } => {
             ServiceError::from(FieldError::new("configuration", "refused", error.to_string()))
         }
         RunError::File { path, source } => ServiceError::file(path.display(), &source),
         other => ServiceError::Internal { message: other.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use evenkeel_rpc::error::reason_of;
+    use tonic::{Code, Status};
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_one_that_is_broken_and_neither_is_a_defect() {
+        let lost = |full| RunError::DiskLost {
+            path: "runs/a/metrics.jsonl".into(),
+            waited_ms: 30,
+            full,
+            message: "it could not be written".to_owned(),
+        };
+        let file = |kind: ErrorKind| RunError::File { path: "runs/a/run.json".into(), source: kind.into() };
+        let cases = [
+            (lost(true), Code::ResourceExhausted, "DISK_FULL"),
+            (lost(false), Code::Unavailable, "DISK_LOST"),
+            (file(ErrorKind::StorageFull), Code::ResourceExhausted, "DISK_FULL"),
+        ];
+        for (error, code, reason) in cases {
+            let status = Status::from(service_error(error));
+            assert_eq!((status.code(), reason_of(&status).as_deref()), (code, Some(reason)), "{status}");
+        }
     }
 }

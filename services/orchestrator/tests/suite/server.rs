@@ -95,7 +95,7 @@ async fn a_run_is_stopped_resumed_and_alone() {
         door.client.start_run(start("a")).await.unwrap();
         let busy = door.client.start_run(start("b")).await.unwrap_err();
         assert_eq!(busy.code(), Code::FailedPrecondition);
-        assert!(busy.message().contains("run `a` is in work"), "{busy}");
+        assert!(busy.message().contains("run `a` is active"), "{busy}");
         let request = StopRunRequest { run_id: "a".into(), ..StopRunRequest::default() };
         let run = door.client.stop_run(request.clone()).await.unwrap().into_inner().run.unwrap();
         assert_eq!(run.state(), RunState::Stopped);

@@ -65,6 +65,29 @@ async fn engines_that_are_gone_are_waited_for_behind_a_service_that_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_the_learner_dropped_while_samples_were_late_is_sent_again_whole() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        // Samples take long enough that the step has begun and is not whole when it is dropped.
+        cluster.generation.world.slowness_ms.store(30, Ordering::Relaxed);
+        cluster.learner.world.idle_at.lock().unwrap().extend([1, 2]);
+        let handle = cluster.begin(&path, &recipe());
+        let (events, result) = finish(handle).await;
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
+        let world = &cluster.learner.world;
+        for step in [1, 2] {
+            assert_eq!(world.sent.lock().unwrap()[&step], 2, "step {step}");
+        }
+        assert!(world.done.lock().unwrap().values().all(|&times| times == 1), "no step was done twice");
+        let lost = |event: &Event| matches!(event, Event::Waiting { service: "learner", .. });
+        assert!(!events.iter().any(|event| lost(event)), "the learner was there all the time");
+        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_stays_away_ends_the_run_by_its_name() {
     bounded(async {
         for (service, name) in [(GENERATION, "generation"), (REWARD, "reward"), (LEARNER, "learner")] {

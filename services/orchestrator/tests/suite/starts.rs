@@ -1,7 +1,10 @@
 //! Starting runs over the service: what is refused leaves nothing, what is loaded holds nobody up, OK means that the run began.
 
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{GetRunRequest, ListRunsRequest, RunState, StartRunRequest, StopRunRequest};
 use tonic::Code;
 
@@ -40,6 +43,10 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
         let files = tempfile::tempdir().unwrap();
         let fifo = files.path().join("rows.jsonl");
         pipe(&fifo);
+        // As `/proc/self/fd/0` is: what the server itself has open, and what never ends.
+        let endless = File::options().read(true).write(true).open(&fifo).unwrap();
+        let zeros = File::open("/dev/zero").unwrap();
+        let of_this_process = |file: &File| format!("/proc/self/fd/{}", file.as_raw_fd());
         let model = files.path().join("model");
         std::fs::create_dir(&model).unwrap();
         std::fs::write(model.join("config.json"), "{}").unwrap();
@@ -51,6 +58,8 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
             (jsonl("/dev/stdin/../zero"), "cannot be read"),
             (jsonl(fifo.to_str().unwrap()), "allowed: a regular file"),
             (jsonl("/proc"), "is a folder"),
+            (jsonl(&of_this_process(&endless)), "allowed: a regular file"),
+            (jsonl(&of_this_process(&zeros)), "allowed: a regular file"),
             (with("x", &["model.fresh.hidden_size=1000000000"]), "allowed: at most 1000000000"),
             (with("x", &["model.fresh.hidden_size=400000"]), "limits.max_fresh_parameters"),
             (with("x", &["model.fresh.layers=5000"]), "layers is 5000"),
@@ -69,6 +78,28 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
         assert_eq!(door.client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs, []);
         door.client.start_run(start("x")).await.unwrap();
         completes(&door, "x").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_recipe_that_is_none_is_refused_in_a_message_that_clients_can_take() {
+    bounded(async {
+        let cluster = Cluster::start().await;
+        let mut door = door(&cluster).await;
+        let texts =
+            ["[".repeat(100_000), "\x1b[31m\nrun = 7".to_owned(), "答".repeat(100_000), "a = 1\n".repeat(10_000)];
+        for text in texts {
+            let request = StartRunRequest { configuration: Some(Configuration::Toml(text)), ..start("x") };
+            let status = door.client.start_run(request).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+            assert!(!status.message().contains(['\n', '\x1b']), "{status}");
+        }
+        for run_id in ["a\n\x1b[31m", "../x", "..", &"x".repeat(1 << 20), &"答".repeat(1 << 18)] {
+            let status = door.client.start_run(start(run_id)).await.unwrap_err();
+            assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        }
+        assert_eq!(left(&door), [""; 0]);
     })
     .await;
 }
@@ -149,7 +180,9 @@ async fn a_run_that_its_services_refuse_never_began_and_its_name_is_free() {
         until_async(async || {
             let request = GetRunRequest { run_id: "second".into() };
             let run = door.client.clone().get_run(request).await.unwrap().into_inner().run.unwrap();
-            run.state() == RunState::Failed && run.message.contains("must be started anew") && left(&door) == ["first"]
+            run.state() == RunState::Failed
+                && run.message.contains("restart it for `second`")
+                && left(&door) == ["first"]
         })
         .await;
         let resume = StartRunRequest { resume: true, ..start("second") };

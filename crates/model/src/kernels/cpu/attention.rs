@@ -1,6 +1,6 @@
 //! Causal attention over packed sequences, a block of queries against the keys before its end at a time. Only the
-//! logarithm of each softmax's denominator is kept, so memory is linear in length; the backward computes the
-//! probabilities again (as FlashAttention does, arXiv 2205.14135).
+//! logarithm of each softmax's denominator is kept, so memory is linear in length; the backward recomputes
+//! the probabilities (as FlashAttention does, arXiv 2205.14135).
 
 use multiversion::multiversion;
 
@@ -107,7 +107,7 @@ struct Block {
     first: usize,
     /// First row of the block.
     row: usize,
-    /// The block's place in its sequence: its first query sees offset + 1 keys.
+    /// The block's position in its sequence: its first query sees offset + 1 keys.
     offset: usize,
     queries: usize,
     keys: usize,

@@ -1,7 +1,7 @@
 //! Attention of new tokens over cached keys and values.
 //!
 //! A row's scores are computed key by key and summed in the order of the keys, so its bits depend on its sequence
-//! alone: not on the other rows, nor on how many of its own tokens came in the same call.
+//! alone: not on the other rows, nor on how many of its own tokens are in the same call.
 
 use multiversion::multiversion;
 
@@ -13,7 +13,7 @@ use crate::kernels::{CachedAttention, HeadShape};
 /// Keys of a block are scored side by side, and capacities are whole blocks.
 const BLOCK: usize = 32;
 
-/// Keys and values of one sequence in one layer. Keys lie as (kv_heads, dim, capacity), so that a block of them is
+/// Keys and values of one sequence in one layer. Keys are stored as (kv_heads, dim, capacity), so that a block of them is
 /// scored in vectors without sums across lanes; values as (kv_heads, capacity, dim), so that they add up in vectors.
 #[derive(Debug, Default)]
 pub struct Cache {
@@ -111,7 +111,7 @@ fn attend_row(out: &mut [f32], q: &[f32], cache: &Cache, shape: HeadShape, score
 }
 
 /// scores\[j\] = q · key j for whole blocks of keys, each summed in the order of the dimensions. Those beyond the
-/// sequence's length are of whatever lies there.
+/// sequence's length are of stale values.
 #[inline(always)]
 fn score_blocks(scores: &mut [f32], q: &[f32], keys: &[f32], capacity: usize) {
     for (block, scores) in scores.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {

@@ -25,7 +25,7 @@ impl Linear for Cpu {
             if rows >= least {
                 return matmul(&mut y, out, View::rows_of(x, rows, input, input), weight.t(), 1.0, store);
             }
-            // Rows of zeros below, computed and dropped.
+            // Padded with rows of zeros, whose results are dropped.
             let mut padded_x = Matrix::zeros(least, input);
             padded_x[..x.len()].copy_from_slice(x);
             let mut padded_y = Matrix::zeros(least, out);

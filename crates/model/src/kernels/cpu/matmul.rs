@@ -1,6 +1,6 @@
 //! Matrix products on one thread, over views that are checked here, with the same bits on every CPU.
 //!
-//! Each element is one chain of fused multiply-adds in the order of the inner dimension, begun anew every
+//! Each element is one chain of fused multiply-adds in the order of the inner dimension, restarted every
 //! [`INNER`] terms:
 //!
 //! ```text

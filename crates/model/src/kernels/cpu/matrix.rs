@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
 thread_local! {
-    /// Buffers that dropped matrices left behind. A training step asks for the same sizes again and again; taking
-    /// them from here instead of the allocator saves the page faults and the zeroing of some hundred MB a step.
+    /// Buffers of dropped matrices. A training step needs the same sizes again and again; reusing them saves the
+    /// allocator's page faults and the zeroing of some hundred MB a step.
     static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -15,14 +15,14 @@ const MOST_FREE: usize = 1024;
 /// A row-major f32 matrix.
 #[derive(Debug)]
 pub struct Matrix {
-    /// At least rows * width values; what lies behind is left from earlier use.
+    /// At least rows * width values; the rest is left from earlier use.
     buffer: Vec<f32>,
     rows: usize,
     width: usize,
 }
 
 impl Matrix {
-    /// A matrix whose values are to be written before they are read: they are left from earlier use.
+    /// A matrix with values left from earlier use: they must be written before they are read.
     pub(super) fn stale(rows: usize, width: usize) -> Self {
         let length = rows * width;
         let recycled = FREE.with_borrow_mut(|free| {
@@ -93,7 +93,7 @@ impl DerefMut for Matrix {
 impl Drop for Matrix {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.buffer);
-        // A thread that is ending has no list any more: then the buffer is freed.
+        // A thread that is ending has no list any more: the buffer is freed.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
             if free.len() < MOST_FREE && !buffer.is_empty() {

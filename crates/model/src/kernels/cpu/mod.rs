@@ -69,7 +69,7 @@ fn missing_instructions() -> Vec<&'static str> {
         ("lzcnt", is_x86_feature_detected!("lzcnt")),
         ("popcnt", is_x86_feature_detected!("popcnt")),
     ];
-    // The products take AVX-512 as a whole as soon as its foundation is there.
+    // The products use all of AVX-512 as soon as AVX-512F is present.
     #[cfg(target_arch = "x86_64")]
     let wide = [
         ("avx512bw", is_x86_feature_detected!("avx512bw")),
@@ -105,7 +105,7 @@ impl Arrays for Cpu {
     }
 }
 
-/// Lends the values of an fp32 CPU tensor, from its first element on; strides are the caller's to respect.
+/// Calls back with the values of an fp32 CPU tensor, from its first element on; the caller has to respect strides.
 fn with_values<R>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> R) -> Result<R> {
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {

@@ -14,7 +14,7 @@ pub(super) fn exp(x: f32) -> f32 {
     // Comparisons, not min and max, which would swallow NaN.
     let clamped = if x < -87.3 { -87.3 } else { x };
     let clamped = if clamped > 88.0 { 88.0 } else { clamped };
-    // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+    // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
     let shifted = clamped * std::f32::consts::LOG2_E + 12_582_912.0;
     let integer = shifted - 12_582_912.0;
     // ln 2 in two parts, so that the remainder keeps its last bits.

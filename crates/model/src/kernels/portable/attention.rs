@@ -111,7 +111,7 @@ pub(super) fn join(x: &Tensor) -> Result<Tensor> {
     Ok(x.transpose(0, 1)?.reshape((rows, heads * dim))?)
 }
 
-/// q kᵀ / sqrt(d) in fp32, (heads, queries, keys), minus infinity where a key lies behind its query. The first query
+/// q kᵀ / sqrt(d) in fp32, (heads, queries, keys), minus infinity where a key is after its query. The first query
 /// sees offset + 1 keys.
 pub(super) fn scores(q: &Tensor, k: &Tensor, shape: HeadShape, offset: usize) -> Result<Tensor> {
     let scores = (q.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)? * f64::from(shape.scale()))?;

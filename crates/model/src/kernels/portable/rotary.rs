@@ -37,8 +37,8 @@ impl Rotary for Portable {
         let heads = x.to_dtype(DType::F32)?.reshape((positions.len(), (), 2 * table.half))?;
         let a = heads.narrow(D::Minus1, 0, table.half)?;
         let b = heads.narrow(D::Minus1, table.half, table.half)?;
-        let turned_a = (a.broadcast_mul(&cos)? - b.broadcast_mul(&sin)?)?;
-        let turned_b = (b.broadcast_mul(&cos)? + a.broadcast_mul(&sin)?)?;
-        Ok(Tensor::cat(&[turned_a, turned_b], D::Minus1)?.reshape(x.shape())?.to_dtype(self.dtype)?)
+        let rotated_a = (a.broadcast_mul(&cos)? - b.broadcast_mul(&sin)?)?;
+        let rotated_b = (b.broadcast_mul(&cos)? + a.broadcast_mul(&sin)?)?;
+        Ok(Tensor::cat(&[rotated_a, rotated_b], D::Minus1)?.reshape(x.shape())?.to_dtype(self.dtype)?)
     }
 }

@@ -1,4 +1,4 @@
-//! Rows picked and put back.
+//! Rows selected and scattered back.
 
 use candle_core::{DType, Tensor};
 

@@ -1,4 +1,4 @@
-//! The engine beside vLLM 0.32: with every build against recorded answers, and against a server where there is one.
+//! The engine compared with vLLM 0.32: recorded responses in every test run, and a real server if there is one.
 //!
 //! ```text
 //! VLLM_FOLDERS=DIR cargo test --release -p evenkeel-engine --test engine folders_for_vllm -- --ignored

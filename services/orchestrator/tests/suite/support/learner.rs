@@ -12,6 +12,7 @@ use evenkeel_proto::v1::{
     ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, WeightsRef,
     train_request,
 };
+use evenkeel_rpc::error::ServiceError;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -39,6 +40,10 @@ pub(crate) struct World {
     pub(crate) done: Mutex<BTreeMap<(i32, u64), u32>>,
     /// After these GRPO steps the connection is cut before the report is out.
     pub(crate) cut_after: Mutex<BTreeSet<u64>>,
+    /// These GRPO steps are dropped once before they are whole, as if nothing of them had come for too long.
+    pub(crate) idle_at: Mutex<BTreeSet<u64>>,
+    /// How often a step was sent, whether it was done or not.
+    pub(crate) sent: Mutex<BTreeMap<u64, u32>>,
     /// So many checkpoints find the disk full.
     pub(crate) disk_full: AtomicU32,
     /// Where folders are made, as a real learner would.
@@ -101,6 +106,13 @@ impl FakeLearner {
         if let Some(report) = stored {
             let _ = events.send(Ok(report.into())).await;
             return Ok(());
+        }
+        if header.kind() == TrainKind::Grpo {
+            *self.world.sent.lock().unwrap().entry(header.step).or_default() += 1;
+            if self.world.idle_at.lock().unwrap().remove(&header.step) {
+                let message = "nothing of it came for step_idle_ms".to_owned();
+                return Err(ServiceError::Unavailable { reason: "STEP_IDLE", message }.into());
+            }
         }
         let (mut groups, mut examples, mut digest) = (Vec::new(), 0, before.digest);
         while let Some(request) = requests.next().await {

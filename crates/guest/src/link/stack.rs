@@ -8,15 +8,13 @@
 use wasmparser::MemoryType;
 
 use super::image::Image;
-use super::{LinkError, unexpected};
+use super::{LinkError, OLD_TOP, unexpected};
 
 /// Bytes of the new stack.
 const SIZE: u32 = 48 << 20;
 /// Bytes of a page of WebAssembly.
 const PAGE: u32 = 1 << 16;
 
-/// Where the stack began.
-pub(super) const OLD_TOP: u32 = 1 << 20;
 /// What the interpreter remembers of the old stack: its top, and from its lowest address what it keeps free for itself.
 const OLD_BOUNDS: [u32; 3] = [OLD_TOP, SOFT_MARGIN, HARD_MARGIN];
 const SOFT_MARGIN: u32 = 0x4000;

@@ -8,23 +8,23 @@ use crate::error::RunError;
 
 const FILE: &str = "run.json";
 
-/// Which run it is. There is no time in it: two runs of one recipe have the same.
+/// The identity of a run. It contains no time: two runs of one recipe have the same manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Marker {
+pub(crate) struct RunManifest {
     /// Layout of the directory.
     pub(crate) format: u32,
     /// Name of the run.
     pub(crate) run_id: String,
     /// [`ResolvedRecipe::identity`](crate::ResolvedRecipe::identity).
     pub(crate) identity: String,
-    /// Version of the program that began it.
+    /// Version of the program that started it.
     pub(crate) program_version: String,
 }
 
 const FORMAT: u32 = 1;
 
-impl Marker {
-    pub(crate) fn of(run_id: &str, identity: &str) -> Self {
+impl RunManifest {
+    pub(crate) fn new(run_id: &str, identity: &str) -> Self {
         Self {
             format: FORMAT,
             run_id: run_id.to_owned(),
@@ -37,16 +37,16 @@ impl Marker {
     pub(crate) fn read(directory: &Path) -> Result<Option<Self>, RunError> {
         let Some(json) = crate::text::optional_json(&directory.join(FILE))? else { return Ok(None) };
         let broken = |message: String| RunError::directory(directory, format!("{FILE} {message}"));
-        let marker: Self =
-            serde_json::from_value(json).map_err(|error| broken(format!("is not one of this program: {error}")))?;
-        if marker.format != FORMAT {
-            return Err(broken(format!("has format {}, allowed: {FORMAT}", marker.format)));
+        let manifest: Self = serde_json::from_value(json)
+            .map_err(|error| broken(format!("was not written by this program: {error}")))?;
+        if manifest.format != FORMAT {
+            return Err(broken(format!("has format {}, allowed: {FORMAT}", manifest.format)));
         }
-        Ok(Some(marker))
+        Ok(Some(manifest))
     }
 
     pub(crate) fn write(&self, directory: &Path) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(self).map_err(|error| RunError::Defect(error.to_string()))?;
-        super::replace(&directory.join(FILE), &format!("{text}\n"))
+        super::files::replace(&directory.join(FILE), &format!("{text}\n"))
     }
 }

@@ -1,5 +1,7 @@
 //! The loop from its first check to its last file.
 
+mod setup;
+
 use std::sync::Arc;
 
 use evenkeel_proto::FieldError;
@@ -21,32 +23,34 @@ use crate::instruments;
 use crate::recipe::Recipe;
 use crate::summary::Summary;
 
+pub(super) use setup::prepare;
+
 /// How often the learner may lose the run at one and the same step.
 const MAX_LOSSES_AT_A_STEP: u32 = 5;
 
 /// A run: its parts, and the order in which they act.
 pub(super) struct RunLoop {
-    pub(super) recipe: Arc<Recipe>,
-    pub(super) directory: RunDirectory,
-    pub(super) services: Arc<Services>,
-    pub(super) preflight: Preflight,
-    pub(super) checkpoints: CheckpointKeeper,
-    pub(super) weights: Arc<WeightSync>,
-    pub(super) warm_start: WarmStart,
-    pub(super) evaluator: Evaluator,
-    pub(super) trainer: GrpoTrainer,
-    pub(super) journal: RunJournal,
-    pub(super) announcement: Announcement,
+    recipe: Arc<Recipe>,
+    directory: RunDirectory,
+    services: Arc<Services>,
+    preflight: Preflight,
+    checkpoints: CheckpointKeeper,
+    weights: Arc<WeightSync>,
+    warm_start: WarmStart,
+    evaluator: Evaluator,
+    trainer: GrpoTrainer,
+    journal: RunJournal,
+    announcement: Announcement,
 }
 
 /// What a run reports when it starts.
-pub(super) struct Announcement {
+struct Announcement {
     /// Problems that it trains on.
-    pub(super) problems: usize,
+    problems: usize,
     /// What a person should know about the settings.
-    pub(super) notes: Vec<String>,
+    notes: Vec<String>,
     /// What is wrong with the data.
-    pub(super) warning: Option<String>,
+    warning: Option<String>,
 }
 
 /// Counts how often the learner lost the run at the same step.
@@ -108,7 +112,7 @@ impl RunLoop {
         }
     }
 
-    /// From wherever the run is to its end, unless the learner loses it. `lost` says why the previous attempt ended.
+    /// From the current position to the end, unless the learner loses it. `lost` says why the previous attempt ended.
     async fn attempt(
         &mut self,
         from_checkpoint: bool,

@@ -27,7 +27,10 @@ use wit_parser::{WorldItem, WorldKey};
 use image::Image;
 use numbers::{Numbers, Value};
 
-/// The builder's own door to the interpreter, which it has gone through.
+/// Where the stack of componentize-py's interpreter begins.
+const OLD_TOP: u32 = 1 << 20;
+
+/// The interface by which componentize-py initialises the interpreter; nothing calls it afterwards.
 const BUILDERS_INTERFACE: &str = "exports";
 
 /// How the system's state begins in the finished guest: its own stack is there, the state itself is not.
@@ -35,7 +38,7 @@ const STACK_IS_MADE: i32 = 2;
 
 /// Why a component could not be linked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LinkError {
+pub(crate) enum LinkError {
     #[error("the component cannot be read: {0}")]
     Read(#[from] wasmparser::Error),
     #[error("the component is not built as was expected: {0}")]
@@ -73,7 +76,7 @@ fn settles(changing: &[Value], stack_top: u32) -> Result<(), LinkError> {
 }
 
 /// The same component with its core modules joined to one.
-pub(super) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
+pub(crate) fn link(component: &[u8]) -> Result<Vec<u8>, LinkError> {
     let mut graph = graph::Graph::read(component)?;
     let mut image = Image::of(&graph)?;
     let stack_top = stack::deepen(graph.memory()?, &mut image)?;

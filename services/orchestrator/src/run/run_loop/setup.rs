@@ -5,16 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_tasks::unsound_golds;
 
-use super::RunOptions;
-use super::checkpoints::CheckpointKeeper;
-use super::evaluator::Evaluator;
-use super::grpo::GrpoTrainer;
-use super::journal::RunJournal;
-use super::preflight::Preflight;
-use super::run_loop::{Announcement, RunLoop};
-use super::train_session::TrainSession;
-use super::warm_start::WarmStart;
-use super::weight_sync::WeightSync;
+use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Demonstrations, Prompts, dataset};
 use crate::directory::RunDirectory;
@@ -23,10 +14,19 @@ use crate::events::Events;
 use crate::load::Loading;
 use crate::recipe::ResolvedRecipe;
 use crate::rollout::RolloutContext;
+use crate::run::RunOptions;
+use crate::run::checkpoints::CheckpointKeeper;
+use crate::run::evaluator::Evaluator;
+use crate::run::grpo::GrpoTrainer;
+use crate::run::journal::RunJournal;
+use crate::run::preflight::Preflight;
+use crate::run::train_session::TrainSession;
+use crate::run::warm_start::WarmStart;
+use crate::run::weight_sync::WeightSync;
 use crate::text::{Tokenizer, optional_json};
 
 /// Checks everything that needs no service, and builds the run from its parts.
-pub(super) fn prepare(
+pub(in crate::run) fn prepare(
     resolved: ResolvedRecipe,
     directory: RunDirectory,
     endpoints: &Endpoints,
@@ -69,14 +69,14 @@ pub(super) fn prepare(
             prompts,
             &recipe,
         ),
-        warm_start: WarmStart {
-            services: Arc::clone(&services),
+        warm_start: WarmStart::new(
+            Arc::clone(&services),
             session,
-            weights: Arc::clone(&weights),
-            settings: recipe.warm_start.clone(),
+            Arc::clone(&weights),
+            &recipe.warm_start,
             tokenizer,
             demonstrations,
-        },
+        ),
         journal: RunJournal::open(directory.clone(), resolved, services.retrier().clone(), events)?,
         weights,
         services,

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use wasmparser::{ConstExpr, ExternalKind, FuncType, Operator, TypeRef};
 
+use super::OLD_TOP;
 use super::graph::{Graph, Origin};
-use super::stack::OLD_TOP;
 use super::{LinkError, unexpected};
 
 /// The stack pointer and a few more change. Were there many, the addresses of one library in another would be among them.

@@ -1,24 +1,36 @@
-//! Which folders weights may come from.
+//! Which folders weights may come from, where clients name them.
 
+use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf, absolute};
 
 use evenkeel_proto::FieldError;
 
-use super::folder::FIELD;
+/// Folders below which others may lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Roots<'a> {
+    /// Path of the setting that names them.
+    pub setting: &'a str,
+    /// The folders. None: anywhere.
+    pub folders: &'a [PathBuf],
+}
 
-/// Refuses a folder below none of the roots, with links resolved if the folder is visible from here, and one that holds anything but
-/// files. Without roots, folders may be anywhere.
-pub(super) fn check_roots(path: &str, roots: &[PathBuf], is_visible: bool) -> Result<(), FieldError> {
+/// Refuses a folder that lies below none of the roots, with links resolved where the folder can be seen from here, and one that holds
+/// anything but files. `field` is where the request names it.
+///
+/// # Errors
+/// The field, by its name.
+pub fn check_roots(field: &str, path: &str, roots: Roots<'_>, is_visible: bool) -> Result<(), FieldError> {
+    let Roots { setting, folders: roots } = roots;
     let refused = |what: String| {
         let named: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-        let allowed = format!("a folder below weights.roots ({})", named.join(", "));
-        Err(FieldError::new(FIELD, format_args!("{what}, in `{}`", shortened(path)), allowed))
+        let allowed = format!("a folder below {setting} ({})", named.join(", "));
+        Err(FieldError::new(field, format_args!("{what}, in `{}`", shortened(path)), allowed))
     };
     let folder = Path::new(path);
     if roots.is_empty() {
         return Ok(());
     }
-    // First as it is written: the answer about a folder elsewhere must not reveal whether it exists.
+    // First as it is written: about what lies elsewhere nothing is told, not even whether it is there.
     let climbs = folder.components().any(|component| component == Component::ParentDir);
     let is_below = |folder: &Path| {
         roots.iter().any(|root| {
@@ -37,7 +49,7 @@ pub(super) fn check_roots(path: &str, roots: &[PathBuf], is_visible: bool) -> Re
             roots.iter().any(|root| root.canonicalize().is_ok_and(|root| path != root && path.starts_with(root)))
         })
     };
-    // A missing folder is refused as such by `check_folder`.
+    // One that is missing is refused as such by whoever looks into it.
     let Ok(entries) = folder.read_dir() else { return Ok(()) };
     if !resolved_below(folder) {
         return refused("a link that leads elsewhere".to_owned());
@@ -52,10 +64,16 @@ pub(super) fn check_roots(path: &str, roots: &[PathBuf], is_visible: bool) -> Re
     Ok(())
 }
 
-/// A path for a message, cut if it is long.
+/// A path for a message, however long it is.
 fn shortened(path: &str) -> String {
     const MOST: usize = 256;
     if path.chars().count() <= MOST { path.to_owned() } else { path.chars().take(MOST).chain("...".chars()).collect() }
+}
+
+/// Whether a server that listens there is reached from its own machine only.
+pub fn is_loopback(listen: &str) -> bool {
+    let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -81,10 +99,11 @@ mod tests {
         let linked = root.join("step-2");
         std::fs::create_dir(&linked).unwrap();
         symlink(other.join("model.safetensors"), linked.join("model.safetensors")).unwrap();
-        let roots = [root.clone()];
-        let check = |path: &Path| check_roots(path.to_str().unwrap(), &roots, true);
+        let folders = [root.clone()];
+        let roots = Roots { setting: "weights.roots", folders: &folders };
+        let check = |path: &Path| check_roots("path", path.to_str().unwrap(), roots, true);
         assert_eq!(check(&inside), Ok(()));
-        assert_eq!(check(&root.join("step-9")), Ok(()), "a missing folder is refused by check_folder");
+        assert_eq!(check(&root.join("step-9")), Ok(()), "what is missing is said by whoever looks into it");
         for path in [other.clone(), root.join("../other"), inside.join("../../other"), "weights/step-1".into()] {
             let error = check(&path).unwrap_err().to_string();
             assert!(error.contains("a folder elsewhere") && error.contains("below weights.roots"), "{error}");
@@ -93,10 +112,10 @@ mod tests {
             assert!(check(&path).is_err(), "{}", path.display());
         }
         // Where only the engines see the folders their names have to do.
-        let unseen = |path: &Path| check_roots(path.to_str().unwrap(), &roots, false);
+        let unseen = |path: &Path| check_roots("path", path.to_str().unwrap(), roots, false);
         assert_eq!(unseen(&root.join("link")), Ok(()));
         assert!(unseen(&other).is_err());
-        assert_eq!(check_roots(other.to_str().unwrap(), &[], true), Ok(()));
+        assert_eq!(check_roots("path", other.to_str().unwrap(), Roots { folders: &[], ..roots }, true), Ok(()));
     }
 
     #[test]
@@ -105,9 +124,19 @@ mod tests {
         let dir = dir.path().canonicalize().unwrap();
         let folder = weights(&dir.join("disk"), "step-1");
         symlink(dir.join("disk"), dir.join("weights")).unwrap();
-        let roots = [dir.join("weights")];
+        let roots = Roots { setting: "weights.roots", folders: &[dir.join("weights")] };
         for path in [folder, dir.join("weights/step-1")] {
-            assert_eq!(check_roots(path.to_str().unwrap(), &roots, true), Ok(()));
+            assert_eq!(check_roots("path", path.to_str().unwrap(), roots, true), Ok(()));
+        }
+    }
+
+    #[test]
+    fn loopback_is_known_by_name_and_address() {
+        for listen in ["127.0.0.1:0", "localhost:50051", "[::1]:50051"] {
+            assert!(is_loopback(listen), "{listen}");
+        }
+        for listen in ["0.0.0.0:50051", "[::]:1", "10.0.0.1:1", "generation:50051"] {
+            assert!(!is_loopback(listen), "{listen}");
         }
     }
 }

@@ -1,35 +1,25 @@
-//! Builds the guest's component: componentize-py by its hash, in a folder of its own, and the sources of this crate.
+//! Builds the component: componentize-py, pinned by its hash, on the Python sources of the sandbox; then the linker.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use super::{GuestError, folder, link, sources};
+use evenkeel_sandbox::guest::{self, GuestError};
+
+use crate::{BuildError, link};
 
 /// Bytes of a failed command's output that an error repeats.
 const OUTPUT_BYTES: usize = 2000;
 
-pub(super) fn ensure(folder: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
-    let name = format!("guest-{}.wasm", &sources::digest()[..16]);
-    if let Some(path) = folder::image().map(|image| image.join(&name)).filter(|path| folder::is_whole(path)) {
-        return Ok(path);
-    }
-    let path = folder.join(name);
-    if folder::is_whole(&path) {
-        return Ok(path);
-    }
-    let _lock = folder::lock(folder)?;
-    if folder::is_whole(&path) {
-        return Ok(path);
-    }
-    progress("building the guest interpreter (once, about a minute)");
+/// Builds the component into a folder whose lock is held.
+pub(crate) fn build(folder: &Path, path: &Path, progress: &dyn Fn(&str)) -> Result<(), BuildError> {
     clear(folder);
     let work = folder.join(format!("build-{}", std::process::id()));
-    let built = build(&work, progress).and_then(|component| folder::finish(&component, &path));
+    let built = component(&work, progress).and_then(|component| Ok(guest::finish(&component, path)?));
     // What is left of a failed build is of no use, and not worth another error.
     let _ = fs::remove_dir_all(&work);
-    built.map(|()| path)
+    built
 }
 
 /// Removes what builds left that were cut short. Nobody else builds while the lock is held; and in a container the next process may have
@@ -42,19 +32,19 @@ fn clear(folder: &Path) {
     }
 }
 
-fn build(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
+fn component(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, BuildError> {
     let source = work.join("guest");
     let wit = work.join("wit");
     for folder in [&source, &wit] {
         fs::create_dir_all(folder).map_err(GuestError::io(folder))?;
     }
-    for (name, text) in sources::MODULES {
+    for (name, text) in guest::MODULES {
         write(&source.join(name), text)?;
     }
-    write(&wit.join(sources::WIT.0), sources::WIT.1)?;
+    write(&wit.join(guest::WIT.0), guest::WIT.1)?;
 
     let python = python_with_pip(work)?;
-    progress(&format!("installing {}", sources::COMPONENTIZER));
+    progress(&format!("installing {}", guest::COMPONENTIZER));
     let packages = install(&python, work)?;
     progress("building the component");
     let component = work.join("guest.wasm");
@@ -68,19 +58,19 @@ fn build(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, GuestError> {
         .output()
         .map_err(GuestError::io(&python))?;
     if !output.status.success() || !component.is_file() {
-        return Err(GuestError::Build(said(&output)));
+        return Err(BuildError::Componentize(said(&output)));
     }
     let linked = work.join("linked.wasm");
     let read = fs::read(&component).map_err(GuestError::io(&component))?;
-    let bytes = link::link(&read).map_err(|error| GuestError::Build(error.to_string()))?;
+    let bytes = link::link(&read).map_err(|error| BuildError::Link(error.to_string()))?;
     fs::write(&linked, bytes).map_err(GuestError::io(&linked))?;
     Ok(linked)
 }
 
 /// A Python that has pip: the machine's own, or that of a virtual environment.
-fn python_with_pip(work: &Path) -> Result<PathBuf, GuestError> {
+fn python_with_pip(work: &Path) -> Result<PathBuf, BuildError> {
     let python = std::env::var("EVENKEEL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let no_python = |problem: String| GuestError::NoPython { command: python.clone(), problem };
+    let no_python = |problem: String| BuildError::NoPython { command: python.clone(), problem };
     let run = |arguments: &[&str]| {
         let output = Command::new(&python).args(arguments).output();
         output.map_err(|error| no_python(format!("cannot be run ({error})")))
@@ -96,17 +86,17 @@ fn python_with_pip(work: &Path) -> Result<PathBuf, GuestError> {
     let folder = work.join("venv");
     let made = run(&["-m", "venv", "--clear", &folder.to_string_lossy()])?;
     if !made.status.success() {
-        return Err(GuestError::NoPip(said(&made)));
+        return Err(BuildError::NoPip(said(&made)));
     }
     Ok(folder.join("bin").join("python"))
 }
 
 /// Installs the builder; the folder that it is then imported from.
-fn install(python: &Path, work: &Path) -> Result<PathBuf, GuestError> {
+fn install(python: &Path, work: &Path) -> Result<PathBuf, BuildError> {
     let packages = work.join("packages");
-    let hashes: String = sources::WHEELS.iter().map(|wheel| format!(" --hash=sha256:{wheel}")).collect();
+    let hashes: String = guest::WHEELS.iter().map(|wheel| format!(" --hash=sha256:{wheel}")).collect();
     let requirements = work.join("requirements.txt");
-    write(&requirements, &format!("{}{hashes}\n", sources::COMPONENTIZER))?;
+    write(&requirements, &format!("{}{hashes}\n", guest::COMPONENTIZER))?;
     let output = Command::new(python)
         .args([
             "-m",
@@ -124,7 +114,7 @@ fn install(python: &Path, work: &Path) -> Result<PathBuf, GuestError> {
     if output.status.success() {
         return Ok(packages);
     }
-    Err(GuestError::NoComponentizer { wheel: sources::COMPONENTIZER.to_owned(), problem: said(&output) })
+    Err(BuildError::NoComponentizer { wheel: guest::COMPONENTIZER.to_owned(), problem: said(&output) })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), GuestError> {

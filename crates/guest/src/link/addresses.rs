@@ -10,8 +10,8 @@ use wasmparser::{
 };
 
 use super::LinkError;
+use super::OLD_TOP;
 use super::module::Module;
-use super::stack::OLD_TOP;
 
 /// What is different in a function.
 #[derive(Default)]

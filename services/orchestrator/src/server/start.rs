@@ -1,0 +1,166 @@
+//! Starting a run: one at a time, atomically, and cancellable while it loads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use evenkeel_proto::v1::{Run as RunMessage, StartRunRequest};
+use evenkeel_rpc::error::ServiceError;
+use tokio::sync::{oneshot, watch};
+
+use super::OrchestratorService;
+use super::registry::{Entry, Starting, service_error, stored};
+use super::request::resolve;
+use crate::directory::RunDirectory;
+use crate::load::Cancel;
+use crate::run::{Run, RunOptions};
+
+/// The answer to a start request.
+enum Decision {
+    /// The run as it is.
+    Run(Box<RunMessage>),
+    /// Another call is starting the same run: wait for its outcome.
+    Wait(Starting),
+}
+
+/// Whether a request may start its run.
+enum Claim<'a> {
+    Granted(StartClaim<'a>),
+    Decided(Decision),
+}
+
+/// The right to start a run. Dropping it wakes the calls that wait for the outcome.
+struct StartClaim<'a> {
+    service: &'a OrchestratorService,
+    _done: watch::Sender<()>,
+}
+
+impl Drop for StartClaim<'_> {
+    fn drop(&mut self) {
+        self.service.registry().set_starting(None);
+    }
+}
+
+/// Cancels a start that nobody waits for any more.
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+impl OrchestratorService {
+    /// Starts a run as StartRun does. Dropping the future cancels the start, unless the run has started.
+    ///
+    /// # Errors
+    /// As StartRun.
+    pub async fn start(&self, request: StartRunRequest) -> Result<RunMessage, ServiceError> {
+        let cancel = Cancel::default();
+        let _cancel_on_drop = CancelOnDrop(cancel.clone());
+        loop {
+            if self.shared.drain.is_draining() {
+                return Err(ServiceError::Draining);
+            }
+            let permit = Arc::clone(&self.shared.start_permits).acquire_owned().await;
+            let permit = permit.map_err(|error| ServiceError::Internal { message: error.to_string() })?;
+            let (service, request, cancel) = (self.clone(), request.clone(), cancel.clone());
+            let runtime = tokio::runtime::Handle::current();
+            let (sender, decided) = oneshot::channel();
+            // Data sets and models are loaded on a thread of its own: not on those that answer calls, nor on one that the runtime would wait
+            // for at the end of the process. The run itself belongs to the runtime.
+            let thread = std::thread::Builder::new().name("start".to_owned()).spawn(move || {
+                let (_permit, _runtime) = (permit, runtime.enter());
+                let _ = sender.send(service.decide(&request, &cancel));
+            });
+            thread.map_err(|error| ServiceError::Internal { message: format!("no thread to load a run: {error}") })?;
+            let decided = tokio::select! {
+                decided = decided => decided,
+                () = self.shared.drain.draining() => return Err(ServiceError::Draining),
+            };
+            match decided.map_err(|_| ServiceError::Internal { message: "loading the run failed".to_owned() })?? {
+                Decision::Run(run) => return Ok(*run),
+                Decision::Wait(starting) => starting.wait().await,
+            }
+        }
+    }
+
+    /// Decides about a request and carries it out. Blocks; the registry is locked for moments only.
+    fn decide(&self, request: &StartRunRequest, cancel: &Cancel) -> Result<Decision, ServiceError> {
+        let (recipe, run_id, path) = resolve(request, &self.shared.config.runs, &*self.shared.reader)?;
+        let (done, waiting) = watch::channel(());
+        let starting = Starting {
+            run_id,
+            directory: path.clone(),
+            settings_hash: recipe.identity.clone(),
+            total_steps: recipe.recipe.run.steps,
+            cancel: cancel.clone(),
+            done: waiting,
+        };
+        let claim = match self.claim(request, starting, done, &path)? {
+            Claim::Decided(decision) => return Ok(decision),
+            Claim::Granted(claim) => claim,
+        };
+        let directory = match request.resume {
+            true => RunDirectory::resume(&path, &recipe.identity),
+            false => RunDirectory::create(&path, &recipe),
+        };
+        let directory = directory.map_err(service_error)?;
+        let (limits, cancel) = (self.shared.config.limits.clone(), cancel.clone());
+        let options = RunOptions { limits, cancel };
+        let endpoints = self.shared.config.endpoints.clone();
+        let handle = Run::start(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
+        let entry = Arc::new(Entry::follow(handle, directory));
+        let message = entry.message();
+        // Before the claim ends, so that the run is always visible as one or the other.
+        self.registry().insert(Arc::clone(&entry));
+        drop(claim);
+        self.stop_with_the_server(entry);
+        Ok(Decision::Run(Box::new(message)))
+    }
+
+    /// Grants the right to start the run, unless it exists already or cannot start now.
+    fn claim(
+        &self,
+        request: &StartRunRequest,
+        starting: Starting,
+        done: watch::Sender<()>,
+        path: &Path,
+    ) -> Result<Claim<'_>, ServiceError> {
+        let Starting { run_id, settings_hash, .. } = &starting;
+        // Read before the registry is locked: a run that starts meanwhile is in the registry.
+        let stored = stored(path).map_err(service_error)?;
+        let mut registry = self.registry();
+        let entry = registry.get(run_id).filter(|entry| entry.exists());
+        let (active, other) = (registry.active(), registry.starting());
+        let known = entry.as_ref().map(|entry| entry.settings_hash());
+        let known = known.or(stored.as_ref().map(|run| run.settings_hash.as_str()));
+        let is_active = active.as_ref().is_some_and(|entry| entry.run_id() == run_id);
+        match (known, &other) {
+            (Some(known), _) if known != settings_hash => {
+                return Err(ServiceError::AlreadyExists { what: format!("run `{run_id}` with other settings") });
+            }
+            // A repeated request starts nothing.
+            (Some(_), _) if !request.resume || is_active => {
+                drop(registry);
+                let run = entry.map(|entry| entry.message()).or(stored);
+                return Ok(Claim::Decided(Decision::Run(Box::new(run.unwrap_or_default()))));
+            }
+            (_, Some(other)) if other.run_id == *run_id => {
+                if other.settings_hash == *settings_hash {
+                    return Ok(Claim::Decided(Decision::Wait(other.clone())));
+                }
+                let message = format!("run `{run_id}` is being started with other settings");
+                return Err(ServiceError::Conflict { message });
+            }
+            (None, _) if request.resume => return Err(ServiceError::NotFound { what: format!("run `{run_id}`") }),
+            _ => {}
+        }
+        let busy = active.map(|entry| entry.run_id().to_owned()).or(other.map(|other| other.run_id));
+        if let Some(other) = busy {
+            let message = format!("run `{other}` is active, and a learner trains one at a time");
+            return Err(ServiceError::Precondition { reason: "BUSY", message });
+        }
+        registry.set_starting(Some(starting));
+        Ok(Claim::Granted(StartClaim { service: self, _done: done }))
+    }
+}
