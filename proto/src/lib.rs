@@ -5,7 +5,6 @@
 //! nothing else: ids and seeds, the way from segments to tokens, checks that name the field, names of enum values.
 #![forbid(unsafe_code)]
 
-mod code_tests;
 mod failure;
 mod field_violation;
 mod ids;
@@ -17,7 +16,6 @@ mod train;
 mod verdict;
 mod weights;
 
-pub use code_tests::CODE_TESTS_DIGEST_ALGORITHM;
 pub use evenkeel_errors::{FieldError, shown};
 pub use ids::{GroupId, IdError, Purpose, SampleId};
 pub use names::Label;

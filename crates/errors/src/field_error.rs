@@ -53,7 +53,7 @@ impl FieldError {
     /// The same error with the path of the enclosing value: `segments[0]` within `samples[3]` is `samples[3].segments[0]`.
     #[must_use]
     pub fn within(mut self, parent: impl Display) -> Self {
-        self.field = format!("{parent}.{}", self.field);
+        self.field = if self.field.is_empty() { parent.to_string() } else { format!("{parent}.{}", self.field) };
         self
     }
 }

@@ -4,6 +4,7 @@
 //! - [`Packed`] and [`Train`]: packed sequences through a forward and a backward written out by hand over a handful
 //!   of kernels ([`kernels`]); the caller's [`TokenLoss`] turns log-probabilities and entropies into coefficients.
 //! - [`Decoder`]: many sequences of different lengths at once over a KV cache.
+//! - [`fresh`]: a new model with random weights and a tokenizer of characters.
 //!
 //! The crate knows nothing of rewards, groups or services.
 
@@ -11,6 +12,7 @@ pub mod config;
 pub mod decode;
 mod error;
 pub mod folder;
+pub mod fresh;
 pub mod kernels;
 mod network;
 mod pack;

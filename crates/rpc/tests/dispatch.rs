@@ -273,7 +273,7 @@ async fn who_submits_more_than_fits_waits() {
         let dispatcher = dispatcher(DispatchConfig { max_queued: 2, ..config() }, &[&worker]);
         let first = dispatcher.submit(item("1", "hang")).await.unwrap();
         let _second = dispatcher.submit(item("2", "hang")).await.unwrap();
-        assert_eq!(dispatcher.try_submit(item("3", "")).err().unwrap(), DispatchError::Full { capacity: 2 });
+        assert_eq!(dispatcher.pending(), 2);
         let waiting = tokio::spawn({
             let dispatcher = dispatcher.clone();
             async move { dispatcher.call(item("4", "")).await }

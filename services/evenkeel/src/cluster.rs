@@ -26,10 +26,7 @@ impl Cluster {
         let learner = ServiceSettings {
             server: ServerConfig::on(LOOPBACK),
             model: model.to_owned(),
-            checkpoints: directory.checkpoints(),
-            weights: directory.weights(),
-            training: recipe.learner.clone(),
-            ..ServiceSettings::default()
+            ..recipe.learner_service_in(directory)
         };
         let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();
 

@@ -53,10 +53,24 @@ fn description<'a>(schema: &'a Value, path: impl Iterator<Item = &'a str>) -> Op
         place = options.map(|option| &option["properties"][key]).find(|found| !found.is_null())?;
     }
     let text = place["description"].as_str()?.replace("\n\n", "\u{2029}").replace('\n', " ").replace('\u{2029}', "\n");
-    Some(match place["oneOf"].as_array().map(|choices| choices.iter().filter_map(choice).collect::<Vec<_>>()) {
-        Some(choices) if !choices.is_empty() => format!("{text}\n{}", choices.join("\n")),
-        _ => text,
-    })
+    let choices = choices(place);
+    Some(if choices.is_empty() { text } else { format!("{text}\n{}", choices.join("\n")) })
+}
+
+/// The allowed values of an enumeration: each with what it stands for, or in one line.
+fn choices(schema: &Value) -> Vec<String> {
+    let options = std::iter::once(schema).chain(schema["anyOf"].as_array().into_iter().flatten());
+    let described = |schema: &Value| -> Vec<String> {
+        schema["oneOf"].as_array().into_iter().flatten().filter_map(choice).collect()
+    };
+    let listed = |schema: &Value| -> Vec<String> {
+        let names: Vec<String> = schema["enum"].as_array().into_iter().flatten().map(Value::to_string).collect();
+        if names.is_empty() { Vec::new() } else { vec![format!("Allowed: {}.", names.join(", "))] }
+    };
+    options
+        .map(|schema| [described(schema), listed(schema)].concat())
+        .find(|found| !found.is_empty())
+        .unwrap_or_default()
 }
 
 /// A value of an enumeration and what it stands for.
@@ -99,6 +113,27 @@ mod tests {
             }
         }
         assert!(text.contains("# How token terms are summed."), "{text}");
+    }
+
+    #[test]
+    fn every_choice_is_printed_with_its_allowed_values() {
+        let text = documented(&recipe::load("arithmetic", &[]).unwrap().to_toml().unwrap());
+        for (key, values) in [
+            ("kind", &["\"arithmetic\":", "\"jsonl\":"][..]),
+            ("overlong", &["\"refuse\":", "\"skip\":"]),
+            ("publish_type", &["\"f32\":", "\"bf16\":", "\"f16\":"]),
+            ("advantage", &["\"grpo\":", "\"rloo\":"]),
+            ("aggregation", &["\"balanced\":", "\"token\":", "\"sequence\":", "\"sequence-sum\":"]),
+            ("policy", &["\"ppo\":", "\"gspo\":", "\"cispo\":"]),
+            ("correction", &["\"none\":", "\"token-truncate\":"]),
+        ] {
+            let (before, _) = text.split_once(&format!("\n{key} = ")).unwrap();
+            let comments: Vec<&str> = before.lines().rev().take_while(|line| line.starts_with('#')).collect();
+            for value in values {
+                let named = |line: &&str| line.starts_with(&format!("# - {value}"));
+                assert!(comments.iter().any(named), "{key}: no {value} in {comments:?}");
+            }
+        }
     }
 
     #[test]

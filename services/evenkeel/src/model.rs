@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
-use evenkeel_orchestrator::{FreshModel, write_fresh_model};
+use evenkeel_model::fresh::write_fresh_model;
 
 use crate::arguments::ModelOptions;
 use crate::recipe;
@@ -14,6 +14,6 @@ pub(crate) fn write(options: &ModelOptions) -> Result<ExitCode> {
     if let Some(path) = &recipe.model.path {
         bail!("model.path is {}: the recipe begins with that folder, and none is written", path.display());
     }
-    write_fresh_model(&options.out, &FreshModel { shape: recipe.model.fresh, seed: recipe.run.seed })?;
+    write_fresh_model(&options.out, &recipe.fresh_model())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -47,13 +47,13 @@ fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
 
 /// What a recipe says about a service, in the service's own words.
 fn section_of(name: &str, service: Service) -> Result<Table> {
-    let open = recipe::load(name, &[])?.settings.to_open()?;
+    let recipe = recipe::load(name, &[])?.settings;
     let within = |key: &str, value: toml::Value| Table::from_iter([(key.to_owned(), value)]);
     Ok(match service {
-        Service::Engine => open.engine,
-        Service::Generation => open.generation,
-        Service::Reward => open.reward,
-        Service::Learner => within("training", open.learner.into()),
+        Service::Engine => Table::try_from(recipe.engine)?,
+        Service::Generation => Table::try_from(recipe.generation)?,
+        Service::Reward => Table::try_from(recipe.reward)?,
+        Service::Learner => Table::try_from(recipe.learner_service())?,
         Service::Orchestrator => within("start", within("recipe", name.into()).into()),
     })
 }
@@ -74,8 +74,8 @@ async fn engine(config: EngineConfig) -> Result<ExitCode> {
 
 async fn orchestrator(options: &ServeOptions) -> Result<ExitCode> {
     let config: OrchestratorConfig = load(options)?;
-    let inspect: evenkeel_orchestrator::Inspect = Arc::new(recipe::inspect_open);
-    let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(config, Some(inspect)).await?;
+    let reader = Arc::new(recipe::Reader);
+    let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(config, reader).await?;
     let server = with_metrics(server, options).await?;
     service.start_configured().await?;
     server.run(shutdown_signal()).await?;

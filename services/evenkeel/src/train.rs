@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_orchestrator::{
-    Inspection, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopMode, prepare_model,
+    LoadLimits, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopMode,
 };
 
 use crate::arguments::TrainOptions;
@@ -17,9 +17,9 @@ use crate::terminal::Screen;
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
-    let (recipe, directory) = open(&options)?;
+    let (recipe, resolved, directory) = open(&options)?;
     let path = directory.path().to_owned();
-    let (_cluster, mut run) = match start(&recipe, &directory).await {
+    let (_cluster, mut run) = match start(&recipe, resolved, &directory).await {
         Ok(started) => started,
         Err(refused) => {
             directory.discard();
@@ -55,23 +55,22 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
 }
 
 /// Starts the services and the run; whatever refuses does so before the first step.
-async fn start(recipe: &Recipe, directory: &RunDirectory) -> Result<(Cluster, RunHandle)> {
-    let model = prepare_model(recipe, directory.path())?;
+async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirectory) -> Result<(Cluster, RunHandle)> {
+    let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
-    let Inspection { learner_settings_hash, notes, .. } = recipe::inspect(recipe)?;
-    let options = RunOptions { learner_settings_hash, notes, model: Some(model), ..RunOptions::default() };
-    let run = Run::start(recipe.to_open()?, directory.clone(), cluster.endpoints.clone(), options)?;
+    let run = Run::start(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;
     Ok((cluster, run))
 }
 
-fn open(options: &TrainOptions) -> Result<(Recipe, RunDirectory)> {
+fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)> {
     let mut set = options.set.clone();
     set.extend(options.steps.map(|steps| format!("run.steps={steps}")));
     match &options.resume {
         Some(path) => {
             let recipe = recipe::finish(RunDirectory::settings_of(path)?, &set)?.settings;
-            let directory = RunDirectory::resume(path, &recipe::inspect(&recipe)?.identity)?;
-            Ok((recipe, directory))
+            let resolved = recipe.resolved()?;
+            let directory = RunDirectory::resume(path, &resolved.identity)?;
+            Ok((recipe, resolved, directory))
         }
         None => {
             let name = options.recipe.as_deref().unwrap_or("arithmetic");
@@ -80,8 +79,9 @@ fn open(options: &TrainOptions) -> Result<(Recipe, RunDirectory)> {
                 Some(path) => path.clone(),
                 None => free_directory(name, recipe.run.seed)?,
             };
-            let directory = RunDirectory::create(&path, &recipe.to_open()?, &recipe::inspect(&recipe)?.identity)?;
-            Ok((recipe, directory))
+            let resolved = recipe.resolved()?;
+            let directory = RunDirectory::create(&path, &resolved)?;
+            Ok((recipe, resolved, directory))
         }
     }
 }

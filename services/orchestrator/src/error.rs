@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_config::ConfigError;
 use evenkeel_hf::FolderError;
 use evenkeel_proto::FieldError;
+use evenkeel_tasks::{Cancelled, DataError};
 
 /// Why a run was refused or ended. Finished steps are in its directory and can be resumed.
 #[derive(Debug, thiserror::Error)]
@@ -153,6 +154,22 @@ impl From<FolderError> for RunError {
     }
 }
 
+impl From<DataError> for RunError {
+    fn from(error: DataError) -> Self {
+        match error {
+            DataError::File { path, message } => Self::Data { path, message },
+            DataError::Field(error) => Self::Setting(error),
+            DataError::Cancelled(_) => Self::Cancelled,
+        }
+    }
+}
+
+impl From<Cancelled> for RunError {
+    fn from(_: Cancelled) -> Self {
+        Self::Cancelled
+    }
+}
+
 impl RunError {
     pub(crate) fn file(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().to_owned();
@@ -163,11 +180,8 @@ impl RunError {
         Self::Directory { path: path.as_ref().to_owned(), message: message.into() }
     }
 
-    pub(crate) fn data(path: impl AsRef<Path>, message: impl Into<String>) -> Self {
-        Self::Data { path: path.as_ref().to_owned(), message: message.into() }
-    }
-
-    pub(crate) fn model(path: impl AsRef<Path>, message: impl ToString) -> Self {
+    /// A model folder or file that cannot be used.
+    pub fn model(path: impl AsRef<Path>, message: impl ToString) -> Self {
         Self::Model { path: path.as_ref().to_owned(), message: message.to_string() }
     }
 }

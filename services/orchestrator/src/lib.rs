@@ -1,6 +1,6 @@
 //! The orchestrator: it turns a recipe into prompts, rollouts, verdicts and training steps until the run is done.
 //!
-//! - [`Recipe`]: what to run; typed sections of its own, the sections of other services as they come.
+//! - [`Recipe`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole, resolved by the program that composes services.
 //! - [`RunDirectory`]: everything that a run writes.
 //! - [`Run`]: the loop over gRPC, with its [`Event`]s; the same seed gives the same metrics to the bit, also after a resume.
 //! - [`serve`]: the same behind the service `evenkeel.v1.Orchestrator`.
@@ -17,7 +17,6 @@ mod events;
 mod instruments;
 mod load;
 mod metrics;
-mod model;
 mod recipe;
 mod report;
 mod rollout;
@@ -28,20 +27,18 @@ mod summary;
 mod text;
 
 pub use clients::Endpoints;
-pub use data::{Dataset, Problem};
 pub use directory::{METRICS_FILE, RunDirectory};
 pub use error::RunError;
 pub use events::{Event, Progress, RunOutcome, Subscription};
 pub use load::{Cancel, LoadLimits};
 pub use metrics::{MetricsLine, may_differ};
-pub use model::{FreshModel, character_tokenizer, prepare_model, write_fresh_model};
-pub use recipe::{BUILT_IN_RECIPES, Inspection, Open, Recipe, built_in_recipe, load_recipe};
+pub use recipe::{ModelSource, Recipe, RecipeReader, ResolvedRecipe, identity};
 pub use report::render as render_report;
 pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
-pub use server::{Inspect, OrchestratorConfig, OrchestratorService, StartConfig, serve};
+pub use server::{OrchestratorConfig, OrchestratorService, StartConfig, serve};
 pub use settings::{
-    CheckpointSettings, DataSettings, Engines, EvaluationSettings, FreshShape, ModelSettings, Overlong, RunSettings,
-    SamplingSettings, ServicesSettings, ShapingSettings, Task, WarmStartSettings,
+    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, Overlong, ProgramMode, ProgramReward,
+    RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 pub use summary::Summary;
 pub use text::Tokenizer;

@@ -1,45 +1,28 @@
-//! Recipes: everything that decides what a run does, in one file.
+//! Recipes: everything that decides what a run does.
+//!
+//! The orchestrator knows its own sections ([`Recipe`]). Settings of other services, and the model, belong to the program that composes
+//! the services; it reads the whole file and hands over a [`ResolvedRecipe`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use evenkeel_config::{ConfigError, Loaded, Loader, Settings};
+use evenkeel_config::{ConfigError, Loader, Settings};
 use evenkeel_proto::FieldError;
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
+use crate::load::LoadLimits;
 use crate::settings::{
-    CheckpointSettings, DataSettings, EvaluationSettings, ModelSettings, RunSettings, SamplingSettings,
-    ServicesSettings, ShapingSettings, WarmStartSettings, check_learner, check_own,
+    CheckpointSettings, DataSettings, EvaluationSettings, RunSettings, SamplingSettings, ServicesSettings,
+    ShapingSettings, WarmStartSettings,
 };
 
-/// A section that belongs to another service, taken as it is written.
-pub type Open = toml::Table;
-
-/// The recipes that come with the program: name and text.
-pub const BUILT_IN_RECIPES: &[(&str, &str)] =
-    &[("arithmetic", include_str!("../../../deploy/recipes/arithmetic.toml"))];
-
-/// Everything that a run is made of. The four sections of other services are typed by whoever has their types (the binary), and
-/// are plain tables otherwise.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(
-    default,
-    deny_unknown_fields,
-    bound(
-        serialize = "L: Serialize, E: Serialize, G: Serialize, R: Serialize",
-        deserialize = "L: DeserializeOwned + Default, E: DeserializeOwned + Default, G: DeserializeOwned + Default, R: DeserializeOwned + Default"
-    )
-)]
-#[schemars(
-    bound = "L: JsonSchema + Default + Serialize, E: JsonSchema + Default + Serialize, G: JsonSchema + Default + Serialize, R: JsonSchema + Default + Serialize"
-)]
-pub struct Recipe<L = Open, E = Open, G = Open, R = Open> {
+/// The sections that are the orchestrator's own.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Recipe {
     /// The run: name, seed, steps.
     pub run: RunSettings,
-    /// What it begins with.
-    pub model: ModelSettings,
     /// Problems.
     pub data: DataSettings,
     /// How the policy is sampled.
@@ -52,135 +35,146 @@ pub struct Recipe<L = Open, E = Open, G = Open, R = Open> {
     pub evaluation: EvaluationSettings,
     /// What is kept on disk.
     pub checkpoint: CheckpointSettings,
-    /// Deadlines and patience.
+    /// Deadlines and retries.
     pub services: ServicesSettings,
-    /// Settings of the learner.
-    pub learner: L,
-    /// Settings of the embedded engine.
-    pub engine: E,
-    /// Settings of the generation service.
-    pub generation: G,
-    /// Settings of the reward service.
-    pub reward: R,
 }
 
-impl<L, E, G, R> Settings for Recipe<L, E, G, R>
-where
-    L: Serialize + DeserializeOwned + Default,
-    E: Serialize + DeserializeOwned + Default,
-    G: Serialize + DeserializeOwned + Default,
-    R: Serialize + DeserializeOwned + Default,
-{
+impl Settings for Recipe {
     fn validate(&self) -> Result<(), FieldError> {
-        check_own(self)?;
-        check_learner(self)
+        self.run.validate().map_err(|error| error.within("run"))?;
+        self.warm_start.validate().map_err(|error| error.within("warm_start"))?;
+        self.checkpoint.validate().map_err(|error| error.within("checkpoint"))?;
+        self.sampling.validate().map_err(|error| error.within("sampling"))?;
+        self.shaping.validate_with(&self.sampling).map_err(|error| error.within("shaping"))?;
+        self.evaluation.validate().map_err(|error| error.within("evaluation"))?;
+        self.data.validate().map_err(|error| error.within("data"))?;
+        self.services.validate().map_err(|error| error.within("services"))
     }
 }
 
 impl Recipe {
-    /// Digest of everything that decides what the run computes: what may change when it is resumed (`run.name`, `run.steps`,
-    /// `evaluation` but `problems`, `checkpoint`, `services`) is left out. The sections of other services are taken as they are: whoever
-    /// knows their types leaves out what decides no result, such as addresses and time-outs, before asking ([`Inspection::identity`]).
-    pub fn identity(&self) -> String {
-        let mut same = self.clone();
-        same.run.name = String::new();
-        same.run.steps = 0;
-        same.evaluation = EvaluationSettings { problems: self.evaluation.problems, ..EvaluationSettings::default() };
-        same.checkpoint = CheckpointSettings::default();
-        same.services = ServicesSettings::default();
-        // JSON of sorted maps: the order in which a file has its keys does not matter.
-        let text = serde_json::to_value(&same).map(|value| value.to_string());
-        evenkeel_files::sha256(text.expect("settings are texts, numbers and tables with text keys"))
+    /// The settings that decide what the run computes. What may change when it is resumed (`run.name`, `run.steps`, `evaluation` but
+    /// `problems`, `checkpoint`, `services`) is as by default.
+    pub fn rules(&self) -> Self {
+        let run = RunSettings { seed: self.run.seed, name: String::new(), steps: 0 };
+        Self {
+            run,
+            evaluation: EvaluationSettings { problems: self.evaluation.problems, ..EvaluationSettings::default() },
+            checkpoint: CheckpointSettings::default(),
+            services: ServicesSettings::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Refuses a recipe that asks for more than the limits allow, before anything is read or written.
+    pub(crate) fn validate_within(&self, limits: &LoadLimits) -> Result<(), FieldError> {
+        let sampling = &self.sampling;
+        let refuse = |field: &str, value: u64, limit: u64| match value <= limit {
+            true => Ok(()),
+            false => Err(FieldError::new(field, value, format!("at most {limit} (limits.max_step_samples)"))),
+        };
+        let prompts = sampling.prompts_per_step.max(sampling.max_prompts_per_step);
+        let samples = u64::from(prompts).saturating_mul(sampling.group_size.into());
+        refuse("samples of a step", samples, limits.max_step_samples)?;
+        let examples = self.warm_start.examples_per_step.into();
+        refuse("warm_start.examples_per_step", examples, limits.max_step_samples)?;
+        crate::load::check_secrets(&self.services.client).map_err(|error| error.within("services.client"))
     }
 }
 
-/// What the binary, which knows the type of every section, derives from a recipe.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspection {
-    /// The run's identity: [`Recipe::identity`] of the recipe without what decides no result. A run is resumed with the same one only.
+/// A recipe whose sections are all validated, and what follows from them.
+#[derive(Debug, Clone)]
+pub struct ResolvedRecipe {
+    /// The orchestrator's own sections.
+    pub recipe: Recipe,
+    /// All sections as TOML: what `config.toml` and the report show, and what a resumed run starts from.
+    pub toml: String,
+    /// Digest of everything that decides what the run computes. A run is resumed with the same one only.
     pub identity: String,
-    /// Digest of the learner's settings as the recipe has them; a learner with others is refused. Absent: the learner's own is taken.
+    /// The model that the run begins with.
+    pub model: Arc<dyn ModelSource>,
+    /// Digest of the learner's settings; a learner with others is refused. `None`: the learner's own is taken.
     pub learner_settings_hash: Option<String>,
-    /// What a person should know before the run starts: settings that are of no effect, a sentence each.
+    /// The rule by which token terms are summed, for the summary.
+    pub aggregation: Option<String>,
+    /// What a person should know before the run starts, such as settings without effect, a sentence each.
     pub notes: Vec<String>,
 }
 
-impl Inspection {
-    /// Of a recipe whose sections nobody knows the types of: every value in them is part of the identity.
-    pub fn untyped(recipe: &Recipe) -> Self {
-        Self { identity: recipe.identity(), learner_settings_hash: None, notes: Vec::new() }
-    }
-}
-
-impl<L: Serialize, E: Serialize, G: Serialize, R: Serialize> Recipe<L, E, G, R> {
-    /// The same with the sections of other services as plain tables.
+impl ResolvedRecipe {
+    /// A recipe of the orchestrator's own sections alone, with the settings of services that run already.
     ///
     /// # Errors
     /// A section that TOML cannot write.
-    pub fn to_open(&self) -> Result<Recipe, ConfigError> {
-        let write = |error: toml::ser::Error| ConfigError::Write(error.to_string());
-        Ok(Recipe {
-            run: self.run.clone(),
-            model: self.model.clone(),
-            data: self.data.clone(),
-            sampling: self.sampling.clone(),
-            shaping: self.shaping.clone(),
-            warm_start: self.warm_start.clone(),
-            evaluation: self.evaluation.clone(),
-            checkpoint: self.checkpoint.clone(),
-            services: self.services.clone(),
-            learner: Open::try_from(&self.learner).map_err(write)?,
-            engine: Open::try_from(&self.engine).map_err(write)?,
-            generation: Open::try_from(&self.generation).map_err(write)?,
-            reward: Open::try_from(&self.reward).map_err(write)?,
-        })
+    pub fn new(recipe: Recipe, model: impl ModelSource + 'static) -> Result<Self, ConfigError> {
+        let toml = toml::to_string_pretty(&recipe).map_err(|error| ConfigError::Write(error.to_string()))?;
+        let identity = identity(&recipe.rules());
+        let model = Arc::new(model);
+        Ok(Self { recipe, toml, identity, model, learner_settings_hash: None, aggregation: None, notes: Vec::new() })
     }
 }
 
-/// The text of a recipe that comes with the program.
-pub fn built_in_recipe(name: &str) -> Option<&'static str> {
-    BUILT_IN_RECIPES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+impl ResolvedRecipe {
+    /// The folder of the model, as [`ModelSource::folder`] gives it.
+    ///
+    /// # Errors
+    /// Those of the source; a folder without config.json or tokenizer.json.
+    pub fn model_folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError> {
+        let folder = self.model.folder(run_directory, limits)?;
+        for name in ["config.json", "tokenizer.json"] {
+            if !folder.join(name).exists() {
+                let message = format!("has no {name}, allowed: the folder of a Hugging Face model");
+                return Err(RunError::model(&folder, message));
+            }
+        }
+        Ok(folder)
+    }
 }
 
-/// Adds a recipe to the layers of a loader: one that comes with the program by its name, otherwise a TOML file by its path. Add the
-/// environment and `--set` arguments to the loader and [`Loader::load`] it as a [`Recipe`] of any section types.
-///
-/// # Errors
-/// A name that is neither; a file that cannot be read or is no TOML.
-pub fn load_recipe(loader: Loader, name_or_path: &str) -> Result<Loader, RunError> {
-    if let Some(text) = built_in_recipe(name_or_path) {
-        return Ok(loader.text(&format!("recipe {name_or_path}"), text)?);
-    }
-    let path = Path::new(name_or_path);
-    if !path.exists() && path.extension().is_none() {
-        let known: Vec<&str> = BUILT_IN_RECIPES.iter().map(|(name, _)| *name).collect();
-        let allowed = format!("one of {}, or a TOML file", known.join(", "));
-        return Err(FieldError::new("recipe", format_args!("`{name_or_path}`"), allowed).into());
-    }
-    Ok(loader.file(path)?)
+/// Digest of settings, which are texts, numbers, lists and tables: `sha256:` and hexadecimal digits.
+pub fn identity(rules: &impl Serialize) -> String {
+    // JSON of sorted maps: the order in which a file has its keys does not matter.
+    let text = serde_json::to_value(rules).map(|value| value.to_string());
+    evenkeel_files::sha256(text.expect("settings are texts, numbers and tables with text keys"))
 }
 
-/// A recipe from TOML and `section.key=value` overrides, with its sections of other services as tables.
-pub(crate) fn recipe_of(origin: &str, toml: &str, overrides: &[String]) -> Result<Loaded<Recipe>, ConfigError> {
-    Loader::new().text(origin, toml)?.set(overrides)?.load()
+/// Where the model is that a run begins with. A plain path is the folder itself.
+pub trait ModelSource: std::fmt::Debug + Send + Sync {
+    /// The Hugging Face folder, which is written where it does not exist yet.
+    ///
+    /// # Errors
+    /// A model beyond the limits, before anything is written; a folder that cannot be written or holds something else.
+    fn folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError>;
+}
+
+impl ModelSource for PathBuf {
+    fn folder(&self, _: &Path, _: &LoadLimits) -> Result<PathBuf, RunError> {
+        Ok(self.clone())
+    }
+}
+
+/// Reads recipes for a server: the program implements it, which knows the settings of every service.
+pub trait RecipeReader: Send + Sync {
+    /// Names of the recipes that come with the program.
+    fn names(&self) -> Vec<&str>;
+
+    /// The TOML of one of them.
+    fn built_in(&self, name: &str) -> Option<&str>;
+
+    /// Loads and validates all sections.
+    ///
+    /// # Errors
+    /// The first setting that cannot be, with the place where it was written.
+    fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError>;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn loaded(text: &str) -> Result<Recipe, String> {
-        recipe_of("test", text, &[]).map(|loaded| loaded.settings).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn built_in_recipes_load_and_survive_being_written() {
-        for (name, text) in BUILT_IN_RECIPES {
-            let loaded = recipe_of(name, text, &[]).unwrap();
-            let again = recipe_of(name, &loaded.to_toml().unwrap(), &[]).unwrap();
-            assert_eq!(again.settings, loaded.settings, "{name}");
-            assert_eq!(again.settings.identity(), loaded.settings.identity());
-        }
+    fn load(text: &str) -> Result<Recipe, String> {
+        let loaded = Loader::new().text("test", text).and_then(Loader::load::<Recipe>);
+        loaded.map(|loaded| loaded.settings).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -204,15 +198,15 @@ mod tests {
             ),
             ("[sampling]\ntemperature = 0.0", "`sampling.temperature` is 0 in test, allowed: a finite number above 0"),
             (
-                "[sampling]\ntemperature = 0.5\n[learner]\ntemperature = 1.0",
-                "`learner.temperature` is 1 in test, allowed: sampling.temperature, which is 0.5",
-            ),
-            (
                 "[evaluation]\nsamples = 4",
                 "`evaluation.samples` is 4 in test, allowed: 1 with evaluation.temperature 0",
             ),
-            ("[data]\ntask = \"jsonl\"", "`data.path` is absent in"),
+            ("[data]\nkind = \"jsonl\"", "`data.path` is absent in"),
             ("[data]\npath = \"x\"", "`data.path` is x in test, allowed: absent with"),
+            (
+                "[data]\nprogram_mode = \"livecodebench\"\nprogram_reward = \"passed-fraction\"",
+                "`data.program_reward` is passed-fraction in test, allowed: all-or-nothing with",
+            ),
             (
                 "[services]\nbackoff_max_ms = 1",
                 "`services.backoff_max_ms` is 1 in test, allowed: at least services.backoff_initial_ms",
@@ -223,17 +217,34 @@ mod tests {
             ),
         ];
         for (text, words) in cases {
-            let error = loaded(text).unwrap_err();
+            let error = load(text).unwrap_err();
             assert!(error.starts_with(words), "{text}: {error}");
         }
     }
 
     #[test]
     fn what_a_resumed_run_may_change_is_not_its_identity() {
-        let base = loaded("").unwrap();
-        let longer = loaded("[run]\nsteps = 500\n[checkpoint]\nevery = 3").unwrap();
-        let other = loaded("[learner.optimizer]\nlearning_rate = 0.1").unwrap();
-        assert_eq!(base.identity(), longer.identity());
-        assert_ne!(base.identity(), other.identity());
+        let of = |text: &str| identity(&load(text).unwrap().rules());
+        assert_eq!(of(""), of("[run]\nsteps = 500\n[checkpoint]\nevery = 3"));
+        assert_ne!(of(""), of("[sampling]\ngroup_size = 3"));
+    }
+
+    #[test]
+    fn what_a_recipe_asks_for_is_bounded_before_anything_is_read() {
+        type Change = dyn Fn(&mut Recipe);
+        let cases: [(&Change, &str); 3] = [
+            (&|recipe| recipe.sampling.prompts_per_step = u32::MAX, "samples of a step is"),
+            (&|recipe| recipe.warm_start.examples_per_step = u32::MAX, "warm_start.examples_per_step is 4294967295"),
+            (
+                &|recipe| recipe.services.client.token_file = Some("/dev/zero".into()),
+                "services.client.token_file is /dev/zero, which is a device",
+            ),
+        ];
+        for (change, words) in cases {
+            let mut recipe = Recipe::default();
+            change(&mut recipe);
+            let error = recipe.validate_within(&LoadLimits::default()).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

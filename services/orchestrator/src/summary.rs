@@ -72,16 +72,23 @@ pub struct Seconds {
     pub total: f64,
 }
 
+/// The lines of metrics that a run has written.
+pub(crate) struct WrittenLines<'a> {
+    pub(crate) steps: &'a [MetricsLine],
+    pub(crate) warm_start: &'a [MetricsLine],
+    pub(crate) evaluations: &'a [MetricsLine],
+}
+
 impl Summary {
     pub(crate) fn of(
         run_id: &str,
         recipe: &Recipe,
+        aggregation: Option<&str>,
         state: RunState,
-        metrics: &[MetricsLine],
-        warm_start: &[MetricsLine],
-        evaluations: &[MetricsLine],
+        written: &WrittenLines,
         versions: &BTreeMap<String, String>,
     ) -> Self {
+        let WrittenLines { steps: metrics, warm_start, evaluations } = *written;
         let sum = |lines: &[MetricsLine], name: &str| lines.iter().filter_map(|line| line.get(name)).sum::<f64>();
         let first = &metrics[..metrics.len().min(ENDS)];
         let last = &metrics[metrics.len().saturating_sub(ENDS)..];
@@ -114,7 +121,7 @@ impl Summary {
             tokens: sum(metrics, "perf/total_num_tokens") as u64,
             invalid_samples: sum(metrics, "rollout/invalid_samples") as u64,
             seconds,
-            aggregation: aggregation(recipe),
+            aggregation: aggregation.map(str::to_owned),
             seed: recipe.run.seed,
             versions,
         }
@@ -134,8 +141,4 @@ pub(crate) fn accuracy(line: &MetricsLine) -> Option<f64> {
 fn problems(line: &MetricsLine) -> Option<u64> {
     let is_count = |name: &str| name.starts_with("val-aux/") && name.ends_with("/problems");
     line.values.iter().find(|(name, _)| is_count(name)).map(|(_, value)| *value as u64)
-}
-
-fn aggregation(recipe: &Recipe) -> Option<String> {
-    recipe.learner.get("objective")?.get("aggregation")?.as_str().map(str::to_owned)
 }

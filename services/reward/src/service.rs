@@ -221,6 +221,7 @@ impl Reward for RewardService {
             code: self.worker.judge.judges_code(),
             verdicts: self.worker.tally.counts(),
             max_completion_bytes: self.config.max_completion_bytes as u64,
+            custom: false,
         }))
     }
 }

@@ -3,9 +3,10 @@
 
 mod support;
 
-use evenkeel_proto::v1::verify_item::Answer;
+use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{
-    AnswerMarker, DecimalRule, InvalidReason, MathSettings, MathTask, Outcome, Verdict, VerifyItem, VerifyOneRequest,
+    AnswerMarker, CustomTask, DecimalRule, InvalidReason, MathSettings, MathTask, Outcome, Verdict, VerifyItem,
+    VerifyOneRequest,
 };
 use evenkeel_reward::RewardConfig;
 use support::{Worker, bounded, item, task};
@@ -44,6 +45,43 @@ fn a_wrong_answer_and_no_answer_earn_nothing_and_are_told_apart() {
         let undecided =
             task("d", "\\boxed{7, 8, 9}", MathTask { gold: "7".into(), settings: Some(fuel), ..MathTask::default() });
         assert_eq!(said(&worker.one(undecided).await), (Outcome::Undecided, "out_of_fuel", Some(0.0)));
+    });
+}
+
+#[test]
+fn any_of_several_gold_answers_will_do() {
+    bounded(async {
+        let worker = Worker::start().await;
+        let beside = |completion: &str, gold: &str, alternatives: &[&str]| {
+            let alternatives = alternatives.iter().map(|&gold| gold.to_owned()).collect();
+            task("a", completion, MathTask { gold: gold.into(), alternatives, ..MathTask::default() })
+        };
+        for (gold, alternatives, outcome) in [
+            ("2", &["3"][..], Outcome::Correct),
+            ("3", &["2"], Outcome::Correct),
+            ("", &["3"], Outcome::Correct),
+            ("", &["2"], Outcome::Incorrect),
+            ("1", &["", "2"], Outcome::Incorrect),
+            ("", &[""], Outcome::Invalid),
+        ] {
+            let verdict = worker.one(beside("\\boxed{3}", gold, alternatives)).await;
+            assert_eq!(verdict.outcome(), outcome, "{gold} or {alternatives:?}");
+        }
+        let many = worker.one(beside("\\boxed{3}", "3", &["4"; 101])).await;
+        assert_eq!(many.invalid_reason(), InvalidReason::BadRequest);
+        assert!(many.detail.contains("math.alternatives is 101 gold answers, allowed: at most 100"), "{}", many.detail);
+    });
+}
+
+#[test]
+fn a_task_for_an_unknown_verifier_is_no_wrong_answer() {
+    bounded(async {
+        let worker = Worker::start().await;
+        let custom = CustomTask { endpoint: "http://judge".into(), payload: b"{}".to_vec() };
+        let verdict = worker.one(VerifyItem { task: Some(Task::Custom(custom)), ..item("a", "", "text") }).await;
+        assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Unimplemented));
+        assert!(verdict.detail.contains("the verifier `http://judge` is not known here"), "{}", verdict.detail);
+        assert!(!worker.status().await.custom);
     });
 }
 
@@ -99,7 +137,7 @@ fn an_item_that_breaks_the_protocol_names_the_field() {
         let settings = MathTask { gold: "7".into(), settings: Some(settings), ..MathTask::default() };
         for (broken, field, allowed) in [
             (VerifyItem { answer: None, ..item("a", "7", "") }, "answer", "completion or extracted"),
-            (VerifyItem { task: None, ..item("a", "7", "") }, "task", "math or code"),
+            (VerifyItem { task: None, ..item("a", "7", "") }, "task", "math, code or custom"),
             (task("a", "", profile), "math.profile", "default, exact, gsm8k, dapo, unmarked"),
             (task("a", "", settings), "math.settings.markers[0]", "a named value of AnswerMarker"),
         ] {
@@ -135,7 +173,11 @@ fn a_task_may_depart_from_the_workers_rules() {
     bounded(async {
         let worker = Worker::start().await;
         let judged = |completion: &'static str, gold: &str, profile: &str, settings| {
-            let item = task("a", completion, MathTask { gold: gold.into(), profile: profile.into(), settings });
+            let item = task(
+                "a",
+                completion,
+                MathTask { gold: gold.into(), profile: profile.into(), settings, ..MathTask::default() },
+            );
             let worker = &worker;
             async move { worker.one(item).await.outcome() }
         };

@@ -19,7 +19,6 @@ use std::time::Duration;
 use evenkeel_proto::v1::Failure;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use crate::admission::Unit;
 use crate::client::Connector;
 use crate::error::{ServiceError, millis};
 use crate::items::Items;
@@ -60,12 +59,6 @@ pub enum DispatchError {
     /// The item has no id.
     #[error("an item without id cannot be answered")]
     NoId,
-    /// Everything is full (said only to callers who do not wait).
-    #[error("the dispatcher holds {capacity} items and takes no more")]
-    Full {
-        /// What it holds at most.
-        capacity: usize,
-    },
     /// The dispatcher has ended.
     #[error("the dispatcher has ended")]
     Closed,
@@ -78,10 +71,6 @@ impl DispatchError {
         match self {
             Self::WorkerLost { .. } => ServiceError::Unavailable { reason: "WORKER_LOST", message },
             Self::Deadline { waited_ms, .. } => ServiceError::Deadline(Duration::from_millis(*waited_ms)),
-            Self::Full { capacity } => {
-                let capacity = *capacity as u64;
-                ServiceError::QueueFull { queue: "dispatch", unit: Unit::Items, capacity, retry_after: None }
-            }
             Self::InWork { .. } | Self::NoId => ServiceError::Precondition { reason: "DUPLICATE_ID", message },
             Self::Closed => ServiceError::Cancelled,
         }
@@ -151,12 +140,6 @@ impl<P: Items> Dispatcher<P> {
     pub async fn submit(&self, item: P::Item) -> Result<Pending<P>, DispatchError> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| DispatchError::Closed)?;
         self.hand_over(item, place)
-    }
-
-    /// Hands an item over, or says [`DispatchError::Full`] at once.
-    pub fn try_submit(&self, item: P::Item) -> Result<Pending<P>, DispatchError> {
-        let place = Arc::clone(&self.places).try_acquire_owned();
-        self.hand_over(item, place.map_err(|_| DispatchError::Full { capacity: self.capacity })?)
     }
 
     fn hand_over(&self, item: P::Item, place: tokio::sync::OwnedSemaphorePermit) -> Result<Pending<P>, DispatchError> {

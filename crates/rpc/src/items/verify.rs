@@ -34,15 +34,16 @@ impl Items for VerifyItems {
         item.deadline_ms = Some(deadline_ms);
     }
 
-    /// A test without text is two bytes of a message and a structure in memory.
+    /// A test or a gold answer without text is two bytes of a message and a structure in memory.
     fn held_bytes(item: &VerifyItem) -> usize {
-        let tests = match &item.task {
+        let structures = match &item.task {
             Some(verify_item::Task::Code(CodeTask { tests_source: Some(TestsSource::Tests(tests)), .. })) => {
-                tests.tests.len()
+                tests.tests.len() * size_of::<CodeTest>()
             }
+            Some(verify_item::Task::Math(task)) => task.alternatives.len() * size_of::<String>(),
             _ => 0,
         };
-        size_of::<VerifyItem>() + item.encoded_len() + tests * size_of::<CodeTest>()
+        size_of::<VerifyItem>() + item.encoded_len() + structures
     }
 
     fn traceparent(item: &VerifyItem) -> &str {

@@ -4,7 +4,6 @@
 mod code;
 mod counts;
 mod judges;
-mod lines;
 mod math;
 
 use std::fs::File;
@@ -15,7 +14,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use crate::arguments::VerifyCommand;
-use lines::{Lines, shown};
+use evenkeel_tasks::Row;
+use evenkeel_tasks::read::{Line, Lines, printable};
 
 pub(crate) async fn verify(command: VerifyCommand) -> Result<ExitCode> {
     match command {
@@ -27,15 +27,21 @@ pub(crate) async fn verify(command: VerifyCommand) -> Result<ExitCode> {
 /// The lines of a file; `-` is stdin.
 fn lines_of(path: &Path, flag: &str) -> Result<Lines<Box<dyn BufRead>>> {
     if path == Path::new("-") {
-        return Ok(Lines::of(Box::new(BufReader::new(std::io::stdin()))));
+        return Ok(Lines::new(Box::new(BufReader::new(std::io::stdin()))));
     }
     let file = File::open(path).with_context(|| format!("{flag} {}", path.display()))?;
-    Ok(Lines::of(Box::new(BufReader::new(file))))
+    Ok(Lines::new(Box::new(BufReader::new(file))))
 }
 
 /// Says on stderr what is wrong with a line.
 fn complain(path: &Path, number: usize, error: &anyhow::Error) {
-    eprintln!("{} line {number}: {}", path.display(), shown(format_args!("{error:#}")));
+    eprintln!("{} line {number}: {}", path.display(), printable(format_args!("{error:#}")));
+}
+
+/// The row on a line.
+fn row_of(line: &Line) -> Result<Row> {
+    let text = line.text.as_deref().map_err(Clone::clone)?;
+    Ok(Row::parse(line.number, text)?)
 }
 
 fn writer(path: Option<&Path>) -> Result<Box<dyn Write>> {

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod cluster;
+mod code_run;
 mod connections;
 mod documents;
 mod refusals;

@@ -30,7 +30,10 @@ fn a_misspelt_key_is_refused_with_the_nearest_one() {
 fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
     for (settings, words) in [
         (&["sampling.group_size=many"][..], &["sampling.group_size", "many", "integer"][..]),
-        (&["sampling.temperature=0.5"], &["learner.temperature", "sampling.temperature", "0.5"]),
+        (
+            &["sampling.temperature=0.5", "learner.temperature=1"],
+            &["learner.temperature", "sampling.temperature", "0.5"],
+        ),
         (&["learner.objective.clip_low=-1"], &["learner.objective.clip_low", "-1", "0 to 1"]),
         (&["learner.epochs=0"], &["learner.epochs", "0", "1 or more"]),
         (&["learner.objective.aggregation=avarage"], &["aggregation", "avarage", "balanced"]),
@@ -92,7 +95,7 @@ fn a_prompt_longer_than_the_context_is_refused_by_its_id() {
     let rows = rows.map(|(id, prompt)| serde_json::json!({"id": id, "prompt": prompt, "answer": "2"}).to_string());
     std::fs::write(&data, rows.join("\n")).unwrap();
     let path = format!("data.path={}", data.display());
-    let message = refusal(&["data.task=jsonl", &path, "evaluation.problems=0", "warm_start.steps=0"]);
+    let message = refusal(&["data.kind=jsonl", &path, "evaluation.problems=0", "warm_start.steps=0"]);
     assert!(message.contains("endless"), "{message}");
 }
 
@@ -105,7 +108,7 @@ fn a_demonstration_longer_than_the_context_is_refused_by_its_row() {
     let rows = [row("short", "2"), row("endless", &"2 ".repeat(200))].map(|row| row.to_string());
     std::fs::write(&data, rows.join("\n")).unwrap();
     let path = format!("data.path={}", data.display());
-    let message = refusal(&["data.task=jsonl", &path, "evaluation.problems=0"]);
+    let message = refusal(&["data.kind=jsonl", &path, "evaluation.problems=0"]);
     assert!(message.contains("demonstration of `endless`"), "{message}");
 }
 

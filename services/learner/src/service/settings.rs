@@ -8,6 +8,7 @@ use evenkeel_config::HumanDuration;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
 use evenkeel_rpc::server::ServerConfig;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
@@ -15,7 +16,7 @@ use crate::publish::PublishOptions;
 use crate::settings::LearnerSettings;
 
 /// The type of published weights.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PublishType {
     /// fp32.

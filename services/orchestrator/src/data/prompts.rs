@@ -1,32 +1,40 @@
 //! Problems as the model reads them: token ids, checked once, before anything starts.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use evenkeel_seeds::{Stream, rng};
+use evenkeel_tasks::{Cancel, Dataset, Demonstration as Source, Problem, Task, TaskKind};
 use rand::Rng;
 
-use crate::data::{Dataset, Problem, arithmetic};
 use crate::error::RunError;
-use crate::load::Cancel;
-use crate::settings::{Overlong, Task};
+use crate::settings::Overlong;
 use crate::text::Tokenizer;
 
 /// A problem with its tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Prompt {
-    pub(crate) gold: String,
+    /// What answers are judged against.
+    pub(crate) task: Task,
     pub(crate) token_ids: Arc<[u32]>,
 }
 
 /// All problems of a run, encoded.
 #[derive(Debug)]
 pub(crate) struct Prompts {
+    /// Name of the data in metrics.
     pub(crate) source: String,
     pub(crate) train: Vec<Prompt>,
     pub(crate) held_out: Vec<Prompt>,
 }
 
 impl Prompts {
+    /// The kinds of tasks in it, in the order of kinds.
+    pub(crate) fn kinds(&self) -> Vec<TaskKind> {
+        let kinds: BTreeSet<_> = self.train.iter().chain(&self.held_out).map(|prompt| prompt.task.kind()).collect();
+        kinds.into_iter().collect()
+    }
+
     /// Encodes a data set for a model of that context.
     ///
     /// # Errors
@@ -55,7 +63,7 @@ impl Prompts {
                     .into());
                 }
                 if tokens <= allowed {
-                    prompts.push(Prompt { gold: problem.gold.clone(), token_ids: token_ids.into() });
+                    prompts.push(Prompt { task: problem.task.clone(), token_ids: token_ids.into() });
                 } else if overlong == Overlong::Refuse {
                     return Err(RunError::PromptTooLong { id, tokens, allowed, context, max_tokens });
                 }
@@ -71,7 +79,7 @@ impl Prompts {
             let what = format!("at least one prompt of at most {allowed} tokens");
             return Err(evenkeel_proto::FieldError::new("data", "no prompt that fits the context", what).into());
         }
-        Ok(Self { source: dataset.source.clone(), train, held_out })
+        Ok(Self { source: dataset.name.clone(), train, held_out })
     }
 }
 
@@ -83,12 +91,11 @@ pub(crate) struct Demonstration {
     pub(crate) response_token_ids: Vec<u32>,
 }
 
-/// Where the examples of the warm start come from.
+/// The problems whose answers the warm start imitates.
 #[derive(Debug)]
 pub(crate) struct Demonstrations {
     seed: u64,
-    task: Task,
-    problems: Vec<Problem>,
+    problems: Vec<(Problem, Source)>,
 }
 
 impl Demonstrations {
@@ -96,14 +103,14 @@ impl Demonstrations {
     ///
     /// # Errors
     /// Files without a single one, where the warm start needs them.
-    pub(crate) fn of(dataset: &Dataset, seed: u64, field: &str) -> Result<Self, RunError> {
-        let usable = |problem: &&Problem| dataset.task == Task::Arithmetic || problem.demonstration.is_some();
-        let problems: Vec<Problem> = dataset.train.iter().filter(usable).cloned().collect();
+    pub(crate) fn of(dataset: &Dataset, seed: u64) -> Result<Self, RunError> {
+        let usable = |problem: &Problem| Some((problem.clone(), problem.demonstration.clone()?));
+        let problems: Vec<_> = dataset.train.iter().filter_map(usable).collect();
         if problems.is_empty() {
-            let allowed = format!("0, or rows of data.path with the field `{field}` (data.demonstration_field)");
+            let allowed = "0, or rows of data.path with a demonstration (data.demonstration_field)";
             return Err(evenkeel_proto::FieldError::new("warm_start.steps", "above 0", allowed).into());
         }
-        Ok(Self { seed, task: dataset.task, problems })
+        Ok(Self { seed, problems })
     }
 
     /// Checks that every demonstration fits the context with its prompt: the learner would refuse the step that draws one
@@ -112,16 +119,15 @@ impl Demonstrations {
     /// # Errors
     /// The first that does not fit, by its row.
     pub(crate) fn check(&self, tokenizer: &Tokenizer, context: usize, cancel: &Cancel) -> Result<(), RunError> {
-        let longest = arithmetic::longest_demonstration();
-        // Of the built-in task one problem stands for all: each prompt is as long as the others.
-        let distinct = if self.task == Task::Arithmetic { 1 } else { self.problems.len() };
-        for problem in &self.problems[..distinct] {
+        let mut drawn = false;
+        for (problem, source) in &self.problems {
             cancel.check()?;
-            let text = match &problem.demonstration {
-                Some(text) => text,
-                None => &longest,
-            };
-            let (prompt, answer) = (tokenizer.encode(&problem.prompt)?.len(), tokenizer.encode(text)?.len());
+            // Of the built-in task one problem stands for all: each prompt is as long as the others.
+            if matches!(source, Source::Drawn(_)) && std::mem::replace(&mut drawn, true) {
+                continue;
+            }
+            let (prompt, answer) = (tokenizer.encode(&problem.prompt)?, tokenizer.encode(&source.longest())?);
+            let (prompt, answer) = (prompt.len(), answer.len());
             let tokens = prompt + answer + usize::from(tokenizer.end_id().is_some());
             if answer == 0 || tokens > context {
                 let field = format!("demonstration of `{}`", problem.id);
@@ -133,18 +139,11 @@ impl Demonstrations {
         Ok(())
     }
 
-    /// The example of a row of a step: it follows from the seed, the step and the row alone.
+    /// The example in a row of a step: it follows from the seed, the step and the row alone.
     pub(crate) fn at(&self, step: u64, row: u32, tokenizer: &Tokenizer) -> Result<Demonstration, RunError> {
         let mut rng = rng(self.seed, Stream::Demonstration { step, row: row.into() });
-        let problem = &self.problems[rng.random_range(0..self.problems.len())];
-        let text = match (self.task, &problem.demonstration) {
-            (Task::Jsonl, Some(text)) => text.clone(),
-            _ => {
-                let (a, b) = arithmetic::operands(&problem.prompt);
-                arithmetic::demonstration(&mut rng, a, b)
-            }
-        };
-        let mut response_token_ids = tokenizer.encode(&text)?;
+        let (problem, source) = &self.problems[rng.random_range(0..self.problems.len())];
+        let mut response_token_ids = tokenizer.encode(&source.text(&mut rng))?;
         response_token_ids.extend(tokenizer.end_id());
         Ok(Demonstration {
             id: format!("warm/{step}/{row}"),

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::{INCOMPLETE_FILE, lock};
 use crate::error::RunError;
-use crate::recipe::Recipe;
 use crate::settings::is_run_name;
 
 /// Refuses a directory with anything in it, except for what an incomplete start left there, which is removed.
@@ -44,9 +43,9 @@ pub(super) fn replace(path: &Path, text: &str) -> Result<(), RunError> {
 }
 
 /// The name of the settings, or else that of the directory.
-pub(super) fn run_id(path: &Path, recipe: &Recipe) -> Result<String, RunError> {
-    if !recipe.run.name.is_empty() {
-        return Ok(recipe.run.name.clone());
+pub(super) fn run_id(path: &Path, configured: &str) -> Result<String, RunError> {
+    if !configured.is_empty() {
+        return Ok(configured.to_owned());
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if is_run_name(&name) {

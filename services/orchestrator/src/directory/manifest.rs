@@ -15,7 +15,7 @@ pub(crate) struct RunManifest {
     pub(crate) format: u32,
     /// Name of the run.
     pub(crate) run_id: String,
-    /// [`Inspection::identity`](crate::Inspection::identity).
+    /// [`ResolvedRecipe::identity`](crate::ResolvedRecipe::identity).
     pub(crate) identity: String,
     /// Version of the program that started it.
     pub(crate) program_version: String,

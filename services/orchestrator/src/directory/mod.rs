@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use evenkeel_config::Loader;
 
 use crate::error::RunError;
-use crate::recipe::Recipe;
+use crate::recipe::ResolvedRecipe;
 
 use files::{clear_incomplete, replace, run_id};
 use lock::Lock;
@@ -76,13 +76,13 @@ impl Drop for Ownership {
 }
 
 impl RunDirectory {
-    /// Creates the directory of a new run of that [identity](crate::Inspection::identity) and writes `config.toml`. It holds a run from
+    /// Creates the directory of a new run and writes `config.toml`. It holds a run from
     /// [`Run::start`](crate::Run::start) on; until then it is removed with its last clone, and the incomplete directory of a process that
     /// was killed is reused.
     ///
     /// # Errors
     /// A directory that holds a run already or anything else; one that cannot be written.
-    pub fn create(path: &Path, recipe: &Recipe, identity: &str) -> Result<Self, RunError> {
+    pub fn create(path: &Path, recipe: &ResolvedRecipe) -> Result<Self, RunError> {
         std::fs::create_dir_all(path).map_err(RunError::file(path))?;
         let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
         if let Some(manifest) = RunManifest::read(&path)? {
@@ -95,19 +95,19 @@ impl RunDirectory {
         let lock = Lock::take(&path)?;
         clear_incomplete(&path)?;
         let ownership = Ownership::new(&path, lock, false);
-        let run_id = run_id(&path, recipe)?;
+        let run_id = run_id(&path, &recipe.recipe.run.name)?;
         let incomplete = path.join(INCOMPLETE_FILE);
         std::fs::write(&incomplete, "").map_err(RunError::file(&incomplete))?;
-        let identity = identity.to_owned();
+        let identity = recipe.identity.clone();
         let directory = Self { path, run_id, identity, resumed: false, ownership };
-        directory.write_config(recipe)?;
+        directory.replace(CONFIG_FILE, &recipe.toml)?;
         Ok(directory)
     }
 
     /// The run starts: everything was checked. A resumed run may have other settings.
-    pub(crate) fn start_run(&self, recipe: &Recipe) -> Result<(), RunError> {
+    pub(crate) fn start_run(&self, config: &str) -> Result<(), RunError> {
         if self.resumed {
-            self.write_config(recipe)?;
+            self.replace(CONFIG_FILE, config)?;
         } else {
             RunManifest::new(&self.run_id, &self.identity).write(&self.path)?;
             let _ = std::fs::remove_file(self.path.join(INCOMPLETE_FILE));
@@ -205,12 +205,6 @@ impl RunDirectory {
         self.path.join("weights")
     }
 
-    fn write_config(&self, recipe: &Recipe) -> Result<(), RunError> {
-        let text =
-            toml::to_string_pretty(recipe).map_err(|error| evenkeel_config::ConfigError::Write(error.to_string()))?;
-        self.replace(CONFIG_FILE, &text)
-    }
-
     /// Replaces a file as a whole: readers see the old or the new one.
     pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), RunError> {
         replace(&self.path.join(name), text)
@@ -221,35 +215,41 @@ impl RunDirectory {
 mod tests {
     use super::*;
 
-    fn recipe() -> Recipe {
-        Recipe::default()
+    use crate::recipe::Recipe;
+
+    fn resolved(change: impl FnOnce(&mut Recipe)) -> ResolvedRecipe {
+        let mut recipe = Recipe::default();
+        change(&mut recipe);
+        ResolvedRecipe::new(recipe, PathBuf::from("model")).unwrap()
+    }
+
+    fn recipe() -> ResolvedRecipe {
+        resolved(|_| {})
     }
 
     #[test]
     fn a_directory_belongs_to_one_run() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("first");
-        let directory = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap();
+        let directory = RunDirectory::create(&path, &recipe()).unwrap();
         assert_eq!((directory.run_id(), directory.is_resumed()), ("first", false));
-        directory.start_run(&recipe()).unwrap();
-        let error = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap_err().to_string();
+        directory.start_run(&recipe().toml).unwrap();
+        let error = RunDirectory::create(&path, &recipe()).unwrap_err().to_string();
         assert!(error.contains("holds run `first` already"), "{error}");
-        let error = RunDirectory::resume(&path, &recipe().identity()).unwrap_err().to_string();
+        let error = RunDirectory::resume(&path, &recipe().identity).unwrap_err().to_string();
         assert!(error.contains("another process"), "{error}");
         drop(directory);
 
-        let mut longer = recipe();
-        longer.run.steps = 500;
-        let directory = RunDirectory::resume(&path, &longer.identity()).unwrap();
+        let longer = resolved(|recipe| recipe.run.steps = 500);
+        let directory = RunDirectory::resume(&path, &longer.identity).unwrap();
         assert!(directory.is_resumed());
-        directory.start_run(&longer).unwrap();
+        directory.start_run(&longer.toml).unwrap();
         let again: Recipe = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
         assert_eq!(again.run.steps, 500);
         drop(directory);
 
-        let mut other = recipe();
-        other.run.seed = 5;
-        let error = RunDirectory::resume(&path, &other.identity()).unwrap_err().to_string();
+        let other = resolved(|recipe| recipe.run.seed = 5);
+        let error = RunDirectory::resume(&path, &other.identity).unwrap_err().to_string();
         assert!(error.contains("with other settings, allowed to change"), "{error}");
     }
 
@@ -257,20 +257,20 @@ mod tests {
     fn a_run_that_never_started_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("first");
-        drop(RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap());
+        drop(RunDirectory::create(&path, &recipe()).unwrap());
         assert!(!path.exists());
 
         // The same after its process was killed and could not clean up.
-        let directory = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap();
+        let directory = RunDirectory::create(&path, &recipe()).unwrap();
         let copy = dir.path().join("second");
         std::fs::create_dir_all(copy.join("model")).unwrap();
         for name in [INCOMPLETE_FILE, CONFIG_FILE] {
             std::fs::copy(directory.path().join(name), copy.join(name)).unwrap();
         }
         assert_eq!(RunManifest::read(&copy).unwrap(), None);
-        let second = RunDirectory::create(&copy, &recipe(), &recipe().identity()).unwrap();
+        let second = RunDirectory::create(&copy, &recipe()).unwrap();
         assert!(!copy.join("model").exists());
-        second.start_run(&recipe()).unwrap();
+        second.start_run(&recipe().toml).unwrap();
         drop(second);
         assert!(RunManifest::read(&copy).unwrap().is_some() && !copy.join(INCOMPLETE_FILE).exists());
     }
@@ -279,17 +279,12 @@ mod tests {
     fn a_directory_with_other_files_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("thesis.tex"), "").unwrap();
-        let error = RunDirectory::create(dir.path(), &recipe(), &recipe().identity()).unwrap_err().to_string();
+        let error = RunDirectory::create(dir.path(), &recipe()).unwrap_err().to_string();
         assert!(error.contains("holds `thesis.tex`"), "{error}");
-        let error = RunDirectory::resume(dir.path(), &recipe().identity()).unwrap_err().to_string();
+        let error = RunDirectory::resume(dir.path(), &recipe().identity).unwrap_err().to_string();
         assert!(error.contains("holds no run"), "{error}");
         assert!(RunDirectory::settings_of(dir.path()).is_err());
         let named = dir.path().join("a b");
-        assert!(
-            RunDirectory::create(&named, &recipe(), &recipe().identity())
-                .unwrap_err()
-                .to_string()
-                .contains("cannot name a run")
-        );
+        assert!(RunDirectory::create(&named, &recipe()).unwrap_err().to_string().contains("cannot name a run"));
     }
 }

@@ -169,12 +169,16 @@ mod tests {
 
     use super::*;
     use crate::recipe::Recipe;
+    use crate::summary::WrittenLines;
 
     #[test]
     fn a_page_is_self_contained_and_escapes_its_input() {
-        let mut recipe: Recipe = Recipe::default();
-        recipe.learner.insert("note".into(), "</pre><script>alert(1)</script>".into());
-        let config = toml::to_string(&recipe).unwrap();
+        let recipe = Recipe::default();
+        let config = format!(
+            "note = \"</pre><script>alert(1)</script>\"
+{}",
+            toml::to_string(&recipe).unwrap()
+        );
         for count in [0, 1, 25] {
             let metrics: Vec<MetricsLine> = (0..count)
                 .map(|step| {
@@ -183,7 +187,9 @@ mod tests {
                     line
                 })
                 .collect();
-            let summary = Summary::of("a<b", &recipe, RunState::Stopped, &metrics, &[], &[], &Default::default());
+            let written = WrittenLines { steps: &metrics, warm_start: &[], evaluations: &[] };
+            let summary =
+                Summary::of("a<b", &recipe, Some("balanced"), RunState::Stopped, &written, &Default::default());
             let html = page(&summary, &config, &metrics, &[], &[]);
             assert!(!html.contains("<script") && !html.contains("http") && !html.contains("a<b"), "{count}");
             assert_eq!(html.matches("<figure>").count(), usize::from(count > 0));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_proto::SamplingSettings;
-use evenkeel_proto::v1::{GenerateItem, MathTask, Rollout, VerifyItem, WeightsRef, verify_item};
+use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, WeightsRef, verify_item};
 use evenkeel_telemetry::TraceContext;
 use tokio::sync::Mutex;
 
@@ -25,7 +25,6 @@ pub(crate) struct RolloutContext {
     seed: u64,
     vocabulary_size: u32,
     shaping: Shaping,
-    math_profile: String,
 }
 
 impl RolloutContext {
@@ -43,7 +42,6 @@ impl RolloutContext {
             seed: recipe.run.seed,
             vocabulary_size,
             shaping: Shaping::new(&recipe.shaping, &recipe.sampling),
-            math_profile: recipe.data.math_profile.clone(),
         }
     }
 }
@@ -133,14 +131,11 @@ impl Batch {
     /// The request to verify its response.
     pub(super) fn verify_item(&self, plan: &GroupPlan, rollout: &Rollout) -> Result<VerifyItem, RunError> {
         let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
-        let profile = self.context.math_profile.clone();
-        let task = MathTask { gold: plan.gold.clone(), profile, settings: None };
+        let answer = verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?);
         Ok(VerifyItem {
-            id: rollout.sample_id.clone(),
             deadline_ms: Some(self.services().settings().verify_deadline_ms),
-            answer: Some(verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?)),
-            task: Some(verify_item::Task::Math(task)),
             traceparent: self.traceparent(plan),
+            ..plan.task.verify_item(&rollout.sample_id, answer)
         })
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{GroupId, Purpose};
+use evenkeel_tasks::Task;
 
 use super::sample::Sample;
 use crate::data::Prompt;
@@ -13,7 +14,8 @@ use crate::data::Prompt;
 pub(crate) struct GroupPlan {
     pub(super) id: GroupId,
     pub(super) prompt_token_ids: Arc<[u32]>,
-    pub(super) gold: String,
+    /// What answers are judged against.
+    pub(super) task: Task,
 }
 
 impl GroupPlan {
@@ -22,7 +24,7 @@ impl GroupPlan {
         Self {
             id: GroupId { purpose, step, prompt: number },
             prompt_token_ids: Arc::clone(&prompt.token_ids),
-            gold: prompt.gold.clone(),
+            task: prompt.task.clone(),
         }
     }
 
@@ -139,7 +141,7 @@ pub(super) mod tests {
     /// A group with these raw rewards; `None` is a sample that failed.
     pub(in crate::rollout) fn group(number: u64, raw: &[Option<f64>]) -> SampledGroup {
         let id = GroupId { purpose: Purpose::Train, step: 1, prompt: number };
-        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), gold: "1".into() };
+        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), task: Task::math(["1".to_owned()]).unwrap() };
         let mut group = InFlightGroup::new(plan, raw.len() as u32);
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {

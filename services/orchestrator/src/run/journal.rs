@@ -1,7 +1,6 @@
 //! What a run writes into its directory: lines of metrics, the summary, the report.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use evenkeel_proto::v1::{RunState, StepKind};
 
@@ -11,14 +10,14 @@ use crate::directory::{EVALUATION_FILE, METRICS_FILE, MetricsFile, RunDirectory,
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
 use crate::metrics::MetricsLine;
-use crate::recipe::Recipe;
-use crate::summary::Summary;
+use crate::recipe::ResolvedRecipe;
+use crate::summary::{Summary, WrittenLines};
 use crate::{instruments, report};
 
 /// The files of one run. Writes are retried while the disk is full.
 pub(super) struct RunJournal {
     directory: RunDirectory,
-    recipe: Arc<Recipe>,
+    resolved: ResolvedRecipe,
     steps: MetricsFile,
     warm_start: MetricsFile,
     evaluations: MetricsFile,
@@ -31,7 +30,7 @@ pub(super) struct RunJournal {
 impl RunJournal {
     pub(super) fn open(
         directory: RunDirectory,
-        recipe: Arc<Recipe>,
+        resolved: ResolvedRecipe,
         retrier: Retrier,
         events: Events,
     ) -> Result<Self, RunError> {
@@ -39,7 +38,7 @@ impl RunJournal {
         let steps = file(METRICS_FILE, StepKind::Train)?;
         let warm_start = file(WARM_START_FILE, StepKind::WarmStart)?;
         let evaluations = file(EVALUATION_FILE, StepKind::Evaluation)?;
-        Ok(Self { directory, recipe, steps, warm_start, evaluations, versions: BTreeMap::new(), retrier, events })
+        Ok(Self { directory, resolved, steps, warm_start, evaluations, versions: BTreeMap::new(), retrier, events })
     }
 
     /// GRPO and warm-start steps with a line.
@@ -86,7 +85,7 @@ impl RunJournal {
     /// checkpoint was requested.
     pub(super) async fn truncate(&mut self, position: &Position) -> Result<(), Halt> {
         let (step, warm_start_steps) = (position.step(), position.warm_start_steps());
-        let after_warm_start = warm_start_steps == self.recipe.warm_start.steps;
+        let after_warm_start = warm_start_steps == self.resolved.recipe.warm_start.steps;
         let files = [
             (&mut self.steps, step),
             (&mut self.warm_start, warm_start_steps),
@@ -136,11 +135,13 @@ impl RunJournal {
         let (steps, warm_start) = (self.steps.read()?, self.warm_start.read()?);
         let evaluations = self.evaluations.read()?;
         let run_id = self.directory.run_id();
-        let summary = Summary::of(run_id, &self.recipe, state, &steps, &warm_start, &evaluations, &self.versions);
+        let ResolvedRecipe { recipe, toml, aggregation, .. } = &self.resolved;
+        let rule = aggregation.as_deref();
+        let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
+        let summary = Summary::of(run_id, recipe, rule, state, &written, &self.versions);
         let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
         self.directory.replace("summary.json", &format!("{json}\n"))?;
-        let config = toml::to_string_pretty(self.recipe.as_ref()).unwrap_or_default();
-        let page = report::page(&summary, &config, &steps, &warm_start, &evaluations);
+        let page = report::page(&summary, toml, &steps, &warm_start, &evaluations);
         self.directory.replace("report.html", &page)?;
         Ok(summary)
     }

@@ -28,7 +28,7 @@ use crate::directory::RunDirectory;
 use crate::error::RunError;
 use crate::events::{Events, Progress, RunOutcome, Subscription};
 use crate::load::{Cancel, LoadLimits};
-use crate::recipe::Recipe;
+use crate::recipe::ResolvedRecipe;
 use crate::summary::Summary;
 
 /// How soon a run stops.
@@ -41,15 +41,9 @@ pub enum StopMode {
     Now,
 }
 
-/// What a run needs besides its recipe.
+/// How a run is loaded.
 #[derive(Debug, Clone)]
 pub struct RunOptions {
-    /// Digest of the learner's settings as the recipe has them; a learner with others is refused. Absent: the learner's own is taken.
-    pub learner_settings_hash: Option<String>,
-    /// What a person should know before the run starts.
-    pub notes: Vec<String>,
-    /// The folder of the model whose tokenizer is used. Absent: that of [`prepare_model`](crate::prepare_model).
-    pub model: Option<PathBuf>,
     /// What loading may cost.
     pub limits: LoadLimits,
     /// Cancels the start while the run is being loaded.
@@ -59,13 +53,7 @@ pub struct RunOptions {
 impl Default for RunOptions {
     /// Without limits: a library's caller knows its recipe.
     fn default() -> Self {
-        Self {
-            learner_settings_hash: None,
-            notes: Vec::new(),
-            model: None,
-            limits: LoadLimits::unbounded(),
-            cancel: Cancel::default(),
-        }
+        Self { limits: LoadLimits::unbounded(), cancel: Cancel::default() }
     }
 }
 
@@ -114,18 +102,18 @@ impl Run {
     /// Invalid data, tokenizer, prompts or endpoints. Nothing has started then, and a directory that was created for this run is removed with
     /// its last clone.
     pub fn start(
-        recipe: Recipe,
+        recipe: ResolvedRecipe,
         directory: RunDirectory,
         endpoints: Endpoints,
         options: RunOptions,
     ) -> Result<RunHandle, RunError> {
-        let (events, stop) = (Events::new(recipe.run.steps), Stop::new());
+        let (events, stop) = (Events::new(recipe.recipe.run.steps), Stop::new());
         let subscription = events.subscribe();
         let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
-        let cancel = options.cancel.clone();
+        let (cancel, config) = (options.cancel.clone(), recipe.toml.clone());
         let run = run_loop::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
         cancel.check()?;
-        run.directory().start_run(run.recipe())?;
+        run.directory().start_run(&config)?;
         let span = tracing::info_span!("run", run = run_id);
         let task = tokio::spawn(run.run().instrument(span));
         Ok(RunHandle { run_id, directory: path, subscription, events, stop: StopOnDrop(stop), task })

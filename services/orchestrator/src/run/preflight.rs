@@ -7,6 +7,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     GenerationGetStatusResponse, LearnerGetStatusResponse, ModelInfo, RewardGetStatusResponse, RunState,
 };
+use evenkeel_tasks::TaskKind;
 
 use super::train_session::TrainSession;
 use crate::clients::Services;
@@ -24,6 +25,8 @@ pub(super) struct Preflight {
     /// Longest prompt and answer together, in tokens.
     context_tokens: usize,
     math_profile: String,
+    /// Kinds of tasks in the data.
+    task_kinds: Vec<TaskKind>,
 }
 
 impl Preflight {
@@ -43,6 +46,7 @@ impl Preflight {
             tokenizer_digest: tokenizer.digest().to_owned(),
             context_tokens: longest.unwrap_or(0) + recipe.sampling.max_tokens as usize,
             math_profile: recipe.data.math_profile.clone(),
+            task_kinds: prompts.kinds(),
         }
     }
 
@@ -88,11 +92,19 @@ impl Preflight {
     }
 
     fn check_reward(&self, reward: &RewardGetStatusResponse) -> Result<(), RunError> {
-        if !reward.math {
-            return Err(RunError::Mismatch("the reward service cannot verify mathematics".to_owned()));
+        let verifies = |kind: &&TaskKind| match kind {
+            TaskKind::Math => reward.math,
+            TaskKind::Code => reward.code,
+            TaskKind::Custom => reward.custom,
+        };
+        if let Some(kind) = self.task_kinds.iter().find(|kind| !verifies(kind)) {
+            let kind = kind.name();
+            return Err(RunError::Mismatch(format!(
+                "the data has {kind} tasks, which the reward service cannot judge"
+            )));
         }
         let profile = &self.math_profile;
-        if !profile.is_empty() && !reward.math_profiles.contains(profile) {
+        if self.task_kinds.contains(&TaskKind::Math) && !profile.is_empty() && !reward.math_profiles.contains(profile) {
             let allowed = reward.math_profiles.join(", ");
             return Err(FieldError::new("data.math_profile", format_args!("`{profile}`"), allowed).into());
         }

@@ -9,24 +9,27 @@ mod request;
 mod service;
 mod start;
 
+use std::sync::Arc;
+
 use evenkeel_proto::v1::orchestrator_server::OrchestratorServer;
 use evenkeel_rpc::server::{Server, ServerError};
 
+use crate::recipe::RecipeReader;
+
 pub use config::{OrchestratorConfig, StartConfig};
-pub use registry::Inspect;
 pub use service::OrchestratorService;
 
-/// Binds the port of the settings and adds the service; [`Server::run`] or [`Server::spawn`] the result. `inspect` checks the sections of
-/// other services, whose types this crate does not know.
+/// Binds the port of the settings and adds the service; [`Server::run`] or [`Server::spawn`] the result. `reader` knows the sections
+/// of recipes that are not the orchestrator's own.
 ///
 /// # Errors
 /// A port that is taken, files of the settings that cannot be read.
 pub async fn serve(
     config: OrchestratorConfig,
-    inspect: Option<Inspect>,
+    reader: Arc<dyn RecipeReader>,
 ) -> Result<(Server, OrchestratorService), ServerError> {
     let server = Server::bind("orchestrator", "server", config.server.clone()).await?;
-    let service = OrchestratorService::new(config, inspect, server.drain());
+    let service = OrchestratorService::new(config, reader, server.drain());
     let limit = server.max_message_bytes();
     let grpc =
         OrchestratorServer::new(service.clone()).max_decoding_message_size(limit).max_encoding_message_size(limit);

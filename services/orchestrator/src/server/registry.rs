@@ -15,12 +15,8 @@ use crate::directory::{METRICS_FILE, RunDirectory, RunManifest, read_lines};
 use crate::error::RunError;
 use crate::events::{Events, Progress, Subscription};
 use crate::load::Cancel;
-use crate::recipe::{Inspection, Recipe};
 use crate::run::{RunHandle, StopOnDrop};
 use crate::summary::Summary;
-
-/// Checks the sections of a recipe that belong to other services, and derives what a run needs from them.
-pub type Inspect = Arc<dyn Fn(&Recipe) -> Result<Inspection, FieldError> + Send + Sync>;
 
 /// A run that was started here.
 pub(super) struct Entry {

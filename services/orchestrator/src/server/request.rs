@@ -2,19 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_config::Loader;
 use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::{StartRunRequest, start_run_request};
+use evenkeel_proto::v1::StartRunRequest;
+use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_rpc::error::ServiceError;
 
 use super::OrchestratorConfig;
 use super::registry::{service_error, stored};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
-use crate::recipe::{Recipe, built_in_recipe, recipe_of};
+use crate::recipe::{RecipeReader, ResolvedRecipe};
 use crate::settings::is_run_name;
 
-/// The recipe, the name and the directory that a request names.
-pub(super) fn resolve(request: &StartRunRequest, runs: &Path) -> Result<(Recipe, String, PathBuf), ServiceError> {
+/// The recipe, the name and the directory that a request asks for.
+pub(super) fn resolve(
+    request: &StartRunRequest,
+    runs: &Path,
+    reader: &dyn RecipeReader,
+) -> Result<(ResolvedRecipe, String, PathBuf), ServiceError> {
     let mut overrides = request.overrides.clone();
     if let Some(steps) = request.total_steps {
         overrides.push(format!("run.steps={steps}"));
@@ -26,52 +32,63 @@ pub(super) fn resolve(request: &StartRunRequest, runs: &Path) -> Result<(Recipe,
             Err(ServiceError::from(FieldError::new("run_id", format_args!("`{run_id}`"), allowed)))
         }
     };
-    let loaded = match &request.configuration {
-        Some(start_run_request::Configuration::Recipe(recipe)) => {
-            let text = built_in_recipe(recipe).ok_or_else(|| {
-                FieldError::new("recipe", format_args!("`{recipe}`"), format!("one of {}", known_recipes()))
-            })?;
-            recipe_of(&format!("recipe {recipe}"), text, &overrides).map_err(RunError::from)
-        }
-        Some(start_run_request::Configuration::Toml(text)) => {
-            recipe_of("toml", text, &overrides).map_err(RunError::from)
-        }
+    let resume = match &request.configuration {
         None if request.resume => {
             let path = runs.join(name(&request.run_id)?);
             if !path.exists() {
                 return Err(ServiceError::NotFound { what: format!("run `{}`", request.run_id) });
             }
-            RunDirectory::settings_of(&path).and_then(|loader| Ok(loader.set(&overrides)?.load()?))
+            Some(path)
         }
-        None => {
-            return Err(FieldError::missing("configuration", "a recipe by name or as TOML, unless resuming").into());
-        }
+        _ => None,
     };
-    let mut recipe = loaded.map_err(service_error)?.settings;
-    let run_id = match (request.run_id.as_str(), recipe.run.name.as_str()) {
-        ("", "") => fresh_name(runs),
-        ("", named) => named.to_owned(),
-        (asked, _) => name(asked)?,
+    if !request.run_id.is_empty() {
+        overrides.push(format!("run.name=\"{}\"", name(&request.run_id)?));
+    }
+    let load = |overrides: &[String]| {
+        let loader = match (&request.configuration, &resume) {
+            (Some(Configuration::Recipe(recipe)), _) => {
+                let text = reader.built_in(recipe).ok_or_else(|| {
+                    FieldError::new("recipe", format_args!("`{recipe}`"), format!("one of {}", known(reader)))
+                })?;
+                Loader::new().text(&format!("recipe {recipe}"), text)
+            }
+            (Some(Configuration::Toml(text)), _) => Loader::new().text("toml", text),
+            (None, Some(path)) => Ok(RunDirectory::settings_of(path).map_err(service_error)?),
+            (None, None) => {
+                return Err(FieldError::missing("configuration", "a recipe by name or as TOML, unless resuming").into());
+            }
+        };
+        let resolved = loader.and_then(|loader| loader.set(overrides)).and_then(|loader| reader.resolve(loader));
+        resolved.map_err(|error| service_error(RunError::from(error)))
     };
-    recipe.run.name.clone_from(&run_id);
+    let mut recipe = load(&overrides)?;
+    if recipe.recipe.run.name.is_empty() {
+        overrides.push(format!("run.name=\"{}\"", fresh_name(runs)));
+        recipe = load(&overrides)?;
+    }
+    let run_id = recipe.recipe.run.name.clone();
     let path = runs.join(&run_id);
     Ok((recipe, run_id, path))
 }
 
-/// The request of the settings `start`: to start the run, or to resume it where it exists and is not done.
-pub(super) fn configured(config: &OrchestratorConfig) -> Result<Option<StartRunRequest>, ServiceError> {
+/// The request that the settings `start` stand for: to start the run, or to resume the one that exists and is not done.
+pub(super) fn configured(
+    config: &OrchestratorConfig,
+    reader: &dyn RecipeReader,
+) -> Result<Option<StartRunRequest>, ServiceError> {
     let start = &config.start;
     if start.recipe.is_empty() {
         return Ok(None);
     }
-    let configuration = match built_in_recipe(&start.recipe) {
-        Some(_) => start_run_request::Configuration::Recipe(start.recipe.clone()),
+    let configuration = match reader.built_in(&start.recipe) {
+        Some(_) => Configuration::Recipe(start.recipe.clone()),
         None => {
-            let allowed = format!("one of {}, or a TOML file that can be read", known_recipes());
+            let allowed = format!("one of {}, or a TOML file that can be read", known(reader));
             let text = std::fs::read_to_string(&start.recipe).map_err(|error| {
                 FieldError::new("start.recipe", format_args!("`{}` ({error})", start.recipe), allowed)
             })?;
-            start_run_request::Configuration::Toml(text)
+            Configuration::Toml(text)
         }
     };
     let stem = Path::new(&start.recipe).file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -82,15 +99,15 @@ pub(super) fn configured(config: &OrchestratorConfig) -> Result<Option<StartRunR
         total_steps: None,
         resume: false,
     };
-    let (recipe, _, path) = resolve(&request, &config.runs)?;
+    let (recipe, _, path) = resolve(&request, &config.runs, reader)?;
     if let Some(run) = stored(&path).map_err(service_error)? {
-        request.resume = run.step < recipe.run.steps;
+        request.resume = run.step < recipe.recipe.run.steps;
     }
     Ok(Some(request))
 }
 
-fn known_recipes() -> String {
-    crate::BUILT_IN_RECIPES.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+fn known(reader: &dyn RecipeReader) -> String {
+    reader.names().join(", ")
 }
 
 /// The first `run-N` that is free.

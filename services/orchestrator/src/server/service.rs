@@ -10,8 +10,9 @@ use evenkeel_rpc::server::Drain;
 use tokio::sync::Semaphore;
 
 use super::OrchestratorConfig;
-use super::registry::{Entry, Inspect, Registry, Starting, service_error, stored};
+use super::registry::{Entry, Registry, Starting, service_error, stored};
 use super::request::configured;
+use crate::recipe::RecipeReader;
 use crate::settings::is_run_name;
 
 /// Start requests that are processed at once: one that loads, and others that are refused meanwhile.
@@ -25,7 +26,7 @@ pub struct OrchestratorService {
 
 pub(super) struct Shared {
     pub(super) config: OrchestratorConfig,
-    pub(super) inspect: Option<Inspect>,
+    pub(super) reader: Arc<dyn RecipeReader>,
     pub(super) drain: Drain,
     registry: Mutex<Registry>,
     /// Start requests that are being processed.
@@ -35,10 +36,10 @@ pub(super) struct Shared {
 
 impl OrchestratorService {
     /// `drain` is the server's: when it begins, the active run is stopped after its step.
-    pub fn new(config: OrchestratorConfig, inspect: Option<Inspect>, drain: Drain) -> Self {
+    pub fn new(config: OrchestratorConfig, reader: Arc<dyn RecipeReader>, drain: Drain) -> Self {
         let shared = Shared {
             config,
-            inspect,
+            reader,
             drain,
             registry: Mutex::default(),
             start_permits: Arc::new(Semaphore::new(MAX_START_REQUESTS)),
@@ -53,7 +54,7 @@ impl OrchestratorService {
     /// # Errors
     /// As StartRun.
     pub async fn start_configured(&self) -> Result<(), ServiceError> {
-        match configured(&self.shared.config)? {
+        match configured(&self.shared.config, &*self.shared.reader)? {
             Some(request) => self.start(request).await.map(drop),
             None => Ok(()),
         }

@@ -12,7 +12,6 @@ use super::registry::{Entry, Starting, service_error, stored};
 use super::request::resolve;
 use crate::directory::RunDirectory;
 use crate::load::Cancel;
-use crate::recipe::Inspection;
 use crate::run::{Run, RunOptions};
 
 /// The answer to a start request.
@@ -87,17 +86,13 @@ impl OrchestratorService {
 
     /// Decides about a request and carries it out. Blocks; the registry is locked for moments only.
     fn decide(&self, request: &StartRunRequest, cancel: &Cancel) -> Result<Decision, ServiceError> {
-        let (recipe, run_id, path) = resolve(request, &self.shared.config.runs)?;
-        let inspection = match &self.shared.inspect {
-            Some(inspect) => inspect(&recipe)?,
-            None => Inspection::untyped(&recipe),
-        };
+        let (recipe, run_id, path) = resolve(request, &self.shared.config.runs, &*self.shared.reader)?;
         let (done, waiting) = watch::channel(());
         let starting = Starting {
             run_id,
             directory: path.clone(),
-            settings_hash: inspection.identity.clone(),
-            total_steps: recipe.run.steps,
+            settings_hash: recipe.identity.clone(),
+            total_steps: recipe.recipe.run.steps,
             cancel: cancel.clone(),
             done: waiting,
         };
@@ -106,13 +101,12 @@ impl OrchestratorService {
             Claim::Granted(claim) => claim,
         };
         let directory = match request.resume {
-            true => RunDirectory::resume(&path, &inspection.identity),
-            false => RunDirectory::create(&path, &recipe, &inspection.identity),
+            true => RunDirectory::resume(&path, &recipe.identity),
+            false => RunDirectory::create(&path, &recipe),
         };
         let directory = directory.map_err(service_error)?;
-        let Inspection { learner_settings_hash, notes, .. } = inspection;
         let (limits, cancel) = (self.shared.config.limits.clone(), cancel.clone());
-        let options = RunOptions { learner_settings_hash, notes, model: None, limits, cancel };
+        let options = RunOptions { limits, cancel };
         let endpoints = self.shared.config.endpoints.clone();
         let handle = Run::start(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
         let entry = Arc::new(Entry::follow(handle, directory));

@@ -1,14 +1,14 @@
-//! The orchestrator's own settings, a section each; every key carries its documentation with it.
+//! The orchestrator's own sections of a recipe; every key carries its documentation with it.
 
-mod check;
 mod loop_sections;
 mod section;
 mod source_sections;
+mod validate;
 
 pub use loop_sections::{
     CheckpointSettings, EvaluationSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
     WarmStartSettings,
 };
-pub use source_sections::{DataSettings, Engines, FreshShape, ModelSettings, Overlong, Task};
+pub use source_sections::{DataKind, DataSettings, Engines, Overlong, ProgramMode, ProgramReward};
 
-pub(crate) use check::{check_learner, check_own, is_run_name};
+pub(crate) use validate::is_run_name;

@@ -11,3 +11,4 @@ mod services;
 mod sleep;
 mod starts;
 mod support;
+mod tokenizer;

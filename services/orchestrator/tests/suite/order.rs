@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::support::generation::text_of;
 use crate::support::{Cluster, bounded, metrics, recipe, temp, undisturbed};
-use evenkeel_orchestrator::{Dataset, Event, RunOutcome};
+use evenkeel_orchestrator::{Event, RunOutcome};
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::{GroupId, Purpose, SampleId};
+use evenkeel_tasks::Rules;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_reach_the_learner_in_data_order_and_samples_have_their_own_seeds() {
@@ -66,8 +67,8 @@ async fn what_is_held_out_is_never_trained_on_and_improves() {
         recipe.run.steps = 8;
         recipe.evaluation.problems = 40;
         let (_, summary) = cluster.run(&path, &recipe).await.1.unwrap();
-        let held_out: BTreeSet<String> =
-            Dataset::load(&recipe).unwrap().held_out.into_iter().map(|p| p.prompt).collect();
+        let data = evenkeel_tasks::arithmetic::dataset(recipe.run.seed, 40, &Rules::default());
+        let held_out: BTreeSet<String> = data.held_out.into_iter().map(|problem| problem.prompt).collect();
         let (mut asked, mut trained) = (BTreeSet::new(), BTreeSet::new());
         for item in cluster.generation.world.seen.lock().unwrap().iter() {
             let id: SampleId = item.sample_id.parse().unwrap();

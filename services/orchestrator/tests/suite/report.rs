@@ -13,7 +13,6 @@ async fn a_report_shows_every_curve_and_can_be_made_again() {
         let mut recipe = recipe();
         (recipe.run.name, recipe.run.steps) = ("arithmetic-balanced".into(), 40);
         (recipe.warm_start.steps, recipe.evaluation.every, recipe.evaluation.problems) = (25, 10, 50);
-        recipe.learner = "objective = { aggregation = \"balanced\" }".parse().unwrap();
         let cluster = Cluster::start().await;
         cluster.generation.world.sure.store(70, std::sync::atomic::Ordering::Relaxed);
         cluster.run(&path, &recipe).await.1.unwrap();

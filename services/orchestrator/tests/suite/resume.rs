@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Cluster, LEARNER, bounded, finish, lines, mix, recipe, temp, undisturbed};
+use crate::support::{Cluster, LEARNER, bounded, finish, lines, mix, recipe, resolved, temp, undisturbed};
 use evenkeel_orchestrator::{Event, RunDirectory, RunOutcome, StopMode};
 
 /// Kills a run again and again after random times until it comes through; `with_learner` kills that, too.
@@ -176,7 +176,7 @@ async fn lines_that_were_taken_away_are_missed() {
         let error = finish(cluster.resume(&path, &recipe())).await.1.unwrap_err().to_string();
         assert!(error.contains("metrics.jsonl has 0 lines, the checkpoint is after step 6"), "{error}");
         assert!(
-            RunDirectory::create(&path, &recipe(), &recipe().identity())
+            RunDirectory::create(&path, &resolved(&recipe()))
                 .unwrap_err()
                 .to_string()
                 .contains("holds run `run` already")

@@ -1,11 +1,10 @@
 //! The service over gRPC: start, watch, stop, resume, list.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::support::recipe::{Program, reader};
 use crate::support::{Cluster, bounded, recipe};
-use evenkeel_orchestrator::{Inspect, Inspection, OrchestratorConfig, Recipe, serve};
-use evenkeel_proto::FieldError;
+use evenkeel_orchestrator::{OrchestratorConfig, serve};
 use evenkeel_proto::v1::orchestrator_client::OrchestratorClient;
 use evenkeel_proto::v1::{
     GetRunRequest, ListRunsRequest, OrchestratorGetStatusRequest, RunState, StartRunRequest, StepKind, StopRunRequest,
@@ -27,11 +26,7 @@ pub(crate) async fn door(cluster: &Cluster) -> Door {
         endpoints: cluster.endpoints(),
         ..OrchestratorConfig::default()
     };
-    let inspect: Inspect = Arc::new(|recipe: &Recipe| match recipe.learner.get("learning_rate") {
-        Some(value) => Err(FieldError::new("learner.learning_rate", value, "learner.optimizer.learning_rate")),
-        None => Ok(Inspection::untyped(recipe)),
-    });
-    let (server, _) = serve(config, Some(inspect)).await.unwrap();
+    let (server, _) = serve(config, reader()).await.unwrap();
     let server = server.spawn();
     let connector = Connector::new("client", ClientConfig::default()).unwrap();
     let client = OrchestratorClient::new(connector.connect(&Target::url(server.endpoint())).await.unwrap());
@@ -39,7 +34,7 @@ pub(crate) async fn door(cluster: &Cluster) -> Door {
 }
 
 pub(crate) fn start(run_id: &str) -> StartRunRequest {
-    let toml = toml::to_string(&recipe()).unwrap();
+    let toml = toml::to_string(&Program::of(&recipe())).unwrap();
     StartRunRequest {
         run_id: run_id.into(),
         configuration: Some(Configuration::Toml(toml)),

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use evenkeel_proto::v1::FailureCode;
 
-use crate::support::{Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, temp, undisturbed};
-use evenkeel_orchestrator::{Endpoints, Event, Recipe, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode};
+use crate::support::{
+    Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, undisturbed,
+};
+use evenkeel_orchestrator::{
+    DataKind, Endpoints, Event, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn generation_and_reward_may_die_and_come_back() {
@@ -177,9 +181,10 @@ async fn services_that_do_not_go_together_are_refused() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        let directory = RunDirectory::create(&path, &recipe(), &recipe().identity()).unwrap();
-        let options = RunOptions { learner_settings_hash: Some("sha256:mine".into()), ..RunOptions::default() };
-        let handle = Run::start(recipe(), directory, cluster.endpoints(), options).unwrap();
+        let directory = RunDirectory::create(&path, &resolved(&recipe())).unwrap();
+        let recipe_of_mine =
+            ResolvedRecipe { learner_settings_hash: Some("sha256:mine".into()), ..resolved(&recipe()) };
+        let handle = Run::start(recipe_of_mine, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         let error = finish(handle).await.1.unwrap_err().to_string();
         assert!(
             error.contains("the learner trains by settings sha256:settings, the recipe has sha256:mine"),
@@ -196,6 +201,32 @@ async fn services_that_do_not_go_together_are_refused() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_that_the_reward_service_cannot_judge_are_refused() {
+    bounded(async {
+        let (dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let rows = dir.path().join("rows.jsonl");
+        let mut recipe = recipe();
+        recipe.warm_start.steps = 0;
+        recipe.evaluation.problems = 0;
+        recipe.data.kind = DataKind::Jsonl;
+        recipe.data.path = Some(rows.clone());
+        for (row, kind) in [
+            (r#"{"prompt": "a", "public_test_cases": [{"input": "1", "output": "2"}]}"#, "code"),
+            (r#"{"prompt": "a", "custom": {"endpoint": "judge"}}"#, "custom"),
+        ] {
+            std::fs::write(&rows, row).unwrap();
+            let error = cluster.run(&path.join(kind), &recipe).await.1.unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("the data has {kind} tasks, which the reward service cannot judge")),
+                "{error}"
+            );
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_cannot_be_is_refused_before_anything_starts() {
     type Change = dyn Fn(&mut Recipe, &mut Endpoints);
@@ -208,10 +239,11 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
         let (_dir, path) = temp();
         let (mut recipe, mut endpoints) = (recipe(), endpoints());
         change(&mut recipe, &mut endpoints);
-        let directory = RunDirectory::create(&path, &recipe, &recipe.identity()).unwrap();
+        let recipe = resolved(&recipe);
+        let directory = RunDirectory::create(&path, &recipe).unwrap();
         Run::start(recipe, directory, endpoints, RunOptions::default()).err().unwrap().to_string()
     };
-    let cases: [(&Change, &str); 6] = [
+    let cases: [(&Change, &str); 5] = [
         (&|recipe, _| recipe.run.steps = 0, "run.steps is 0, allowed: at least 1"),
         (&|_, endpoints| endpoints.learner = "learner".into(), "endpoints.learner is `learner`, allowed"),
         (&|_, endpoints| endpoints.reward.clear(), "endpoints.reward"),
@@ -219,7 +251,6 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
             &|recipe, _| recipe.sampling.max_tokens = 123,
             "prompt `10+10` has 7 tokens, allowed: at most 5 (context 128 less max_tokens 123)",
         ),
-        (&|recipe, _| recipe.model.path = Some("/nowhere".into()), "model /nowhere: has no config.json, allowed"),
         (
             &|recipe, _| recipe.evaluation.problems = 1_000_000,
             "data is 0 problems, allowed: at least one problem to train on",
@@ -229,4 +260,10 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
         let error = refused(change);
         assert!(error.starts_with(words), "{error}");
     }
+
+    let (_dir, path) = temp();
+    let recipe = ResolvedRecipe::new(recipe(), std::path::PathBuf::from("/nowhere")).unwrap();
+    let directory = RunDirectory::create(&path, &recipe).unwrap();
+    let error = Run::start(recipe, directory, endpoints(), RunOptions::default()).err().unwrap().to_string();
+    assert!(error.starts_with("model /nowhere: has no config.json, allowed"), "{error}");
 }

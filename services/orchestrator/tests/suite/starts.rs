@@ -51,7 +51,7 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
         std::fs::create_dir(&model).unwrap();
         std::fs::write(model.join("config.json"), "{}").unwrap();
         pipe(&model.join("tokenizer.json"));
-        let jsonl = |path: &str| with("x", &["data.task=jsonl", &format!("data.path={path}")]);
+        let jsonl = |path: &str| with("x", &["data.kind=jsonl", &format!("data.path={path}")]);
         let cases = [
             (jsonl("/nowhere/rows.jsonl"), "No such file"),
             (jsonl("/dev/zero"), "allowed: a regular file"),
@@ -62,7 +62,7 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
             (jsonl(&of_this_process(&zeros)), "allowed: a regular file"),
             (with("x", &["model.fresh.hidden_size=1000000000"]), "allowed: at most 1000000000"),
             (with("x", &["model.fresh.hidden_size=400000"]), "limits.max_fresh_parameters"),
-            (with("x", &["model.fresh.layers=5000"]), "model.fresh.layers is 5000"),
+            (with("x", &["model.fresh.layers=5000"]), "layers is 5000"),
             (with("x", &[&format!("model.path={}", model.display())]), "allowed: a regular file"),
             (with("x", &["services.client.token_file=/dev/zero"]), "allowed: a regular file"),
             (with("x", &["warm_start.examples_per_step=4000000000"]), "limits.max_step_samples"),
@@ -115,7 +115,7 @@ async fn other_calls_are_answered_while_a_run_is_loaded_and_a_stop_takes_it_back
         let text: String =
             (0..400_000).map(|i| format!("{{\"prompt\": \"what is {i} and {i}?\", \"answer\": {i}}}\n")).collect();
         std::fs::write(&rows, text).unwrap();
-        let request = with("x", &["data.task=jsonl", &format!("data.path={}", rows.display()), "warm_start.steps=0"]);
+        let request = with("x", &["data.kind=jsonl", &format!("data.path={}", rows.display()), "warm_start.steps=0"]);
         for hang_up in [false, true] {
             let mut starting = door.client.clone();
             let request = request.clone();

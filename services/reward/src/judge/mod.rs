@@ -94,12 +94,24 @@ impl Judge {
         };
         fits(&id, field, text.len(), max)?;
         match task {
-            None => Err(Box::new(Verdict::refused(id, FieldError::missing("task", "math or code")))),
+            None => Err(Box::new(Verdict::refused(id, FieldError::missing("task", "math, code or custom")))),
             Some(Task::Math(task)) => {
                 fits(&id, "math.gold", task.gold.len(), self.max_field_bytes)?;
+                if task.alternatives.len() > MAX_ALTERNATIVES {
+                    let (count, allowed) = (task.alternatives.len(), format!("at most {MAX_ALTERNATIVES}"));
+                    let error = FieldError::new("math.alternatives", format_args!("{count} gold answers"), allowed);
+                    return Err(Box::new(Verdict::refused(id, error)));
+                }
+                for gold in &task.alternatives {
+                    fits(&id, "math.alternatives", gold.len(), self.max_field_bytes)?;
+                }
                 Ok(Work::Math(MathWork { id, answer, task }))
             }
             Some(Task::Code(task)) => Ok(Work::Code(CodeWork { id, answer, task })),
+            Some(Task::Custom(task)) => {
+                let detail = format!("the verifier `{}` is not known here", cut(task.endpoint, MAX_LOGGED));
+                Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, detail)))
+            }
         }
     }
 
@@ -172,6 +184,8 @@ fn contained(id: &str, judge: impl FnOnce() -> Verdict) -> Verdict {
     })
 }
 
+/// Gold answers beside the first one, so that a check ends in milliseconds.
+const MAX_ALTERNATIVES: usize = 100;
 /// Longest text from outside in a line of the log, in bytes.
 const MAX_LOGGED: usize = 200;
 

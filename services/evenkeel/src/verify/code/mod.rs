@@ -6,19 +6,19 @@ mod tally;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::{InvalidReason, Verdict};
 use evenkeel_reward::RewardConfig;
+use evenkeel_tasks::read::printable;
 use tokio::task::JoinHandle;
 
 use super::judges::Judges;
-use super::{complain, lines_of, writer};
+use super::{complain, lines_of, row_of, writer};
 use crate::arguments::VerifyCodeOptions;
-use crate::verify::lines::shown;
-use rows::{Program, Row, Rules};
+use rows::{Program, Question, Row, rules};
 use tally::Tally;
 
 /// Programs that are in work at once: enough for the cores of some workers.
@@ -28,11 +28,11 @@ const IN_WORK: usize = 256;
 /// and makes the command fail in the end; the others are judged all the same.
 pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
     let mut output = writer(options.output.as_deref())?;
-    let rules = Rules::of(&options);
+    let rules = rules(&options);
     let judges = Judges::new(&options.endpoint, &RewardConfig::default())?;
     judges.ready().await?;
     if let Judges::Here(judge) = &judges {
-        let judge = std::sync::Arc::clone(judge);
+        let judge = Arc::clone(judge);
         let prepared = tokio::task::spawn_blocking(move || judge.prepare_sandbox(&|line| eprintln!("{line}"))).await?;
         prepared.map_err(anyhow::Error::msg)?;
     }
@@ -41,13 +41,13 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
     let mut in_work: VecDeque<(Program, JoinHandle<Result<Verdict>>)> = VecDeque::new();
     let mut lines = lines_of(&options.input, "--input")?;
     let end = loop {
-        let line = match lines.next() {
+        let line = match lines.next_line() {
             Ok(Some(line)) => line,
             // What was read before is judged all the same.
             ended => break ended.map(|_| ()),
         };
         let number = line.number;
-        let row = match line.text.and_then(|text| Row::read(&text, number)) {
+        let row = match row_of(&line).and_then(|row| Row::read(&row, &rules)) {
             Ok(row) => row,
             Err(error) => {
                 tally.unreadable += 1;
@@ -62,8 +62,7 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
                 finish(oldest, &mut tally, &mut output).await?;
             }
             // The tests travel with the first program; the others name them.
-            let tests = if index == 0 { row.question.tests.clone() } else { row.question.named() };
-            let judging = judge(judges.clone(), rules.clone(), program.clone(), tests, row.question.clone());
+            let judging = judge(judges.clone(), program.clone(), row.question.clone(), index == 0);
             in_work.push_back((program, tokio::spawn(judging)));
         }
     };
@@ -78,18 +77,12 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
 }
 
 /// Asks for a verdict, and again with the tests where the worker does not have them.
-async fn judge(
-    judges: Judges,
-    rules: Rules,
-    program: Program,
-    tests: TestsSource,
-    question: std::sync::Arc<rows::Question>,
-) -> Result<Verdict> {
-    let verdict = judges.one(rules.item(&program, &question, tests)).await?;
-    if verdict.invalid_reason() != InvalidReason::UnknownTests {
+async fn judge(judges: Judges, program: Program, question: Arc<Question>, send_tests: bool) -> Result<Verdict> {
+    let verdict = judges.one(program.item(if send_tests { &question.task } else { &question.named })).await?;
+    if send_tests || verdict.invalid_reason() != InvalidReason::UnknownTests {
         return Ok(verdict);
     }
-    judges.one(rules.item(&program, &question, question.tests.clone())).await
+    judges.one(program.item(&question.task)).await
 }
 
 async fn finish(
@@ -101,7 +94,7 @@ async fn finish(
         Ok(verdict) => verdict?,
         // A defect ends one program's judging and no other's.
         Err(error) => {
-            Verdict::invalid("", InvalidReason::Internal, format!("judging the program failed: {}", shown(error)))
+            Verdict::invalid("", InvalidReason::Internal, format!("judging the program failed: {}", printable(error)))
         }
     };
     tally.count(&program, &verdict);

@@ -7,41 +7,38 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_math::{Policy, lint};
-use serde_json::{Value, json};
+use evenkeel_tasks::Fields;
+use evenkeel_tasks::read::printable;
+use serde_json::json;
 
-use super::rows::{Fields, golds};
-use crate::verify::lines::shown;
-use crate::verify::lines_of;
-
-/// Where the text of a task may stand, the first that is there.
-const PROBLEM: &[&str] = &["problem", "question", "prompt"];
+use crate::verify::{lines_of, row_of};
 
 /// Prints a row for each unsound gold answer, and fails where there is one.
 pub(super) fn lint_golds(path: &Path, fields: &Fields, policy: &Policy, output: &mut dyn Write) -> Result<ExitCode> {
     let (mut count, mut unsound) = (0, 0);
     let mut lines = lines_of(path, "--lint-golds")?;
-    while let Some(line) = lines.next().with_context(|| path.display().to_string())? {
-        let row = line.text.and_then(|text| serde_json::from_str::<Value>(&text).context("no JSON"));
-        let id = row.as_ref().ok().and_then(|row| row.get("id").cloned()).unwrap_or_else(|| line.number.into());
+    while let Some(line) = lines.next_line().with_context(|| path.display().to_string())? {
+        let row = row_of(&line);
+        let id = row.as_ref().ok().and_then(|row| fields.id(row).cloned()).unwrap_or_else(|| line.number.into());
         // A row that cannot be read or has no gold answer is what is looked for, not a reason to stop.
-        let (row, golds) = match row.map(|row| (golds(&row, fields), row)) {
+        let (row, golds) = match row.map(|row| (fields.golds(&row), row)) {
             Ok((Ok(golds), row)) => (row, golds),
             Ok((Err(missing), _)) => {
                 (count, unsound) = (count + 1, unsound + 1);
-                let message = shown(missing);
+                let message = printable(missing);
                 writeln!(output, "{}", json!({"id": id, "finding": "gold_missing", "message": message}))?;
                 continue;
             }
             Err(error) => {
                 (count, unsound) = (count + 1, unsound + 1);
-                let message = shown(format_args!("{error:#}"));
+                let message = printable(format_args!("{error:#}"));
                 writeln!(output, "{}", json!({"id": id, "finding": "row_unreadable", "message": message}))?;
                 continue;
             }
         };
         for gold in golds {
             count += 1;
-            if let Some((code, message)) = finding(&gold, problem(&row), policy) {
+            if let Some((code, message)) = finding(&gold, fields.question(&row), policy) {
                 unsound += 1;
                 writeln!(output, "{}", json!({"id": id, "gold": gold, "finding": code, "message": message}))?;
             }
@@ -57,14 +54,5 @@ fn finding(gold: &str, problem: Option<&str>, policy: &Policy) -> Option<(&'stat
     match catch_unwind(|| lint(gold, problem, policy)) {
         Ok(finding) => finding.map(|finding| (finding.code(), finding.to_string())),
         Err(_) => Some(("internal", "the verifier failed in a way that it did not expect".to_owned())),
-    }
-}
-
-/// The text of the task: a string, or the last message of a chat.
-fn problem(row: &Value) -> Option<&str> {
-    let value = PROBLEM.iter().find_map(|name| row.get(name))?;
-    match value {
-        Value::Array(messages) => messages.last()?.get("content")?.as_str(),
-        _ => value.as_str(),
     }
 }

@@ -11,11 +11,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use evenkeel_math::Profile;
 use evenkeel_reward::RewardConfig;
+use evenkeel_tasks::{Fields, Rules};
 
 use super::judges::{BATCH, Judges};
-use super::{complain, lines_of, writer};
+use super::{complain, lines_of, row_of, writer};
 use crate::arguments::VerifyMathOptions;
-use rows::{Fields, Row};
+use rows::Row;
 use tally::Tally;
 
 /// Text of rows that are judged together, in bytes, beside [`BATCH`] of them.
@@ -25,7 +26,8 @@ const BATCH_BYTES: usize = 256 << 20;
 /// command fail in the end; the others are judged all the same.
 pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
     let mut output = writer(options.output.as_deref())?;
-    let fields = Fields::with(options.gold_field);
+    let fields = Fields::named("", options.gold_field.as_deref().unwrap_or_default(), "", "");
+    let rules = Rules { math_profile: options.profile.clone(), ..Rules::default() };
     if let Some(path) = &options.lint_golds {
         return golds::lint_golds(path, &fields, &profile(&options.profile)?.policy(), &mut output);
     }
@@ -41,7 +43,7 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
     while end.is_none() {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         while end.is_none() && rows.len() < BATCH && bytes < BATCH_BYTES {
-            let line = match lines.next() {
+            let line = match lines.next_line() {
                 Ok(Some(line)) => line,
                 // What was read before is judged all the same.
                 ended => {
@@ -51,7 +53,7 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
             };
             bytes += line.text.as_ref().map_or(0, String::len);
             let number = line.number;
-            match line.text.and_then(|text| Row::read(&text, number, &fields, &options.profile)) {
+            match row_of(&line).and_then(|row| Row::read(&row, &fields, &rules)) {
                 Ok(row) => rows.push(row),
                 Err(error) => {
                     tally.unreadable += 1;
@@ -59,13 +61,11 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
                 }
             }
         }
-        let counts: Vec<usize> = rows.iter().map(|row| row.items.len()).collect();
         let began = Instant::now();
-        let items = rows.iter_mut().flat_map(|row| std::mem::take(&mut row.items)).collect();
-        let mut verdicts = judges.batch(items).await?.into_iter();
+        let items = rows.iter_mut().map(|row| std::mem::take(&mut row.item)).collect();
+        let verdicts = judges.batch(items).await?;
         tally.seconds += began.elapsed().as_secs_f64();
-        for (row, count) in rows.iter().zip(counts) {
-            let verdict = Row::verdict(verdicts.by_ref().take(count).collect()).context("a row without a verdict")?;
+        for (row, verdict) in rows.iter().zip(verdicts) {
             tally.count(row, &verdict);
             serde_json::to_writer(&mut output, &tally::verdict_row(row, &verdict))?;
             output.write_all(b"\n")?;

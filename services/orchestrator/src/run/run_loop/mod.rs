@@ -61,10 +61,6 @@ struct Losses {
 }
 
 impl RunLoop {
-    pub(super) fn recipe(&self) -> &Recipe {
-        &self.recipe
-    }
-
     pub(super) fn directory(&self) -> &RunDirectory {
         &self.directory
     }

@@ -4,16 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_hf::ConfigFile;
+use evenkeel_tasks::unsound_golds;
 
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
-use crate::data::{Dataset, Demonstrations, Prompts, unsound};
+use crate::data::{Demonstrations, Prompts, dataset};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
 use crate::events::Events;
 use crate::load::Loading;
-use crate::model::prepare_model;
-use crate::recipe::Recipe;
+use crate::recipe::ResolvedRecipe;
 use crate::rollout::RolloutContext;
 use crate::run::RunOptions;
 use crate::run::checkpoints::CheckpointKeeper;
@@ -28,28 +28,29 @@ use crate::text::Tokenizer;
 
 /// Checks everything that needs no service, and builds the run from its parts.
 pub(in crate::run) fn prepare(
-    recipe: Recipe,
+    resolved: ResolvedRecipe,
     directory: RunDirectory,
     endpoints: &Endpoints,
     options: RunOptions,
     events: Events,
     stop: Stop,
 ) -> Result<RunLoop, RunError> {
-    evenkeel_config::Settings::validate(&recipe)?;
+    evenkeel_config::Settings::validate(&resolved.recipe)?;
     let loading = Loading { limits: options.limits, cancel: options.cancel };
-    loading.check(&recipe)?;
-    let inputs = Inputs::load(&recipe, directory.path(), options.model.as_deref(), &loading)?;
+    resolved.recipe.validate_within(&loading.limits)?;
+    let inputs = Inputs::load(&resolved, directory.path(), &loading)?;
     let Inputs { tokenizer, vocabulary_size, prompts, demonstrations, data_warning } = inputs;
 
-    let (recipe, prompts) = (Arc::new(recipe), Arc::new(prompts));
+    let (recipe, prompts) = (Arc::new(resolved.recipe.clone()), Arc::new(prompts));
     let services = Arc::new(Services::connect(endpoints, &recipe.services, events.clone(), stop)?);
-    let (run_id, hash) = (directory.run_id(), options.learner_settings_hash);
+    let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
     let (seed, groups) = (recipe.run.seed, recipe.sampling.prompts_per_step);
     let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, hash));
     let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &recipe));
     let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &recipe);
     let rollouts = Arc::new(rollouts);
-    let announcement = Announcement { problems: prompts.train.len(), notes: options.notes, warning: data_warning };
+    let announcement =
+        Announcement { problems: prompts.train.len(), notes: resolved.notes.clone(), warning: data_warning };
     Ok(RunLoop {
         preflight: Preflight::new(
             Arc::clone(&services),
@@ -77,7 +78,7 @@ pub(in crate::run) fn prepare(
             tokenizer,
             demonstrations,
         ),
-        journal: RunJournal::open(directory.clone(), Arc::clone(&recipe), services.retrier().clone(), events)?,
+        journal: RunJournal::open(directory.clone(), resolved, services.retrier().clone(), events)?,
         weights,
         services,
         recipe,
@@ -97,13 +98,12 @@ struct Inputs {
 }
 
 impl Inputs {
-    fn load(recipe: &Recipe, directory: &Path, model: Option<&Path>, loading: &Loading) -> Result<Self, RunError> {
-        let dataset = Dataset::load_within(recipe, loading)?;
+    fn load(resolved: &ResolvedRecipe, directory: &Path, loading: &Loading) -> Result<Self, RunError> {
+        let recipe = &resolved.recipe;
+        let (seed, held_out) = (recipe.run.seed, recipe.evaluation.problems);
+        let dataset = dataset(&recipe.data, seed, held_out, &loading.limits.data(), &loading.cancel)?;
         loading.cancel.check()?;
-        let folder = match model {
-            Some(folder) => folder.to_owned(),
-            None => prepare_model(recipe, directory)?,
-        };
+        let folder = resolved.model_folder(directory, &loading.limits)?;
         let folder = loading.model_folder(&folder);
         let config = ConfigFile::read(&folder)?;
         let tokenizer = Tokenizer::of(&folder, &config)?;
@@ -117,12 +117,12 @@ impl Inputs {
         let demonstrations = match recipe.warm_start.steps {
             0 => None,
             _ => {
-                let demonstrations = Demonstrations::of(&dataset, recipe.run.seed, &recipe.data.demonstration_field)?;
+                let demonstrations = Demonstrations::of(&dataset, seed)?;
                 demonstrations.check(&tokenizer, context, cancel)?;
                 Some(demonstrations)
             }
         };
-        let data_warning = unsound(&dataset, &recipe.data.math_profile, cancel)?;
+        let data_warning = unsound_golds(&dataset, cancel)?;
         Ok(Self { tokenizer, vocabulary_size, prompts, demonstrations, data_warning })
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod generation;
 pub(crate) mod learner;
+pub(crate) mod recipe;
 pub(crate) mod reward;
 
 use std::path::{Path, PathBuf};
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_orchestrator::{
-    Endpoints, Event, FreshShape, MetricsLine, Recipe, Run, RunDirectory, RunError, RunHandle, RunOptions, RunOutcome,
-    Summary, may_differ,
+    Endpoints, Event, MetricsLine, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunHandle, RunOptions,
+    RunOutcome, Summary, may_differ,
 };
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::v1::generation_server::GenerationServer;
@@ -44,14 +45,6 @@ pub(crate) fn recipe() -> Recipe {
     let mut recipe: Recipe = Recipe::default();
     recipe.run.steps = 6;
     recipe.run.seed = 11;
-    recipe.model.fresh = FreshShape {
-        hidden_size: 32,
-        intermediate_size: 32,
-        layers: 1,
-        heads: 1,
-        context_tokens: 128,
-        ..FreshShape::default()
-    };
     recipe.sampling.prompts_per_step = 4;
     recipe.sampling.group_size = 4;
     recipe.sampling.max_tokens = 60;
@@ -65,6 +58,11 @@ pub(crate) fn recipe() -> Recipe {
     services.backoff_max_ms = 50;
     services.client.connect_timeout_ms = 1_000;
     recipe
+}
+
+/// The recipe with the small model of the tests.
+pub(crate) fn resolved(recipe: &Recipe) -> ResolvedRecipe {
+    recipe::Program::of(recipe).resolved().unwrap()
 }
 
 /// Three services that can be killed and started again on their ports.
@@ -133,14 +131,16 @@ impl Cluster {
 
     /// Begins a run.
     pub(crate) fn begin(&self, path: &Path, recipe: &Recipe) -> RunHandle {
-        let directory = RunDirectory::create(path, recipe, &recipe.identity()).unwrap();
-        Run::start(recipe.clone(), directory, self.endpoints(), RunOptions::default()).unwrap()
+        let recipe = resolved(recipe);
+        let directory = RunDirectory::create(path, &recipe).unwrap();
+        Run::start(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
     /// Goes on with a run.
     pub(crate) fn resume(&self, path: &Path, recipe: &Recipe) -> RunHandle {
-        let directory = RunDirectory::resume(path, &recipe.identity()).unwrap();
-        Run::start(recipe.clone(), directory, self.endpoints(), RunOptions::default()).unwrap()
+        let recipe = resolved(recipe);
+        let directory = RunDirectory::resume(path, &recipe.identity).unwrap();
+        Run::start(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
     /// Runs to the end.

@@ -78,6 +78,6 @@ impl Reward for FakeReward {
         &self,
         _: Request<RewardGetStatusRequest>,
     ) -> Result<Response<RewardGetStatusResponse>, Status> {
-        Ok(Response::new(RewardGetStatusResponse { math: true, ..Default::default() }))
+        Ok(Response::new(RewardGetStatusResponse { math: true, ..RewardGetStatusResponse::default() }))
     }
 }

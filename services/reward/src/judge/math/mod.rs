@@ -4,7 +4,7 @@ mod rules;
 
 use std::borrow::Cow;
 
-use evenkeel_math::{BadGold, Gold, Outcome as MathOutcome, Submission};
+use evenkeel_math::{BadGold, Gold, Outcome as MathOutcome, Policy, Submission};
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, verify_item::Answer};
 
 use super::MathWork;
@@ -26,15 +26,31 @@ impl MathJudge {
             Ok(policy) => policy,
             Err(error) => return Verdict::refused(id, error.within("math")),
         };
-        let gold = match Gold::read(&task.gold, &policy) {
+        let mut best = self.against(&id, &answer, &task.gold, &policy);
+        for gold in &task.alternatives {
+            if best.outcome() == Outcome::Correct {
+                break;
+            }
+            let verdict = self.against(&id, &answer, gold, &policy);
+            // A gold answer that cannot be read says nothing beside one that can.
+            if verdict.outcome() == Outcome::Correct || best.outcome() == Outcome::Invalid {
+                best = verdict;
+            }
+        }
+        best
+    }
+
+    /// The verdict on an answer beside one gold answer.
+    fn against(&self, id: &str, answer: &Answer, gold: &str, policy: &Policy) -> Verdict {
+        let gold = match Gold::read(gold, policy) {
             Ok(gold) => gold,
             Err(error) => return bad_gold(id, &error),
         };
-        let submission = match &answer {
+        let submission = match answer {
             Answer::Completion(text) => Submission::Completion(text),
             Answer::Extracted(text) => Submission::Extracted(text),
         };
-        let found = gold.check(submission, &policy);
+        let found = gold.check(submission, policy);
         let outcome = match found.outcome() {
             MathOutcome::Equal => Outcome::Correct,
             MathOutcome::NotEqual => Outcome::Incorrect,
@@ -66,7 +82,7 @@ impl MathJudge {
     }
 }
 
-fn bad_gold(id: String, error: &BadGold) -> Verdict {
+fn bad_gold(id: &str, error: &BadGold) -> Verdict {
     let invalid = Verdict::invalid(id, InvalidReason::BadGold, error.to_string());
     Verdict { reason_code: error.reason().code().to_owned(), ..invalid }
 }

@@ -1,27 +1,30 @@
 //! A fresh model with random weights, written from its seed as a Hugging Face folder that any engine opens.
 
+mod characters;
+mod shape;
+
 use std::path::Path;
 
 use candle_core::{DType, Device};
-use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
-use evenkeel_model::{Config, Family, ModelError, Parameters};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::characters::{CHARACTER_TOKENS, END, PAD, character_tokenizer, tokenizer_config};
-use crate::error::RunError;
-use crate::load::optional_json;
-use crate::settings::FreshShape;
+use crate::folder::{SaveOptions, save_config, save_parameters};
+use crate::{Config, Family, ModelError, Parameters, Result};
+use characters::{END, PAD, tokenizer_config};
+
+pub use characters::character_tokenizer;
+pub use shape::FreshShape;
 
 /// The file that says what a folder was written from. It is written last: with it the folder is whole.
 const MARKER: &str = "evenkeel-fresh.json";
 
-/// What decides every bit of a fresh model.
+/// Everything that decides the bits of a fresh model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FreshModel {
     /// Its shape.
     pub shape: FreshShape,
-    /// What its weights follow from.
+    /// Seed of its weights.
     pub seed: u64,
 }
 
@@ -48,47 +51,60 @@ impl FreshModel {
     }
 }
 
-/// Writes the model with its tokenizer into `folder`. One that is there already is left alone.
+/// Writes the model with its tokenizer into `folder`. The same model that is already there is left alone.
 ///
 /// # Errors
-/// A shape that is none; a folder that holds something else; a file that cannot be written.
-pub fn write_fresh_model(folder: &Path, model: &FreshModel) -> Result<(), RunError> {
-    let marker = serde_json::to_value(model).map_err(|error| RunError::model(folder, error))?;
-    let there = optional_json(&folder.join(MARKER))?;
-    if there.as_ref() == Some(&marker) {
+/// A shape that cannot be; a folder that holds something else; a file that cannot be written.
+pub fn write_fresh_model(folder: &Path, model: &FreshModel) -> Result<()> {
+    let corrupt = |reason: String| ModelError::Corrupt { path: folder.to_owned(), reason };
+    let marker = serde_json::to_value(model).map_err(|error| corrupt(error.to_string()))?;
+    let existing = read_marker(folder)?;
+    if existing.as_ref() == Some(&marker) {
         return Ok(());
     }
-    let aside = folder.with_extension(format!("writing-{}", std::process::id()));
-    if let Some(other) = there {
-        return Err(RunError::model(folder, format!("was written from {other}, allowed: {marker}")));
+    if let Some(other) = existing {
+        return Err(corrupt(format!("was written from {other}, allowed: {marker}")));
     }
     if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(RunError::model(folder, "holds something else, allowed: an empty folder or none"));
+        return Err(corrupt("holds something else, allowed: an empty folder or none".to_owned()));
     }
+    let aside = folder.with_extension(format!("writing-{}", std::process::id()));
     let written = write(&aside, model, &marker).and_then(|()| {
         if folder.exists() {
-            std::fs::remove_dir(folder).map_err(RunError::file(folder))?;
+            std::fs::remove_dir(folder).map_err(ModelError::file(folder))?;
         }
-        std::fs::rename(&aside, folder).map_err(RunError::file(folder))
+        std::fs::rename(&aside, folder).map_err(ModelError::file(folder))
     });
-    // Another process that wrote the same folder in the same moment is as good as this one.
-    if written.is_err() && optional_json(&folder.join(MARKER))?.as_ref() == Some(&marker) {
+    // Another process that wrote the same folder at the same moment is as good as this one.
+    if written.is_err() && read_marker(folder)?.as_ref() == Some(&marker) {
         let _ = std::fs::remove_dir_all(&aside);
         return Ok(());
     }
     written
 }
 
-fn write(folder: &Path, model: &FreshModel, marker: &Value) -> Result<(), RunError> {
-    let _ = std::fs::remove_dir_all(folder);
-    std::fs::create_dir_all(folder).map_err(RunError::file(folder))?;
+/// What a folder was written from; `None` where it is not a fresh model's.
+fn read_marker(folder: &Path) -> Result<Option<Value>> {
+    let path = folder.join(MARKER);
+    match std::fs::read(&path) {
+        Ok(bytes) => match serde_json::from_slice(&bytes) {
+            Ok(marker) => Ok(Some(marker)),
+            Err(error) => Err(ModelError::Corrupt { path, reason: format!("is not JSON: {error}") }),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ModelError::file(path)(error)),
+    }
+}
+
+fn write(folder: &Path, model: &FreshModel, marker: &Value) -> Result<()> {
+    model.shape.validate()?;
     let config = model.config();
-    let failed = |error: ModelError| RunError::model(folder, error);
-    config.validate().map_err(failed)?;
-    debug_assert!(config.vocab_size >= CHARACTER_TOKENS, "settings are checked before");
-    let parameters = Parameters::random(&config, model.seed, model.shape.deviation, &Device::Cpu).map_err(failed)?;
-    save_parameters(folder, &parameters, SaveOptions::default()).map_err(failed)?;
-    save_config(folder, &config.to_json(), DType::F32).map_err(failed)?;
+    config.validate()?;
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder).map_err(ModelError::file(folder))?;
+    let parameters = Parameters::random(&config, model.seed, model.shape.deviation, &Device::Cpu)?;
+    save_parameters(folder, &parameters, SaveOptions::default())?;
+    save_config(folder, &config.to_json(), DType::F32)?;
     let files = [
         ("tokenizer.json", character_tokenizer()),
         ("tokenizer_config.json", tokenizer_config(config.max_position_embeddings)),
@@ -97,7 +113,7 @@ fn write(folder: &Path, model: &FreshModel, marker: &Value) -> Result<(), RunErr
     ];
     for (name, value) in files {
         let path = folder.join(name);
-        std::fs::write(&path, format!("{value:#}\n")).map_err(RunError::file(&path))?;
+        std::fs::write(&path, format!("{value:#}\n")).map_err(ModelError::file(&path))?;
     }
     Ok(())
 }
@@ -121,7 +137,7 @@ mod tests {
         assert_eq!(weights(&a), weights(&b));
         assert_ne!(weights(&a), weights(&c));
         let (config, _) = Config::load(&a).unwrap();
-        let parameters = evenkeel_model::folder::load_parameters(&a, &config, &Device::Cpu).unwrap();
+        let parameters = crate::folder::load_parameters(&a, &config, &Device::Cpu).unwrap();
         assert_eq!(parameters.count(), 320_352);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left beside the folders");
     }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 /// Padding, end, line break, space, the 94 visible ASCII characters, and the unknown.
-pub(crate) const CHARACTER_TOKENS: usize = 99;
+pub(super) const CHARACTER_TOKENS: usize = 99;
 /// Id of the padding.
 pub(super) const PAD: u32 = 0;
 /// Id of the end of an answer.
@@ -41,7 +41,7 @@ pub fn character_tokenizer() -> Value {
     })
 }
 
-/// `tokenizer_config.json`, from which engines learn what ends an answer.
+/// `tokenizer_config.json`, from which engines read what ends an answer.
 pub(super) fn tokenizer_config(context: usize) -> Value {
     json!({
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -51,27 +51,4 @@ pub(super) fn tokenizer_config(context: usize) -> Value {
         "clean_up_tokenization_spaces": false,
         "model_max_length": context,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::text::Tokenizer;
-
-    #[test]
-    fn every_character_is_one_token_and_comes_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, json: &Value| std::fs::write(dir.path().join(name), json.to_string()).unwrap();
-        write("config.json", &json!({"vocab_size": CHARACTER_TOKENS}));
-        write("tokenizer.json", &character_tokenizer());
-        write("tokenizer_config.json", &tokenizer_config(256));
-        let tokenizer = Tokenizer::load(dir.path()).unwrap();
-        let all: String = ['\n', ' '].into_iter().chain('!'..='~').collect();
-        let ids = tokenizer.encode(&all).unwrap();
-        assert_eq!(ids, (2..98).collect::<Vec<u32>>());
-        assert_eq!(tokenizer.decode(&ids).unwrap(), all);
-        assert_eq!(tokenizer.decode(&[4, 1]).unwrap(), "!", "the end is no text");
-        assert_eq!(tokenizer.encode("aé  b").unwrap().len(), 5, "what is unknown is one token, too");
-        assert_eq!((tokenizer.end_id(), tokenizer.vocabulary_size() as usize), (Some(1), CHARACTER_TOKENS));
-    }
 }

@@ -1,54 +1,85 @@
-//! The lines of a file of rows, whatever is in them: one that is no text, or too long to be held, is a fault of that line alone.
+//! The lines of a file: one that is no text, or too long to be held, is a fault of that line alone.
 
 use std::fmt::Display;
 use std::io::{self, BufRead, Read};
 
-use anyhow::{Result, anyhow};
-
-/// Longest line, in bytes: several times the longest row of a published data set.
+/// Longest line where nothing else is set, in bytes: several times the longest row of a published data set.
 const MAX_LINE_BYTES: usize = 256 << 20;
 /// Longest message about a line, in characters.
 const MAX_MESSAGE: usize = 500;
 
-/// Lines that say something, with their numbers.
-pub(super) struct Lines<R> {
+/// Lines that are not blank, with their numbers.
+pub struct Lines<R> {
     reader: R,
     number: usize,
+    bytes: u64,
     max_bytes: usize,
 }
 
 /// A line that is not blank.
-pub(super) struct Line {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
     /// Its number, from 1 on.
-    pub(super) number: usize,
-    /// Its text. An error says why it has none.
-    pub(super) text: Result<String>,
+    pub number: usize,
+    /// Its text, or why it has none.
+    pub text: Result<String, LineError>,
+}
+
+/// Why a line has no text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// It is not held in memory.
+    #[error("longer than {max_bytes} bytes, allowed: at most {max_bytes}")]
+    TooLong {
+        /// The longest that is.
+        max_bytes: usize,
+    },
+    /// It is in another encoding, or in none.
+    #[error("byte {byte} is not UTF-8, allowed: a JSON object in UTF-8")]
+    NotUtf8 {
+        /// The first byte that is wrong, from 1 on.
+        byte: usize,
+    },
 }
 
 impl<R: BufRead> Lines<R> {
-    pub(super) fn of(reader: R) -> Self {
-        Self { reader, number: 0, max_bytes: MAX_LINE_BYTES }
+    /// Lines of at most 256 MiB.
+    pub fn new(reader: R) -> Self {
+        Self::up_to(MAX_LINE_BYTES, reader)
     }
 
-    /// The next line. An error is one of the file, behind which nothing can be read.
-    pub(super) fn next(&mut self) -> io::Result<Option<Line>> {
+    /// Lines of at most `max_bytes`; longer ones are skipped over and have no text.
+    pub fn up_to(max_bytes: usize, reader: R) -> Self {
+        Self { reader, number: 0, bytes: 0, max_bytes }
+    }
+
+    /// Bytes that were read so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The next line; `None` at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read any further.
+    pub fn next_line(&mut self) -> io::Result<Option<Line>> {
         loop {
             let mut bytes = Vec::new();
             let limit = (self.max_bytes as u64).saturating_add(1);
-            if (&mut self.reader).take(limit).read_until(b'\n', &mut bytes)? == 0 {
+            let read = (&mut self.reader).take(limit).read_until(b'\n', &mut bytes)?;
+            if read == 0 {
                 return Ok(None);
             }
+            self.bytes += read as u64;
             self.number += 1;
             bytes.pop_if(|last| *last == b'\n');
             let text = if bytes.len() > self.max_bytes {
                 drop(bytes);
-                self.reader.skip_until(b'\n')?;
-                Err(anyhow!("longer than {0} bytes, allowed: at most {0}", self.max_bytes))
+                self.bytes += self.reader.skip_until(b'\n')? as u64;
+                Err(LineError::TooLong { max_bytes: self.max_bytes })
             } else {
-                String::from_utf8(bytes).map_err(|error| {
-                    let at = error.utf8_error().valid_up_to();
-                    anyhow!("byte {} is not UTF-8, allowed: a JSON object in UTF-8", at + 1)
-                })
+                String::from_utf8(bytes)
+                    .map_err(|error| LineError::NotUtf8 { byte: error.utf8_error().valid_up_to() + 1 })
             };
             if text.as_ref().is_ok_and(|text| text.trim().is_empty()) {
                 continue;
@@ -58,8 +89,8 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// A message about a line as a terminal may show it: no control characters, and not all of what a row repeats.
-pub(super) fn shown(message: impl Display) -> String {
+/// A message about a line as a terminal may show it: without control characters, and cut where it repeats much of a row.
+pub fn printable(message: impl Display) -> String {
     let message = message.to_string();
     let mut shown = String::with_capacity(message.len().min(4 * MAX_MESSAGE));
     for (index, character) in message.chars().enumerate() {
@@ -80,8 +111,8 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8], max_bytes: usize) -> Vec<(usize, Result<String, String>)> {
-        let mut lines = Lines { max_bytes, ..Lines::of(bytes) };
-        std::iter::from_fn(|| lines.next().unwrap())
+        let mut lines = Lines::up_to(max_bytes, bytes);
+        std::iter::from_fn(|| lines.next_line().unwrap())
             .map(|line| (line.number, line.text.map_err(|error| error.to_string())))
             .collect()
     }
@@ -107,8 +138,8 @@ mod tests {
 
     #[test]
     fn messages_are_safe_to_show() {
-        assert_eq!(shown("`a` is \u{1b}[2J\n√"), "`a` is \\u{1b}[2J\\n√");
-        let long = shown("é".repeat(10_000));
+        assert_eq!(printable("`a` is \u{1b}[2J\n√"), "`a` is \\u{1b}[2J\\n√");
+        let long = printable("é".repeat(10_000));
         assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_MESSAGE + 1, true));
     }
 }

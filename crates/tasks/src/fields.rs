@@ -1,0 +1,295 @@
+//! What data sets call their columns: the one place that knows.
+//!
+//! | | the first of these that a row has |
+//! |---|---|
+//! | prompt | `prompt`, `problem`, `question`, `question_content`, `question.question_content` |
+//! | gold answer | `gold`, `reward_model.ground_truth`, `final_answer`, `answer` (what stands behind its last `####`, if there is one), `label`, `solution` (its last `\boxed{}`) |
+//! | tests | `public_test_cases`, `private_test_cases` and `metadata` as LiveCodeBench publishes them, also within `question` |
+//! | custom task | `custom` with `endpoint` and `payload` |
+//! | demonstration | `demonstration` |
+//! | name | `id`, `question_id`, `question.question_id` |
+
+use evenkeel_math::extract::{Extracted, extract};
+use evenkeel_math::{Marker, Policy, Thinking};
+use serde_json::Value;
+
+use crate::row::{Row, RowError, text};
+use crate::{Task, code};
+
+const PROMPT: &[&str] = &["prompt", "problem", "question", "question_content", "question.question_content"];
+const GOLD: &[&str] = &["gold", "reward_model.ground_truth", "final_answer", "answer", "label", "solution"];
+const DEMONSTRATION: &[&str] = &["demonstration"];
+const ID: &[&str] = &["id", "question_id", "question.question_id"];
+const CUSTOM: &str = "custom";
+
+/// Which columns of a row are read: the usual ones, unless named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fields {
+    prompt: Names,
+    gold: Names,
+    demonstration: Names,
+    id: Names,
+}
+
+/// Columns that may hold a thing; the first that a row has is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Names {
+    Usual(&'static [&'static str]),
+    Named(String),
+}
+
+impl Names {
+    /// The usual names where none is given.
+    fn or_usual(name: &str, usual: &'static [&'static str]) -> Self {
+        if name.is_empty() { Self::Usual(usual) } else { Self::Named(name.to_owned()) }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        let (usual, named) = match self {
+            Self::Usual(names) => (*names, None),
+            Self::Named(name) => (&[] as &[&str], Some(name.as_str())),
+        };
+        usual.iter().copied().chain(named)
+    }
+
+    fn find<'a, 'b>(&'a self, row: &'b Row) -> Option<(&'a str, &'b Value)> {
+        self.iter().find_map(|name| Some((name, row.get(name)?)))
+    }
+
+    fn missing(&self, what: &str, row: &Row) -> RowError {
+        match self {
+            Self::Named(name) => RowError(format!("has no field `{name}`, it has: {}", row.columns())),
+            Self::Usual(names) => {
+                RowError(format!("no {what}, allowed: one of {}; it has: {}", names.join(", "), row.columns()))
+            }
+        }
+    }
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self::named("", "", "", "")
+    }
+}
+
+impl Fields {
+    /// Columns by path, as `reward_model.ground_truth`; an empty name takes the usual ones.
+    pub fn named(prompt: &str, gold: &str, demonstration: &str, id: &str) -> Self {
+        Self {
+            prompt: Names::or_usual(prompt, PROMPT),
+            gold: Names::or_usual(gold, GOLD),
+            demonstration: Names::or_usual(demonstration, DEMONSTRATION),
+            id: Names::or_usual(id, ID),
+        }
+    }
+
+    /// The prompt of a row, as the model reads it.
+    ///
+    /// # Errors
+    /// No prompt; one that is no text.
+    pub fn prompt(&self, row: &Row) -> Result<String, RowError> {
+        let (name, value) = self.asked(row).ok_or_else(|| self.prompt.missing("prompt", row))?;
+        match value {
+            Value::Array(_) => Err(RowError(format!(
+                "field `{name}` is a list of messages, allowed: a text (chat templates are not supported yet)"
+            ))),
+            value => plain(name, value),
+        }
+    }
+
+    /// What a row asks, for messages and lints: its prompt, or the last message of a chat.
+    pub fn question<'a>(&self, row: &'a Row) -> Option<&'a str> {
+        match self.asked(row)?.1 {
+            Value::Array(messages) => messages.last()?.get("content")?.as_str(),
+            value => value.as_str(),
+        }
+    }
+
+    fn asked<'a, 'b>(&'a self, row: &'b Row) -> Option<(&'a str, &'b Value)> {
+        // LiveCodeBench's columns may stand in an object of that name.
+        let nested = |name: &str, value: &Value| name == "question" && value.is_object();
+        self.prompt.iter().find_map(|name| Some((name, row.get(name).filter(|value| !nested(name, value))?)))
+    }
+
+    /// An answer to imitate, if the row has one.
+    ///
+    /// # Errors
+    /// One that is no text.
+    pub fn demonstration(&self, row: &Row) -> Result<Option<String>, RowError> {
+        self.demonstration.find(row).map(|(name, value)| plain(name, value)).transpose()
+    }
+
+    /// The row's name, if it has one.
+    pub fn id<'a>(&self, row: &'a Row) -> Option<&'a Value> {
+        self.id.find(row).map(|(_, value)| value)
+    }
+
+    /// What answers to a row are judged against.
+    ///
+    /// # Errors
+    /// A row with neither gold answer nor tests; columns that cannot be read.
+    pub fn task(&self, row: &Row) -> Result<Task, RowError> {
+        // Whoever names the gold answer's column wants it compared, whatever else is in the row.
+        if let Names::Usual(_) = self.gold {
+            if let Some(custom) = row.get(CUSTOM).filter(|value| value.is_object()) {
+                return custom_task(custom);
+            }
+            if let Some(task) = code::task(row)? {
+                return Ok(task);
+            }
+        }
+        let golds = self.golds(row)?;
+        let task = Task::math(golds)
+            .ok_or_else(|| RowError("there is no gold answer in the list, allowed: one or more".to_owned()))?;
+        Ok(match row.get("profile") {
+            Some(profile) => task.with_profile(&text("profile", profile)?),
+            None => task,
+        })
+    }
+
+    /// The question of a row with tests, whatever else is in the row.
+    ///
+    /// # Errors
+    /// A row without tests; columns that cannot be read.
+    pub fn code(&self, row: &Row) -> Result<Task, RowError> {
+        let missing =
+            || RowError("no tests, allowed: the columns of a LiveCodeBench row, also in `question`".to_owned());
+        code::task(row)?.ok_or_else(missing)
+    }
+
+    /// The gold answers of a row, as they are written; some data sets list several of equal worth.
+    ///
+    /// # Errors
+    /// No gold answer; one that is neither text nor number; a solution without a box.
+    pub fn golds(&self, row: &Row) -> Result<Vec<String>, RowError> {
+        let (name, value) =
+            self.gold.find(row).ok_or_else(|| match self.gold.iter().find(|name| row.is_null(name)) {
+                Some(name) => RowError::field(name, &Value::Null, "a text or a number"),
+                None => self.gold.missing("gold answer", row),
+            })?;
+        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        values.iter().map(|value| text(name, value).and_then(|written| gold(name, written))).collect()
+    }
+}
+
+/// The gold answer in a column of that name.
+fn gold(name: &str, written: String) -> Result<String, RowError> {
+    match name.rsplit('.').next() {
+        // GSM8K writes the whole working before its answer.
+        Some("answer") => match written.rsplit_once("####") {
+            Some((_, answer)) => Ok(answer.trim().to_owned()),
+            None => Ok(written),
+        },
+        // MATH has its answer in the solution alone.
+        Some("solution") => last_box(&written).ok_or_else(|| {
+            RowError(format!("`{name}` has no boxed answer, allowed: a solution that ends in \\boxed{{...}}"))
+        }),
+        _ => Ok(written),
+    }
+}
+
+fn last_box(solution: &str) -> Option<String> {
+    let policy = Policy { markers: vec![Marker::Boxed], thinking: Thinking::Ignore, ..Policy::default() };
+    match extract(solution, &policy).ok()? {
+        Extracted::One(answer) => Some(answer.to_owned()),
+        Extracted::Several(answers) => Some(answers.join(", ")),
+    }
+}
+
+/// `{"endpoint": "...", "payload": ...}`. A payload that is no text is sent as JSON.
+fn custom_task(custom: &Value) -> Result<Task, RowError> {
+    let endpoint = match custom.get("endpoint") {
+        Some(Value::String(endpoint)) if !endpoint.is_empty() => endpoint,
+        Some(other) => return Err(RowError::field("custom.endpoint", other, "the name of a verifier")),
+        None => return Err(RowError("`custom.endpoint` is absent, allowed: the name of a verifier".to_owned())),
+    };
+    let payload = match custom.get("payload") {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    };
+    Ok(Task::custom(endpoint, payload))
+}
+
+fn plain(name: &str, value: &Value) -> Result<String, RowError> {
+    match value {
+        Value::String(text) if text.is_empty() => Err(RowError(format!("field `{name}` is empty, allowed: a text"))),
+        Value::String(text) => Ok(text.clone()),
+        other => Err(RowError(format!("field `{name}` is {}, allowed: a text", crate::row::kind(other)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::TaskKind;
+
+    fn row(json: &str) -> Row {
+        Row::parse(1, json).unwrap()
+    }
+
+    fn golds(json: &str) -> Result<Vec<String>, String> {
+        Fields::default().golds(&row(json)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn gold_answers_are_read_where_published_data_sets_have_them() {
+        for (json, gold) in [
+            (r#"{"gold": "1/2", "answer": "x"}"#, "1/2"),
+            (r#"{"reward_model": {"style": "rule", "ground_truth": 34}}"#, "34"),
+            (r#"{"final_answer": "2", "solution": "\\boxed{3}"}"#, "2"),
+            (r#"{"answer": "5"}"#, "5"),
+            (r#"{"answer": "She sold 48/2 = <<48/2=24>>24 clips.\n#### 72"}"#, "72"),
+            (r#"{"answer": "1 #### 2 #### 3,000 "}"#, "3,000"),
+            (r#"{"label": 7.5}"#, "7.5"),
+            (r#"{"solution": "First \\boxed{1}. Then $\\boxed{\\frac{1}{2}}$."}"#, "\\frac{1}{2}"),
+            (r#"{"gold": null, "answer": "2"}"#, "2"),
+        ] {
+            assert_eq!(golds(json).unwrap(), [gold], "{json}");
+        }
+        assert_eq!(golds(r#"{"gold": ["2", 3]}"#).unwrap(), ["2", "3"]);
+        let named = Fields::named("", "extra.solution", "", "");
+        assert_eq!(named.golds(&row(r#"{"gold": "1", "extra": {"solution": "\\boxed{2}"}}"#)).unwrap(), ["2"]);
+    }
+
+    #[test]
+    fn a_gold_answer_that_cannot_be_read_is_refused_by_its_field() {
+        for (json, words) in [
+            (r#"{"q": "2"}"#, "no gold answer, allowed: one of gold, reward_model.ground_truth"),
+            (r#"{"gold": null}"#, "`gold` is null"),
+            (r#"{"gold": {}}"#, "`gold` is an object, allowed: a text or a number"),
+            (r#"{"solution": "so 3"}"#, "`solution` has no boxed answer"),
+        ] {
+            let error = golds(json).unwrap_err();
+            assert!(error.contains(words), "{json}: {error}");
+        }
+        let error = Fields::named("", "a", "", "").golds(&row(r#"{"b": 1}"#)).unwrap_err();
+        assert_eq!(error.to_string(), "has no field `a`, it has: b");
+    }
+
+    #[test]
+    fn the_columns_decide_which_verifier_judges() {
+        let kind = |json: &str| Fields::default().task(&row(json)).map(|task| task.kind());
+        let tests = r#"[{"input": "1", "output": "2"}]"#;
+        assert_eq!(kind(r#"{"answer": "2"}"#), Ok(TaskKind::Math));
+        assert_eq!(kind(&format!(r#"{{"public_test_cases": {tests}}}"#)), Ok(TaskKind::Code));
+        assert_eq!(kind(&format!(r#"{{"question": {{"public_test_cases": {tests}}}}}"#)), Ok(TaskKind::Code));
+        assert_eq!(kind(r#"{"custom": {"endpoint": "judge", "payload": {"a": 1}}}"#), Ok(TaskKind::Custom));
+        assert_eq!(kind(r#"{"answer": "2", "profile": "exact"}"#), Ok(TaskKind::Math));
+        let error = kind(r#"{"custom": {"payload": 1}}"#).unwrap_err().to_string();
+        assert!(error.starts_with("`custom.endpoint` is absent"), "{error}");
+    }
+
+    #[test]
+    fn prompts_are_texts_and_chats_are_only_looked_at() {
+        let fields = Fields::default();
+        let asked = |json: &str| fields.prompt(&row(json)).map_err(|error| error.to_string());
+        assert_eq!(asked(r#"{"problem": "1+1?"}"#).unwrap(), "1+1?");
+        assert_eq!(asked(r#"{"question": {"question_content": "double it"}}"#).unwrap(), "double it");
+        assert!(asked(r#"{"prompt": ""}"#).unwrap_err().starts_with("field `prompt` is empty"));
+        let chat = r#"{"prompt": [{"role": "user", "content": "1+1?"}]}"#;
+        assert!(asked(chat).unwrap_err().starts_with("field `prompt` is a list of messages"));
+        assert_eq!(fields.question(&row(chat)), Some("1+1?"));
+        assert!(asked(r#"{"q": 1}"#).unwrap_err().starts_with("no prompt, allowed: one of prompt, problem"));
+    }
+}

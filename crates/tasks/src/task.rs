@@ -1,0 +1,200 @@
+//! What an answer is judged against, as one value.
+
+use std::sync::Arc;
+
+use evenkeel_proto::v1::code_task::TestsSource;
+use evenkeel_proto::v1::verify_item::{Answer, Task as Message};
+use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, CodeTask, CustomTask, MathTask, VerifyItem};
+
+/// What an answer is judged against. It goes unchanged from a row to the reward service. Clones share it, tests included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task(Arc<Message>);
+
+/// Which verifier a task needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TaskKind {
+    /// Equality with a gold answer.
+    Math,
+    /// A program against tests.
+    Code,
+    /// A verifier of the user's own.
+    Custom,
+}
+
+impl TaskKind {
+    /// As settings, rows and messages write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Math => "math",
+            Self::Code => "code",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+/// The rules that answers are judged by where their row does not say. Empty and unspecified values leave it to the reward service.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rules {
+    /// Profile of the mathematical verifier.
+    pub math_profile: String,
+    /// Rules for programs.
+    pub code: CodeRules,
+}
+
+/// How programs are run, and what passed tests are worth.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct CodeRules {
+    /// Which rules programs run under.
+    pub mode: CodeMode,
+    /// What one test may use.
+    pub limits: CodeLimits,
+    /// How passed tests become a reward.
+    pub reward: CodeReward,
+    /// Run every test even after one failed.
+    pub run_all_tests: bool,
+}
+
+impl Task {
+    /// Equal to any of these gold answers? `None` where there is no gold answer.
+    pub fn math(golds: impl IntoIterator<Item = String>) -> Option<Self> {
+        let mut golds = golds.into_iter();
+        let gold = golds.next()?;
+        Some(Self::new(Message::Math(MathTask { gold, alternatives: golds.collect(), ..MathTask::default() })))
+    }
+
+    /// Does the program pass the tests of this question?
+    pub fn code(question_id: impl Into<String>, tests: TestsSource) -> Self {
+        let question_id = question_id.into();
+        Self::new(Message::Code(CodeTask { question_id, tests_source: Some(tests), ..CodeTask::default() }))
+    }
+
+    /// Whatever the verifier at `endpoint` makes of the answer and the payload.
+    pub fn custom(endpoint: impl Into<String>, payload: impl Into<Vec<u8>>) -> Self {
+        Self::new(Message::Custom(CustomTask { endpoint: endpoint.into(), payload: payload.into() }))
+    }
+
+    fn new(message: Message) -> Self {
+        Self(Arc::new(message))
+    }
+
+    /// Which verifier it needs.
+    pub fn kind(&self) -> TaskKind {
+        match &*self.0 {
+            Message::Math(_) => TaskKind::Math,
+            Message::Code(_) => TaskKind::Code,
+            Message::Custom(_) => TaskKind::Custom,
+        }
+    }
+
+    /// The gold answers of mathematics, each as good as the others; none for other tasks.
+    pub fn golds(&self) -> impl Iterator<Item = &str> {
+        let math = match &*self.0 {
+            Message::Math(task) => Some(task),
+            _ => None,
+        };
+        math.into_iter().flat_map(|task| std::iter::once(&task.gold).chain(&task.alternatives)).map(String::as_str)
+    }
+
+    /// The profile that a mathematical answer is judged by; empty for the reward service's default.
+    pub fn math_profile(&self) -> &str {
+        match &*self.0 {
+            Message::Math(task) => &task.profile,
+            _ => "",
+        }
+    }
+
+    /// The name of a program's question; empty for other tasks.
+    pub fn question_id(&self) -> &str {
+        match &*self.0 {
+            Message::Code(task) => &task.question_id,
+            _ => "",
+        }
+    }
+
+    /// The tests of a program; `None` for other tasks.
+    pub fn tests(&self) -> Option<&TestsSource> {
+        match &*self.0 {
+            Message::Code(task) => task.tests_source.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The same question with its tests named instead of sent, or sent instead of named. Other tasks stay as they are.
+    pub fn with_tests(&self, tests: TestsSource) -> Self {
+        match &*self.0 {
+            Message::Code(task) => {
+                // Not a clone of the whole: the old tests may be megabytes.
+                let CodeTask { question_id, mode, limits, extraction, reward, run_all_tests, .. } = task;
+                Self::new(Message::Code(CodeTask {
+                    question_id: question_id.clone(),
+                    tests_source: Some(tests),
+                    mode: *mode,
+                    limits: *limits,
+                    extraction: *extraction,
+                    reward: *reward,
+                    run_all_tests: *run_all_tests,
+                }))
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// The same task, judged by these rules where it names none of its own.
+    pub fn with_rules(mut self, rules: &Rules) -> Self {
+        match Arc::make_mut(&mut self.0) {
+            Message::Math(task) if task.profile.is_empty() => task.profile.clone_from(&rules.math_profile),
+            Message::Code(task) => {
+                let CodeRules { mode, limits, reward, run_all_tests } = rules.code;
+                (task.mode, task.limits, task.reward) = (mode.into(), Some(limits), reward.into());
+                task.run_all_tests = run_all_tests;
+            }
+            Message::Math(_) | Message::Custom(_) => {}
+        }
+        self
+    }
+
+    /// The same task under this profile, if it is a mathematical one.
+    pub fn with_profile(mut self, profile: &str) -> Self {
+        if let Message::Math(task) = Arc::make_mut(&mut self.0) {
+            profile.clone_into(&mut task.profile);
+        }
+        self
+    }
+
+    /// The request to judge an answer, without a deadline and a trace.
+    pub fn verify_item(&self, id: impl Into<String>, answer: Answer) -> VerifyItem {
+        VerifyItem { id: id.into(), answer: Some(answer), task: Some((*self.0).clone()), ..VerifyItem::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_fill_in_what_the_row_leaves_open() {
+        let rules = Rules { math_profile: "exact".into(), ..Rules::default() };
+        let task = Task::math(["2".to_owned(), "3".to_owned()]).unwrap();
+        assert_eq!(task.golds().collect::<Vec<_>>(), ["2", "3"]);
+        assert_eq!(task.clone().with_rules(&rules).math_profile(), "exact");
+        assert_eq!(task.with_profile("gsm8k").with_rules(&rules).math_profile(), "gsm8k");
+        assert!(Task::math([]).is_none());
+    }
+
+    #[test]
+    fn a_question_keeps_its_rules_when_its_tests_are_named() {
+        let code = CodeRules { mode: CodeMode::LiveCodeBench, run_all_tests: true, ..CodeRules::default() };
+        let task = Task::code("q", TestsSource::TestsDigest("sha256:a".into()));
+        let task = task.with_rules(&Rules { code, ..Rules::default() });
+        let again = task.with_tests(TestsSource::TestsDigest("sha256:b".into()));
+        assert_eq!(again.tests(), Some(&TestsSource::TestsDigest("sha256:b".into())));
+        assert_eq!(again.with_tests(TestsSource::TestsDigest("sha256:a".into())), task);
+    }
+
+    #[test]
+    fn the_request_has_the_task_as_it_is() {
+        let task = Task::custom("http://judge", *b"{}");
+        let item = task.verify_item("a", Answer::Completion("text".into()));
+        assert_eq!((item.id.as_str(), Task::new(item.task.unwrap())), ("a", task));
+    }
+}

@@ -1,0 +1,111 @@
+//! From a recipe to what each service is given.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evenkeel_config::ConfigError;
+use evenkeel_learner::PublishType;
+use evenkeel_model::ModelError;
+use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
+use evenkeel_orchestrator::{LoadLimits, ModelSource, ResolvedRecipe, RunError, identity};
+use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Recipe;
+
+/// Section `model`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct ModelSettings {
+    /// Folder of a Hugging Face model with its tokenizer.json. Absent: a fresh, tiny Qwen3 with one token for each character is written
+    /// to `model` in the run directory, from the seed.
+    pub(crate) path: Option<PathBuf>,
+    /// The type of the weights that the learner publishes for the engines: `f32`, `bf16` or `f16`.
+    pub(crate) publish_type: PublishType,
+    /// The shape of the fresh one: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`, `head_dim`,
+    /// `context_tokens`, `tied` (the head is the embedding), `deviation` of its random matrices.
+    pub(crate) fresh: FreshShape,
+}
+
+/// The sections of a recipe without what decides no result.
+#[derive(Serialize)]
+struct Rules<'a> {
+    orchestrator: evenkeel_orchestrator::Recipe,
+    model: &'a ModelSettings,
+    learner: evenkeel_learner::LearnerSettings,
+    engine: evenkeel_engine::EngineConfig,
+    generation: evenkeel_generation::GenerationConfig,
+    reward: evenkeel_reward::RewardConfig,
+}
+
+impl Recipe {
+    /// The orchestrator's own sections.
+    pub(crate) fn orchestrator(&self) -> evenkeel_orchestrator::Recipe {
+        evenkeel_orchestrator::Recipe {
+            run: self.run.clone(),
+            data: self.data.clone(),
+            sampling: self.sampling.clone(),
+            shaping: self.shaping.clone(),
+            warm_start: self.warm_start.clone(),
+            evaluation: self.evaluation.clone(),
+            checkpoint: self.checkpoint.clone(),
+            services: self.services.clone(),
+        }
+    }
+
+    /// What the orchestrator is given.
+    pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
+        let toml = toml::to_string_pretty(self).map_err(|error| ConfigError::Write(error.to_string()))?;
+        let rules = Rules {
+            orchestrator: self.orchestrator().rules(),
+            model: &self.model,
+            learner: self.learner.rules(),
+            // Its seed is the run's, of requests that name none.
+            engine: self.engine.rules(),
+            generation: self.generation.rules(),
+            reward: self.reward.rules(),
+        };
+        Ok(ResolvedRecipe {
+            recipe: self.orchestrator(),
+            toml,
+            identity: identity(&rules),
+            model: Arc::new(RunModel { path: self.model.path.clone(), fresh: self.fresh_model() }),
+            learner_settings_hash: Some(self.learner.hash()),
+            aggregation: Some(self.learner.objective.aggregation.to_string()),
+            notes: self.learner.notes().into_iter().map(|note| format!("learner: {note}")).collect(),
+        })
+    }
+
+    /// The model that is written where the recipe names no folder.
+    pub(crate) fn fresh_model(&self) -> FreshModel {
+        FreshModel { shape: self.model.fresh.clone(), seed: self.run.seed }
+    }
+}
+
+/// `model.path`, or a fresh model in `model` of the run directory.
+#[derive(Debug)]
+struct RunModel {
+    path: Option<PathBuf>,
+    fresh: FreshModel,
+}
+
+impl ModelSource for RunModel {
+    fn folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError> {
+        if let Some(path) = &self.path {
+            return Ok(path.clone());
+        }
+        let (parameters, most) = (self.fresh.shape.parameters(), limits.max_fresh_parameters);
+        if parameters > most {
+            let allowed = format!("at most {most} parameters (limits.max_fresh_parameters)");
+            return Err(FieldError::new("model.fresh", parameters, allowed).into());
+        }
+        let folder = run_directory.join("model");
+        write_fresh_model(&folder, &self.fresh).map_err(|error| match error {
+            ModelError::File { path, source } => RunError::File { path, source },
+            ModelError::Corrupt { path, reason } => RunError::model(path, reason),
+            other => RunError::model(&folder, other),
+        })?;
+        Ok(folder)
+    }
+}

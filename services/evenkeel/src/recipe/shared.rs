@@ -1,0 +1,116 @@
+//! Values that several services need.
+//!
+//! Each is set in one place and derived everywhere else. A recipe need not repeat it; one that does and differs is refused with the names
+//! of both settings.
+//!
+//! | value | is set as | and derived for |
+//! |---|---|---|
+//! | temperature | `sampling.temperature` | `learner.temperature`: the learner scores under the distribution that was sampled from |
+//! | seed | `run.seed` | `engine.seed`, the fresh model, and the seed of every training step |
+//! | longest answer | `sampling.max_tokens` | `learner.objective.max_tokens`, the divisor of `sequence-sum` |
+//! | retention | `checkpoint.keep`, `checkpoint.keep_weights` | every request to save a checkpoint or to publish; the learner has no setting of its own |
+//! | type of weights | `model.publish_type` | `publish_dtype` of the learner's service, and so what engines load |
+//!
+//! The first three are sections of a recipe themselves and derived here; the others are no keys of a recipe, and
+//! [`Recipe::learner_service`] sets them.
+
+use evenkeel_config::Loaded;
+use evenkeel_learner::ServiceSettings;
+use evenkeel_objective::Aggregation;
+use evenkeel_orchestrator::RunDirectory;
+use evenkeel_proto::FieldError;
+
+use super::Recipe;
+
+/// Completes a recipe with the values that it does not repeat.
+pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
+    let is_set = |key: &str| loaded.origin(key) != "defaults";
+    let temperature_is_set = is_set("learner.temperature");
+    let seed_is_set = is_set("engine.seed");
+    let max_tokens_is_set = is_set("learner.objective.max_tokens");
+    let Recipe { run, sampling, learner, engine, .. } = &mut loaded.settings;
+    let from = ("sampling.temperature", sampling.temperature);
+    follow("learner.temperature", &mut learner.temperature, temperature_is_set, from)?;
+    follow("engine.seed", &mut engine.seed, seed_is_set, ("run.seed", run.seed))?;
+    if learner.objective.aggregation == Aggregation::SequenceSum {
+        let from = ("sampling.max_tokens", sampling.max_tokens as usize);
+        follow("learner.objective.max_tokens", &mut learner.objective.max_tokens, max_tokens_is_set, from)?;
+    }
+    Ok(())
+}
+
+/// Takes a value over from the setting that it follows.
+fn follow<T: PartialEq + std::fmt::Display>(
+    key: &str,
+    value: &mut T,
+    is_set: bool,
+    (leader, leading): (&str, T),
+) -> Result<(), FieldError> {
+    if is_set && *value != leading {
+        return Err(FieldError::new(key, &*value, format!("the value of {leader}, which is {leading}, or absent")));
+    }
+    *value = leading;
+    Ok(())
+}
+
+impl Recipe {
+    /// The learner's service for this recipe, where a service is not told otherwise.
+    pub(crate) fn learner_service(&self) -> ServiceSettings {
+        ServiceSettings {
+            publish_dtype: self.model.publish_type,
+            training: self.learner.clone(),
+            ..ServiceSettings::default()
+        }
+    }
+
+    /// The same with its files in the directory of a run.
+    pub(crate) fn learner_service_in(&self, directory: &RunDirectory) -> ServiceSettings {
+        ServiceSettings { checkpoints: directory.checkpoints(), weights: directory.weights(), ..self.learner_service() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_config::Loader;
+
+    use super::*;
+
+    fn resolve(text: &str) -> Result<Recipe, String> {
+        let loaded = Loader::new().text("test", text).and_then(super::super::resolve);
+        loaded.map(|loaded| loaded.settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_a_recipe_does_not_repeat_follows_from_the_one_setting() {
+        let recipe = resolve(
+            "[run]\nseed = 7\n[sampling]\ntemperature = 0.5\nmax_tokens = 90\n[learner.objective]\naggregation = \"sequence-sum\"",
+        );
+        let recipe = recipe.unwrap();
+        assert_eq!((recipe.learner.temperature, recipe.engine.seed), (0.5, 7));
+        assert_eq!(recipe.learner.objective.max_tokens, 90);
+        assert_eq!(resolve("").unwrap().learner.objective.max_tokens, 0, "only sequence-sum divides by it");
+        let recipe = resolve("[model]\npublish_type = \"bf16\"").unwrap();
+        assert_eq!(recipe.learner_service().publish_dtype, evenkeel_learner::PublishType::Bf16);
+    }
+
+    #[test]
+    fn values_set_against_each_other_are_refused_with_both_names() {
+        for (text, words) in [
+            (
+                "[sampling]\ntemperature = 0.5\n[learner]\ntemperature = 1.0",
+                "`learner.temperature` is 1 in test, allowed: the value of sampling.temperature, which is 0.5",
+            ),
+            (
+                "[run]\nseed = 1\n[engine]\nseed = 2",
+                "`engine.seed` is 2 in test, allowed: the value of run.seed, which is 1",
+            ),
+            (
+                "[sampling]\nmax_tokens = 90\n[learner.objective]\naggregation = \"sequence-sum\"\nmax_tokens = 80",
+                "`learner.objective.max_tokens` is 80 in test, allowed: the value of sampling.max_tokens, which is 90",
+            ),
+        ] {
+            let error = resolve(text).unwrap_err();
+            assert!(error.starts_with(words), "{error}");
+        }
+    }
+}

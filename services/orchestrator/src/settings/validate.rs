@@ -1,0 +1,147 @@
+//! Values that have the right type and still cannot be: ranges, and what does not go together within a section.
+
+use evenkeel_config::Settings;
+use evenkeel_proto::FieldError;
+
+use super::{
+    CheckpointSettings, DataKind, DataSettings, EvaluationSettings, ProgramMode, ProgramReward, RunSettings,
+    SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+};
+
+fn require(
+    field: &str,
+    value: impl std::fmt::Display,
+    holds: bool,
+    allowed: impl Into<String>,
+) -> Result<(), FieldError> {
+    if holds { Ok(()) } else { Err(FieldError::new(field, value, allowed)) }
+}
+
+fn positive(field: &str, value: u64) -> Result<(), FieldError> {
+    require(field, value, value > 0, "at least 1")
+}
+
+/// Whether a name can name a run, and with it a directory.
+pub(crate) fn is_run_name(name: &str) -> bool {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !name.is_empty() && name.len() <= 128 && name.bytes().all(good) && !name.bytes().all(|byte| byte == b'.')
+}
+
+impl Settings for RunSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        let named = self.name.is_empty() || is_run_name(&self.name);
+        require("name", format_args!("{:?}", self.name), named, "letters, digits, `-`, `_` and `.`, at most 128")?;
+        require("seed", self.seed, i64::try_from(self.seed).is_ok(), "0 to 2^63 - 1")?;
+        positive("steps", self.steps)
+    }
+}
+
+impl Settings for WarmStartSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        positive("examples_per_step", self.examples_per_step.into())
+    }
+}
+
+impl Settings for CheckpointSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        positive("every", self.every)?;
+        let allowed = "0 (all), or at least 2, since engines may still read the version before";
+        require("keep_weights", self.keep_weights, self.keep_weights != 1, allowed)
+    }
+}
+
+impl Settings for SamplingSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        positive("prompts_per_step", self.prompts_per_step.into())?;
+        positive("group_size", self.group_size.into())?;
+        let limit = self.max_prompts_per_step;
+        if self.dynamic {
+            let allowed = "at least 2 with sampling.dynamic, since one reward is no signal";
+            require("group_size", self.group_size, self.group_size >= 2, allowed)?;
+            let prompts = self.prompts_per_step;
+            let allowed = format!("0, or at least sampling.prompts_per_step, which is {prompts}");
+            require("max_prompts_per_step", limit, limit == 0 || limit >= prompts, allowed)?;
+        } else {
+            require("max_prompts_per_step", limit, limit == 0, "0 without sampling.dynamic")?;
+        }
+        let t = self.temperature;
+        require("temperature", t, t.is_finite() && t > 0.0, "a finite number above 0")?;
+        require("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0, at most 1")?;
+        require("min_p", self.min_p, (0.0..=1.0).contains(&self.min_p), "0 to 1")?;
+        positive("max_tokens", self.max_tokens.into())?;
+        let allowed = format!("0 to sampling.max_tokens, which is {}", self.max_tokens);
+        require("min_tokens", self.min_tokens, self.min_tokens <= self.max_tokens, allowed)
+    }
+}
+
+impl ShapingSettings {
+    /// Checks the section beside the one that it refers to.
+    pub(crate) fn validate_with(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
+        let (buffer, most) = (self.overlong_buffer_tokens, sampling.max_tokens);
+        let allowed = format!("0 to sampling.max_tokens, which is {most}");
+        require("overlong_buffer_tokens", buffer, buffer <= most, allowed)?;
+        let penalty = self.overlong_penalty;
+        require("overlong_penalty", penalty, penalty.is_finite() && penalty >= 0.0, "a finite number, at least 0")
+    }
+}
+
+impl Settings for EvaluationSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        positive("samples", self.samples.into())?;
+        let t = self.temperature;
+        require("temperature", t, t.is_finite() && t >= 0.0, "a finite number, at least 0")?;
+        let same = t > 0.0 || self.samples == 1;
+        let allowed = "1 with evaluation.temperature 0, where all samples are the same";
+        require("samples", self.samples, same, allowed)?;
+        require("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0, at most 1")
+    }
+}
+
+impl Settings for DataSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        match self.kind {
+            DataKind::Jsonl if self.path.is_none() => {
+                return Err(FieldError::missing("path", "a file, with data.kind = \"jsonl\""));
+            }
+            DataKind::Arithmetic => {
+                for (field, path) in [("path", &self.path), ("held_out_path", &self.held_out_path)] {
+                    if let Some(path) = path {
+                        let allowed = "absent with data.kind = \"arithmetic\", which makes its own problems";
+                        return Err(FieldError::new(field, path.display(), allowed));
+                    }
+                }
+            }
+            DataKind::Jsonl => {}
+        }
+        // A name with a slash would make other metric names than those that are documented.
+        let plain = !self.source.contains(['/', '\n']);
+        require("source", format_args!("{:?}", self.source), plain, "a name without `/`")?;
+        let graded = self.program_mode == ProgramMode::Livecodebench;
+        let whole = self.program_reward == ProgramReward::AllOrNothing;
+        let allowed = "all-or-nothing with data.program_mode = \"livecodebench\", which stops at the first failure";
+        require("program_reward", "passed-fraction", whole || !graded, allowed)
+    }
+}
+
+impl Settings for ServicesSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        let positives = [
+            ("wait_ms", self.wait_ms),
+            ("backoff_initial_ms", self.backoff_initial_ms),
+            ("rollout_deadline_ms", self.rollout_deadline_ms),
+            ("verify_deadline_ms", self.verify_deadline_ms),
+            ("call_deadline_ms", self.call_deadline_ms),
+            ("sample_attempts", self.sample_attempts.into()),
+            ("verify_attempts", self.verify_attempts.into()),
+            ("max_rollouts", self.max_rollouts as u64),
+            ("max_verifications", self.max_verifications as u64),
+        ];
+        positives.into_iter().try_for_each(|(field, value)| positive(field, value))?;
+        let share = self.max_late_share;
+        require("max_late_share", share, (0.0..=1.0).contains(&share), "0 to 1")?;
+        let (first, longest) = (self.backoff_initial_ms, self.backoff_max_ms);
+        let allowed = format!("at least services.backoff_initial_ms, which is {first}");
+        require("backoff_max_ms", longest, longest >= first, allowed)?;
+        self.client.validate().map_err(|error| error.within("client"))
+    }
+}

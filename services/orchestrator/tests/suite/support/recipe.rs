@@ -1,0 +1,118 @@
+//! Recipes as a program with sections of its own has them, and the small model of the tests.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use evenkeel_config::{ConfigError, Loader, Settings};
+use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
+use evenkeel_orchestrator::{
+    CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, ModelSource, Recipe, RecipeReader,
+    ResolvedRecipe, RunError, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+};
+use evenkeel_proto::FieldError;
+use serde::{Deserialize, Serialize};
+
+/// The orchestrator's sections, a model, and a learner that takes any setting but one.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Program {
+    run: RunSettings,
+    data: DataSettings,
+    sampling: SamplingSettings,
+    shaping: ShapingSettings,
+    warm_start: WarmStartSettings,
+    evaluation: EvaluationSettings,
+    checkpoint: CheckpointSettings,
+    services: ServicesSettings,
+    model: Model,
+    learner: toml::Table,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Model {
+    path: Option<PathBuf>,
+    fresh: FreshShape,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        let fresh = FreshShape {
+            hidden_size: 32,
+            intermediate_size: 32,
+            layers: 1,
+            heads: 1,
+            context_tokens: 128,
+            ..FreshShape::default()
+        };
+        Self { path: None, fresh }
+    }
+}
+
+impl Settings for Program {
+    fn validate(&self) -> Result<(), FieldError> {
+        self.recipe().validate()?;
+        self.model.fresh.validate().map_err(|error| FieldError::new("model.fresh", "refused", error.to_string()))?;
+        match self.learner.get("learning_rate") {
+            Some(value) => Err(FieldError::new("learner.learning_rate", value, "learner.optimizer.learning_rate")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Program {
+    pub(crate) fn of(recipe: &Recipe) -> Self {
+        let Recipe { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services } = recipe.clone();
+        let (model, learner) = Default::default();
+        Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services, model, learner }
+    }
+
+    fn recipe(&self) -> Recipe {
+        let Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services, .. } = self.clone();
+        Recipe { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services }
+    }
+
+    pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
+        let toml = toml::to_string(self).map_err(|error| ConfigError::Write(error.to_string()))?;
+        let resolved = ResolvedRecipe::new(self.recipe(), self.clone())?;
+        Ok(ResolvedRecipe { toml, aggregation: Some("balanced".to_owned()), ..resolved })
+    }
+}
+
+impl ModelSource for Program {
+    fn folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError> {
+        if let Some(path) = &self.model.path {
+            return Ok(path.clone());
+        }
+        if self.model.fresh.parameters() > limits.max_fresh_parameters {
+            let allowed = "fewer (limits.max_fresh_parameters)";
+            return Err(FieldError::new("model.fresh", self.model.fresh.parameters(), allowed).into());
+        }
+        let folder = run_directory.join("model");
+        let model = FreshModel { shape: self.model.fresh.clone(), seed: self.run.seed };
+        write_fresh_model(&folder, &model).map_err(|error| RunError::model(&folder, error))?;
+        Ok(folder)
+    }
+}
+
+/// Reads recipes of [`Program`].
+pub(crate) struct Reader;
+
+impl RecipeReader for Reader {
+    fn names(&self) -> Vec<&str> {
+        vec!["arithmetic"]
+    }
+
+    fn built_in(&self, name: &str) -> Option<&str> {
+        (name == "arithmetic").then_some("")
+    }
+
+    fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError> {
+        loader.load::<Program>()?.settings.resolved()
+    }
+}
+
+/// The reader of all tests.
+pub(crate) fn reader() -> Arc<dyn RecipeReader> {
+    Arc::new(Reader)
+}
