@@ -14,7 +14,7 @@ use crate::recipe::{self, Recipe};
 const WIDTH: usize = 110;
 
 pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
-    print!("{}", documented(&recipe::load(&options.recipe, &options.set)?.to_toml()?));
+    print!("{}", documented(&recipe::load(&options.recipe, &options.set)?.settings.to_toml()?));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn every_key_of_every_section_is_documented() {
-        let toml = recipe::load("arithmetic", &[]).unwrap().to_toml().unwrap();
+        let toml = recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap();
         let text = documented(&toml);
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_choice_is_printed_with_its_allowed_values() {
-        let text = documented(&recipe::load("arithmetic", &[]).unwrap().to_toml().unwrap());
+        let text = documented(&recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap());
         for (key, values) in [
             ("kind", &["\"arithmetic\":", "\"jsonl\":"][..]),
             ("overlong", &["\"refuse\":", "\"skip\":"]),
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_choices_of_the_objective_are_listed_with_their_formulas_and_aliases() {
-        let text = documented(&recipe::load("arithmetic", &[]).unwrap().to_toml().unwrap());
+        let text = documented(&recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap());
         let flat = text.replace("\n# ", " ");
         for choice in [
             "- \"grpo\": `(r - mean) / sqrt(population variance + 1e-6)`",
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_is_printed_is_a_recipe_again() {
         let loaded = recipe::load("arithmetic", &["sampling.group_size=4".to_owned()]).unwrap();
-        let text = documented(&loaded.to_toml().unwrap());
+        let text = documented(&loaded.settings.to_toml().unwrap());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("again.toml");
         std::fs::write(&path, text).unwrap();

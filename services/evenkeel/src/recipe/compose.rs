@@ -54,14 +54,19 @@ impl Recipe {
         }
     }
 
+    /// The recipe as TOML that resolves to the same recipe.
+    pub(crate) fn to_toml(&self) -> Result<String, ConfigError> {
+        let text = super::shared::without_derived(self).and_then(|table| toml::to_string_pretty(&table));
+        text.map_err(|error| ConfigError::Write(error.to_string()))
+    }
+
     /// What the orchestrator is given.
     pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
-        let toml = toml::to_string_pretty(self).map_err(|error| ConfigError::Write(error.to_string()))?;
+        let toml = self.to_toml()?;
         let rules = Rules {
             orchestrator: self.orchestrator().rules(),
             model: &self.model,
             learner: self.learner.rules(),
-            // Its seed is the run's, of requests that name none.
             engine: self.engine.rules(),
             generation: self.generation.rules(),
             reward: self.reward.rules(),

@@ -19,6 +19,7 @@ use evenkeel_learner::ServiceSettings;
 use evenkeel_objective::Aggregation;
 use evenkeel_orchestrator::RunDirectory;
 use evenkeel_proto::FieldError;
+use toml::{Table, Value};
 
 use super::Recipe;
 
@@ -37,6 +38,22 @@ pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
         follow("learner.objective.max_tokens", &mut learner.objective.max_tokens, max_tokens_is_set, from)?;
     }
     Ok(())
+}
+
+/// A recipe as TOML without the values that [`derive`] adds, so that whoever reads it again may change the setting that they follow.
+pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, toml::ser::Error> {
+    let mut table = Table::try_from(recipe)?;
+    if let Some(learner) = table.get_mut("learner").and_then(Value::as_table_mut) {
+        learner.remove("temperature");
+        let divides = recipe.learner.objective.aggregation == Aggregation::SequenceSum;
+        if let Some(objective) = learner.get_mut("objective").and_then(Value::as_table_mut).filter(|_| divides) {
+            objective.remove("max_tokens");
+        }
+    }
+    if let Some(engine) = table.get_mut("engine").and_then(Value::as_table_mut) {
+        engine.remove("seed");
+    }
+    Ok(table)
 }
 
 /// Takes a value over from the setting that it follows.
@@ -91,6 +108,19 @@ mod tests {
         assert_eq!(resolve("").unwrap().learner.objective.max_tokens, 0, "only sequence-sum divides by it");
         let recipe = resolve("[model]\npublish_type = \"bf16\"").unwrap();
         assert_eq!(recipe.learner_service().publish_dtype, evenkeel_learner::PublishType::Bf16);
+    }
+
+    #[test]
+    fn a_recipe_that_was_written_down_does_not_repeat_them() {
+        let first =
+            resolve("[sampling]\ntemperature = 0.5\n[learner.objective]\naggregation = \"sequence-sum\"").unwrap();
+        let again = first.to_toml().unwrap();
+        assert_eq!(resolve(&again).unwrap(), first);
+        let changed =
+            again.replacen("temperature = 0.5", "temperature = 0.7", 1).replacen("max_tokens = ", "max_tokens = 1", 1);
+        let changed = resolve(&changed).unwrap();
+        assert_eq!(changed.learner.temperature, 0.7);
+        assert_eq!(changed.learner.objective.max_tokens, changed.sampling.max_tokens as usize);
     }
 
     #[test]

@@ -62,7 +62,7 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
             (jsonl(&of_this_process(&zeros)), "allowed: a regular file"),
             (with("x", &["model.fresh.hidden_size=1000000000"]), "allowed: at most 1000000000"),
             (with("x", &["model.fresh.hidden_size=400000"]), "limits.max_fresh_parameters"),
-            (with("x", &["model.fresh.layers=5000"]), "layers is 5000"),
+            (with("x", &["model.fresh.layers=5000"]), "model.fresh.layers is 5000"),
             (with("x", &[&format!("model.path={}", model.display())]), "allowed: a regular file"),
             (with("x", &["services.client.token_file=/dev/zero"]), "allowed: a regular file"),
             (with("x", &["warm_start.examples_per_step=4000000000"]), "limits.max_step_samples"),
@@ -175,8 +175,9 @@ async fn a_run_that_its_services_refuse_never_began_and_its_name_is_free() {
         let mut door = door(&cluster).await;
         door.client.start_run(start("first")).await.unwrap();
         completes(&door, "first").await;
-        // The learner still holds the first run's weights, which turns out when the services are asked.
-        door.client.start_run(start("second")).await.unwrap();
+        // The learner still holds the first run's weights, which turns out when the services are asked. The first run says that it is
+        // completed a moment before it makes way.
+        until_async(async || door.client.clone().start_run(start("second")).await.is_ok()).await;
         until_async(async || {
             let request = GetRunRequest { run_id: "second".into() };
             let run = door.client.clone().get_run(request).await.unwrap().into_inner().run.unwrap();

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_config::{ConfigError, Loader, Settings};
+use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, ModelSource, Recipe, RecipeReader,
@@ -52,7 +53,9 @@ impl Default for Model {
 impl Settings for Program {
     fn validate(&self) -> Result<(), FieldError> {
         self.recipe().validate()?;
-        self.model.fresh.validate().map_err(|error| FieldError::new("model.fresh", "refused", error.to_string()))?;
+        if let Err(ModelError::Input { field, value, allowed }) = self.model.fresh.validate() {
+            return Err(FieldError::new(format!("model.fresh.{field}"), value, allowed));
+        }
         match self.learner.get("learning_rate") {
             Some(value) => Err(FieldError::new("learner.learning_rate", value, "learner.optimizer.learning_rate")),
             None => Ok(()),
