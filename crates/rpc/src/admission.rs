@@ -13,6 +13,7 @@ use evenkeel_proto::v1::QueueStatus;
 use metrics::Gauge;
 
 use crate::error::ServiceError;
+pub use crate::error::Unit;
 pub use crate::peer::{ClientId, Host};
 
 /// A client may hold so many times what is free.
