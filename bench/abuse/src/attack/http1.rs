@@ -37,7 +37,7 @@ pub(super) async fn slow(round: Round) -> Result<(), Failed> {
 /// The engine twice as often as each of the others.
 fn port(round: &Round, index: usize) -> SocketAddr {
     let metrics = &round.targets().metrics;
-    if index % 2 == 0 { round.targets().engine } else { metrics[index / 2 % metrics.len()] }
+    if index.is_multiple_of(2) { round.targets().engine } else { metrics[index / 2 % metrics.len()] }
 }
 
 fn post(path: &str, length: usize, body: &str) -> String {
