@@ -222,7 +222,7 @@ mod tests {
         let first = greedy("10.0.0.1");
         assert_eq!(first.len(), 750);
         let mut others = Vec::new();
-        for address in ["10.0.0.2", "2001:db8::1", "2001:db8:0:1::1"] {
+        for address in ["10.0.0.2", "2001:db8::1"] {
             let held = greedy(address);
             assert!(!held.is_empty(), "{address}");
             others.push(held);

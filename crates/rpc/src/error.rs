@@ -11,11 +11,11 @@ use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// Most bytes of a message in a header, in which all but ASCII is written as three characters for a byte.
-const MAX_MESSAGE_BYTES: usize = 6_000;
+/// Most bytes of a message in a header, in which all but letters, digits and some marks is written as three characters for a byte.
+const MAX_MESSAGE_BYTES: usize = 5_000;
 /// Most bytes of refused fields in a header, before they are written in base64. Clients take headers of 16 KiB in all, and break the
 /// connection beyond.
-const MAX_DETAIL_BYTES: usize = 4_000;
+const MAX_DETAIL_BYTES: usize = 3_000;
 
 /// The domain of every reason.
 pub const ERROR_DOMAIN: &str = "evenkeel.v1";
@@ -290,7 +290,7 @@ impl From<ServiceError> for Status {
 fn cut_for_header(text: &str) -> &str {
     let mut bytes = 0;
     let end = text.char_indices().find(|(_, character)| {
-        let plain = *character == ' ' || character.is_ascii_graphic() && *character != '%';
+        let plain = character.is_ascii_graphic() && !r##""#%<>`?{}"##.contains(*character);
         bytes += if plain { 1 } else { 3 * character.len_utf8() };
         bytes > MAX_MESSAGE_BYTES
     });

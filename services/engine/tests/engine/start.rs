@@ -80,8 +80,12 @@ async fn an_engine_on_any_port_reports_it_and_several_run_in_one_process() {
     let (one, two) = (model(1), tempfile::tempdir().unwrap());
     write_model(two.path(), &evenkeel_model::Config { max_position_embeddings: 64, ..config() }, 2);
     let one = Engine::start(settings(one.path())).await.unwrap();
-    let two =
-        Engine::start(EngineConfig { listen: "0.0.0.0:0".into(), served_model_name: None, ..settings(two.path()) });
+    let two = Engine::start(EngineConfig {
+        listen: "0.0.0.0:0".into(),
+        served_model_name: None,
+        weights_roots: vec![two.path().to_owned()],
+        ..settings(two.path())
+    });
     let two = two.await.unwrap();
     assert_ne!(one.address().port(), two.address().port());
     assert_eq!(two.endpoint(), format!("http://127.0.0.1:{}", two.address().port()));
