@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// How long a process may be stopped. A debugger that looks at it for longer costs it its program.
-const STOPPED: Duration = Duration::from_secs(1);
+/// How long a process may be stopped. Its program begins again elsewhere then, and somebody waits for it.
+const STOPPED: Duration = Duration::from_millis(200);
 
 /// An end of a pipe whose reads and writes fail with [`io::ErrorKind::TimedOut`] once its deadline has passed, or where the process at
 /// the other end was stopped.
