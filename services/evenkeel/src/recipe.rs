@@ -198,7 +198,7 @@ mod tests {
             ("[model.fresh]\nlayers = 5000", "`model.fresh.layers` is 5000 in test, allowed: at most 1024"),
             (
                 "[model.fresh]\nhidden_size = 1000000000",
-                "`model.fresh` is 9000128000000129024 parameters in test, allowed: at most 1000000000",
+                "`model.fresh` is 3335000000192 parameters in test, allowed: at most 1000000000",
             ),
             (
                 "[sampling]\nmax_tokens = 100\n[engine]\nmax_model_len = 100",

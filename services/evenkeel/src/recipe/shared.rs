@@ -40,7 +40,7 @@ pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// A recipe as TOML without the values that [`derive`] adds, so that whoever reads it again may change the setting that they follow.
+/// A recipe as TOML without the values that [`derive()`] adds, so that whoever reads it again may change the setting that they follow.
 pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, toml::ser::Error> {
     let mut table = Table::try_from(recipe)?;
     if let Some(learner) = table.get_mut("learner").and_then(Value::as_table_mut) {
@@ -116,11 +116,14 @@ mod tests {
             resolve("[sampling]\ntemperature = 0.5\n[learner.objective]\naggregation = \"sequence-sum\"").unwrap();
         let again = first.to_toml().unwrap();
         assert_eq!(resolve(&again).unwrap(), first);
-        let changed =
-            again.replacen("temperature = 0.5", "temperature = 0.7", 1).replacen("max_tokens = ", "max_tokens = 1", 1);
+        let changed = again.replacen("temperature = 0.5", "temperature = 0.7", 1).replacen(
+            "max_tokens = 128",
+            "max_tokens = 64",
+            1,
+        );
         let changed = resolve(&changed).unwrap();
-        assert_eq!(changed.learner.temperature, 0.7);
-        assert_eq!(changed.learner.objective.max_tokens, changed.sampling.max_tokens as usize);
+        assert_eq!((changed.learner.temperature, changed.sampling.max_tokens), (0.7, 64));
+        assert_eq!(changed.learner.objective.max_tokens, 64);
     }
 
     #[test]

@@ -69,12 +69,9 @@ impl CheckpointStore {
         run_id: &str,
     ) -> std::result::Result<(CheckpointRef, Vec<u8>), ServiceError> {
         let candidates = match which {
-            Some(Which::Step(step)) => vec![self.path(run_id, *step)],
+            Some(Which::Step(step)) => self.existing(run_id, *step),
             Some(Which::Path(path)) => vec![path.into()],
-            None => {
-                let steps = retention::steps(&self.folder.join(run_id)).map_err(convert::error)?;
-                steps.into_iter().map(|step| self.path(run_id, step)).collect()
-            }
+            None => self.newest_first(run_id).map_err(convert::error)?,
         };
         let mut failure = ServiceError::NotFound { what: format!("checkpoint of run `{run_id}`") };
         for path in candidates {
@@ -92,6 +89,20 @@ impl CheckpointStore {
     /// Runs have folders of their own: step 3 of one is not that of another.
     fn path(&self, run_id: &str, step: u64) -> PathBuf {
         self.folder.join(run_id).join(format!("step-{step:06}"))
+    }
+
+    /// Where the checkpoint of a step is, if it exists. Earlier versions kept those of all runs in one folder.
+    fn existing(&self, run_id: &str, step: u64) -> Vec<PathBuf> {
+        let paths = [self.path(run_id, step), self.folder.join(format!("step-{step:06}"))];
+        paths.into_iter().filter(|path| path.exists()).collect()
+    }
+
+    fn newest_first(&self, run_id: &str) -> Result<Vec<PathBuf>> {
+        let mut steps = retention::steps(&self.folder.join(run_id))?;
+        steps.extend(retention::steps(&self.folder)?);
+        steps.sort_unstable_by(|a, b| b.cmp(a));
+        steps.dedup();
+        Ok(steps.into_iter().flat_map(|step| self.existing(run_id, step)).collect())
     }
 
     /// A checkpoint below the folder, with every link and `..` resolved. Its files must not be links, which could lead

@@ -53,8 +53,8 @@ impl Default for Model {
 impl Settings for Program {
     fn validate(&self) -> Result<(), FieldError> {
         self.recipe().validate()?;
-        if let Err(ModelError::Input { field, value, allowed }) = self.model.fresh.validate() {
-            return Err(FieldError::new(format!("model.fresh.{field}"), value, allowed));
+        if let Err(ModelError::Input(error)) = self.model.fresh.validate() {
+            return Err(error.within("model.fresh"));
         }
         match self.learner.get("learning_rate") {
             Some(value) => Err(FieldError::new("learner.learning_rate", value, "learner.optimizer.learning_rate")),
