@@ -21,7 +21,7 @@ pub struct PolicyStats {
     /// Tokens at the cap c, as verl's `pg_clipfrac_lower` counts them: `dual-clip` where A < 0, `aspo` on both sides;
     /// for `gmpo` the tokens out of bounds with A < 0; 0 for the others.
     pub clipped_lower: usize,
-    /// Sum of `old_logp - logp`, each saturated at [`MAX_LOG_RATIO`]: divided by `tokens` it is verl's `ppo_kl`.
+    /// Sum of `old_logp - logp`, each saturated at `MAX_LOG_RATIO`: divided by `tokens` it is verl's `ppo_kl`.
     pub negative_log_ratio: f64,
     /// Sum of the correction's factors c; `tokens` where there is no correction.
     pub correction_sum: f64,
