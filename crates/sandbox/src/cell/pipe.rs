@@ -127,7 +127,10 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_pipe_to_a_process_that_was_stopped_does_not_wait_for_its_deadline() {
-        let mut child = std::process::Command::new("cat").stdout(std::process::Stdio::piped()).spawn().unwrap();
+        // It waits for input that does not come.
+        let mut command = std::process::Command::new("cat");
+        let mut child =
+            command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
         let mut pipe = Pipe::new(child.stdout.take().unwrap(), child.id()).unwrap();
         let stop = std::process::Command::new("kill").args(["-STOP", &child.id().to_string()]).status().unwrap();
         assert!(stop.success());

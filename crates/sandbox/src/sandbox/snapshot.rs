@@ -118,6 +118,19 @@ mod tests {
         }
     }
 
+    impl Mapping {
+        /// Memory that nobody has written to: what an allocator gives may have been written to before.
+        fn of_nothing(bytes: usize) -> Self {
+            // SAFETY: a fresh mapping that nobody else knows of.
+            #[allow(unsafe_code)]
+            unsafe {
+                let access = ProtFlags::READ | ProtFlags::WRITE;
+                let base = mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE).unwrap();
+                Self(std::slice::from_raw_parts_mut(base.cast(), bytes))
+            }
+        }
+    }
+
     impl Drop for Mapping {
         fn drop(&mut self) {
             // SAFETY: mapped above with this length.
@@ -166,9 +179,8 @@ mod tests {
     #[test]
     fn what_is_more_than_is_kept_is_put_back_as_well() {
         let Some(pages) = Pages::open() else { return };
-        let mut memory = vec![0_u8; MOST_BYTES * 2 + PAGE];
-        let skip = memory.as_ptr().align_offset(PAGE);
-        let memory = &mut memory[skip..skip + MOST_BYTES * 2];
+        let mapping = Mapping::of_nothing(MOST_BYTES * 2);
+        let memory = &mut *mapping.0;
         memory[5] = 7;
         let mut snapshot = Snapshot::take(&pages, memory).unwrap();
         for _ in 0..2 {

@@ -58,7 +58,7 @@ impl LearnerService {
     ) -> Self {
         let limits = ItemLimits {
             max_items: settings.queue,
-            max_bytes: ItemLimits::MAX_BYTES,
+            max_bytes: settings.max_bytes,
             max_running: settings.queue,
             grace: GRACE,
         };

@@ -57,7 +57,7 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
             (jsonl("/dev/zero"), "allowed: a regular file"),
             (jsonl("/dev/stdin/../zero"), "cannot be read"),
             (jsonl(fifo.to_str().unwrap()), "allowed: a regular file"),
-            (jsonl("/proc"), "is a folder"),
+            (jsonl("/proc"), "is a directory"),
             (jsonl(&of_this_process(&endless)), "allowed: a regular file"),
             (jsonl(&of_this_process(&zeros)), "allowed: a regular file"),
             (with("x", &["model.fresh.hidden_size=1000000000"]), "allowed: at most 1000000000"),
