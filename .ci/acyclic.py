@@ -68,10 +68,10 @@ class Crate:
     def __init__(self, folder):
         self.folder = folder
         self.files = {}
-        root = folder / "src" / "lib.rs"
-        self.collect((), root if root.exists() else folder / "src" / "main.rs", folder / "src")
         self.texts = {}
         self.reexports = {}
+        root = folder / "src" / "lib.rs"
+        self.collect((), root if root.exists() else folder / "src" / "main.rs", folder / "src")
         for module, path in self.files.items():
             text = without_tests(without_comments_and_texts(path.read_text(encoding="utf-8")))
             self.texts[module] = text
@@ -107,7 +107,7 @@ class Crate:
         for name in names:
             if (*at, name) in self.files:
                 at = (*at, name)
-            elif (at, name) in getattr(self, "reexports", {}):
+            elif (at, name) in self.reexports:
                 return self.reexports[(at, name)]
             else:
                 break
@@ -116,13 +116,12 @@ class Crate:
     def uses(self):
         """Each module with the modules that its file needs, and the path that says so."""
         for module, text in self.texts.items():
-            rest = text
             for tree in re.findall(r"\buse\s+([^;]+);", text):
                 for used in split_uses(tree):
                     target = self.resolve(module, used.split("::"))
                     if target is not None:
                         yield module, target, used
-            rest = re.sub(r"\buse\s+[^;]+;", "", rest)
+            rest = re.sub(r"\buse\s+[^;]+;", "", text)
             for used in re.findall(r"\b(?:crate|super|self)(?:::\w+)+|\b[a-z_]\w*(?:::\w+)+", rest):
                 target = self.resolve(module, used.split("::"))
                 if target is not None:
