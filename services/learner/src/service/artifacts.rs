@@ -86,7 +86,7 @@ impl CheckpointStore {
         Err(failure)
     }
 
-    /// The checkpoints of a run.
+    /// The folder of a checkpoint. Each run has its own: steps of different runs have nothing in common.
     fn path(&self, run_id: &str, step: u64) -> PathBuf {
         self.folder.join(run_id).join(format!("step-{step:06}"))
     }
