@@ -33,6 +33,9 @@ pub(crate) enum Command {
     Verify(VerifyCommand),
     /// Build and compile the interpreter that runs programs, before a reward worker needs it.
     Guest(GuestOptions),
+    /// Look at NVIDIA's driver, libraries and devices.
+    #[command(subcommand)]
+    Gpu(GpuCommand),
     /// Run programs for a reward worker, which starts this by itself.
     #[command(hide = true)]
     SandboxCell(CellOptions),
@@ -44,6 +47,19 @@ pub(crate) enum VerifyCommand {
     Math(VerifyMathOptions),
     /// Programs: rows {question, completion} or {question, programs} of JSON, a verdict row for each program on stdout.
     Code(VerifyCodeOptions),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum GpuCommand {
+    /// Print what this machine has, and what is missing for training on a GPU. That nothing is there is no error.
+    Probe(GpuProbeOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct GpuProbeOptions {
+    /// Print it as JSON, with every place that was searched.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

@@ -5,6 +5,7 @@ mod allocator;
 mod arguments;
 mod cluster;
 mod documentation;
+mod gpu;
 mod guest;
 mod model;
 mod recipe;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
                 Command::Config(options) => documentation::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Guest(options) => guest::make(&options),
+                Command::Gpu(command) => gpu::gpu(&command),
                 Command::SandboxCell(options) => guest::cell(&options),
             }
         })

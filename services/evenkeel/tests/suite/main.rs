@@ -5,6 +5,7 @@ mod cluster;
 mod code_run;
 mod connections;
 mod documents;
+mod gpu;
 mod refusals;
 mod runs;
 mod support;
