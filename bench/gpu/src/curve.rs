@@ -8,7 +8,7 @@ use std::io::Write;
 use anyhow::{Context, Result};
 use candle_core::{Device, Tensor};
 use evenkeel_learner::{ComputeType, Learner, LearnerSettings, OptimizerSettings, Schedule, StepReport};
-use evenkeel_model::{Config, Parameters};
+use evenkeel_model::{Config, Parameters, cuda_device};
 use serde_json::json;
 
 use crate::goldens::{host, relative};
@@ -54,10 +54,8 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
         Ok(Learner::new(config.clone(), parameters, settings(device, dtype, threads, warm_start))?)
     };
     let mut reference = Learner::new(config.clone(), start.deep_copy()?, cpu)?;
-    let mut compared = [
-        ("f32", F32, on_device(ComputeType::F32, threads + 1)?),
-        ("bf16", BF16, on_device(ComputeType::Bf16, 1)?),
-    ];
+    let mut compared =
+        [("f32", F32, on_device(ComputeType::F32, threads + 1)?), ("bf16", BF16, on_device(ComputeType::Bf16, 1)?)];
     let mut table = part.table("curve.jsonl")?;
     let mut worst = [[0.0f64; 3]; 2];
     for step in 0..steps {
@@ -79,7 +77,11 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
         part.check(name("loss"), worst[0], limits.loss);
         part.check(name("gradient norm, relative"), worst[1], limits.norm);
         part.check(name("entropy"), worst[2], limits.entropy);
-        part.check(name("change of the weights, relative"), relative(&change(learner, &origin)?, &wanted), limits.change);
+        part.check(
+            name("change of the weights, relative"),
+            relative(&change(learner, &origin)?, &wanted),
+            limits.change,
+        );
     }
     Ok(())
 }
@@ -140,7 +142,7 @@ fn settings(device: &str, dtype: ComputeType, threads: usize, warm_start: u64) -
 }
 
 fn on(config: &Config, parameters: &Parameters, device: &str) -> Result<Parameters> {
-    let device = if device == "cpu" { Device::Cpu } else { Device::new_cuda_with_stream(0)? };
+    let device = if device == "cpu" { Device::Cpu } else { cuda_device(0)? };
     Ok(Parameters::new(config, parameters.deep_copy()?.values().to_vec(), &device)?)
 }
 

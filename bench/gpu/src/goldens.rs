@@ -60,12 +60,20 @@ impl TokenLoss for Weighted {
     }
 }
 
-fn forward(part: &mut Part<'_>, family: &str, folder: &Path, device: &Device, dtype: DType, limits: &Limits) -> Result<()> {
+fn forward(
+    part: &mut Part<'_>,
+    family: &str,
+    folder: &Path,
+    device: &Device,
+    dtype: DType,
+    limits: &Limits,
+) -> Result<()> {
     let name = |what: &str| format!("{family} {} {what}", dtype.as_str());
     let (config, _) = Config::load(folder)?;
     let wanted: HashMap<String, Tensor> =
         candle_core::safetensors::load(folder.join("forward.safetensors"), &Device::Cpu)?;
-    let get = |name: &str| -> Result<Vec<f32>> { host(wanted.get(name).with_context(|| format!("no golden `{name}`"))?) };
+    let get =
+        |name: &str| -> Result<Vec<f32>> { host(wanted.get(name).with_context(|| format!("no golden `{name}`"))?) };
     let ids: Vec<u32> = get("tokens")?.into_iter().map(|id| id as u32).collect();
     let mut batch = Packed::default();
     batch.push(&config, &ids, 1..ids.len())?;

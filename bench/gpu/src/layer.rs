@@ -48,16 +48,8 @@ const WIDE: Shape = Shape {
     length: 4096,
 };
 /// Small enough for a CPU: shows that the measurement works, its numbers mean nothing.
-const NARROW: Shape = Shape {
-    hidden: 64,
-    inner: 192,
-    heads: 4,
-    kv_heads: 2,
-    dim: 16,
-    vocabulary: 4096,
-    sequences: 2,
-    length: 64,
-};
+const NARROW: Shape =
+    Shape { hidden: 64, inner: 192, heads: 4, kv_heads: 2, dim: 16, vocabulary: 4096, sequences: 2, length: 64 };
 /// The vocabulary where the head is not to count.
 const SMALL_VOCABULARY: usize = 256;
 
@@ -145,7 +137,8 @@ impl Shape {
     /// 6 N T for the products and 6 s² heads dim for each sequence's causal attention, forward and backward.
     fn layer_flops(self) -> f64 {
         let width = self.heads * self.dim;
-        let weights = 2 * self.hidden * width + 2 * self.hidden * self.kv_heads * self.dim + 3 * self.hidden * self.inner;
+        let weights =
+            2 * self.hidden * width + 2 * self.hidden * self.kv_heads * self.dim + 3 * self.hidden * self.inner;
         let tokens = (self.sequences * self.length) as f64;
         let squares = (self.sequences * self.length * self.length) as f64;
         6.0 * weights as f64 * tokens + 6.0 * squares * width as f64

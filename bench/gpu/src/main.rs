@@ -7,6 +7,8 @@
 
 mod curve;
 mod goldens;
+#[cfg(feature = "cuda")]
+mod kernels;
 mod layer;
 mod report;
 mod sampling;
@@ -17,6 +19,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use candle_core::Device;
 use evenkeel_cuda::Probe;
+use evenkeel_model::cuda_device;
 use report::Report;
 
 /// Test harnesses take it as "skipped".
@@ -52,15 +55,16 @@ fn main() -> Result<ExitCode> {
             println!("nothing was run");
             return Ok(ExitCode::from(NO_GPU));
         }
-        _ => {
-            evenkeel_cuda::require()?;
-            Device::new_cuda_with_stream(0)?
-        }
+        _ => cuda_device(0)?,
     };
 
     let mut report = Report::new(out, what, name);
     match what {
         "correct" => {
+            #[cfg(feature = "cuda")]
+            if device.is_cuda() {
+                report.part("kernels", |part| kernels::check(part, &probe, &device));
+            }
             report.part("goldens", |part| goldens::all(part, goldens, &device));
             report.part("curve", |part| curve::compare(part, name));
             report.part("layer", |part| layer::measure(part, &device, layer::Effort::Once));

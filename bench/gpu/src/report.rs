@@ -76,7 +76,8 @@ impl Report {
         println!("       {name}: {seconds:.1} s");
         let Part { checks, facts, .. } = part;
         // A part that checks and measures nothing has shown nothing.
-        let passed = error.is_none() && checks.iter().all(|check| check.passed) && !(checks.is_empty() && facts.is_empty());
+        let passed =
+            error.is_none() && checks.iter().all(|check| check.passed) && !(checks.is_empty() && facts.is_empty());
         self.passed &= passed;
         self.parts.push(json!({
             "part": name, "passed": passed, "seconds": seconds, "error": error, "checks": checks, "facts": facts,

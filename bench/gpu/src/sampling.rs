@@ -86,7 +86,13 @@ impl Recipe {
     }
 
     /// Samples the groups of a step at temperature 1 and judges them by their last box.
-    pub(crate) fn sample(&self, step: u64, config: &Config, parameters: &Parameters, threads: usize) -> Result<Vec<Group>> {
+    pub(crate) fn sample(
+        &self,
+        step: u64,
+        config: &Config,
+        parameters: &Parameters,
+        threads: usize,
+    ) -> Result<Vec<Group>> {
         let decoder = Decoder::new(config.clone(), parameters, Cpu::new()?, threads)?;
         let mut rng = rng(SEED, Stream::PromptOrder { epoch: step });
         let chosen: Vec<&Problem> =

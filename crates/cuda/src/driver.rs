@@ -230,7 +230,11 @@ impl Driver {
         let known = unsafe { (self.api.error_text)(code, &raw mut text) } == 0 && !text.is_null();
         // SAFETY: checked; the driver's texts end with a 0 and live as long as it does.
         let name = known.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
-        Err(DriverError::Call { call, code, name: name.unwrap_or_else(|| "an error that the driver does not name".into()) })
+        Err(DriverError::Call {
+            call,
+            code,
+            name: name.unwrap_or_else(|| "an error that the driver does not name".into()),
+        })
     }
 }
 
@@ -316,16 +320,8 @@ mod tests {
     }
 
     fn driver() -> Driver {
-        let api = Api {
-            init,
-            driver_version: old,
-            device_count: one,
-            device,
-            name,
-            memory,
-            attribute,
-            error_text: text,
-        };
+        let api =
+            Api { init, driver_version: old, device_count: one, device, name, memory, attribute, error_text: text };
         Driver { api, path: "libcuda.so.1".into() }
     }
 

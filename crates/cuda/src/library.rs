@@ -58,8 +58,12 @@ impl Library {
     /// How to get it.
     pub const fn source(self) -> &'static str {
         match self {
-            Self::Driver => "it comes with NVIDIA's driver (580 or later); a container needs NVIDIA's container toolkit",
-            Self::CublasLt | Self::Cublas => "it comes with the CUDA 13 toolkit, and with the Python package nvidia-cublas",
+            Self::Driver => {
+                "it comes with NVIDIA's driver (580 or later); a container needs NVIDIA's container toolkit"
+            }
+            Self::CublasLt | Self::Cublas => {
+                "it comes with the CUDA 13 toolkit, and with the Python package nvidia-cublas"
+            }
             Self::Curand => "it comes with the CUDA 13 toolkit, and with the Python package nvidia-curand",
             Self::Nvrtc => "it comes with the CUDA 13 toolkit, and with the Python package nvidia-cuda-nvrtc",
             Self::Cudnn => "it comes with the Python package nvidia-cudnn-cu13",

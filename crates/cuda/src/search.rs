@@ -1,6 +1,7 @@
 //! Where libraries lie.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -98,9 +99,14 @@ fn find(library: Library, places: &Places) -> Result<Opened, Missing> {
     }
     if places.loader {
         missing.searched.push("the dynamic loader's path (LD_LIBRARY_PATH and its cache)".into());
-        if let Ok(handle) = load(Path::new(library.file())) {
-            let path = loaded_file(library.file()).unwrap_or_else(|| library.file().into());
-            return Ok(keep(library, handle, path));
+        match load(Path::new(library.file())) {
+            Ok(handle) => {
+                let path = loaded_file(library.file()).unwrap_or_else(|| library.file().into());
+                return Ok(keep(library, handle, path));
+            }
+            // The loader's own words for a file that is nowhere. Others are of a file that it found: of a library that this one needs, too.
+            Err(reason) if reason.starts_with(&format!("{}: cannot open", library.file())) => {}
+            Err(reason) => missing.broken.push(reason),
         }
     }
     for folder in &places.last {
@@ -119,17 +125,19 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<Opened> {
     }
     match load(&path) {
         Ok(handle) => Some(keep(missing.library, handle, path)),
-        Err(error) => {
-            missing.broken.push(error.to_string());
+        Err(reason) => {
+            missing.broken.push(reason);
             None
         }
     }
 }
 
-fn load(path: &Path) -> Result<libloading::Library, libloading::Error> {
+/// The error is the loader's reason.
+fn load(path: &Path) -> Result<libloading::Library, String> {
     // SAFETY: NVIDIA's libraries may be initialised at any time and on any thread; that a file of this name is one of them is what
     // whoever installed it answers for, as with every program that the dynamic loader links.
-    unsafe { libloading::Library::new(path) }
+    let loaded = unsafe { libloading::Library::new(path) };
+    loaded.map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))
 }
 
 /// Leaks the handle: these libraries register handlers that must outlive whatever used them.
@@ -143,11 +151,15 @@ fn loaded_file(name: &str) -> Option<PathBuf> {
     // A link's target carries the full version: libcuda.so.1 is libcuda.so.580.65.06.
     let stem = name.split_inclusive(".so").next()?;
     let file = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
-    file.map(Path::new).find(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(stem))).map(Into::into)
+    file.map(Path::new)
+        .find(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(stem)))
+        .map(Into::into)
 }
 
 fn listed(paths: Option<OsString>) -> Vec<PathBuf> {
-    paths.map_or_else(Vec::new, |paths| std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect())
+    paths.map_or_else(Vec::new, |paths| {
+        std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect()
+    })
 }
 
 /// The usual places, given the environment.
@@ -201,7 +213,7 @@ mod tests {
         std::fs::write(folder.path().join("libnvrtc.so.13"), "not a library").unwrap();
         let places = Places { first: vec![folder.path().into()], ..Places::default() };
         let missing = find(Library::Nvrtc, &places).unwrap_err();
-        assert_eq!(missing.broken.len(), 1);
+        assert_eq!(missing.broken.len(), 1, "{missing}");
         assert!(missing.to_string().contains("cannot be loaded"), "{missing}");
         assert!(missing.broken[0].contains("libnvrtc.so.13"), "{missing}");
     }

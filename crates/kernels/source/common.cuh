@@ -1,4 +1,4 @@
-// Common to all kernels. Compiles with NVRTC and nvcc without any of CUDA's headers, and with a C++ compiler over tests/shim/shim.h, where
+// Common to all kernels. Compiles with NVRTC and nvcc without any of CUDA's headers, and with a C++ compiler over crates/kernel-checks/tests/shim, where
 // each thread is a fibre.
 //
 // Sums are taken in a fixed order, given the launch: the same launch gives the same bits.

@@ -40,7 +40,13 @@ impl ColumnSum {
     ///
     /// # Errors
     /// Too many rows or columns.
-    pub fn launches(&self, chip: Chip, x: Pointer, out: Pointer, workspace: Pointer) -> Result<Vec<Launch>, Unsupported> {
+    pub fn launches(
+        &self,
+        chip: Chip,
+        x: Pointer,
+        out: Pointer,
+        workspace: Pointer,
+    ) -> Result<Vec<Launch>, Unsupported> {
         let splits = self.splits(chip);
         if splits == 1 {
             return Ok(vec![self.launch(x, out, 1, true)?]);

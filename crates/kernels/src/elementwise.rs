@@ -81,7 +81,11 @@ pub fn swiglu_backward(
 /// The same type twice: that is a copy.
 pub fn cast(chip: Chip, count: usize, from: (Type, Pointer), to: (Type, Pointer)) -> Result<Launch, Unsupported> {
     if from.0 == to.0 {
-        return Err(Unsupported::new("bytes of the type that is cast to", to.0.size(), "another type than it is cast from"));
+        return Err(Unsupported::new(
+            "bytes of the type that is cast to",
+            to.0.size(),
+            "another type than it is cast from",
+        ));
     }
     // Eight values on both sides.
     let wide = is_wide(Type::Bf16, count, &[from.1, to.1]);

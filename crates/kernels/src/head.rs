@@ -30,11 +30,7 @@ impl Logits {
 ///
 /// # Errors
 /// An empty vocabulary.
-pub fn token_scores(
-    chip: Chip,
-    input: Logits,
-    [logp, entropy, log_sum]: [Pointer; 3],
-) -> Result<Launch, Unsupported> {
+pub fn token_scores(chip: Chip, input: Logits, [logp, entropy, log_sum]: [Pointer; 3]) -> Result<Launch, Unsupported> {
     let [rows, vocabulary] = input.sizes()?;
     let wide = is_wide(Type::F32, input.vocabulary, &[input.logits]);
     let (logits, targets, inverse) = (input.logits, input.targets, 1.0 / input.temperature);

@@ -1,7 +1,7 @@
 //! Evenkeel's own CUDA kernels: those of the learner's operations that are bound by memory. Products and attention are left to libraries.
 //!
 //! `source/` holds the kernels. They need none of CUDA's headers, so that NVRTC compiles them when a program starts, and a C++ compiler
-//! makes of the same text a library in which every CUDA thread is a fibre (`tests/shim`): there they run without a GPU, in random
+//! makes of the same text a library in which every CUDA thread is a fibre (`crates/kernel-checks`): there they run without a GPU, in random
 //! schedules. A [`Launch`] says which kernel runs over how many blocks with which arguments. It is computed without a device, so the tests
 //! launch exactly what a GPU would.
 #![forbid(unsafe_code)]

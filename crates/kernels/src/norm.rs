@@ -118,7 +118,12 @@ mod tests {
             let norm = Norm { kind: Type::F32, runs: 1, width, epsilon: 1e-6 };
             let pointers = Pointer(16);
             let at = NormBackward {
-                dy: pointers, x: pointers, weight: pointers, into: Pointer::NULL, dx: pointers, partial: pointers,
+                dy: pointers,
+                x: pointers,
+                weight: pointers,
+                into: Pointer::NULL,
+                dx: pointers,
+                partial: pointers,
             };
             norm.backward(CHIP, at)
         };

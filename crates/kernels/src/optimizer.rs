@@ -70,8 +70,19 @@ pub fn adamw(
     let [beta1, beta2] = update.betas.map(|beta| beta as f32);
     let inverse_root = 1.0 / update.second_root as f32;
     let arguments = arguments![
-        weight, first, second, gradient, factor, narrowed, count as u64, beta1, beta2, update.step as f32,
-        inverse_root, update.epsilon as f32, update.shrink as f32
+        weight,
+        first,
+        second,
+        gradient,
+        factor,
+        narrowed,
+        count as u64,
+        beta1,
+        beta2,
+        update.step as f32,
+        inverse_root,
+        update.epsilon as f32,
+        update.shrink as f32
     ];
     Launch::new(format!("adamw_{}", step(wide)), chip.blocks(threads.div_ceil(u64::from(BLOCK))), 0, arguments)
 }

@@ -10,6 +10,7 @@
 
 pub mod config;
 pub mod decode;
+mod device;
 mod error;
 pub mod folder;
 pub mod fresh;
@@ -20,6 +21,7 @@ mod parameters;
 
 pub use config::{Config, Family};
 pub use decode::{Decoder, SequenceCache};
+pub use device::cuda_device;
 pub use error::{BoxError, ModelError, Result};
 pub use kernels::{Coefficients, Scores};
 pub use network::{Network, NetworkOptions, TokenLoss, Train, network};

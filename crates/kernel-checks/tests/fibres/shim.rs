@@ -6,10 +6,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use evenkeel_kernels::{Argument, Launch, Norm, NormBackward, Pointer, Type};
+use evenkeel_kernel_checks::case::Case;
+use evenkeel_kernel_checks::{Buffer, Runner};
+use evenkeel_kernels::{Argument, Chip, Launch, Norm, NormBackward, Pointer, Type};
 
-use crate::case::{CHIP, Case};
-use crate::memory::Buffer;
+/// So small that a block has several pieces of work.
+pub(crate) const CHIP: Chip = Chip { multiprocessors: 1 };
 
 type LaunchFn =
     unsafe extern "C" fn(*const c_char, c_uint, c_uint, usize, c_uint, c_uint, *mut *mut c_void, c_uint) -> c_int;
@@ -52,7 +54,8 @@ impl Shim {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("libkernels.so");
         // Products are not fused with sums, as on the CPU.
-        let flags = ["-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"];
+        let flags =
+            ["-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"];
         let include = source.parent().unwrap();
         let mut command = Command::new(&compiler);
         command.args(flags).arg("-I").arg(include).arg("-o").arg(&library).arg(&source);
@@ -66,14 +69,7 @@ impl Shim {
         Ok(Self { launch, kernel, turn: Mutex::default() })
     }
 
-    /// Runs a launch; its pointers are addresses of this process.
-    pub(crate) fn run(&self, launch: &Launch, schedule: Schedule) {
-        if let Err(problem) = self.try_run(launch, schedule) {
-            panic!("{problem}: {launch:?} in {schedule:?}");
-        }
-    }
-
-    /// The same, where a failure is expected.
+    /// Runs a launch in a schedule.
     pub(crate) fn try_run(&self, launch: &Launch, schedule: Schedule) -> Result<(), String> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let name = CString::new(launch.kernel.as_str()).unwrap();
@@ -113,6 +109,18 @@ impl Shim {
     }
 }
 
+impl Runner for Shim {
+    fn chip(&self) -> Chip {
+        CHIP
+    }
+
+    fn run(&self, launch: &Launch, seed: u32) {
+        if let Err(problem) = self.try_run(launch, Schedule::of(seed)) {
+            panic!("{problem}: {launch:?} in schedule {seed}");
+        }
+    }
+}
+
 /// An argument as the bytes that its address leads to.
 fn bits(argument: &Argument) -> u64 {
     match *argument {
@@ -138,7 +146,7 @@ pub(crate) fn finds_overruns(shim: &Shim) {
         partial: partial.pointer(),
     };
     let mut launch = norm.backward(CHIP, at).unwrap();
-    shim.run(&launch, Schedule::of(0));
+    shim.run(&launch, 0);
     launch.shared -= 4;
     assert_eq!(shim.try_run(&launch, Schedule::of(0)), Err("a write behind shared memory".into()));
 }

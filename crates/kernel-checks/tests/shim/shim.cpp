@@ -1,10 +1,10 @@
 // The scheduler of shim.h, and the kernels themselves.
 #define EVENKEEL_SHIM
-#include "../../source/elementwise.cu"
-#include "../../source/head.cu"
-#include "../../source/norm.cu"
-#include "../../source/optimizer.cu"
-#include "../../source/rows.cu"
+#include "../../../kernels/source/elementwise.cu"
+#include "../../../kernels/source/head.cu"
+#include "../../../kernels/source/norm.cu"
+#include "../../../kernels/source/optimizer.cu"
+#include "../../../kernels/source/rows.cu"
 
 #undef threadIdx
 #undef barrier

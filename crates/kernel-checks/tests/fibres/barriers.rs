@@ -4,9 +4,10 @@ use evenkeel_kernels::{
     Clip, ColumnSum, Launch, Logits, Norm, NormBackward, Pointer, Type, clip, squares, token_scores,
 };
 
-use crate::case::{CHIP, Case};
-use crate::memory::Buffer;
-use crate::shim::{Schedule, Shim};
+use evenkeel_kernel_checks::Buffer;
+use evenkeel_kernel_checks::case::Case;
+
+use crate::shim::{CHIP, Schedule, Shim};
 
 /// Random schedules of each launch.
 const SCHEDULES: u32 = 12;
@@ -23,7 +24,7 @@ struct Subject {
 impl Subject {
     /// The bits of the results in a schedule.
     fn run(&self, shim: &Shim, schedule: Schedule) -> Vec<u8> {
-        shim.run(&self.launch, schedule);
+        shim.try_run(&self.launch, schedule).unwrap();
         self.outputs.iter().flat_map(|buffer| buffer.bytes().to_vec()).collect()
     }
 }
@@ -32,9 +33,8 @@ fn norm(width: usize) -> [Subject; 2] {
     let mut case = Case::new(width as u64);
     let norm = Norm { kind: Type::F32, runs: 40, width, epsilon: 1e-6 };
     let count = norm.runs * width;
-    let inputs = |case: &mut Case| -> Vec<Buffer> {
-        [count, count, width].map(|count| Buffer::f32(&case.normal(count))).into()
-    };
+    let inputs =
+        |case: &mut Case| -> Vec<Buffer> { [count, count, width].map(|count| Buffer::f32(&case.normal(count))).into() };
     let (forward, backward) = (inputs(&mut case), inputs(&mut case));
     let y = Buffer::blank_f32(count);
     let launch = norm.forward(CHIP, forward[0].pointer(), forward[2].pointer(), y.pointer()).unwrap();
@@ -109,9 +109,8 @@ pub(crate) fn each_is_needed(shim: &Shim) {
     for subject in subjects() {
         let right = subject.run(shim, Schedule::of(0));
         for &barrier in &subject.barriers {
-            let wrong = (0..SCHEDULES).filter(|&seed| {
-                subject.run(shim, Schedule { seed, without: Some(barrier) }) != right
-            });
+            let wrong =
+                (0..SCHEDULES).filter(|&seed| subject.run(shim, Schedule { seed, without: Some(barrier) }) != right);
             let count = wrong.count();
             assert!(count > 0, "{}: barrier {barrier} can be taken out unnoticed", subject.launch.kernel);
         }

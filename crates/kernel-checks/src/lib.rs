@@ -1,27 +1,37 @@
-//! Every kernel on the CPU, its threads as fibres in random schedules, against the CPU's own kernels on random shapes.
+//! Checks of the CUDA kernels against the CPU's own, on random shapes.
 //!
-//! Needs a C++ compiler: `CXX`, or `c++` on the path. Without one the tests are reported as ignored.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! A [`Runner`] runs launches whose memory is that of [`Buffer`]s of this process: on fibres (this crate's tests) or on a GPU (`bench/gpu`,
+//! which copies the buffers there and back). So both run the same checks.
+#![allow(clippy::unwrap_used, reason = "a check fails by panicking")]
 
-mod barriers;
-mod case;
+pub mod case;
 mod elementwise;
 mod head;
 mod memory;
 mod norm;
 mod optimizer;
 mod rows;
-mod shim;
 
-use std::process::ExitCode;
+use evenkeel_kernels::{Chip, Launch};
 
-use evenkeel_testing::{Trial, run, test};
-use shim::Shim;
+pub use memory::{Block, Buffer};
 
-/// A test of some kernels.
-type Check = (&'static str, fn(&Shim));
+/// Runs kernels.
+pub trait Runner {
+    /// The device whose launches are computed.
+    fn chip(&self) -> Chip;
+    /// Runs a launch to its end. Its pointers lead into buffers of this process. The seed chooses a schedule, where there is a choice.
+    ///
+    /// # Panics
+    /// If the kernel cannot be run, or fails.
+    fn run(&self, launch: &Launch, seed: u32);
+}
 
-const CHECKS: [Check; 18] = [
+/// A check of some kernels, by name. It fails by panicking.
+pub type Check = (&'static str, fn(&dyn Runner));
+
+/// All checks.
+pub const CHECKS: [Check; 14] = [
     ("norm::rows_and_heads_of_every_width_are_normalised", norm::forward),
     ("norm::the_gradients_of_x_and_weight_are_those_of_the_cpu", norm::backward),
     ("norm::columns_are_summed_in_one_launch_or_two", norm::column_sums),
@@ -36,19 +46,4 @@ const CHECKS: [Check; 18] = [
     ("optimizer::the_norm_is_exact_and_clips_as_pytorch_does", optimizer::clipping),
     ("optimizer::weights_and_moments_are_those_of_adamw", optimizer::updates),
     ("optimizer::a_norm_that_is_not_finite_changes_nothing", optimizer::skipped),
-    ("barriers::every_barrier_is_needed", barriers::each_is_needed),
-    ("barriers::no_schedule_changes_a_bit", barriers::schedules_agree),
-    ("shim::every_kernel_of_the_source_has_a_launch", shim::knows_every_kernel),
-    ("shim::a_write_behind_shared_memory_is_found", shim::finds_overruns),
 ];
-
-fn main() -> ExitCode {
-    let trial = |(name, check): Check| match Shim::get() {
-        Ok(shim) => test(name, move || check(shim)),
-        Err(missing) => {
-            let missing = missing.clone();
-            Trial::test(name, move || Err(missing.into())).with_ignored_flag(true)
-        }
-    };
-    run(CHECKS.into_iter().map(trial).collect())
-}

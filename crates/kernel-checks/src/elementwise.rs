@@ -2,9 +2,9 @@ use evenkeel_kernels::{Rotation, Type, cast, rotary as rotate, swiglu as gate, s
 use evenkeel_model::kernels::{Rotary, SwiGlu, Turn};
 use evenkeel_model::{Config, Family};
 
-use crate::case::{CHIP, Case, TYPES, assert_close, cpu, matrix, values};
+use crate::Runner;
+use crate::case::{Case, TYPES, assert_close, cpu, matrix, values};
 use crate::memory::{Buffer, rounded};
-use crate::shim::{Schedule, Shim};
 
 const POSITIONS: usize = 40;
 
@@ -38,7 +38,7 @@ fn angles(table: &<evenkeel_model::kernels::cpu::Cpu as Rotary>::Table, half: us
     [part(0), part(half)]
 }
 
-pub(crate) fn rotary(shim: &Shim) {
+pub(crate) fn rotary(runner: &dyn Runner) {
     for (seed, half) in [1, 5, 8, 20, 32, 64].into_iter().enumerate() {
         let table = cpu().rotary_table(&config(2 * half)).unwrap();
         let [cosines, sines] = angles(&table, half).map(|values| Buffer::f32(&values));
@@ -50,9 +50,15 @@ pub(crate) fn rotary(shim: &Shim) {
                 let positions = case.ids(rows, POSITIONS);
                 let (at, buffer) = (Buffer::u32(&positions), Buffer::values(kind, &x, case.one_of(&[0, 1])));
                 let rotation = Rotation { kind, rows, heads, half, back: turn == Turn::Backward };
-                let launch =
-                    rotate(CHIP, rotation, buffer.pointer(), [cosines.pointer(), sines.pointer()], at.pointer()).unwrap();
-                shim.run(&launch, Schedule::of(seed as u32));
+                let launch = rotate(
+                    runner.chip(),
+                    rotation,
+                    buffer.pointer(),
+                    [cosines.pointer(), sines.pointer()],
+                    at.pointer(),
+                )
+                .unwrap();
+                runner.run(&launch, seed as u32);
                 let wanted = cpu().rotary(matrix(&x, heads * 2 * half), &table, &positions, turn).unwrap();
                 assert_close(&format!("{rotation:?}"), kind, 2.0, &buffer.read(kind), &values(&wanted));
             }
@@ -60,7 +66,7 @@ pub(crate) fn rotary(shim: &Shim) {
     }
 }
 
-pub(crate) fn swiglu(shim: &Shim) {
+pub(crate) fn swiglu(runner: &dyn Runner) {
     for (seed, count) in [1, 7, 8, 255, 256, 4097, 8192].into_iter().enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
@@ -68,10 +74,10 @@ pub(crate) fn swiglu(shim: &Shim) {
             let [dy, g, u] = inputs.each_ref().map(|values| Buffer::values(kind, values, 0));
             let y = Buffer::blank(kind, count);
             let both = [g.pointer(), u.pointer()];
-            shim.run(&gate(CHIP, kind, count, both, y.pointer()).unwrap(), Schedule::of(seed as u32));
+            runner.run(&gate(runner.chip(), kind, count, both, y.pointer()).unwrap(), seed as u32);
             // In place, as the backward pass does.
-            let launch = gate_backward(CHIP, kind, count, dy.pointer(), both, both).unwrap();
-            shim.run(&launch, Schedule::of(seed as u32));
+            let launch = gate_backward(runner.chip(), kind, count, dy.pointer(), both, both).unwrap();
+            runner.run(&launch, seed as u32);
 
             let [dy_in, g_in, u_in] = inputs.each_ref().map(|values| matrix(values, count));
             let wanted = cpu().swiglu(&g_in, &u_in).unwrap();
@@ -83,23 +89,24 @@ pub(crate) fn swiglu(shim: &Shim) {
     }
 }
 
-pub(crate) fn casts(shim: &Shim) {
+pub(crate) fn casts(runner: &dyn Runner) {
     for (seed, count) in [1, 8, 1000, 4103].into_iter().enumerate() {
         let mut values = Case::new(seed as u64).normal(count);
-        for (to, special) in values.iter_mut().zip([f32::NAN, f32::INFINITY, -f32::INFINITY, 1.003_906_2, f32::MAX, 1e-40]) {
+        for (to, special) in
+            values.iter_mut().zip([f32::NAN, f32::INFINITY, -f32::INFINITY, 1.003_906_2, f32::MAX, 1e-40])
+        {
             *to = special;
         }
-        let (from, narrow, wide) =
-            (Buffer::f32(&values), Buffer::blank(Type::Bf16, count), Buffer::blank_f32(count));
-        let down = cast(CHIP, count, (Type::F32, from.pointer()), (Type::Bf16, narrow.pointer())).unwrap();
-        let up = cast(CHIP, count, (Type::Bf16, narrow.pointer()), (Type::F32, wide.pointer())).unwrap();
-        shim.run(&down, Schedule::of(seed as u32));
-        shim.run(&up, Schedule::of(seed as u32));
+        let (from, narrow, wide) = (Buffer::f32(&values), Buffer::blank(Type::Bf16, count), Buffer::blank_f32(count));
+        let down = cast(runner.chip(), count, (Type::F32, from.pointer()), (Type::Bf16, narrow.pointer())).unwrap();
+        let up = cast(runner.chip(), count, (Type::Bf16, narrow.pointer()), (Type::F32, wide.pointer())).unwrap();
+        runner.run(&down, seed as u32);
+        runner.run(&up, seed as u32);
         for (found, value) in wide.read_f32().into_iter().zip(&values) {
             let wanted = rounded(Type::Bf16, *value);
             assert!(found == wanted || (found.is_nan() && wanted.is_nan()), "{found} for {value}");
         }
     }
     let at = Buffer::blank_f32(1).pointer();
-    assert!(cast(CHIP, 1, (Type::F32, at), (Type::F32, at)).is_err());
+    assert!(cast(runner.chip(), 1, (Type::F32, at), (Type::F32, at)).is_err());
 }
