@@ -60,6 +60,13 @@ impl From<&serde_json::Map<String, serde_json::Value>> for TemplateValue {
     }
 }
 
+impl FromIterator<TemplateValue> for TemplateValue {
+    /// A list.
+    fn from_iter<I: IntoIterator<Item = Self>>(items: I) -> Self {
+        Self(items.into_iter().map(|item| item.0).collect::<Vec<_>>().into())
+    }
+}
+
 fn of_json(value: &serde_json::Value) -> Value {
     match value {
         serde_json::Value::Null => Value::from(()),

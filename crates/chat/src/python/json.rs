@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use minijinja::value::{Value, ValueKind};
 use minijinja::Error;
+use minijinja::value::{Value, ValueKind};
 
 use super::call::{Call, type_error, type_name};
 use super::{number, text};
@@ -167,7 +167,11 @@ fn push_escape(out: &mut String, character: char) {
 fn number_text(value: &Value) -> String {
     match f64::try_from(value.clone()) {
         Ok(float) if !value.is_integer() && !float.is_finite() => {
-            if float.is_nan() { "NaN".into() } else { number::float(float).replace("inf", "Infinity") }
+            if float.is_nan() {
+                "NaN".into()
+            } else {
+                number::float(float).replace("inf", "Infinity")
+            }
         }
         _ => text::str_of(value),
     }
@@ -200,7 +204,10 @@ mod tests {
     #[test]
     fn layout_order_and_escapes_are_options() {
         let indent = ("indent", Value::from(2));
-        assert_eq!(dumped(r#"{"b": [1, []], "a": {}}"#, &[indent]), "{\n  \"b\": [\n    1,\n    []\n  ],\n  \"a\": {}\n}");
+        assert_eq!(
+            dumped(r#"{"b": [1, []], "a": {}}"#, &[indent]),
+            "{\n  \"b\": [\n    1,\n    []\n  ],\n  \"a\": {}\n}"
+        );
         let sorted = ("sort_keys", Value::from(true));
         let compact = ("separators", Value::from(vec![",", ":"]));
         assert_eq!(dumped(r#"{"b": 1, "a": [1, 2]}"#, &[sorted, compact]), r#"{"a":[1,2],"b":1}"#);
