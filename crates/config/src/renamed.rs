@@ -2,7 +2,7 @@
 
 /// Old and new name, without the section.
 const RENAMED: &[(&str, &str)] =
-    &[("settle_ms", "settle_timeout"), ("idle_connection_ms", "idle_connection_timeout"), ("task", "kind")];
+    &[("settle_ms", "settle_timeout"), ("idle_connection_ms", "idle_connection_timeout"), ("task", "kind"), ("path", "files"), ("held_out_path", "held_out_files")];
 
 /// Units that names carried before values did.
 const UNITS: [&str; 3] = ["_ms", "_s", "_bytes"];

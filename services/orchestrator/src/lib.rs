@@ -27,6 +27,7 @@ mod summary;
 mod text;
 
 pub use clients::Endpoints;
+pub use data::{Rendered, Renderer};
 pub use directory::{METRICS_FILE, RunDirectory};
 pub use error::RunError;
 pub use events::{Event, Progress, RunOutcome, Subscription};
@@ -37,8 +38,9 @@ pub use report::render as render_report;
 pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{OrchestratorConfig, OrchestratorService, StartConfig, serve};
 pub use settings::{
-    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, Overlong, ProgramMode, ProgramReward,
-    RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings, InvalidRows, Overlong,
+    ProgramMode, ProgramReward, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings,
+    WarmStartSettings,
 };
 pub use summary::Summary;
 pub use text::Tokenizer;

@@ -3,7 +3,7 @@
 use evenkeel_rpc::client::ClientConfig;
 
 use super::section::section;
-use super::source_sections::Engines;
+use super::engines::Engines;
 
 section! {
     /// Section `run`.
