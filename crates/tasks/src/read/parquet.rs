@@ -99,8 +99,8 @@ impl<'a> Table<'a> {
             let batch = match decoded {
                 Ok(None) => return Ok(None),
                 Ok(Some(Ok(batch))) => batch,
-                Ok(Some(Err(error))) => return Err(self.refused(format!("cannot be decoded: {error}")).into()),
-                Err(_) => return Err(self.refused(format!("cannot be decoded: {}", defect())).into()),
+                Ok(Some(Err(error))) => return Err(self.refused(undecodable(&error)).into()),
+                Err(_) => return Err(self.refused(undecodable(defect())).into()),
             };
             self.batch = self.values(&batch)?;
             self.batch_rows = 0..batch.num_rows();
@@ -179,6 +179,11 @@ fn check_ends(file: &mut File) -> Result<(), String> {
 
 fn unreadable(error: &ParquetError) -> String {
     format!("is cut off or broken: {error}")
+}
+
+/// The decoder takes an encrypted column for a damaged one.
+fn undecodable(error: impl std::fmt::Display) -> String {
+    format!("cannot be decoded, so it is damaged or its columns are encrypted: {error}")
 }
 
 fn defect() -> ParquetError {
