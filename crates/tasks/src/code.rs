@@ -42,7 +42,8 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
     };
     let (public, private_test_cases, metadata) = (column(PUBLIC)?, column(PRIVATE)?, column(METADATA)?);
     if is_empty(&public) && is_empty(&private_test_cases) {
-        let message = format!("question `{id}`: {PUBLIC}: no tests, allowed: at least one test in {PUBLIC} or {PRIVATE}");
+        let message =
+            format!("question `{id}`: {PUBLIC}: no tests, allowed: at least one test in {PUBLIC} or {PRIVATE}");
         return Err(RowError::new(Reason::InvalidTests, message));
     }
     for (name, column, allowed) in [

@@ -277,7 +277,10 @@ mod tests {
     fn a_file_without_a_single_problem_is_refused_with_what_is_wrong() {
         let rows = "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n";
         let error = read(rows, |set| set.refuse_faults = false).unwrap_err();
-        assert!(error.starts_with("/rows.jsonl: gives no prompt: 2 rows, 0 prompts, 1 missing-prompt, 1 missing-gold"), "{error}");
+        assert!(
+            error.starts_with("/rows.jsonl: gives no prompt: 2 rows, 0 prompts, 1 missing-prompt, 1 missing-gold"),
+            "{error}"
+        );
         let error = read("\n", |set| set.refuse_faults = false).unwrap_err();
         assert_eq!(error, "/rows.jsonl: has no rows, allowed: at least one");
     }

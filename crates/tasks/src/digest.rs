@@ -29,7 +29,9 @@ impl Digest {
     pub(crate) fn of_prompt(prompt: &Prompt) -> Self {
         let mut hash = Sha256::new();
         match prompt {
-            Prompt::Text(text) => ["content", "s", text, "role", "s", "user", "}"].iter().for_each(|text| add(&mut hash, text)),
+            Prompt::Text(text) => {
+                ["content", "s", text, "role", "s", "user", "}"].iter().for_each(|text| add(&mut hash, text))
+            }
             Prompt::Messages(messages) => messages.iter().for_each(|message| add_object(&mut hash, message.fields())),
         }
         Self(hash.finalize().into())

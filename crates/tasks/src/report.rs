@@ -177,9 +177,10 @@ impl FileReport {
         if self.rows == 0 {
             return Some("has no rows, allowed: at least one".to_owned());
         }
-        let first = self.dropped.keys().find_map(|reason| {
-            examples.get(reason.name())?.iter().find(|example| example.file == self.file)
-        });
+        let first = self
+            .dropped
+            .keys()
+            .find_map(|reason| examples.get(reason.name())?.iter().find(|example| example.file == self.file));
         let first = first.map_or_else(String::new, |first| format!("; {}: {}", first.row, first.message));
         Some(format!("gives no prompt: {}{first}", self.counts()))
     }

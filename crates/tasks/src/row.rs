@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn numbers_are_texts_as_they_are_written() {
-        let json = r#"{"a": 7.50, "b": {"c": [1e3, 12345678901234567890123, null, 3, true]}, "d.e": -0.10, "f": [[1]]}"#;
+        let json =
+            r#"{"a": 7.50, "b": {"c": [1e3, 12345678901234567890123, null, 3, true]}, "d.e": -0.10, "f": [[1]]}"#;
         let row = row(json).unwrap();
         let texts = |path: &str| row.texts(path).unwrap().into_iter().collect::<Result<Vec<_>, _>>();
         assert_eq!(texts("a").unwrap(), ["7.50"]);

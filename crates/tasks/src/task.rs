@@ -103,7 +103,9 @@ impl Task {
         let first = golds.next()?;
         let alternatives = golds.collect();
         match &*self.0 {
-            Message::Math(task) => Some(Self::new(Message::Math(MathTask { gold: first, alternatives, ..task.clone() }))),
+            Message::Math(task) => {
+                Some(Self::new(Message::Math(MathTask { gold: first, alternatives, ..task.clone() })))
+            }
             _ => None,
         }
     }

@@ -64,7 +64,10 @@ fn only_the_columns_that_are_asked_for_are_read() {
 fn files_that_cannot_be_read_are_refused_by_what_is_wrong() {
     for (file, words) in [
         ("parquet-refused/encrypted.parquet", "is encrypted, allowed: a parquet file without encryption"),
-        ("parquet-refused/encrypted-columns.parquet", "cannot be decoded, so it is damaged or its columns are encrypted"),
+        (
+            "parquet-refused/encrypted-columns.parquet",
+            "cannot be decoded, so it is damaged or its columns are encrypted",
+        ),
         ("parquet-refused/dates.parquet", "column `label` has the type Date32, allowed: texts"),
         ("parquet-refused/no-rows.parquet", "has no rows"),
     ] {

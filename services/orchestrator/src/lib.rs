@@ -27,7 +27,6 @@ mod summary;
 mod text;
 
 pub use clients::Endpoints;
-pub use data::{Rendered, Renderer};
 pub use directory::{METRICS_FILE, RunDirectory};
 pub use error::RunError;
 pub use events::{Event, Progress, RunOutcome, Subscription};
@@ -39,8 +38,8 @@ pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{OrchestratorConfig, OrchestratorService, StartConfig, serve};
 pub use settings::{
     CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings, InvalidRows, Overlong,
-    ProgramMode, ProgramReward, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings,
-    WarmStartSettings,
+    ProgramMode, ProgramReward, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings,
+    SourceSettings, WarmStartSettings,
 };
 pub use summary::Summary;
 pub use text::Tokenizer;

@@ -11,7 +11,7 @@ use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings};
 
 pub(crate) use prompts::{Demonstrations, Fit, Prompt, Prompts};
-pub use renderer::{Rendered, Renderer};
+pub(crate) use renderer::Encoder;
 pub(crate) use sampler::PromptSampler;
 
 /// The data set of a recipe: the same settings, seed and number of held-out problems give the same problems in the same order.
@@ -33,9 +33,7 @@ pub(crate) fn dataset(
             }
             dataset
         }
-        DataKind::Files => {
-            Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)?
-        }
+        DataKind::Files => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)?,
     };
     if dataset.train.is_empty() {
         let allowed = "at least one problem to train on besides those that are held out";

@@ -5,12 +5,17 @@ use std::sync::Arc;
 
 use evenkeel_proto::FieldError;
 use evenkeel_seeds::{Stream, rng};
-use evenkeel_tasks::{Cancel, DataReport, DataSource, Dataset, Demonstration as Source, Problem, Reason, Task, TaskKind};
+use evenkeel_tasks::{
+    Cancel, DataReport, DataSource, Dataset, Demonstration as Source, Problem, Reason, Task, TaskKind,
+};
 use rand::Rng;
 
-use super::renderer::Renderer;
+use super::renderer::Encoder;
 use crate::error::RunError;
 use crate::settings::{InvalidRows, Overlong};
+
+/// Prompts that are rendered between two checks whether anybody still waits.
+const RENDERED_TOGETHER: usize = 1024;
 
 /// A problem with its tokens.
 #[derive(Debug, Clone)]
@@ -63,16 +68,17 @@ impl Prompts {
     /// a source without a prompt that is left.
     pub(crate) fn encode(
         dataset: &mut Dataset,
-        renderer: &Renderer,
+        encoder: &Encoder,
         fit: Fit,
         cancel: &Cancel,
     ) -> Result<Self, RunError> {
         let Dataset { name, sources, train, held_out, report } = dataset;
-        let train = encode(train, report, renderer, fit, cancel)?;
-        let held_out = encode(held_out, report, renderer, fit, cancel)?;
+        let train = encode(train, report, encoder, fit, cancel)?;
+        let held_out = encode(held_out, report, encoder, fit, cancel)?;
         for (index, source) in sources.iter().enumerate() {
             if !train.iter().any(|prompt| prompt.source == index) {
-                let allowed = format!("at least one prompt of at most {} tokens that the template renders", fit.allowed());
+                let allowed =
+                    format!("at least one prompt of at most {} tokens that the template renders", fit.allowed());
                 let found = format!("no prompt that is left ({})", counts(report, &source.name));
                 return Err(FieldError::new(format!("data source `{}`", source.name), found, allowed).into());
             }
@@ -96,20 +102,27 @@ fn counts(report: &DataReport, source: &str) -> String {
 fn encode(
     problems: &[Problem],
     report: &mut DataReport,
-    renderer: &Renderer,
+    encoder: &Encoder,
     fit: Fit,
     cancel: &Cancel,
 ) -> Result<Vec<Prompt>, RunError> {
     let Fit { context, max_tokens, overlong, invalid_rows } = fit;
     let allowed = fit.allowed();
     let mut prompts = Vec::with_capacity(problems.len());
-    for problem in problems {
-        cancel.check()?;
+    let rendered = problems.chunks(RENDERED_TOGETHER).flat_map(|problems| {
+        let asked: Vec<_> = problems.iter().map(|problem| problem.prompt.clone()).collect();
+        let rendered = if cancel.check().is_ok() { encoder.prompts.render_all(&asked) } else { Vec::new() };
+        problems.iter().zip(rendered)
+    });
+    for (problem, rendered) in rendered {
         let (id, file) = (&problem.id, problem.origin.file);
-        let rendered = renderer.render(&problem.prompt).and_then(|rendered| match rendered.token_ids.is_empty() {
-            true => Err("0 tokens, allowed: at least one token".to_owned()),
-            false => Ok(rendered.token_ids),
-        });
+        let rendered = match rendered {
+            Ok(rendered) if rendered.token_ids.is_empty() => {
+                Err("has 0 tokens, allowed: at least one token".to_owned())
+            }
+            Ok(rendered) => Ok(rendered.token_ids),
+            Err(error) => Err(error.to_string()),
+        };
         let mut token_ids = match rendered {
             Ok(token_ids) => token_ids,
             Err(message) if invalid_rows == InvalidRows::Refuse => {
@@ -141,6 +154,7 @@ fn encode(
         let source = problem.origin.source;
         prompts.push(Prompt { task: problem.task.clone(), token_ids: token_ids.into(), source });
     }
+    cancel.check()?;
     Ok(prompts)
 }
 
@@ -179,8 +193,8 @@ impl Demonstrations {
     ///
     /// # Errors
     /// The first that does not fit, by its row.
-    pub(crate) fn check(&self, renderer: &Renderer, context: usize, cancel: &Cancel) -> Result<(), RunError> {
-        let tokenizer = renderer.tokenizer();
+    pub(crate) fn check(&self, encoder: &Encoder, context: usize, cancel: &Cancel) -> Result<(), RunError> {
+        let tokenizer = &encoder.tokenizer;
         let mut drawn = false;
         for (problem, source) in &self.problems {
             cancel.check()?;
@@ -188,7 +202,7 @@ impl Demonstrations {
             if matches!(source, Source::Drawn(_)) && std::mem::replace(&mut drawn, true) {
                 continue;
             }
-            let (prompt, answer) = (prompt_ids(renderer, problem)?, tokenizer.encode(&source.longest())?);
+            let (prompt, answer) = (prompt_ids(encoder, problem)?, tokenizer.encode(&source.longest())?);
             let (prompt, answer) = (prompt.len(), answer.len());
             let tokens = prompt + answer + usize::from(tokenizer.end_id().is_some());
             if answer == 0 || tokens > context {
@@ -202,22 +216,23 @@ impl Demonstrations {
     }
 
     /// The example in a row of a step: it follows from the seed, the step and the row alone.
-    pub(crate) fn at(&self, step: u64, row: u32, renderer: &Renderer) -> Result<Demonstration, RunError> {
-        let tokenizer = renderer.tokenizer();
+    pub(crate) fn at(&self, step: u64, row: u32, encoder: &Encoder) -> Result<Demonstration, RunError> {
+        let tokenizer = &encoder.tokenizer;
         let mut rng = rng(self.seed, Stream::Demonstration { step, row: row.into() });
         let (problem, source) = &self.problems[rng.random_range(0..self.problems.len())];
         let mut response_token_ids = tokenizer.encode(&source.text(&mut rng))?;
         response_token_ids.extend(tokenizer.end_id());
         Ok(Demonstration {
             id: format!("warm/{step}/{row}"),
-            prompt_token_ids: prompt_ids(renderer, problem)?,
+            prompt_token_ids: prompt_ids(encoder, problem)?,
             response_token_ids,
         })
     }
 }
 
-fn prompt_ids(renderer: &Renderer, problem: &Problem) -> Result<Vec<u32>, RunError> {
-    let rendered = renderer.render(&problem.prompt);
-    let rendered = rendered.map_err(|message| RunError::Prompt { id: problem.id.to_string(), message })?;
+fn prompt_ids(encoder: &Encoder, problem: &Problem) -> Result<Vec<u32>, RunError> {
+    let rendered = encoder.prompts.render(&problem.prompt);
+    let rendered =
+        rendered.map_err(|error| RunError::Prompt { id: problem.id.to_string(), message: error.to_string() })?;
     Ok(rendered.token_ids)
 }

@@ -47,11 +47,12 @@ impl PromptSampler {
             length += 1;
         }
         let is_only = indices.iter().filter(|indices| !indices.is_empty()).count() <= 1;
-        let sources = indices.into_iter().zip(0..).filter(|(indices, _)| !indices.is_empty()).map(|(indices, number)| {
-            let source = (!is_only).then_some(number);
-            let order = EpochOrder { seed, shuffle, length: indices.len(), source, epoch: None };
-            (number, indices, order)
-        });
+        let sources =
+            indices.into_iter().zip(0..).filter(|(indices, _)| !indices.is_empty()).map(|(indices, number)| {
+                let source = (!is_only).then_some(number);
+                let order = EpochOrder { seed, shuffle, length: indices.len(), source, epoch: None };
+                (number, indices, order)
+            });
         let sources: Vec<_> = sources.collect();
         let weight = |number: u64| weights.get(number as usize).copied().unwrap_or(1.0);
         let total: f64 = sources.iter().map(|(number, ..)| weight(*number)).sum();

@@ -117,7 +117,7 @@ section! {
         /// Arguments of the chat template, as `{ enable_thinking = false }`.
         template_arguments: BTreeMap<String, Value> = BTreeMap::new(),
         /// Prompts that are texts go to the model as they are, even where it has a chat template.
-        raw_text: bool = false,
+        raw: bool = false,
         /// Profile of the verifier for mathematics, where a row names none; empty is the reward service's default.
         math_profile: String = String::new(),
         /// The rules that programs run under.

@@ -118,7 +118,11 @@ impl DataSettings {
                 return Err(FieldError::missing("files", "at least one file, with data.kind = \"files\""));
             }
             DataKind::Files if !self.files.is_empty() && !self.sources.is_empty() => {
-                return Err(FieldError::new("sources", format_args!("{} sources", self.sources.len()), "absent beside data.files"));
+                return Err(FieldError::new(
+                    "sources",
+                    format_args!("{} sources", self.sources.len()),
+                    "absent beside data.files",
+                ));
             }
             DataKind::Files => {}
             DataKind::Arithmetic => {

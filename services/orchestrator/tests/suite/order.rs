@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::support::generation::text_of;
 use crate::support::{Cluster, bounded, metrics, recipe, temp, undisturbed};
+use evenkeel_chat::Prompt;
 use evenkeel_orchestrator::{Event, RunOutcome};
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::{GroupId, Purpose, SampleId};
-use evenkeel_chat::Prompt;
 use evenkeel_tasks::Rules;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,7 @@ use evenkeel_tasks::DataReport;
 
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
-use crate::data::{Demonstrations, Fit, Prompts, Renderer, dataset};
+use crate::data::{Demonstrations, Encoder, Fit, Prompts, dataset};
 use crate::directory::{DATA_FILE, RunDirectory};
 use crate::error::RunError;
 use crate::events::Events;
@@ -39,8 +39,8 @@ pub(in crate::run) fn prepare(
     let loading = Loading { limits: options.limits, cancel: options.cancel };
     resolved.recipe.validate_within(&loading.limits)?;
     let inputs = Inputs::load(&resolved, directory.path(), &loading)?;
-    let Inputs { renderer, vocabulary_size, prompts, demonstrations, report } = inputs;
-    let tokenizer = renderer.tokenizer().clone();
+    let Inputs { encoder, vocabulary_size, prompts, demonstrations, report } = inputs;
+    let tokenizer = encoder.tokenizer.clone();
     directory.replace_json(DATA_FILE, &report)?;
 
     let (recipe, prompts) = (Arc::new(resolved.recipe.clone()), Arc::new(prompts));
@@ -77,7 +77,7 @@ pub(in crate::run) fn prepare(
             session,
             Arc::clone(&weights),
             &recipe.warm_start,
-            renderer,
+            encoder,
             demonstrations,
         ),
         journal: RunJournal::open(directory.clone(), resolved, services.retrier().clone(), events)?,
@@ -91,7 +91,7 @@ pub(in crate::run) fn prepare(
 
 /// What a run reads before it starts.
 struct Inputs {
-    renderer: Renderer,
+    encoder: Encoder,
     vocabulary_size: u32,
     prompts: Prompts,
     demonstrations: Option<Demonstrations>,
@@ -116,16 +116,16 @@ impl Inputs {
         }
         let (max_tokens, cancel) = (recipe.sampling.max_tokens as usize, &loading.cancel);
         let fit = Fit { context, max_tokens, overlong: recipe.data.overlong, invalid_rows: recipe.data.invalid_rows };
-        let renderer = Renderer::new(tokenizer, &recipe.data);
-        let prompts = Prompts::encode(&mut dataset, &renderer, fit, cancel)?;
+        let encoder = Encoder::new(&folder, tokenizer, &recipe.data)?;
+        let prompts = Prompts::encode(&mut dataset, &encoder, fit, cancel)?;
         let demonstrations = match recipe.warm_start.steps {
             0 => None,
             _ => {
                 let demonstrations = Demonstrations::of(&dataset, seed)?;
-                demonstrations.check(&renderer, context, cancel)?;
+                demonstrations.check(&encoder, context, cancel)?;
                 Some(demonstrations)
             }
         };
-        Ok(Self { renderer, vocabulary_size, prompts, demonstrations, report: dataset.report })
+        Ok(Self { encoder, vocabulary_size, prompts, demonstrations, report: dataset.report })
     }
 }
