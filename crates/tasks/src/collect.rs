@@ -34,7 +34,8 @@ pub struct Collector<'a> {
     cancel: &'a Cancel,
     refuse_faults: bool,
     problems: Vec<Option<Problem>>,
-    kept: usize,
+    /// Different rows, which the limit on problems counts: also those that are dropped are remembered.
+    variants: usize,
     known: HashMap<Digest, Known>,
     report: DataReport,
 }
@@ -79,7 +80,7 @@ impl<'a> Collector<'a> {
             cancel,
             refuse_faults,
             problems: Vec::new(),
-            kept: 0,
+            variants: 0,
             known: HashMap::new(),
             report: DataReport::default(),
         }
@@ -115,7 +116,7 @@ impl<'a> Collector<'a> {
                 self.refuse(&error, path, place)?;
                 self.report.reject(file, error.reason, place, &error.message);
             }
-            if self.kept > self.limits.max_problems {
+            if self.variants > self.limits.max_problems {
                 let most = self.limits.max_problems;
                 let message = format!("{place}: is one more than {most} problems (limits.max_problems)");
                 return Err(DataError::file(path, message));
@@ -145,6 +146,7 @@ impl<'a> Collector<'a> {
                     Ok(_) => Outcome::Problem(self.problems.len()),
                     Err(error) => Outcome::Unreadable(error.clone()),
                 };
+                self.variants += 1;
                 vacant.insert(Known { first: Variant { gold, outcome }, others: Vec::new() });
                 let suspicions = checked?;
                 self.keep(problem, suspicions);
@@ -180,6 +182,7 @@ impl<'a> Collector<'a> {
         };
         if let Some(known) = self.known.get_mut(&Digest::of_prompt(&problem.prompt)) {
             known.others.push(Variant { gold, outcome });
+            self.variants += 1;
         }
         self.keep(problem, result?);
         Ok(())
@@ -191,7 +194,6 @@ impl<'a> Collector<'a> {
             self.report.suspect(file, suspicion.code, &problem.id, suspicion.message);
         }
         self.report.keep(file);
-        self.kept += 1;
         self.problems.push(Some(problem));
     }
 
@@ -205,7 +207,6 @@ impl<'a> Collector<'a> {
             let words = format!("has the messages of rows in conflict, and the gold answer {}", golds(other));
             return RowError::new(Reason::Conflict, words);
         };
-        self.kept -= 1;
         self.report.drop_prompt(first.origin.file, Reason::Conflict, &first.id, message(other, &first));
         RowError::new(Reason::Conflict, message(&first, other))
     }

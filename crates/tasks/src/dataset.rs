@@ -75,7 +75,7 @@ impl Dataset {
     ) -> Result<Self, DataError> {
         let mut collector = Collector::new(limits, cancel, set.refuse_faults);
         for (index, source) in set.sources.iter().enumerate() {
-            for path in files(&source.files)? {
+            for path in files(&source.files, cancel)? {
                 collector.read_file(&path, (index, &source.source.name), Part::Training, &source.rules)?;
             }
         }
@@ -87,7 +87,7 @@ impl Dataset {
             (train, held)
         } else {
             let mut collector = Collector::new(limits, cancel, set.refuse_faults);
-            for path in files(&set.held_out)? {
+            for path in files(&set.held_out, cancel)? {
                 collector.read_file(&path, (0, name), Part::Evaluation, &set.held_out_rules)?;
             }
             collector.require_prompts()?;
@@ -111,8 +111,8 @@ impl Dataset {
     }
 }
 
-fn files(names: &[PathBuf]) -> Result<Vec<PathBuf>, DataError> {
-    let files: Vec<_> = names.iter().map(|name| expand(name)).collect::<Result<_, _>>()?;
+fn files(names: &[PathBuf], cancel: &Cancel) -> Result<Vec<PathBuf>, DataError> {
+    let files: Vec<_> = names.iter().map(|name| expand(name, cancel)).collect::<Result<_, _>>()?;
     Ok(files.into_iter().flatten().collect())
 }
 

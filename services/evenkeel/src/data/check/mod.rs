@@ -75,9 +75,9 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
 
 /// The files of the command line, or those of the recipe.
 fn files(options: &DataCheckOptions, settings: &DataSettings) -> Result<Vec<Checked>> {
-    let mut files = Vec::<Checked>::new();
+    let (mut files, cancel) = (Vec::<Checked>::new(), Cancel::default());
     let named = |names: &[PathBuf], rules: RowRules| {
-        let paths: Vec<_> = names.iter().map(|name| expand(name)).collect::<Result<_, _>>()?;
+        let paths: Vec<_> = names.iter().map(|name| expand(name, &cancel)).collect::<Result<_, _>>()?;
         let checked = |path| Checked { path, rules: rules.clone() };
         anyhow::Ok(paths.into_iter().flatten().map(checked).collect::<Vec<_>>())
     };
