@@ -3,6 +3,7 @@
 
 mod arguments;
 mod cluster;
+mod data;
 mod documentation;
 mod guest;
 mod model;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
+                Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
                 Command::SandboxCell(options) => guest::cell(&options),
             }
