@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candle_core::Device;
-use evenkeel_hf::{ConfigFile, EndTokens, Folder};
+use evenkeel_chat::end_tokens;
+use evenkeel_hf::{ConfigFile, Folder};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, folder::load_parameters};
 
@@ -22,7 +23,7 @@ pub(crate) struct Model {
     pub(crate) tokenizer: Option<Arc<Tokenizer>>,
     /// The tokenizer's end of sequence: it ends a sample without a stop reason.
     pub(crate) end: Option<u32>,
-    /// Further end tokens in the model's files: each is the stop reason of the samples that it ends.
+    /// Further end tokens, in the model's files and its chat template: each is the stop reason of the samples that it ends.
     pub(crate) other_ends: Vec<u32>,
 }
 
@@ -36,7 +37,7 @@ impl Model {
         if let Some(tokenizer) = &tokenizer {
             tokenizer.check_fits(file.vocab_size()?)?;
         }
-        let ends = EndTokens::read(&folder, &file, tokenizer.as_ref())?;
+        let ends = end_tokens(&folder, &file, tokenizer.as_ref())?;
         let tokenizer = tokenizer.map(|tokenizer| Arc::new(Tokenizer::new(tokenizer, config.vocab_size)));
         let context = context(settings, &config)?;
         Ok(Self {

@@ -14,6 +14,13 @@ pub(crate) fn add_filters(environment: &mut Environment) {
     environment.add_filter("trim", |args: Rest<Value>, named: Kwargs| trim(&all(args, named)));
     environment.add_filter("upper", |value: &Value| str_of(value).to_uppercase());
     environment.add_filter("lower", |value: &Value| str_of(value).to_lowercase());
+    for name in ["default", "d"] {
+        environment.add_filter(name, |args: Rest<Value>, named: Kwargs| default(&all(args, named)));
+    }
+    environment.add_filter("wordcount", |value: &Value| strings::split(&str_of(value), None, -1, false).len());
+    environment.add_filter("center", |state: &mut State, value: &Value, width: Option<i64>| {
+        on_text(state, "center", &[value.clone(), Value::from(width.unwrap_or(80))])
+    });
     environment.add_filter("title", |value: &Value| title(&str_of(value)));
     for method in ["replace", "capitalize"] {
         let on_text =
@@ -30,6 +37,16 @@ pub(crate) fn add_filters(environment: &mut Environment) {
 fn all(Rest(mut args): Rest<Value>, named: Kwargs) -> Vec<Value> {
     args.push(Value::from(named));
     args
+}
+
+/// `default(value, default_value="", boolean=False)`.
+fn default(args: &[Value]) -> Result<Value, Error> {
+    let mut call = Call::new("default", args);
+    let value = call.required("value")?;
+    let other = call.optional("default_value").unwrap_or_else(|| Value::from(""));
+    let replaces_false = call.optional("boolean").is_some_and(|boolean| boolean.is_true());
+    call.finish()?;
+    Ok(if value.is_undefined() || (replaces_false && !value.is_true()) { other } else { value })
 }
 
 /// Jinja's own title case, which differs from that of Python's strings.

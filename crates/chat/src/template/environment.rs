@@ -2,7 +2,7 @@
 
 use jiff::civil::DateTime;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Value;
+use minijinja::value::{Rest, Value};
 use minijinja::{Environment, Error, Output, State};
 use minijinja_contrib::globals;
 
@@ -17,7 +17,7 @@ pub(super) fn new() -> Environment<'static> {
     python::add_filters(&mut environment);
     python::add_tests(&mut environment);
     environment.remove_global("debug");
-    environment.add_function("cycler", globals::cycler);
+    environment.add_function("cycler", |Rest(items): Rest<Value>| globals::cycler(items));
     environment.add_function("joiner", globals::joiner);
     environment.add_function("raise_exception", |message: &Value| -> Result<Value, Error> {
         Err(python::exception(python::str_of(message)))

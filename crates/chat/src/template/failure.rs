@@ -1,6 +1,6 @@
 //! Errors of rendering in the words of Python, where they can be told from minijinja's.
 
-use minijinja::Error;
+use minijinja::{Error, ErrorKind};
 
 use super::RenderError;
 use crate::python::Exception;
@@ -17,8 +17,19 @@ pub(super) fn failure(error: &Error) -> RenderError {
         source = inner.source();
     }
     let detail = error.detail().unwrap_or_default();
-    let in_python = undefined(detail).or_else(|| addition(detail));
+    let in_python = match error.kind() {
+        ErrorKind::UnknownFunction => detail.strip_suffix(" is unknown").map(|name| format!("'{name}' is undefined")),
+        ErrorKind::UnknownFilter => named(detail, "filter"),
+        ErrorKind::UnknownTest => named(detail, "test"),
+        _ => undefined(detail).or_else(|| addition(detail)),
+    };
     RenderError(in_python.unwrap_or_else(|| error.to_string()))
+}
+
+/// Jinja's words for a filter or a test that it does not know: `filter x is unknown`.
+fn named(detail: &str, what: &str) -> Option<String> {
+    let name = detail.strip_prefix(what)?.strip_suffix("is unknown")?.trim();
+    Some(format!("No {what} named '{name}'."))
 }
 
 /// Jinja's words for an undefined expression. Names are looked up on dictionaries and numbers on lists, in any conversation that a

@@ -122,6 +122,13 @@ impl ChatTemplate {
     }
 }
 
+impl Default for ChatTemplate {
+    /// The template of a folder without one: only conversations whose arguments have a template are rendered.
+    fn default() -> Self {
+        Self { environment: environment::new(), templates: ChatTemplates::default(), special: Vec::new() }
+    }
+}
+
 impl fmt::Debug for ChatTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatTemplate").field("templates", &self.templates).finish_non_exhaustive()

@@ -13,7 +13,7 @@ use crate::directory::{DATA_FILE, RunDirectory};
 use crate::error::RunError;
 use crate::events::Events;
 use crate::load::Loading;
-use crate::recipe::ResolvedRecipe;
+use crate::recipe::{Recipe, ResolvedRecipe};
 use crate::rollout::RolloutContext;
 use crate::run::RunOptions;
 use crate::run::checkpoints::CheckpointKeeper;
@@ -43,7 +43,9 @@ pub(in crate::run) fn prepare(
     let tokenizer = encoder.tokenizer.clone();
     directory.replace_json(DATA_FILE, &report)?;
 
-    let (recipe, prompts) = (Arc::new(resolved.recipe.clone()), Arc::new(prompts));
+    let (mut recipe, mut notes) = (resolved.recipe.clone(), resolved.notes.clone());
+    notes.extend(stop_at_end_of_turn(&mut recipe, &tokenizer));
+    let (recipe, prompts) = (Arc::new(recipe), Arc::new(prompts));
     let services = Arc::new(Services::connect(endpoints, &recipe.services, events.clone(), stop)?);
     let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
     let (seed, groups) = (recipe.run.seed, recipe.sampling.prompts_per_step);
@@ -51,8 +53,7 @@ pub(in crate::run) fn prepare(
     let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &recipe));
     let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &recipe);
     let rollouts = Arc::new(rollouts);
-    let announcement =
-        Announcement { problems: prompts.train.len(), notes: resolved.notes.clone(), warning: report.warning() };
+    let announcement = Announcement { problems: prompts.train.len(), notes, warning: report.warning() };
     Ok(RunLoop {
         preflight: Preflight::new(
             Arc::clone(&services),
@@ -87,6 +88,17 @@ pub(in crate::run) fn prepare(
         directory,
         announcement,
     })
+}
+
+/// Engines that read the model's files do not know where a turn of its chat template ends. Says so where it makes a difference.
+fn stop_at_end_of_turn(recipe: &mut Recipe, tokenizer: &Tokenizer) -> Option<String> {
+    let stops = &mut recipe.sampling.stop_token_ids;
+    let id = tokenizer.end_of_turn().filter(|id| !stops.contains(id))?;
+    stops.push(id);
+    let token = tokenizer.token(id);
+    Some(format!(
+        "responses also end at {token} ({id}), where a turn of the chat template ends; eos_token and eos_token_id do not name it"
+    ))
 }
 
 /// What a run reads before it starts.
