@@ -56,7 +56,7 @@ fn a_text_goes_in_as_it_is_without_a_template_or_where_the_settings_say_so() {
     assert_eq!(text(&asked("1+1?"), raw.clone()), "1+1?!");
     assert_eq!(renderer(None, PromptSettings::default()).render(&asked("1+1?")).unwrap().text, "1+1?");
     let refused = renderer(Some(TURNS), raw).render(&messages(&[("user", "a")])).unwrap_err().to_string();
-    assert_eq!(refused, "the prompt has messages, and prompts go in raw: allowed is a text");
+    assert_eq!(refused, "the prompt is a list of messages, allowed: a text, because prompts go in raw");
     let refused = renderer(None, PromptSettings::default()).render(&messages(&[("user", "a")])).unwrap_err();
     assert!(refused.to_string().contains("the tokenizer has no chat template"), "{refused}");
 }
@@ -73,7 +73,9 @@ fn tokens_are_those_of_the_text_and_special_tokens_are_one_each() {
 #[test]
 fn the_system_prompt_is_for_conversations_without_one() {
     let settings = PromptSettings { system_prompt: Some("be short".into()), ..PromptSettings::default() };
-    assert!(text(&asked("a"), settings.clone()).starts_with("<|im_start|>system\nbe short<|im_end|>\n<|im_start|>user\na"));
+    assert!(
+        text(&asked("a"), settings.clone()).starts_with("<|im_start|>system\nbe short<|im_end|>\n<|im_start|>user\na")
+    );
     for role in ["system", "developer"] {
         let own = text(&messages(&[(role, "be long"), ("user", "a")]), settings.clone());
         assert!(own.starts_with(&format!("<|im_start|>{role}\nbe long<|im_end|>\n<|im_start|>user")), "{own}");

@@ -38,6 +38,12 @@ impl Model {
             tokenizer.check_fits(file.vocab_size()?)?;
         }
         let ends = end_tokens(&folder, &file, tokenizer.as_ref())?;
+        if let Some(token_id) = ends.template_alone() {
+            tracing::info!(
+                token_id,
+                "samples also end where a turn of the chat template ends; no eos_token_id names it"
+            );
+        }
         let tokenizer = tokenizer.map(|tokenizer| Arc::new(Tokenizer::new(tokenizer, config.vocab_size)));
         let context = context(settings, &config)?;
         Ok(Self {

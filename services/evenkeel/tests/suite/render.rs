@@ -29,7 +29,9 @@ fn each_row_of_the_folder_has_its_text_or_its_error_in_order() {
     let (folder, file) = (folder(dir.path()), dir.path().join("rows.jsonl"));
     let messages = r#"[{"role": "user", "content": "é"}]"#;
     let rows = [
-        format!(r#"{{"id": "a", "messages": {messages}, "arguments": {{"extra": {{"b": 1.0, "a": 1180591620717411303424}}}}, "text": 3}}"#),
+        format!(
+            r#"{{"id": "a", "messages": {messages}, "arguments": {{"extra": {{"b": 1.0, "a": 1180591620717411303424}}}}, "text": 3}}"#
+        ),
         format!(r#"{{"id": "b", "model": "large", "messages": {messages}, "arguments": {{}}}}"#),
         format!(r#"{{"id": [3], "model": "small", "messages": {messages}, "arguments": {{}}}}"#),
         r#"{"messages": [], "arguments": {}}"#.to_owned(),
