@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 
 use crate::digest::Digest;
+use crate::known::{Known, Outcome, Variant};
 use crate::lint::check_golds;
 use crate::read::{self, Columns, Limits, Unread};
 use crate::report::Part;
@@ -38,38 +39,6 @@ pub struct Collector<'a> {
     variants: usize,
     known: HashMap<Digest, Known>,
     report: DataReport,
-}
-
-/// What is known about the rows of one prompt.
-#[derive(Debug)]
-struct Known {
-    first: Variant,
-    /// With other gold answers.
-    others: Vec<Variant>,
-}
-
-/// The rows of one prompt and one gold answer.
-#[derive(Debug, Clone)]
-struct Variant {
-    gold: Digest,
-    outcome: Outcome,
-}
-
-/// What became of the first row of its kind.
-#[derive(Debug, Clone)]
-enum Outcome {
-    /// It is the problem at this index, or was until another row contradicted it.
-    Problem(usize),
-    /// It contradicted an earlier row.
-    Contradiction,
-    /// Its gold answer cannot be read.
-    Unreadable(RowError),
-}
-
-impl Known {
-    fn variants(&self) -> impl Iterator<Item = &Variant> {
-        std::iter::once(&self.first).chain(&self.others)
-    }
 }
 
 impl<'a> Collector<'a> {

@@ -17,6 +17,8 @@ mod digest;
 mod error;
 mod fields;
 mod filter;
+mod gold;
+mod known;
 mod lint;
 mod problem;
 mod reason;

@@ -1,7 +1,7 @@
 //! Section `data`: where problems come from, what the model sees of them, and how answers are judged.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use evenkeel_proto::v1::{CodeMode, CodeReward};
 use evenkeel_tasks::{CodeRules, DataSource, Fields, FileSet, FileSource, Filter, RowRules, Rules};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::section::section;
-use super::sources::{FilterSettings, SourceSettings};
+use super::sources::{DATA, FilterSettings, SourceSettings, stem};
 
 /// Where problems come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -71,9 +71,6 @@ pub enum InvalidRows {
     /// The run is refused, naming file, row and field.
     Refuse,
 }
-
-/// The name of data that nothing else names.
-pub(super) const DATA: &str = "data";
 
 section! {
     /// Section `data`. What a row asks and how it is judged follows from its columns: see docs/data.md.
@@ -196,10 +193,4 @@ impl DataSettings {
         };
         Rules { math_profile: self.math_profile.clone(), code: CodeRules { mode, reward, ..CodeRules::default() } }
     }
-}
-
-/// The name of a file without folder and extension; `None` for a pattern.
-pub(super) fn stem(file: &Path) -> Option<String> {
-    let stem = file.file_stem()?.to_string_lossy();
-    (!stem.contains(['*', '?', '['])).then(|| stem.into_owned())
 }

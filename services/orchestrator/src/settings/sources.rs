@@ -1,14 +1,15 @@
 //! Sources of problems and filters of rows, as settings write them.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::{Accepts, Filter, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::data_section::{DATA, stem};
+/// The name of data that nothing else names.
+pub(super) const DATA: &str = "data";
 
 /// Files whose problems are drawn together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -144,4 +145,10 @@ impl FilterSettings {
         }
         Ok(())
     }
+}
+
+/// The name of a file without folder and extension; `None` for a pattern.
+pub(super) fn stem(file: &Path) -> Option<String> {
+    let stem = file.file_stem()?.to_string_lossy();
+    (!stem.contains(['*', '?', '['])).then(|| stem.into_owned())
 }
