@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Answer, Limits, Mode, Outcome, Task};
+use evenkeel_sandbox::{Limits, Mode, Outcome, Submission, Task};
 use evenkeel_testing::{outside, run};
 use serde_json::Value;
 use support::{graded, judge, judge_all, results, rows, strict, tests_of};
@@ -71,7 +71,7 @@ fn cases(data: &Path, mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
                 _ => Limits::default().cpu,
             };
             let limits = Limits { cpu, ..Limits::default() };
-            let task = Task { mode, limits, ..Task::new(Answer::Completion(completion), Arc::clone(&tests)) };
+            let task = Task { mode, limits, ..Task::new(Submission::Completion(completion), Arc::clone(&tests)) };
             let label = format!("{} {}", row["question"]["question_id"], program["label"]);
             found.push((label, task, results(&program["lcb_results"]), passes));
         }
@@ -115,7 +115,7 @@ fn published_rows_are_judged_right_in_both_modes(data: &Path) {
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
             for mode in [Mode::Strict, Mode::LiveCodeBench] {
-                let task = Task { mode, ..Task::new(Answer::Completion(completion.clone()), Arc::clone(&tests)) };
+                let task = Task { mode, ..Task::new(Submission::Completion(completion.clone()), Arc::clone(&tests)) };
                 let verdict = judge(task);
                 assert_eq!(
                     Some(verdict.passed()),
@@ -216,8 +216,8 @@ fn the_reference_programs_have_the_verdicts_that_they_have_without_a_series(data
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs").iter().filter(|program| program["passed"] == true)
         {
-            let answer = Answer::Completion(program["completion"].as_str().expect("a completion").to_owned());
-            tasks.push(Task::new(answer, Arc::clone(&tests)));
+            let submission = Submission::Completion(program["completion"].as_str().expect("a completion").to_owned());
+            tasks.push(Task::new(submission, Arc::clone(&tests)));
         }
     }
     // The whole list takes as long as all programs' own tests.
@@ -231,7 +231,7 @@ fn the_reference_programs_have_the_verdicts_that_they_have_without_a_series(data
     let many = judge_all(many.collect());
     let once = judge_all(tasks.clone());
     for ((task, once), many) in tasks.iter().zip(&once).zip(&many) {
-        assert_eq!((many.outcome, many.failing_test), (once.outcome, once.failing_test), "{:?}", task.answer);
+        assert_eq!((many.outcome, many.failing_test), (once.outcome, once.failing_test), "{:?}", task.submission);
     }
     eprintln!("{} programs", tasks.len());
 }

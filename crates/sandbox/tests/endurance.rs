@@ -89,7 +89,7 @@ fn a_full_queue_refuses_and_a_pool_that_ends_answers_everyone() {
     use evenkeel_sandbox::{Full, Pool, PoolSettings};
 
     let pool =
-        Pool::start(Arc::clone(&support::INTERPRETER), PoolSettings { workers: 1, queue: 2, memory_bytes: None })
+        Pool::in_process(Arc::clone(&support::INTERPRETER), PoolSettings { workers: 1, queue: 2, memory_bytes: None })
             .expect("threads start");
     let (sender, receiver) = mpsc::channel();
     let tests = stdin(&[("", "")]);

@@ -11,7 +11,7 @@ use support::{INTERPRETER, graded, judge, resident, stdin, task};
 
 fn pool(workers: usize, memory_bytes: Option<u64>) -> Pool {
     let settings = PoolSettings { workers, queue: 100, memory_bytes };
-    Pool::start(Arc::clone(&INTERPRETER), settings).expect("threads start")
+    Pool::in_process(Arc::clone(&INTERPRETER), settings).expect("threads start")
 }
 
 /// The verdicts in the order in which they come, each with its task's place.

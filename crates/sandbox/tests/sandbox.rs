@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use evenkeel_sandbox::{Answer, Limits, Mode, Outcome, RewardRule, Task};
+use evenkeel_sandbox::{Limits, Mode, Outcome, RewardRule, Submission, Task};
 use support::{answers, functional, graded, judge, stdin, strict, task};
 
 /// The program passes where it prints exactly this.
@@ -365,9 +365,9 @@ fn the_part_of_the_tests_that_passed_can_be_the_reward() {
 #[test]
 fn a_completion_without_a_program_is_no_code() {
     let tests = stdin(&[("", "")]);
-    let verdict = judge(Task::new(Answer::Completion("I do not know.".into()), tests.clone()));
+    let verdict = judge(Task::new(Submission::Completion("I do not know.".into()), tests.clone()));
     assert_eq!((verdict.outcome, verdict.reward), (Outcome::NoCode, Some(0.0)));
-    let graded = judge(Task { mode: Mode::LiveCodeBench, ..Task::new(Answer::Completion(String::new()), tests) });
+    let graded = judge(Task { mode: Mode::LiveCodeBench, ..Task::new(Submission::Completion(String::new()), tests) });
     assert_eq!(graded.grader.expect("the grader's list").results, [-4]);
 }
 

@@ -61,6 +61,8 @@ pub enum Stream {
         /// Position in the order of arrival.
         arrival: u64,
     },
+    /// The entropy that programs in the sandbox get (`os.urandom`). From the seed 0 in every run.
+    SandboxEntropy,
 }
 
 impl Stream {
@@ -77,6 +79,7 @@ impl Stream {
             Self::GroupOrder { .. } => "group-order",
             Self::Tokens => "tokens",
             Self::UnseededSample { .. } => "unseeded-sample",
+            Self::SandboxEntropy => "sandbox-entropy",
         }
     }
 
@@ -92,7 +95,7 @@ impl Stream {
             | Self::PromptOrder { epoch: index }
             | Self::InitialWeights { tensor: index }
             | Self::UnseededSample { arrival: index } => ([index, 0, 0], 1),
-            Self::HeldOut | Self::Tokens => ([0; 3], 0),
+            Self::HeldOut | Self::Tokens | Self::SandboxEntropy => ([0; 3], 0),
         };
         indices.into_iter().take(count)
     }

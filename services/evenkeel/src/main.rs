@@ -35,7 +35,7 @@ fn main() -> ExitCode {
                 Command::Config(options) => documentation::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Guest(options) => guest::make(&options),
-                Command::SandboxCell(options) => guest::cell(&options),
+                Command::SandboxWorker(options) => guest::sandbox_worker(&options),
             }
         })
     });

@@ -11,7 +11,7 @@ use evenkeel_proto::v1::{
     CancelItem, CodeLimits, CodeMode, CodeReward, CodeTask, CodeTest, CodeTestKind, CodeTests, InvalidReason,
     LiveCodeBenchCases, Outcome, Verdict, VerifyItem,
 };
-use evenkeel_reward::{CodeConfig, RewardConfig, SandboxStart, UnsupportedConfig, bind};
+use evenkeel_reward::{CodeSettings, RewardSettings, SandboxStart, UnsupportedSetting, bind};
 use sha2::{Digest, Sha256};
 use support::{Stream, Worker, item, with_sandbox};
 
@@ -95,11 +95,11 @@ fn what_goes_wrong_in_a_program_is_told_apart() {
 fn a_program_that_needs_what_the_sandbox_lacks_is_worth_what_the_worker_says() {
     with_sandbox(async {
         for (unsupported, outcome, reward) in [
-            (UnsupportedConfig::Wrong, Outcome::RuntimeError, Some(0.0)),
-            (UnsupportedConfig::Invalid, Outcome::Invalid, None),
+            (UnsupportedSetting::Wrong, Outcome::RuntimeError, Some(0.0)),
+            (UnsupportedSetting::Invalid, Outcome::Invalid, None),
         ] {
-            let code = CodeConfig { unsupported, threads: 1, ..CodeConfig::default() };
-            let worker = Worker::with(RewardConfig { code, ..RewardConfig::default() }).await;
+            let code = CodeSettings { unsupported, threads: 1, ..CodeSettings::default() };
+            let worker = Worker::with(RewardSettings { code, ..RewardSettings::default() }).await;
             for program in ["import numpy", "len(range(10**10))"] {
                 let verdict = worker.one(bare("a", program, doubles())).await;
                 assert_eq!(said(&verdict), (outcome, "unsupported", reward), "{}", verdict.detail);
@@ -182,8 +182,8 @@ fn digest(tests: &CodeTests) -> String {
 #[test]
 fn a_program_that_is_taken_back_frees_its_thread() {
     with_sandbox(async {
-        let code = CodeConfig { threads: 1, ..CodeConfig::default() };
-        let worker = Worker::with(RewardConfig { code, ..RewardConfig::default() }).await;
+        let code = CodeSettings { threads: 1, ..CodeSettings::default() };
+        let worker = Worker::with(RewardSettings { code, ..RewardSettings::default() }).await;
         worker.one(program("warm", RIGHT, doubles())).await;
         let limits = CodeLimits { cpu_ms: Some(60_000), ..CodeLimits::default() };
         let mut stream = Stream::open(&worker).await;
@@ -207,8 +207,8 @@ fn a_program_that_is_taken_back_frees_its_thread() {
 #[test]
 fn programs_wait_in_the_sandbox_and_hold_up_no_answer_of_mathematics() {
     with_sandbox(async {
-        let code = CodeConfig { threads: 1, ..CodeConfig::default() };
-        let worker = Worker::with(RewardConfig { threads: 1, code, ..RewardConfig::default() }).await;
+        let code = CodeSettings { threads: 1, ..CodeSettings::default() };
+        let worker = Worker::with(RewardSettings { threads: 1, code, ..RewardSettings::default() }).await;
         worker.one(program("warm", RIGHT, doubles())).await;
         let limits = CodeLimits { cpu_ms: Some(2000), ..CodeLimits::default() };
         let mut stream = Stream::open(&worker).await;
@@ -260,20 +260,20 @@ fn what_is_no_task_is_refused_by_field_and_stops_no_other() {
 #[test]
 fn a_worker_without_a_sandbox_says_so_and_what_is_missing() {
     with_sandbox(async {
-        let code = CodeConfig { sandbox: SandboxStart::Off, ..CodeConfig::default() };
-        let worker = Worker::with(RewardConfig { code, ..RewardConfig::default() }).await;
+        let code = CodeSettings { sandbox: SandboxStart::Off, ..CodeSettings::default() };
+        let worker = Worker::with(RewardSettings { code, ..RewardSettings::default() }).await;
         let verdict = worker.one(program("a", RIGHT, doubles())).await;
         assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Unimplemented));
         assert_eq!(verdict.detail, "this worker runs no programs: reward.code.sandbox is off");
         assert!(!worker.status().await.code);
 
-        let nowhere = CodeConfig { guest_dir: Some("/proc/nowhere".into()), ..CodeConfig::default() };
-        let worker = Worker::with(RewardConfig { code: nowhere.clone(), ..RewardConfig::default() }).await;
+        let nowhere = CodeSettings { guest_dir: Some("/proc/nowhere".into()), ..CodeSettings::default() };
+        let worker = Worker::with(RewardSettings { code: nowhere.clone(), ..RewardSettings::default() }).await;
         let verdict = worker.one(program("a", RIGHT, doubles())).await;
         assert_eq!(verdict.invalid_reason(), InvalidReason::Unimplemented);
         assert!(verdict.detail.contains("/proc/nowhere"), "{}", verdict.detail);
-        let at_start = CodeConfig { sandbox: SandboxStart::AtStart, ..nowhere };
-        let refused = bind(RewardConfig { code: at_start, ..RewardConfig::default() }).await;
+        let at_start = CodeSettings { sandbox: SandboxStart::AtStart, ..nowhere };
+        let refused = bind(RewardSettings { code: at_start, ..RewardSettings::default() }).await;
         let error = refused.err().unwrap().to_string();
         assert!(error.starts_with("reward.code: ") && error.contains("/proc/nowhere"), "{error}");
     });

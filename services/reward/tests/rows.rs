@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{CodeTask, InvalidReason, LiveCodeBenchCases, VerifyItem};
-use evenkeel_reward::RewardConfig;
+use evenkeel_reward::RewardSettings;
 use support::{Stream, Worker, item, with_sandbox};
 
 /// A row whose private tests are this text, packed.
@@ -39,7 +39,7 @@ fn most_memory() -> Option<u64> {
 #[test]
 fn rows_that_inflate_hold_up_no_mathematics_and_little_memory() {
     with_sandbox(async {
-        let worker = Worker::with(RewardConfig { threads: 1, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { threads: 1, ..RewardSettings::default() }).await;
         let mut bombs = Vec::new();
         for bomb in 0..4 {
             let test = r#"{"input":"","output":""}"#;

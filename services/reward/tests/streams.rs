@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{CancelItem, InvalidReason, Outcome, VerifyItem};
-use evenkeel_reward::{RewardConfig, RewardError, bind};
+use evenkeel_reward::{RewardError, RewardSettings, bind};
 use evenkeel_rpc::server::{Ended, ServerConfig};
 use support::{Occupied, Stream, Worker, bounded, item};
 
@@ -88,7 +88,7 @@ fn an_item_can_be_taken_back() {
 #[test]
 fn what_does_not_fit_is_refused_item_by_item_and_may_come_again() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { max_items: 2, threads: 1, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { max_items: 2, threads: 1, ..RewardSettings::default() }).await;
         let mut stream = Stream::open(&worker).await;
         let occupied = Occupied::thread().await;
         for id in ["running", "waiting", "refused"] {
@@ -114,7 +114,7 @@ fn what_does_not_fit_is_refused_item_by_item_and_may_come_again() {
 #[test]
 fn a_client_that_goes_away_frees_its_places() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { max_items: 8, threads: 4, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { max_items: 8, threads: 4, ..RewardSettings::default() }).await;
         let occupied = Occupied::thread().await;
         let stream = Stream::open(&worker).await;
         for id in 0..8 {
@@ -145,7 +145,7 @@ fn a_completion_of_megabytes_holds_up_no_other_call() {
 fn a_drain_ends_what_was_begun_and_nothing_else() {
     bounded(async {
         let server = ServerConfig { drain_ms: 20_000, ..ServerConfig::default() };
-        let worker = Worker::with(RewardConfig { server, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { server, ..RewardSettings::default() }).await;
         let mut stream = Stream::open(&worker).await;
         let occupied = Occupied::thread().await;
         stream.send(item("begun", "1", "\\boxed{1}")).await;
@@ -164,11 +164,11 @@ fn a_drain_ends_what_was_begun_and_nothing_else() {
 #[test]
 fn settings_that_cannot_be_and_ports_that_are_taken_are_refused_before_anything_starts() {
     bounded(async {
-        let error = bind(RewardConfig { max_items: 0, ..RewardConfig::default() }).await.unwrap_err();
+        let error = bind(RewardSettings { max_items: 0, ..RewardSettings::default() }).await.unwrap_err();
         assert_eq!(error.to_string(), "reward.max_items is 0, allowed: at least 1");
         let worker = Worker::start().await;
         let taken = worker.server.address().to_string();
-        let error = bind(RewardConfig::on(&taken)).await.unwrap_err();
+        let error = bind(RewardSettings::on(&taken)).await.unwrap_err();
         assert!(matches!(error, RewardError::Server(_)));
         assert!(
             error.to_string().starts_with(&format!("cannot listen on {taken} (setting `reward.server.listen`)")),

@@ -3,12 +3,13 @@
 
 mod support;
 
+use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{
     AnswerMarker, CustomTask, DecimalRule, InvalidReason, MathSettings, MathTask, Outcome, Verdict, VerifyItem,
     VerifyOneRequest,
 };
-use evenkeel_reward::RewardConfig;
+use evenkeel_reward::RewardSettings;
 use support::{Worker, bounded, item, task};
 use tonic::Code;
 
@@ -19,7 +20,7 @@ fn said(verdict: &Verdict) -> (Outcome, &str, Option<f64>) {
 #[test]
 fn a_right_answer_earns_its_reward_and_shows_what_was_read() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { name: "reward-3".into(), ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { name: "reward-3".into(), ..RewardSettings::default() }).await;
         let verdict = worker.one(item("a", "\\frac{3}{4}", "Thus \\boxed{\\dfrac{6}{8}}.")).await;
         assert_eq!(said(&verdict), (Outcome::Correct, "equal_rational", Some(1.0)));
         assert_eq!((verdict.id.as_str(), verdict.worker.as_str()), ("a", "reward-3"));
@@ -157,7 +158,7 @@ fn an_item_that_breaks_the_protocol_names_the_field() {
 #[test]
 fn a_field_beyond_the_limits_is_no_wrong_answer() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { max_completion_bytes: 1000, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { max_completion: ByteSize::b(1000), ..RewardSettings::default() }).await;
         let long = worker.one(item("a", "7", &"x".repeat(1001))).await;
         assert_eq!((long.outcome(), long.invalid_reason()), (Outcome::Invalid, InvalidReason::TooLarge));
         assert_eq!(long.detail, "completion is 1001 bytes, allowed: at most 1000 bytes");
@@ -193,7 +194,7 @@ fn a_task_may_depart_from_the_workers_rules() {
 #[test]
 fn long_answers_are_cut_in_verdicts() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { max_text_bytes: 16, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { max_text: ByteSize::b(16), ..RewardSettings::default() }).await;
         let gold = "7".repeat(100);
         let verdict = worker.one(item("a", &gold, &format!("\\boxed{{{gold}}}"))).await;
         assert!(verdict.is_valid());

@@ -1,4 +1,4 @@
-//! How a process was lost: by its own doing, or by somebody else's.
+//! How a worker process was lost: it crashed, or something else ended it.
 
 use std::fmt;
 use std::io;
@@ -7,54 +7,54 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process whose pipe is closed is about to end; how long that may take.
-const ENDS: Duration = Duration::from_secs(2);
-const LOOK: Duration = Duration::from_millis(1);
+/// A process whose pipe is closed is about to exit; how long that may take.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Signals by which a process breaks down itself: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS. They have these numbers on
-/// every Linux that has x86-64 or ARM; macOS has others for SIGBUS and SIGSYS.
+/// Signals of a crash: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS. The numbers are those of Linux on x86-64 and ARM; macOS
+/// numbers SIGBUS and SIGSYS differently.
 #[cfg(target_os = "linux")]
-const BREAKDOWNS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
+const CRASH_SIGNALS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
 #[cfg(not(target_os = "linux"))]
-const BREAKDOWNS: [i32; 7] = [4, 5, 6, 10, 8, 11, 12];
+const CRASH_SIGNALS: [i32; 7] = [4, 5, 6, 10, 8, 11, 12];
 
-/// What ended a process.
+/// How a worker process was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
-    /// It broke down, which the program that it ran may have brought about.
+pub(crate) enum ProcessLoss {
+    /// It crashed, possibly because of the program that it ran.
     Crash(String),
-    /// It was ended from outside (by the machine's out-of-memory killer, say), or does not answer: nothing that a program can do.
-    Outside(String),
+    /// It was killed from outside (for example by the out-of-memory killer) or does not respond: nothing that a program can cause.
+    External(String),
 }
 
-impl Loss {
-    /// What has become of a process that answered with this error.
+impl ProcessLoss {
+    /// Classifies the loss of a process whose pipe failed with this error.
     pub(super) fn of(child: &mut Child, error: &io::Error) -> Self {
         let began = Instant::now();
-        while began.elapsed() < ENDS && error.kind() != io::ErrorKind::TimedOut {
+        while began.elapsed() < EXIT_TIMEOUT && error.kind() != io::ErrorKind::TimedOut {
             match child.try_wait() {
-                Ok(Some(status)) => return Self::by(status),
-                Ok(None) => thread::sleep(LOOK),
+                Ok(Some(status)) => return Self::from_status(status),
+                Ok(None) => thread::sleep(POLL_INTERVAL),
                 Err(_) => break,
             }
         }
-        Self::Outside(error.to_string())
+        Self::External(error.to_string())
     }
 
-    fn by(status: ExitStatus) -> Self {
+    fn from_status(status: ExitStatus) -> Self {
         match status.signal() {
-            Some(signal) if BREAKDOWNS.contains(&signal) => Self::Crash(status.to_string()),
-            Some(_) => Self::Outside(status.to_string()),
-            // It ends so only where a thread of its own panicked.
+            Some(signal) if CRASH_SIGNALS.contains(&signal) => Self::Crash(status.to_string()),
+            Some(_) => Self::External(status.to_string()),
+            // It exits by itself only if one of its threads panicked.
             None => Self::Crash(status.to_string()),
         }
     }
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for ProcessLoss {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Crash(how) | Self::Outside(how)) = self;
-        write!(formatter, "the process of the sandbox was lost: {how}")
+        let (Self::Crash(how) | Self::External(how)) = self;
+        write!(formatter, "the worker process of the sandbox was lost: {how}")
     }
 }
 
@@ -63,13 +63,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_process_does_to_itself_is_told_from_what_is_done_to_it() {
-        let by = |raw| Loss::by(ExitStatus::from_raw(raw));
-        for outside in [1, 2, 9, 15, 24] {
-            assert!(matches!(by(outside), Loss::Outside(_)), "{outside}");
+    fn a_crash_is_distinguished_from_being_killed() {
+        let classify = |raw| ProcessLoss::from_status(ExitStatus::from_raw(raw));
+        for killed in [1, 2, 9, 15, 24] {
+            assert!(matches!(classify(killed), ProcessLoss::External(_)), "{killed}");
         }
-        for own in [4, 6, 8, 11, 11 | 0x80, 101 << 8, 0] {
-            assert!(matches!(by(own), Loss::Crash(_)), "{own}");
+        for crashed in [4, 6, 8, 11, 11 | 0x80, 101 << 8, 0] {
+            assert!(matches!(classify(crashed), ProcessLoss::Crash(_)), "{crashed}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Cells: processes that run one program at a time for a worker of the pool.
+//! Worker processes: each runs one program at a time for a thread of the pool.
 //!
-//! Threads that share one address space disturb each other: each page that a guest writes to for the first time makes the kernel
-//! interrupt every core on which another thread of the process runs. With a process for each worker a short test takes half of
-//! the time or less, and whatever ends a process ends one program.
+//! Threads that share an address space slow each other down: whenever a guest writes to a page for the first time, the kernel
+//! interrupts every core that runs another thread of the process. With a worker process per pool thread a short test takes half the
+//! time or less, and a crash takes down one program only.
 
 mod frame;
 mod loss;
@@ -19,176 +19,179 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use crate::place::Place;
-use crate::sandbox::{Budget, Cancel, Ending, Run, Source};
+use crate::executor::Executor;
+use crate::sandbox::{Budget, Cancel, ExitStatus, Run, Source};
 use frame::Frame;
-pub(crate) use loss::Loss;
+pub(crate) use loss::ProcessLoss;
 use pipe::Pipe;
 
-pub use serve::serve_cell;
+pub use serve::run_worker_process;
 
-/// How often a worker looks whether its program was taken back.
-const LOOK: Duration = Duration::from_millis(5);
-/// How long a cell may take to load the interpreter.
-const START: Duration = Duration::from_secs(120);
-/// How long after the wall clock's limit a cell may be silent.
+/// How often a pool thread checks for cancellation while it waits.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Time limit for loading the interpreter.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a response may take beyond the program's wall clock limit.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a cell may take to give a program up that was taken back. Behind it the process is ended: whoever shuts down waits for it.
-const GIVES_UP: Duration = Duration::from_secs(2);
+/// Time limit for abandoning a cancelled program. After that the process is killed, since a shutdown waits for it.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How a cell is started: a program that calls [`serve_cell`].
+/// How to start a worker process: a program that calls [`run_worker_process`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CellCommand {
+pub struct WorkerProcessCommand {
     /// The program.
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<OsString>,
 }
 
-/// Why there is no cell.
+/// Why a worker process did not start.
 #[derive(Debug)]
-pub(crate) enum NotStarted {
-    /// Something that another try would not find either.
+pub(crate) enum StartError {
+    /// Something is missing on this machine; another attempt would fail as well.
     Missing(String),
-    /// The process ended before it could be asked.
-    Lost(Loss),
+    /// The process ended before it was ready.
+    Lost(ProcessLoss),
 }
 
-/// A running cell.
-pub(crate) struct Cell {
+/// A running worker process.
+pub(crate) struct WorkerProcess {
     child: Child,
     input: Pipe<ChildStdin>,
     output: BufReader<Pipe<ChildStdout>>,
-    /// How long it may be silent: a little more than the program's wall clock.
-    patience: Duration,
-    /// Why nothing can be asked of it any more.
-    lost: Option<Loss>,
+    /// How long a response may take: a little more than the program's wall clock limit.
+    response_timeout: Duration,
+    /// Set once the process can no longer be used.
+    lost: Option<ProcessLoss>,
 }
 
-impl Cell {
-    /// Starts a cell and waits until it can be asked, or until the program that it is for is taken back.
+impl WorkerProcess {
+    /// Starts a process and waits until it is ready, or until the program that it was started for is cancelled.
     ///
     /// # Errors
     ///
-    /// What is missing on this machine, or how the process ended before it could be asked.
-    pub(crate) fn start(command: &CellCommand, cancel: &Cancel) -> Result<Self, NotStarted> {
+    /// What is missing on this machine, or how the process ended before it was ready.
+    pub(crate) fn start(command: &WorkerProcessCommand, cancel: &Cancel) -> Result<Self, StartError> {
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C at a terminal is for whoever started this; a cell ends when its pipe does.
+            // Ctrl-C at a terminal is for the parent; the worker process exits when its pipe closes.
             .process_group(0)
             .spawn()
-            .map_err(|error| NotStarted::Missing(format!("{}: {error}", command.program.display())))?;
+            .map_err(|error| StartError::Missing(format!("{}: {error}", command.program.display())))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(NotStarted::Missing("a process without pipes".to_owned()));
+            return Err(StartError::Missing("a process without pipes".to_owned()));
         };
         let (Ok(input), Ok(output)) = (Pipe::new(input, child.id()), Pipe::new(output, child.id())) else {
-            return Err(NotStarted::Missing("a process whose pipes cannot be used".to_owned()));
+            return Err(StartError::Missing("a process whose pipes cannot be used".to_owned()));
         };
-        let mut cell = Self { child, input, output: BufReader::new(output), patience: START, lost: None };
-        cell.must_end_within(START);
-        match cell.answer(cancel) {
-            Ok(frame) if frame.kind == wire::READY => Ok(cell),
+        let mut process =
+            Self { child, input, output: BufReader::new(output), response_timeout: START_TIMEOUT, lost: None };
+        process.set_timeout(START_TIMEOUT);
+        match process.response(cancel) {
+            Ok(frame) if frame.kind == wire::READY => Ok(process),
             Ok(mut frame) if frame.kind == wire::MISSING => {
-                Err(NotStarted::Missing(String::from_utf8_lossy(&frame.part(0)).into_owned()))
+                Err(StartError::Missing(String::from_utf8_lossy(&frame.part(0)).into_owned()))
             }
-            Ok(frame) => Err(NotStarted::Missing(format!("a cell began with a message of the kind {}", frame.kind))),
-            Err(error) => Err(NotStarted::Lost(Loss::of(&mut cell.child, &error))),
+            Ok(frame) => {
+                Err(StartError::Missing(format!("the first message of a worker process has the kind {}", frame.kind)))
+            }
+            Err(error) => Err(StartError::Lost(ProcessLoss::of(&mut process.child, &error))),
         }
     }
 
-    /// Why it is of no use any more.
-    pub(crate) fn lost(&self) -> Option<&Loss> {
+    /// How the process was lost, if it was.
+    pub(crate) fn lost(&self) -> Option<&ProcessLoss> {
         self.lost.as_ref()
     }
 
-    fn ask(&mut self, kind: u32, parts: &[&[u8]], cancel: &Cancel) -> Run {
-        let answer = match &self.lost {
+    fn request(&mut self, kind: u32, parts: &[&[u8]], cancel: &Cancel) -> Run {
+        let response = match &self.lost {
             Some(lost) => Err(io::Error::other(lost.to_string())),
             None => {
-                self.must_end_within(self.patience);
-                Frame::write(&mut self.input, kind, parts).and_then(|()| self.answer(cancel))
+                self.set_timeout(self.response_timeout);
+                Frame::write(&mut self.input, kind, parts).and_then(|()| self.response(cancel))
             }
         };
-        let run = answer.and_then(|frame| {
+        let run = response.and_then(|frame| {
             let run = (frame.kind == wire::RUN).then(|| wire::read_run(frame)).flatten();
-            run.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "an answer that is none"))
+            run.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "an invalid response"))
         });
         run.unwrap_or_else(|error| {
             let child = &mut self.child;
-            let lost = self.lost.get_or_insert_with(|| Loss::of(child, &error));
-            Run::without(Ending::Broken(lost.to_string()))
+            let lost = self.lost.get_or_insert_with(|| ProcessLoss::of(child, &error));
+            Run::without(ExitStatus::Internal(lost.to_string()))
         })
     }
 
-    /// Waits for an answer; tells the cell where the program is taken back meanwhile.
-    fn answer(&mut self, cancel: &Cancel) -> io::Result<Frame> {
-        let mut told = false;
-        while self.output.buffer().is_empty() && !self.output.get_mut().wait(PollFlags::IN, LOOK)? {
-            if cancel.is_cancelled() && !told {
-                self.must_end_within(GIVES_UP);
+    /// Waits for a response; forwards a cancellation to the process.
+    fn response(&mut self, cancel: &Cancel) -> io::Result<Frame> {
+        let mut forwarded = false;
+        while self.output.buffer().is_empty() && !self.output.get_mut().wait(PollFlags::IN, POLL_INTERVAL)? {
+            if cancel.is_cancelled() && !forwarded {
+                self.set_timeout(CANCEL_TIMEOUT);
                 Frame::write(&mut self.input, wire::CANCEL, &[])?;
-                told = true;
+                forwarded = true;
             }
         }
         Frame::read(&mut self.output)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Bounds everything that is exchanged from now on.
-    fn must_end_within(&mut self, time: Duration) {
-        let deadline = Instant::now() + time;
-        self.input.must_end_by(deadline);
-        self.output.get_mut().must_end_by(deadline);
+    /// Limits all communication from now on.
+    fn set_timeout(&mut self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        self.input.set_deadline(deadline);
+        self.output.get_mut().set_deadline(deadline);
     }
 }
 
-/// Where instructions are counted no clock decides, short of a defect.
-fn patience(budget: &Budget) -> Duration {
+/// With counted instructions no clock decides, so that this limit only catches defects.
+fn response_timeout(budget: &Budget) -> Duration {
     let wall = if budget.deterministic { budget.wall.saturating_mul(10) } else { budget.wall };
     wall.saturating_add(GRACE)
 }
 
-impl Drop for Cell {
+impl Drop for WorkerProcess {
     fn drop(&mut self) {
-        // It holds nothing that could be lost, and may be in the middle of a program.
+        // It has no state worth keeping, and may be in the middle of a program.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Place for Cell {
+impl Executor for WorkerProcess {
     fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
-        self.patience = patience(budget);
-        self.ask(wire::COMPILE, &[&wire::budget(budget), source], cancel)
+        self.response_timeout = response_timeout(budget);
+        self.request(wire::COMPILE, &[&wire::budget(budget), source], cancel)
     }
 
     fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
-        self.patience = patience(budget);
-        let parts = [&wire::budget(budget), program.text, program.code, stdin, &[u8::from(program.many)]];
-        self.ask(wire::PROCESS, &parts, cancel)
+        self.response_timeout = response_timeout(budget);
+        let parts = [&wire::budget(budget), program.text, program.code, stdin, &[u8::from(program.many_tests)]];
+        self.request(wire::PROCESS, &parts, cancel)
     }
 
     fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
-        self.patience = patience(budget);
-        let many = [u8::from(program.many)];
-        let parts = [&wire::budget(budget), program.text, program.code, name.as_bytes(), input, &many];
-        self.ask(wire::CALL, &parts, cancel)
+        self.response_timeout = response_timeout(budget);
+        let many_tests = [u8::from(program.many_tests)];
+        let parts = [&wire::budget(budget), program.text, program.code, name.as_bytes(), input, &many_tests];
+        self.request(wire::CALL, &parts, cancel)
     }
 
     fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run {
-        self.patience = patience(budget);
-        self.ask(wire::LOAD, &[&wire::budget(budget), source, name.as_bytes()], cancel)
+        self.response_timeout = response_timeout(budget);
+        self.request(wire::LOAD, &[&wire::budget(budget), source, name.as_bytes()], cancel)
     }
 
     fn grade(&mut self, input: &[u8], cancel: &Cancel) -> Run {
-        self.ask(wire::GRADE, &[input], cancel)
+        self.request(wire::GRADE, &[input], cancel)
     }
 
     fn unload(&mut self) {
-        // Not answered. One that is gone is found by whoever asks next.
+        // There is no response. The next request notices a lost process.
         if self.lost.is_none() {
-            self.must_end_within(GIVES_UP);
+            self.set_timeout(CANCEL_TIMEOUT);
             let _ = Frame::write(&mut self.input, wire::UNLOAD, &[]);
         }
     }

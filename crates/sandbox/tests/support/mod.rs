@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Answer, Cancel, Interpreter, Limits, Mode, Pool, PoolSettings, Task, Verdict, guest};
+use evenkeel_sandbox::{Cancel, Interpreter, Limits, Mode, Pool, PoolSettings, Submission, Task, Verdict, guest};
 
 /// One for all tests of a process. A machine that cannot build the guest is told what is missing.
 pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
@@ -20,7 +20,7 @@ pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
 
 pub(crate) static POOL: LazyLock<Pool> = LazyLock::new(|| {
     let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    Pool::start(Arc::clone(&INTERPRETER), PoolSettings { workers, queue: 1 << 16, memory_bytes: None })
+    Pool::in_process(Arc::clone(&INTERPRETER), PoolSettings { workers, queue: 1 << 16, memory_bytes: None })
         .expect("threads start")
 });
 
@@ -42,7 +42,7 @@ fn tests(kind: Kind, cases: &[(&str, &str)], name: Option<&str>) -> Arc<Tests> {
 
 /// A program, taken as it is, with limits for tests: a quick end to what runs away.
 pub(crate) fn task(program: &str, tests: &Arc<Tests>) -> Task {
-    let mut task = Task::new(Answer::Program(program.to_owned()), Arc::clone(tests));
+    let mut task = Task::new(Submission::Program(program.to_owned()), Arc::clone(tests));
     task.limits = Limits { cpu: Duration::from_secs(5), ..Limits::default() };
     task
 }

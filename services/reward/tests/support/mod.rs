@@ -11,7 +11,7 @@ use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{
     MathTask, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyRequest,
 };
-use evenkeel_reward::{RewardConfig, bind};
+use evenkeel_reward::{RewardSettings, bind};
 use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
 use evenkeel_rpc::server::RunningServer;
 use tokio_stream::wrappers::ReceiverStream;
@@ -65,10 +65,10 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) async fn start() -> Self {
-        Self::with(RewardConfig::default()).await
+        Self::with(RewardSettings::default()).await
     }
 
-    pub(crate) async fn with(config: RewardConfig) -> Self {
+    pub(crate) async fn with(config: RewardSettings) -> Self {
         Self { server: bind(config).await.unwrap().spawn() }
     }
 
