@@ -67,7 +67,7 @@ pub(crate) enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// Decodes what the guest returned: a number of `guest/ending.py` with a payload, of at most `max_bytes`. A program can forge either,
+    /// Decodes what the guest returned: a number of `guest/exit_status.py` with a payload, of at most `max_bytes`. A program can forge either,
     /// so that no number means a fault that is not the program's own: only the host detects those.
     pub(crate) fn claimed(number: u32, payload: Vec<u8>, max_bytes: u64) -> Self {
         let message =
