@@ -31,11 +31,39 @@ pub(crate) enum Command {
     /// Judge the rows of a file, in this process or by running reward services.
     #[command(subcommand)]
     Verify(VerifyCommand),
+    /// Look at data sets as a run would read them, without any run.
+    #[command(subcommand)]
+    Data(DataCommand),
     /// Build and compile the interpreter of the sandbox before a reward worker needs it.
     Guest(GuestOptions),
     /// Run programs for a reward worker, which starts this process itself.
     #[command(hide = true)]
     SandboxWorker(SandboxWorkerOptions),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DataCommand {
+    /// What the model will see of each row, how its gold answer is understood, and what is merged and dropped.
+    Check(DataCheckOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct DataCheckOptions {
+    /// Folder with a tokenizer and its chat template; it needs no model [default: model.path of the recipe].
+    #[arg(long, value_name = "FOLDER", required_unless_present = "recipe")]
+    pub(crate) model: Option<PathBuf>,
+    /// One JSON object a line: each prompt, then a summary of all files.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Read as this recipe says in section `data`: a recipe that comes with the program, or a TOML file.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) recipe: Option<String>,
+    /// Set one setting, as `data.answer_field=extra.gold`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Parquet, or a JSON object on each line; or patterns that files match [default: the files of the recipe].
+    #[arg(value_name = "FILE", required_unless_present = "recipe")]
+    pub(crate) files: Vec<PathBuf>,
 }
 
 #[derive(Subcommand)]

@@ -37,8 +37,9 @@ pub use report::render as render_report;
 pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{OrchestratorConfig, OrchestratorService, StartConfig, serve};
 pub use settings::{
-    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, Overlong, ProgramMode, ProgramReward,
-    RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings, InvalidRows, Overlong,
+    ProgramMode, ProgramReward, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings,
+    SourceSettings, WarmStartSettings,
 };
 pub use summary::Summary;
 pub use text::Tokenizer;

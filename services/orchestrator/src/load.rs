@@ -23,11 +23,13 @@ const MAX_SECRET_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadLimits {
-    /// Largest file of problems (`data.path`, `data.held_out_path`), in bytes.
+    /// Largest file of problems (`data.files` and the like), in bytes.
     pub max_data_bytes: u64,
-    /// Longest line in it, in bytes.
+    /// Longest row in it, in bytes.
     pub max_row_bytes: u64,
-    /// Most problems in it.
+    /// Most rows in it.
+    pub max_rows: usize,
+    /// Most problems of a data set, duplicates not counted.
     pub max_problems: usize,
     /// Largest `tokenizer.json`, in bytes.
     pub max_tokenizer_bytes: u64,
@@ -40,8 +42,9 @@ pub struct LoadLimits {
 impl Default for LoadLimits {
     fn default() -> Self {
         Self {
-            max_data_bytes: 256 << 20,
+            max_data_bytes: 1 << 30,
             max_row_bytes: 16 << 20,
+            max_rows: 10_000_000,
             max_problems: 1_000_000,
             max_tokenizer_bytes: 128 << 20,
             max_fresh_parameters: 100_000_000,
@@ -56,6 +59,7 @@ impl LoadLimits {
         Self {
             max_data_bytes: u64::MAX,
             max_row_bytes: u64::MAX,
+            max_rows: usize::MAX,
             max_problems: usize::MAX,
             max_tokenizer_bytes: u64::MAX,
             max_fresh_parameters: u64::MAX,
@@ -68,7 +72,8 @@ impl LoadLimits {
         Limits {
             max_bytes: self.max_data_bytes,
             max_row_bytes: usize::try_from(self.max_row_bytes).unwrap_or(usize::MAX),
-            max_rows: self.max_problems,
+            max_rows: self.max_rows,
+            max_problems: self.max_problems,
         }
     }
 
@@ -77,6 +82,7 @@ impl LoadLimits {
         let all = [
             ("max_data_bytes", self.max_data_bytes),
             ("max_row_bytes", self.max_row_bytes),
+            ("max_rows", self.max_rows as u64),
             ("max_problems", self.max_problems as u64),
             ("max_tokenizer_bytes", self.max_tokenizer_bytes),
             ("max_fresh_parameters", self.max_fresh_parameters),

@@ -2,8 +2,8 @@
 
 use evenkeel_rpc::client::ClientConfig;
 
+use super::engines::Engines;
 use super::section::section;
-use super::source_sections::Engines;
 
 section! {
     /// Section `run`.
