@@ -4,6 +4,9 @@
 const RENAMED: &[(&str, &str)] = &[
     ("settle_ms", "settle_timeout"),
     ("idle_connection_ms", "idle_connection_timeout"),
+    ("max_bytes", "max_memory"),
+    ("max_private_bytes", "max_private_tests"),
+    ("max_tests_bytes", "tests_memory"),
     ("task", "kind"),
     ("path", "files"),
     ("held_out_path", "held_out_files"),

@@ -36,7 +36,7 @@ struct Rules<'a> {
     learner: evenkeel_learner::LearnerSettings,
     engine: evenkeel_engine::EngineConfig,
     generation: evenkeel_generation::GenerationConfig,
-    reward: evenkeel_reward::RewardConfig,
+    reward: evenkeel_reward::RewardSettings,
 }
 
 impl Recipe {
