@@ -203,10 +203,10 @@ mod tests {
             ),
             ("[data]\nkind = \"files\"", "`data.files` is absent in"),
             ("[data]\nkind = \"jsonl\"", "`data.kind` is \"jsonl\" in test, allowed: "),
-            ("[data]\npath = \"x\"", "unknown key `data.path` in test, nearest allowed: `data.files`"),
+            ("[data]\npath = \"x\"", "unknown key `data.path` in test, now called `data.files`"),
             (
                 "[data]\nheld_out_path = \"x\"",
-                "unknown key `data.held_out_path` in test, nearest allowed: `data.held_out_files`",
+                "unknown key `data.held_out_path` in test, now called `data.held_out_files`",
             ),
             ("[data]\nkind = \"arithmetic\"\nfiles = [\"x\"]", "`data.files` is x in test, allowed: absent with"),
             (
