@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
+use evenkeel_config::human;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::shown::{MAX_MESSAGE_CHARS, shown};
 use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
@@ -93,13 +94,13 @@ pub enum ServiceError {
     #[error("the server has no connection left but for health checks (setting `max_connections`)")]
     ConnectionsFull,
     /// A message came too slowly.
-    #[error("a message was not whole after {} ms (setting `message_timeout_ms`)", timeout.as_millis())]
+    #[error("a message was incomplete after {} (setting `message_timeout`)", human(*timeout))]
     Late {
         /// How long it may take.
         timeout: Duration,
     },
     /// A message would be much larger in memory than on its way.
-    #[error("the message would take more than {most} bytes when it is decoded (setting `max_decoded_bytes`)")]
+    #[error("the message would take more than {most} bytes when it is decoded (setting `max_decoded`)")]
     Expands {
         /// What it may take.
         most: u64,

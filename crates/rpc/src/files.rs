@@ -23,7 +23,6 @@ impl FileError {
 }
 
 /// The whole file.
-#[cfg(feature = "tls")]
 pub(crate) fn read(setting: &str, path: &Path) -> Result<Vec<u8>, FileError> {
     std::fs::read(path).map_err(|error| FileError::new(setting, path, error))
 }

@@ -5,6 +5,7 @@ mod support;
 
 use std::time::Duration;
 
+use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::{
     CancelItem, InvalidReason, Outcome, RewardGetStatusRequest, Verdict, VerifyItem, VerifyOneRequest, VerifyRequest,
 };
@@ -46,7 +47,7 @@ impl Stream {
 }
 
 async fn tiny(max_items: usize, max_running: usize) -> Worker {
-    let limits = ItemLimits { max_items, max_bytes: ItemLimits::MAX_BYTES, max_running, grace: Duration::ZERO };
+    let limits = ItemLimits { max_items, max_memory: ItemLimits::DEFAULT_MEMORY, max_running, grace: Duration::ZERO };
     Setup { limits, ..Setup::default() }.start("worker").await
 }
 
@@ -296,7 +297,8 @@ async fn clients_take_turns_at_work() {
 #[tokio::test]
 async fn items_are_admitted_by_their_bytes_too() {
     bounded(async {
-        let limits = ItemLimits { max_items: 100, max_bytes: 1 << 20, max_running: 100, grace: Duration::ZERO };
+        let limits =
+            ItemLimits { max_items: 100, max_memory: ByteSize::mib(1), max_running: 100, grace: Duration::ZERO };
         let worker = Setup { limits, ..Setup::default() }.start("worker").await;
         let mut stream = Stream::open(&worker).await;
         let long = format!("hang {}", "x".repeat(300_000));
@@ -343,7 +345,7 @@ async fn a_stopped_handler_may_answer_within_its_grace() {
     bounded(async {
         let limits = ItemLimits {
             max_items: 8,
-            max_bytes: ItemLimits::MAX_BYTES,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
             max_running: 8,
             grace: Duration::from_secs(5),
         };

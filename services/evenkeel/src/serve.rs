@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::ValueEnum;
 use evenkeel_config::{Loader, Settings};
-use evenkeel_engine::{Engine, EngineConfig};
-use evenkeel_generation::GenerationConfig;
+use evenkeel_engine::{Engine, EngineSettings};
+use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::ServiceSettings;
-use evenkeel_orchestrator::{OrchestratorConfig, OrchestratorService};
+use evenkeel_orchestrator::{OrchestratorService, OrchestratorSettings};
 use evenkeel_reward::RewardConfig;
 use evenkeel_rpc::server::{Server, shutdown_signal};
 use evenkeel_telemetry::export_spans;
@@ -24,7 +24,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
     let server = match options.service {
         Service::Engine => return engine(load(&options)?).await,
         Service::Orchestrator => return orchestrator(&options).await,
-        Service::Generation => evenkeel_generation::bind(load::<GenerationConfig>(&options)?).await?,
+        Service::Generation => evenkeel_generation::bind(load::<GenerationSettings>(&options)?).await?,
         Service::Reward => evenkeel_reward::bind_with_cells(load::<RewardConfig>(&options)?, guest::cells).await?,
         Service::Learner => evenkeel_learner::bind(load::<ServiceSettings>(&options)?).await?,
     };
@@ -65,7 +65,7 @@ async fn with_metrics(server: Server, options: &ServeOptions) -> Result<Server> 
     })
 }
 
-async fn engine(config: EngineConfig) -> Result<ExitCode> {
+async fn engine(config: EngineSettings) -> Result<ExitCode> {
     let running = Engine::start(config).await?;
     shutdown_signal().await;
     running.stop().await;
@@ -73,7 +73,7 @@ async fn engine(config: EngineConfig) -> Result<ExitCode> {
 }
 
 async fn orchestrator(options: &ServeOptions) -> Result<ExitCode> {
-    let config: OrchestratorConfig = load(options)?;
+    let config: OrchestratorSettings = load(options)?;
     let reader = Arc::new(recipe::Reader);
     let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(config, reader).await?;
     let server = with_metrics(server, options).await?;

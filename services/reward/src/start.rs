@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use evenkeel_config::Settings;
+use evenkeel_config::{ByteSize, Settings};
 use evenkeel_proto::v1::reward_server::RewardServer;
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
 use evenkeel_rpc::server::{Ended, Server};
@@ -35,10 +35,15 @@ async fn start(config: RewardConfig, cells: Option<Cells>) -> Result<Server, Rew
     let server = Server::bind(&config.name, "reward.server", config.server.clone()).await?;
     // A check has no half of a verdict to give, so that a stopped one gets no grace.
     let RewardConfig { max_items, max_bytes, .. } = config;
-    let limits = ItemLimits { max_items, max_bytes, max_running: config.thread_count(), grace: Duration::ZERO };
+    let limits = ItemLimits {
+        max_items,
+        max_memory: ByteSize::b(max_bytes as u64),
+        max_running: config.thread_count(),
+        grace: Duration::ZERO,
+    };
     let items = ItemServer::new(limits, server.drain());
     let service = RewardService::new(config, judge, items, server.drain()).map_err(RewardError::Threads)?;
-    let limit = server.max_message_bytes();
+    let limit = server.max_message();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))
 }

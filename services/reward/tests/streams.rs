@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{CancelItem, InvalidReason, Outcome, VerifyItem};
 use evenkeel_reward::{RewardConfig, RewardError, bind};
-use evenkeel_rpc::server::{Ended, ServerConfig};
+use evenkeel_rpc::server::{Ended, ServerSettings};
 use support::{Occupied, Stream, Worker, bounded, item};
 
 #[test]
@@ -144,7 +144,7 @@ fn a_completion_of_megabytes_holds_up_no_other_call() {
 #[test]
 fn a_drain_ends_what_was_begun_and_nothing_else() {
     bounded(async {
-        let server = ServerConfig { drain_ms: 20_000, ..ServerConfig::default() };
+        let server = ServerSettings { drain: Duration::from_secs(20), ..ServerSettings::default() };
         let worker = Worker::with(RewardConfig { server, ..RewardConfig::default() }).await;
         let mut stream = Stream::open(&worker).await;
         let occupied = Occupied::thread().await;

@@ -3,12 +3,13 @@
 //! For one server each (learner, generation). Many workers of one kind are what [`crate::dispatch`] is for.
 
 mod channel;
-mod config;
 mod headers;
+mod settings;
 
 pub use channel::{ClientChannel, Connector, Target};
-pub use config::{ClientConfig, ClientTlsConfig};
 pub use headers::Headers;
+pub(crate) use settings::MIN_MESSAGE;
+pub use settings::{ClientSettings, ClientTlsSettings};
 
 /// Why no channel could be had.
 #[derive(Debug, thiserror::Error)]
@@ -22,7 +23,7 @@ pub enum ClientError {
     /// A file that a setting names cannot be used.
     #[error(transparent)]
     File(#[from] crate::files::FileError),
-    /// The certificates cannot be used, or the program was built without them.
+    /// The certificates cannot be used, or the settings have none.
     #[error("cannot use TLS for {url}: {message}")]
     Tls {
         /// The endpoint.

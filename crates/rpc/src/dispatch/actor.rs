@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -10,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::board::{Board, Submission};
 use super::link::{Event, Link};
-use super::{DispatchConfig, Endpoints, WorkerStatus};
+use super::{DispatchOptions, Endpoints, WorkerStatus};
 use crate::client::{Connector, Target};
 use crate::items::Items;
 
@@ -28,7 +27,7 @@ pub(super) enum Command<P: Items> {
 
 /// The dispatcher's task.
 pub(super) struct Actor<P: Items> {
-    config: DispatchConfig,
+    options: DispatchOptions,
     connector: Connector,
     board: Board<P>,
     links: BTreeMap<Target, Handle>,
@@ -44,13 +43,13 @@ struct Handle {
 }
 
 impl<P: Items> Actor<P> {
-    pub(super) fn new(config: DispatchConfig, connector: Connector, connected: watch::Sender<usize>) -> Self {
-        let board = Board::new(config.clone());
-        Self { config, connector, board, links: BTreeMap::new(), next_worker: 0, connected }
+    pub(super) fn new(options: DispatchOptions, connector: Connector, connected: watch::Sender<usize>) -> Self {
+        let board = Board::new(options.clone());
+        Self { options, connector, board, links: BTreeMap::new(), next_worker: 0, connected }
     }
 
     pub(super) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command<P>>, endpoints: Endpoints) {
-        let mut targets = endpoints.watch(Duration::from_millis(self.config.resolve_interval_ms));
+        let mut targets = endpoints.watch(self.options.resolve_interval);
         let (sender, mut events) = mpsc::channel(EVENTS);
         let found = targets.borrow_and_update().clone();
         self.follow(&found, &sender);
@@ -156,7 +155,7 @@ impl<P: Items> Actor<P> {
             let link = Link {
                 worker,
                 target: target.clone(),
-                config: self.config.clone(),
+                options: self.options.clone(),
                 connector: self.connector.clone(),
                 events: events.clone(),
                 reset: Arc::clone(&reset),

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::slots::{Slot, Worker, WorkerState};
-use super::{DeadlineStart, DispatchConfig, DispatchError, WorkerStatus, left_ms};
+use super::{DeadlineStart, DispatchError, DispatchOptions, WorkerStatus, left_ms};
 use crate::balance::{Candidate, least_outstanding};
 use crate::error::millis;
 use crate::items::{Disposition, Items};
@@ -38,7 +38,7 @@ struct Entry<P: Items> {
 
 /// All items and workers.
 pub(super) struct Board<P: Items> {
-    config: DispatchConfig,
+    options: DispatchOptions,
     entries: HashMap<u64, Entry<P>>,
     /// Tickets by id, for ids must differ.
     tickets: HashMap<String, u64>,
@@ -49,9 +49,9 @@ pub(super) struct Board<P: Items> {
 }
 
 impl<P: Items> Board<P> {
-    pub(super) fn new(config: DispatchConfig) -> Self {
+    pub(super) fn new(options: DispatchOptions) -> Self {
         Self {
-            config,
+            options,
             entries: HashMap::new(),
             tickets: HashMap::new(),
             queue: VecDeque::new(),
@@ -77,7 +77,7 @@ impl<P: Items> Board<P> {
         let ticket = submission.ticket;
         self.tickets.insert(id.to_owned(), ticket);
         self.queue.push_back(ticket);
-        let deadline = match self.config.deadline_start {
+        let deadline = match self.options.deadline_start {
             DeadlineStart::Submitted => Some(end_of(submission.submitted, submission.budget)),
             DeadlineStart::Assigned => None,
         };
@@ -148,13 +148,13 @@ impl<P: Items> Board<P> {
         let Some(entry) = self.entries.get_mut(&ticket) else { return };
         entry.worker = None;
         entry.avoid = Some(failed_at);
-        if self.config.deadline_start == DeadlineStart::Assigned
+        if self.options.deadline_start == DeadlineStart::Assigned
             && let Some(deadline) = entry.deadline.take()
         {
             self.deadlines.remove(&(deadline, ticket));
         }
         entry.attempts += u32::from(counts);
-        if !counts || entry.attempts < self.config.max_attempts {
+        if !counts || entry.attempts < self.options.max_attempts {
             metrics::counter!("evenkeel_dispatch_retries_total", "items" => P::NAME).increment(1);
             // It has waited longest.
             self.queue.push_front(ticket);
@@ -173,7 +173,7 @@ impl<P: Items> Board<P> {
     // === workers ===
 
     pub(super) fn add_worker(&mut self, worker: u64, name: String) {
-        self.workers.insert(worker, Worker::new(name, self.config.max_outstanding));
+        self.workers.insert(worker, Worker::new(name, self.options.max_outstanding));
     }
 
     /// Discovery no longer names it.
@@ -253,7 +253,7 @@ impl<P: Items> Board<P> {
 
     /// Workers that leave cancelled items unanswered for too long: their streams are stuck.
     pub(super) fn stuck(&self, now: Instant) -> Vec<u64> {
-        let patience = Duration::from_millis(self.config.abandon_ms);
+        let patience = self.options.abandon_timeout;
         let is_stuck = |worker: &Worker<P>| worker.oldest_abandoned().is_some_and(|since| since + patience <= now);
         self.workers.iter().filter(|(_, worker)| is_stuck(worker)).map(|(&key, _)| key).collect()
     }
@@ -300,7 +300,7 @@ impl<P: Items> Board<P> {
 
     /// When something happens without anybody doing something.
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        let patience = Duration::from_millis(self.config.abandon_ms);
+        let patience = self.options.abandon_timeout;
         let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
         let waiting = !self.queue.is_empty();
         let backoffs = self.workers.values().filter_map(|worker| match worker.state {

@@ -18,11 +18,15 @@ struct Fixture {
 }
 
 impl Fixture {
-    fn new(change: impl FnOnce(&mut DispatchConfig)) -> Self {
-        let mut config =
-            DispatchConfig { max_outstanding: 2, max_attempts: 2, abandon_ms: 1_000, ..DispatchConfig::default() };
-        change(&mut config);
-        Self { board: Board::new(config), places: Arc::new(Semaphore::new(100)), now: Instant::now(), tickets: 0 }
+    fn new(change: impl FnOnce(&mut DispatchOptions)) -> Self {
+        let mut options = DispatchOptions {
+            max_outstanding: 2,
+            max_attempts: 2,
+            abandon_timeout: Duration::from_secs(1),
+            ..DispatchOptions::default()
+        };
+        change(&mut options);
+        Self { board: Board::new(options), places: Arc::new(Semaphore::new(100)), now: Instant::now(), tickets: 0 }
     }
 
     fn worker(&mut self, key: u64) -> mpsc::Receiver<VerifyRequest> {
@@ -82,7 +86,7 @@ fn sent(requests: &mut mpsc::Receiver<VerifyRequest>) -> Vec<String> {
 
 #[test]
 fn items_go_to_the_least_loaded_and_equals_take_turns() {
-    let mut at = Fixture::new(|config| config.max_outstanding = 10);
+    let mut at = Fixture::new(|options| options.max_outstanding = 10);
     let (mut a, mut b) = (at.worker(0), at.worker(1));
     let _replies: Vec<_> = ["1", "2", "3", "4"].map(|id| at.submit(id)).into();
     assert_eq!((sent(&mut a), sent(&mut b)), (vec!["1".into(), "3".into()], vec!["2".into(), "4".into()]));
@@ -104,8 +108,8 @@ fn a_worker_never_has_more_than_its_limit() {
 
 #[test]
 fn a_deadline_that_begins_with_a_worker_counts_no_time_in_the_queue() {
-    let mut at = Fixture::new(|config| {
-        (config.deadline_start, config.max_outstanding) = (DeadlineStart::Assigned, 1);
+    let mut at = Fixture::new(|options| {
+        (options.deadline_start, options.max_outstanding) = (DeadlineStart::Assigned, 1);
     });
     let (_, mut first) = at.submit("1");
     let (_, mut second) = at.submit("2");
@@ -188,7 +192,7 @@ fn two_items_of_one_id_are_never_in_work_together() {
 
 #[test]
 fn a_withdrawn_item_is_cancelled_and_keeps_its_slot_until_the_worker_says_so() {
-    let mut at = Fixture::new(|config| config.max_outstanding = 1);
+    let mut at = Fixture::new(|options| options.max_outstanding = 1);
     let mut a = at.worker(0);
     let (ticket, _reply) = at.submit("1");
     at.board.withdraw(ticket, at.now);
@@ -249,7 +253,7 @@ fn the_worker_is_told_what_is_left_of_the_deadline() {
 
 #[test]
 fn a_full_worker_rests_and_the_attempt_does_not_count() {
-    let mut at = Fixture::new(|config| config.max_attempts = 1);
+    let mut at = Fixture::new(|options| options.max_attempts = 1);
     let mut a = at.worker(0);
     let (_, mut reply) = at.submit("1");
     for _ in 0..5 {
@@ -265,7 +269,7 @@ fn a_full_worker_rests_and_the_attempt_does_not_count() {
 
 #[test]
 fn what_a_worker_refuses_teaches_what_it_takes() {
-    let mut at = Fixture::new(|config| config.max_outstanding = 8);
+    let mut at = Fixture::new(|options| options.max_outstanding = 8);
     let mut a = at.worker(0);
     let ids: Vec<String> = (0..8).map(|id| id.to_string()).collect();
     let _replies: Vec<_> = ids.iter().map(|id| at.submit(id)).collect();
@@ -293,7 +297,7 @@ fn a_draining_worker_gets_nothing_until_its_next_stream() {
 
 #[test]
 fn a_worker_that_failed_at_an_item_is_the_last_to_get_it_again() {
-    let mut at = Fixture::new(|config| config.max_outstanding = 10);
+    let mut at = Fixture::new(|options| options.max_outstanding = 10);
     let (mut a, mut b) = (at.worker(0), at.worker(1));
     let (_, _one) = at.submit("1");
     let _others: Vec<_> = ["2", "3", "4"].map(|id| at.submit(id)).into();

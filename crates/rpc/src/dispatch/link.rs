@@ -1,15 +1,15 @@
 //! One worker's connection: made, held, lost and made again, until the worker is let go.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use evenkeel_config::human;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
-use super::DispatchConfig;
+use super::DispatchOptions;
 use crate::client::{Connector, Target};
 use crate::items::Items;
 use crate::retry::RetryPolicy;
@@ -28,7 +28,7 @@ pub(super) enum Event<P: Items> {
 pub(super) struct Link<P: Items> {
     pub(super) worker: u64,
     pub(super) target: Target,
-    pub(super) config: DispatchConfig,
+    pub(super) options: DispatchOptions,
     pub(super) connector: Connector,
     pub(super) events: mpsc::Sender<Event<P>>,
     /// The stream is stuck: open another.
@@ -44,8 +44,8 @@ impl<P: Items> Link<P> {
     }
 
     async fn keep(self) {
-        let initial = Duration::from_millis(self.config.backoff_initial_ms);
-        let max = Duration::from_millis(self.config.backoff_max_ms);
+        let initial = self.options.backoff_initial;
+        let max = self.options.backoff_max;
         // Two dispatchers of one process differ by their worker numbers, two processes by their ids.
         let client = (&self.target.url, std::process::id(), self.worker);
         let mut retries = RetryPolicy::new(initial, max).with_jitter(client).start();
@@ -73,17 +73,17 @@ impl<P: Items> Link<P> {
 
     /// A connection of its own with a stream on it.
     async fn open(&self) -> Result<(mpsc::Sender<P::Request>, Streaming<P::Answer>), String> {
-        let (link, requests) = mpsc::channel(2 * self.config.max_outstanding);
+        let (link, requests) = mpsc::channel(2 * self.options.max_outstanding);
         let opening = async {
             let channel = self.connector.connect(&self.target).await.map_err(|error| error.to_string())?;
             let requests = ReceiverStream::new(requests);
-            let opened = P::open(channel, self.connector.max_message_bytes(), requests).await;
+            let opened = P::open(channel, self.connector.max_message(), requests).await;
             opened.map_err(|status| format!("{:?}: {}", status.code(), status.message()))
         };
-        let limit = Duration::from_millis(self.config.open_timeout_ms);
+        let limit = self.options.open_timeout;
         let answers = tokio::time::timeout(limit, opening)
             .await
-            .unwrap_or_else(|_| Err(format!("no stream within {} ms", self.config.open_timeout_ms)))?;
+            .unwrap_or_else(|_| Err(format!("no stream within {}", human(limit))))?;
         Ok((link, answers))
     }
 

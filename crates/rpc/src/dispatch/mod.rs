@@ -7,9 +7,9 @@
 
 mod actor;
 mod board;
-mod config;
 mod discovery;
 mod link;
+mod options;
 mod pending;
 mod slots;
 
@@ -23,8 +23,8 @@ use crate::client::Connector;
 use crate::error::{ServiceError, millis};
 use crate::items::Items;
 
-pub use config::{DeadlineStart, DispatchConfig};
 pub use discovery::{Endpoints, Resolve, SystemResolver};
+pub use options::{DeadlineStart, DispatchOptions};
 pub use pending::Pending;
 
 use actor::Command;
@@ -115,17 +115,17 @@ impl<P: Items> Clone for Dispatcher<P> {
 }
 
 impl<P: Items> Dispatcher<P> {
-    /// Begins to connect. The settings were checked; endpoints that cannot be reached yet are tried until they can.
-    pub fn start(config: &DispatchConfig, endpoints: Endpoints, connector: Connector) -> Self {
-        let capacity = config.max_queued.clamp(1, Semaphore::MAX_PERMITS);
+    /// Starts to connect. Workers that cannot be reached yet are retried until they can.
+    pub fn start(options: &DispatchOptions, endpoints: Endpoints, connector: Connector) -> Self {
+        let capacity = options.max_pending.clamp(1, Semaphore::MAX_PERMITS);
         let (commands, receiver) = mpsc::unbounded_channel();
         let (count, connected) = watch::channel(0);
-        tokio::spawn(actor::Actor::<P>::new(config.clone(), connector, count).run(receiver, endpoints));
+        tokio::spawn(actor::Actor::<P>::new(options.clone(), connector, count).run(receiver, endpoints));
         Self {
             commands,
             places: Arc::new(Semaphore::new(capacity)),
             capacity,
-            default_deadline: Duration::from_millis(config.item_deadline_ms),
+            default_deadline: options.item_deadline,
             connected,
         }
     }

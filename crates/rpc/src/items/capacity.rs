@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::QueueStatus;
 
 use super::Items;
@@ -18,8 +19,8 @@ use crate::server::Drain;
 pub struct ItemLimits {
     /// Items that may wait or be in work; one more is answered RESOURCE_EXHAUSTED.
     pub max_items: usize,
-    /// Bytes of those items, and of answers that are not read yet. Not below the largest message, which could never be taken.
-    pub max_bytes: usize,
+    /// Memory for those items and for answers that are not read yet. Not below the largest message, which could never be taken.
+    pub max_memory: ByteSize,
     /// Items that may be in work. Their turns go round the clients that have some waiting.
     pub max_running: usize,
     /// How long a stopped handler may take to answer with what it has.
@@ -27,8 +28,8 @@ pub struct ItemLimits {
 }
 
 impl ItemLimits {
-    /// [`Self::max_bytes`] where nobody sets it.
-    pub const MAX_BYTES: usize = 512 << 20;
+    /// Default of [`Self::max_memory`].
+    pub const DEFAULT_MEMORY: ByteSize = ByteSize::mib(512);
 }
 
 /// The capacity of one server for one kind of items. Clones share it.
@@ -60,7 +61,7 @@ impl<P: Items> Capacity<P> {
     pub(super) fn new(limits: ItemLimits, drain: Drain) -> Self {
         Self {
             items: Admission::new(P::NAME, Unit::Items, limits.max_items),
-            bytes: Admission::new(P::NAME, Unit::Bytes, limits.max_bytes),
+            bytes: Admission::new(P::NAME, Unit::Bytes, limits.max_memory.bytes_usize()),
             running: Turns::new(limits.max_running),
             in_work: Arc::new(AtomicUsize::new(0)),
             grace: limits.grace,

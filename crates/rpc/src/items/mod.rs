@@ -99,7 +99,7 @@ pub trait Items: Sized + Send + Sync + 'static {
     /// Opens the stream.
     fn open(
         channel: ClientChannel,
-        max_message_bytes: usize,
+        max_message: usize,
         requests: ReceiverStream<Self::Request>,
     ) -> impl Future<Output = Result<Streaming<Self::Answer>, Status>> + Send;
 }

@@ -106,7 +106,6 @@ where
 
 /// The connection that a call came on.
 fn peer(extensions: &http::Extensions) -> Option<&Peer> {
-    #[cfg(feature = "tls")]
     if let Some(info) = extensions.get::<tonic::transport::server::TlsConnectInfo<Peer>>() {
         return Some(info.get_ref());
     }

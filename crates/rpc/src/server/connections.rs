@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ServerConfig;
+use super::ServerSettings;
 use crate::peer::{ClientId, Host};
 
 /// What one host leaves to others: one connection of so many.
@@ -67,11 +67,11 @@ pub(super) struct Entry {
 pub(super) struct Call(Peer);
 
 impl Connections {
-    pub(super) fn new(config: &ServerConfig) -> Self {
+    pub(super) fn new(settings: &ServerSettings) -> Self {
         Self(Arc::new(Limits {
-            max: config.max_connections,
-            handshake: Duration::from_millis(config.handshake_timeout_ms),
-            idle: (config.idle_timeout_ms > 0).then(|| Duration::from_millis(config.idle_timeout_ms)),
+            max: settings.max_connections,
+            handshake: settings.handshake_timeout,
+            idle: Some(settings.idle_timeout).filter(|timeout| !timeout.is_zero()),
             peers: Mutex::default(),
         }))
     }
@@ -201,8 +201,8 @@ mod tests {
     use super::*;
 
     fn with(max_connections: usize) -> (Connections, CancellationToken) {
-        let config = ServerConfig { max_connections, ..ServerConfig::default() };
-        (Connections::new(&config), CancellationToken::new())
+        let settings = ServerSettings { max_connections, ..ServerSettings::default() };
+        (Connections::new(&settings), CancellationToken::new())
     }
 
     #[tokio::test]

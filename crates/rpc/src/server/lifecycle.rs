@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
+use evenkeel_config::human;
 use http::Request;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -23,7 +24,7 @@ use super::calls::CallLayer;
 use super::connections::Connections;
 use super::incoming::accept;
 use super::metrics_port;
-use super::{Drain, ServerConfig, ServerError};
+use super::{Drain, ServerError, ServerSettings};
 use crate::admission::{Admission, Unit};
 use evenkeel_telemetry::{MetricsHandle, install_metrics, metrics_router};
 
@@ -45,7 +46,7 @@ pub enum Ended {
 #[derive(Debug)]
 pub struct Server {
     name: String,
-    config: ServerConfig,
+    settings: ServerSettings,
     listener: TcpListener,
     address: SocketAddr,
     metrics: Option<(TcpListener, MetricsHandle)>,
@@ -58,15 +59,14 @@ pub struct Server {
 
 impl Server {
     /// Takes the ports and reads the files of the settings. `section` is their path, for messages: `reward.server`.
-    pub async fn bind(name: &str, section: &str, config: ServerConfig) -> Result<Self, ServerError> {
-        let (listener, address) = bind(format!("{section}.listen"), &config.listen).await?;
-        let auth = AuthLayer::from_file(section, config.token_file.as_deref())?;
+    pub async fn bind(name: &str, section: &str, settings: ServerSettings) -> Result<Self, ServerError> {
+        let (listener, address) = bind(format!("{section}.listen"), &settings.listen).await?;
+        let auth = AuthLayer::from_file(section, settings.token_file.as_deref())?;
         let transport = tonic::transport::Server::builder()
-            .max_concurrent_streams(config.max_concurrent_streams)
-            .http2_keepalive_interval(config.keepalive_interval())
-            .http2_keepalive_timeout(Some(Duration::from_millis(config.keepalive_timeout_ms)));
-        #[cfg(feature = "tls")]
-        let transport = match &config.tls {
+            .max_concurrent_streams(settings.max_concurrent_streams)
+            .http2_keepalive_interval(settings.keepalive_interval())
+            .http2_keepalive_timeout(Some(settings.keepalive_timeout));
+        let transport = match &settings.tls {
             None => transport,
             Some(tls) => transport.tls_config(super::tls::load(section, tls)?).map_err(|error| ServerError::Tls {
                 setting: format!("{section}.tls"),
@@ -75,7 +75,7 @@ impl Server {
         };
         Ok(Self {
             name: name.to_owned(),
-            config,
+            settings,
             listener,
             address,
             metrics: None,
@@ -102,7 +102,7 @@ impl Server {
         Ok(self)
     }
 
-    /// Adds a service. Give it [`Server::max_message_bytes`] before: generated servers have limits of their own.
+    /// Adds a service. Give it [`Server::max_message`] before: generated servers have limits of their own.
     #[must_use]
     pub fn with_service<S>(mut self, service: S) -> Self
     where
@@ -126,8 +126,8 @@ impl Server {
     }
 
     /// The settings' limit for `max_decoding_message_size` and `max_encoding_message_size`.
-    pub fn max_message_bytes(&self) -> usize {
-        self.config.max_message_bytes
+    pub fn max_message(&self) -> usize {
+        self.settings.max_message.bytes_usize()
     }
 
     /// How clients in the same process reach it, as a URL.
@@ -136,7 +136,7 @@ impl Server {
         if address.ip().is_unspecified() {
             address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
-        format!("{}://{address}", if self.config.tls.is_some() { "https" } else { "http" })
+        format!("{}://{address}", if self.settings.tls.is_some() { "https" } else { "http" })
     }
 
     /// Serves until `shutdown` ends, then drains.
@@ -149,7 +149,7 @@ impl Server {
     }
 
     async fn serve(self, helpers: &mut JoinSet<()>, shutdown: impl Future<Output = ()>) -> Result<Ended, ServerError> {
-        let Self { name, config, listener, address, metrics, transport, auth, mut routes, services, drain } = self;
+        let Self { name, settings, listener, address, metrics, transport, auth, mut routes, services, drain } = self;
         if let Some((listener, handle)) = metrics {
             serve_metrics(helpers, listener, handle);
         }
@@ -157,20 +157,20 @@ impl Server {
         routes.add_service(tonic_health::pb::health_server::HealthServer::new(
             tonic_health::server::HealthService::from_health_reporter(health.clone()),
         ));
-        if config.reflection {
+        if settings.reflection {
             add_reflection(&mut routes, &services);
         }
         tell(&health, &services, ServingStatus::Serving).await;
 
         let stop = CancellationToken::new();
-        let connections = Connections::new(&config);
+        let connections = Connections::new(&settings);
         helpers.spawn(connections.clone().look_after());
         let incoming = accept(helpers, listener, stop.clone(), drain.aborting_token(), connections);
         let calls = CallLayer {
             draining: drain.draining_token(),
-            receiving: Admission::new("receive", Unit::Bytes, config.max_receive_bytes),
-            max_decoded: config.max_decoded_bytes as u64,
-            message_timeout: Duration::from_millis(config.message_timeout_ms),
+            receiving: Admission::new("receive", Unit::Bytes, settings.max_receive.bytes_usize()),
+            max_decoded: settings.max_decoded.bytes(),
+            message_timeout: settings.message_timeout,
         };
         let serving = transport
             .layer(calls)
@@ -187,9 +187,9 @@ impl Server {
                 () = drain.aborting() => return,
             }
             tell(&health, &services, ServingStatus::NotServing).await;
-            tracing::info!(server = name, settle_ms = config.settle_ms, drain_ms = config.drain_ms, "draining");
+            tracing::info!(server = name, settle = %human(settings.settle), drain = %human(settings.drain), "draining");
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(config.settle_ms)) => {}
+                () = tokio::time::sleep(settings.settle) => {}
                 () = drain.aborting() => {}
             }
         };
@@ -204,7 +204,7 @@ impl Server {
             tokio::select! {
                 biased;
                 () = drain.aborting() => None,
-                result = tokio::time::timeout(Duration::from_millis(config.drain_ms), &mut serving) => result.ok(),
+                result = tokio::time::timeout(settings.drain, &mut serving) => result.ok(),
             }
         };
         if let Some(result) = drained.await {

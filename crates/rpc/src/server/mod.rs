@@ -9,7 +9,6 @@
 mod auth;
 mod bind;
 mod calls;
-mod config;
 mod connections;
 mod decoded;
 mod drain;
@@ -19,14 +18,14 @@ mod metrics_port;
 mod receive;
 mod running;
 mod schema;
+mod settings;
 mod signal;
-#[cfg(feature = "tls")]
 mod tls;
 
 pub use crate::files::FileError;
 pub use bind::ServerError;
-pub use config::{ServerConfig, ServerTlsConfig};
 pub use drain::Drain;
 pub use lifecycle::{Ended, Server};
 pub use running::RunningServer;
+pub use settings::{ServerSettings, ServerTlsSettings};
 pub use signal::shutdown_signal;

@@ -33,7 +33,7 @@ impl<'a> JsonLines<'a> {
         let Some(line) = line else { return Ok(None) };
         let (most_bytes, most_rows) = (self.limits.max_bytes, self.limits.max_rows);
         if self.lines.bytes() > most_bytes {
-            return Err(self.refused(format!("has more than {most_bytes} bytes (limits.max_data_bytes)")));
+            return Err(self.refused(format!("has more than {most_bytes} bytes (limits.max_data)")));
         }
         if self.rows >= most_rows {
             let message = format!("is one more than {most_rows} problems (limits.max_problems)");

@@ -58,7 +58,7 @@ impl LearnerService {
     ) -> Self {
         let limits = ItemLimits {
             max_items: settings.queue,
-            max_bytes: settings.max_bytes,
+            max_memory: settings.max_memory,
             max_running: settings.queue,
             grace: GRACE,
         };

@@ -15,10 +15,10 @@ use crate::clients::{Services, TrainFeed};
 use crate::data::{Order, Prompts};
 use crate::error::{Halt, RunError};
 use crate::metrics::MetricsLine;
-use crate::recipe::Recipe;
 use crate::rollout::{
     GroupPlan, RolloutContext, RolloutScheduler, RolloutSpec, SampledGroup, StepBatch, StepSelection,
 };
+use crate::settings::LoopSettings;
 
 /// Does GRPO steps.
 pub(super) struct GrpoTrainer {
@@ -52,14 +52,14 @@ impl GrpoTrainer {
         weights: Arc<WeightSync>,
         rollouts: Arc<RolloutContext>,
         prompts: Arc<Prompts>,
-        recipe: &Recipe,
+        settings: &LoopSettings,
     ) -> Self {
         let sampler = StepSampler {
             rollouts,
-            order: Order::new(prompts.train.len(), recipe.run.seed, recipe.data.shuffle),
+            order: Order::new(prompts.train.len(), settings.run.seed, settings.data.shuffle),
             prompts,
-            settings: recipe.sampling.clone(),
-            mask_truncated: recipe.shaping.mask_truncated,
+            settings: settings.sampling.clone(),
+            mask_truncated: settings.shaping.mask_truncated,
         };
         Self { services, session, weights, sampler }
     }

@@ -1,5 +1,7 @@
 //! What becomes of samples that fail, verdicts that do not stand and groups that teach nothing.
 
+use std::time::Duration;
+
 use crate::support::{Cluster, bounded, finish, metrics, recipe, temp};
 use evenkeel_orchestrator::{Event, RunError};
 use evenkeel_proto::v1::{FailureCode, InvalidReason};
@@ -180,7 +182,8 @@ async fn a_reward_worker_that_is_full_for_ever_is_given_up() {
         let cluster = Cluster::start().await;
         *cluster.reward.world.script.lock().unwrap() = Some(Box::new(|_, _| Some(InvalidReason::Overloaded)));
         let mut recipe = recipe();
-        (recipe.services.verify_deadline_ms, recipe.services.wait_ms) = (200, 5_000);
+        recipe.services.verify_deadline = Duration::from_millis(200);
+        recipe.services.outage_timeout = Duration::from_secs(5);
         let error = cluster.run(&path, &recipe).await.1.unwrap_err().to_string();
         assert!(error.contains("the reward service") && error.contains("has finished none of them"), "{error}");
     })
@@ -193,7 +196,7 @@ async fn samples_go_out_with_a_deadline_for_the_engine_and_none_for_the_queue() 
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         let mut recipe = recipe();
-        (recipe.run.steps, recipe.services.rollout_deadline_ms) = (1, 123_000);
+        (recipe.run.steps, recipe.services.rollout_deadline) = (1, Duration::from_secs(123));
         cluster.run(&path, &recipe).await.1.unwrap();
         for item in cluster.generation.world.seen.lock().unwrap().iter() {
             assert_eq!(item.engine_deadline_ms, Some(123_000));
@@ -210,7 +213,8 @@ async fn a_generation_service_that_holds_samples_and_ends_none_is_given_up() {
         let cluster = Cluster::start().await;
         cluster.generation.world.slowness_ms.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
         let mut recipe = recipe();
-        (recipe.services.rollout_deadline_ms, recipe.services.wait_ms) = (100, 5_000);
+        recipe.services.rollout_deadline = Duration::from_millis(100);
+        recipe.services.outage_timeout = Duration::from_secs(5);
         let error = cluster.run(&path, &recipe).await.1.unwrap_err().to_string();
         assert!(error.contains("the generation service") && error.contains("has finished none of them"), "{error}");
     })

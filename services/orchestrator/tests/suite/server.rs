@@ -4,13 +4,13 @@ use std::sync::atomic::Ordering;
 
 use crate::support::recipe::{Program, reader};
 use crate::support::{Cluster, bounded, recipe};
-use evenkeel_orchestrator::{OrchestratorConfig, serve};
+use evenkeel_orchestrator::{OrchestratorSettings, serve};
 use evenkeel_proto::v1::orchestrator_client::OrchestratorClient;
 use evenkeel_proto::v1::{
     GetRunRequest, ListRunsRequest, OrchestratorGetStatusRequest, RunState, StartRunRequest, StepKind, StopRunRequest,
     WatchRunRequest, start_run_request::Configuration,
 };
-use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
+use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, Target};
 use tonic::Code;
 
 pub(crate) struct Door {
@@ -21,14 +21,14 @@ pub(crate) struct Door {
 
 pub(crate) async fn door(cluster: &Cluster) -> Door {
     let dir = tempfile::tempdir().unwrap();
-    let config = OrchestratorConfig {
+    let config = OrchestratorSettings {
         runs: dir.path().to_owned(),
         endpoints: cluster.endpoints(),
-        ..OrchestratorConfig::default()
+        ..OrchestratorSettings::default()
     };
     let (server, _) = serve(config, reader()).await.unwrap();
     let server = server.spawn();
-    let connector = Connector::new("client", ClientConfig::default()).unwrap();
+    let connector = Connector::new("client", ClientSettings::default()).unwrap();
     let client = OrchestratorClient::new(connector.connect(&Target::url(server.endpoint())).await.unwrap());
     Door { _server: server, client, dir }
 }

@@ -10,7 +10,8 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, undisturbed,
 };
 use evenkeel_orchestrator::{
-    DataKind, Endpoints, Event, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode,
+    DataKind, Endpoints, Event, LoopSettings, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, RunOutcome,
+    StopMode,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -94,7 +95,7 @@ async fn a_service_that_stays_away_ends_the_run_by_its_name() {
             let (_dir, path) = temp();
             let mut cluster = Cluster::start().await;
             let mut recipe = recipe();
-            recipe.services.wait_ms = 300;
+            recipe.services.outage_timeout = Duration::from_millis(300);
             let handle = cluster.begin(&path, &recipe);
             let progress = handle.progress();
             let following = tokio::spawn(finish(handle));
@@ -105,7 +106,7 @@ async fn a_service_that_stays_away_ends_the_run_by_its_name() {
             assert!(matches!(&error, RunError::ServiceLost { service, .. } if *service == name), "{name}: {error}");
             assert!(events.iter().any(|event| matches!(&**event, Event::Waiting { service, .. } if *service == name)));
             // Nothing is lost.
-            recipe.services.wait_ms = 20_000;
+            recipe.services.outage_timeout = Duration::from_secs(20);
             cluster.up(service).await;
             finish(cluster.resume(&path, &recipe)).await.1.unwrap();
             assert_eq!(lines(&path).len(), 2 + 6 + 2);
@@ -229,7 +230,7 @@ async fn tasks_that_the_reward_service_cannot_judge_are_refused() {
 
 #[tokio::test]
 async fn what_cannot_be_is_refused_before_anything_starts() {
-    type Change = dyn Fn(&mut Recipe, &mut Endpoints);
+    type Change = dyn Fn(&mut LoopSettings, &mut Endpoints);
     let endpoints = || Endpoints {
         generation: "http://a:1".into(),
         reward: vec!["http://b:1".into()],

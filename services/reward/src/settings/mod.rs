@@ -6,7 +6,7 @@ use evenkeel_config::Settings;
 use evenkeel_math::{Limits, Profile};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
-use evenkeel_rpc::server::ServerConfig;
+use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -23,16 +23,16 @@ const MAX_FUEL: u64 = 4_000_000;
 #[serde(default, deny_unknown_fields)]
 pub struct RewardConfig {
     /// How it listens.
-    pub server: ServerConfig,
+    pub server: ServerSettings,
     /// Name of the worker in its verdicts.
     pub name: String,
     /// Items of all streams that may wait or be in work; one more is answered OVERLOADED.
     pub max_items: usize,
-    /// Bytes of those items, and of verdicts that are not read yet. Not below `server.max_message_bytes`.
+    /// Bytes of those items, and of verdicts that are not read yet. Not below `server.max_message`.
     pub max_bytes: usize,
     /// Items that are judged at once, each on a thread; 0 takes as many as the machine has. Programs have threads of their own.
     pub threads: usize,
-    /// Longest completion that is taken. Not above `server.max_message_bytes`, which a longer one could never pass.
+    /// Longest completion that is taken. Not above `server.max_message`, which a longer one could never pass.
     pub max_completion_bytes: usize,
     /// Longest gold answer, and longest answer or program that comes extracted.
     pub max_field_bytes: usize,
@@ -61,10 +61,10 @@ pub struct MathConfig {
 impl Default for RewardConfig {
     fn default() -> Self {
         Self {
-            server: ServerConfig::default(),
+            server: ServerSettings::default(),
             name: "reward".to_owned(),
             max_items: 4096,
-            max_bytes: ItemLimits::MAX_BYTES,
+            max_bytes: ItemLimits::DEFAULT_MEMORY.bytes_usize(),
             threads: 0,
             max_completion_bytes: 16 << 20,
             max_field_bytes: 1 << 20,
@@ -85,7 +85,7 @@ impl Default for MathConfig {
 impl RewardConfig {
     /// The defaults, listening on this address.
     pub fn on(listen: impl Into<String>) -> Self {
-        Self { server: ServerConfig::on(listen), ..Self::default() }
+        Self { server: ServerSettings::on(listen), ..Self::default() }
     }
 
     /// The settings that decide verdicts; all others (where it listens, threads, queues, caches) as by default.
@@ -135,12 +135,12 @@ impl Settings for RewardConfig {
             let allowed = format!("0 (as many as the machine has) to {MAX_THREADS}");
             return Err(FieldError::new("threads", self.threads, allowed));
         }
-        if self.max_completion_bytes > self.server.max_message_bytes {
-            let allowed = format!("at most server.max_message_bytes, which is {}", self.server.max_message_bytes);
+        if self.max_completion_bytes > self.server.max_message.bytes_usize() {
+            let allowed = format!("at most server.max_message, which is {}", self.server.max_message);
             return Err(FieldError::new("max_completion_bytes", self.max_completion_bytes, allowed));
         }
-        if self.max_bytes < self.server.max_message_bytes {
-            let allowed = format!("at least server.max_message_bytes, which is {}", self.server.max_message_bytes);
+        if self.max_bytes < self.server.max_message.bytes_usize() {
+            let allowed = format!("at least server.max_message, which is {}", self.server.max_message);
             return Err(FieldError::new("max_bytes", self.max_bytes, allowed));
         }
         if self.math.fuel == 0 {
@@ -198,11 +198,11 @@ mod tests {
         );
         assert_eq!(
             refused(|config| config.max_completion_bytes = 64 << 20),
-            "max_completion_bytes is 67108864, allowed: at most server.max_message_bytes, which is 33554432"
+            "max_completion_bytes is 67108864, allowed: at most server.max_message, which is 32MiB"
         );
         assert_eq!(
             refused(|config| config.max_bytes = 1),
-            "max_bytes is 1, allowed: at least server.max_message_bytes, which is 33554432"
+            "max_bytes is 1, allowed: at least server.max_message, which is 32MiB"
         );
         assert_eq!(
             refused(|config| config.math.max_fuel = 1),

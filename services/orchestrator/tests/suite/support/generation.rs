@@ -59,7 +59,7 @@ impl FakeGeneration {
     pub(crate) fn fresh(&self, drain: Drain) -> Self {
         let limits = ItemLimits {
             max_items: 10_000,
-            max_bytes: ItemLimits::MAX_BYTES,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
             max_running: 10_000,
             grace: Duration::ZERO,
         };

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_orchestrator::{
-    Endpoints, Event, MetricsLine, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunHandle, RunOptions,
+    Endpoints, Event, LoopSettings, MetricsLine, ResolvedRecipe, Run, RunDirectory, RunError, RunHandle, RunOptions,
     RunOutcome, Summary, may_differ,
 };
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::v1::generation_server::GenerationServer;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_proto::v1::reward_server::RewardServer;
-use evenkeel_rpc::server::{RunningServer, Server, ServerConfig};
+use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
 
 use generation::FakeGeneration;
 use learner::FakeLearner;
@@ -41,8 +41,8 @@ pub(crate) fn hash(text: &str) -> u64 {
 }
 
 /// A recipe that takes half a second: 2 warm-start steps, 6 steps of 4 prompts and 4 samples.
-pub(crate) fn recipe() -> Recipe {
-    let mut recipe: Recipe = Recipe::default();
+pub(crate) fn recipe() -> LoopSettings {
+    let mut recipe: LoopSettings = LoopSettings::default();
     recipe.run.steps = 6;
     recipe.run.seed = 11;
     recipe.sampling.prompts_per_step = 4;
@@ -53,15 +53,15 @@ pub(crate) fn recipe() -> Recipe {
     recipe.evaluation.problems = 5;
     recipe.checkpoint.every = 2;
     let services = &mut recipe.services;
-    services.wait_ms = 20_000;
-    services.backoff_initial_ms = 10;
-    services.backoff_max_ms = 50;
-    services.client.connect_timeout_ms = 1_000;
+    services.outage_timeout = Duration::from_secs(20);
+    services.backoff_initial = Duration::from_millis(10);
+    services.backoff_max = Duration::from_millis(50);
+    services.client.connect_timeout = Duration::from_secs(1);
     recipe
 }
 
 /// The recipe with the small model of the tests.
-pub(crate) fn resolved(recipe: &Recipe) -> ResolvedRecipe {
+pub(crate) fn resolved(recipe: &LoopSettings) -> ResolvedRecipe {
     recipe::Program::of(recipe).resolved().unwrap()
 }
 
@@ -79,7 +79,7 @@ pub(crate) const REWARD: usize = 1;
 pub(crate) const LEARNER: usize = 2;
 
 async fn bind(address: &str) -> Server {
-    let config = ServerConfig { drain_ms: 500, ..ServerConfig::on(address) };
+    let config = ServerSettings { drain: Duration::from_millis(500), ..ServerSettings::on(address) };
     for _ in 0..200 {
         match Server::bind("fake", "server", config.clone()).await {
             Ok(server) => return server,
@@ -130,14 +130,14 @@ impl Cluster {
     }
 
     /// Begins a run.
-    pub(crate) fn begin(&self, path: &Path, recipe: &Recipe) -> RunHandle {
+    pub(crate) fn begin(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
         let directory = RunDirectory::create(path, &recipe).unwrap();
         Run::start(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
     /// Goes on with a run.
-    pub(crate) fn resume(&self, path: &Path, recipe: &Recipe) -> RunHandle {
+    pub(crate) fn resume(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
         let directory = RunDirectory::resume(path, &recipe.identity).unwrap();
         Run::start(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
@@ -147,7 +147,7 @@ impl Cluster {
     pub(crate) async fn run(
         &self,
         path: &Path,
-        recipe: &Recipe,
+        recipe: &LoopSettings,
     ) -> (Vec<Arc<Event>>, Result<(RunOutcome, Summary), RunError>) {
         finish(self.begin(path, recipe)).await
     }
@@ -167,7 +167,7 @@ pub(crate) async fn finish(mut handle: RunHandle) -> (Vec<Arc<Event>>, Result<(R
 }
 
 /// A run of that recipe that nothing disturbed.
-pub(crate) async fn undisturbed(recipe: &Recipe) -> Vec<String> {
+pub(crate) async fn undisturbed(recipe: &LoopSettings) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let (_, result) = Cluster::start().await.run(&path, recipe).await;

@@ -32,8 +32,12 @@ pub(crate) struct FakeReward {
 
 impl FakeReward {
     pub(crate) fn fresh(&self, drain: Drain) -> Self {
-        let limits =
-            ItemLimits { max_items: 64, max_bytes: ItemLimits::MAX_BYTES, max_running: 64, grace: Duration::ZERO };
+        let limits = ItemLimits {
+            max_items: 64,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
+            max_running: 64,
+            grace: Duration::ZERO,
+        };
         Self { world: Arc::clone(&self.world), items: Some(ItemServer::new(limits, drain)) }
     }
 }
