@@ -1,5 +1,5 @@
-//! One error for every door, and how it travels: a gRPC code, a machine-readable reason (`google.rpc.ErrorInfo`), the refused
-//! fields (`google.rpc.BadRequest`) and when to come back (`google.rpc.RetryInfo`).
+//! The error of all services and its gRPC status: a code, a machine-readable reason (`google.rpc.ErrorInfo`), the refused fields
+//! (`google.rpc.BadRequest`) and the delay before a retry (`google.rpc.RetryInfo`).
 
 use std::collections::HashMap;
 use std::io;
@@ -12,16 +12,15 @@ use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
-/// Most bytes of a message in a header, in which all but letters, digits and some marks is written as three characters for a byte.
+/// Largest size of a message in a header, where most bytes other than letters and digits are escaped as three.
 const MAX_MESSAGE_BYTES: usize = 5_000;
-/// Most bytes of refused fields in a header, before they are written in base64. Clients take headers of 16 KiB in all, and break the
-/// connection beyond.
+/// Largest size of refused fields in a header, before base64. Clients accept 16 KiB of headers in all and close the connection beyond.
 const MAX_DETAIL_BYTES: usize = 3_000;
 
 /// The domain of every reason.
 pub const ERROR_DOMAIN: &str = "evenkeel.v1";
 
-/// What a queue counts.
+/// The unit of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Items.
@@ -40,125 +39,125 @@ impl Unit {
     }
 }
 
-/// Why a call or an item was not done.
+/// Why a call or an item failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ServiceError {
     /// The request can never succeed as it is.
     #[error("{}", refusals(.0))]
     Invalid(Vec<FieldError>),
-    /// Right in itself, but the state does not allow it.
+    /// Valid, but not in the current state.
     #[error("{message}")]
     Precondition {
         /// UPPER_SNAKE_CASE.
         reason: &'static str,
-        /// For people.
+        /// The message.
         message: String,
     },
-    /// It names something that is not there.
+    /// It names something that does not exist.
     #[error("{what} not found")]
     NotFound {
-        /// What was looked for.
+        /// What was requested.
         what: String,
     },
-    /// Something of that name is there and differs.
+    /// Something different of that name exists.
     #[error("{what} already exists")]
     AlreadyExists {
-        /// What is there.
+        /// What exists.
         what: String,
     },
     /// A bounded queue is full.
-    #[error("queue `{queue}` is full, it takes {capacity} {}", unit.name())]
+    #[error("queue `{queue}` is full, its capacity is {capacity} {}", unit.name())]
     QueueFull {
         /// Name of the queue.
         queue: &'static str,
         /// What it counts.
         unit: Unit,
-        /// What it takes.
+        /// Its capacity.
         capacity: u64,
-        /// When to try again.
+        /// Delay before a retry.
         retry_after: Option<Duration>,
     },
-    /// A bounded queue has room, but not for this client.
+    /// A bounded queue is not full, but this client has its share.
     #[error("this client holds {held} of the {capacity} {} of queue `{queue}`, the rest is kept for others", unit.name())]
     ShareTaken {
         /// Name of the queue.
         queue: &'static str,
         /// What it counts.
         unit: Unit,
-        /// What it takes.
+        /// Its capacity.
         capacity: u64,
-        /// What the client has of it.
+        /// What the client or its host holds.
         held: u64,
     },
-    /// Every connection that the server takes is in use.
-    #[error("the server has no connection left but for health checks (setting `max_connections`)")]
+    /// All connections of the server are in use.
+    #[error("all connections of the server are in use; this one serves health checks only (setting `max_connections`)")]
     ConnectionsFull,
-    /// A message came too slowly.
+    /// A message took too long to arrive.
     #[error("a message was incomplete after {} (setting `message_timeout`)", human(*timeout))]
-    Late {
-        /// How long it may take.
+    MessageTimeout {
+        /// The time limit.
         timeout: Duration,
     },
-    /// A message would be much larger in memory than on its way.
-    #[error("the message would take more than {most} bytes when it is decoded (setting `max_decoded`)")]
-    Expands {
-        /// What it may take.
+    /// A message would be too large once it is decoded.
+    #[error("the message would take more than {most} bytes once it is decoded (setting `max_decoded`)")]
+    MessageExpands {
+        /// The limit in bytes.
         most: u64,
     },
-    /// Bytes that are no message of protobuf.
-    #[error("what was sent is no message of protobuf")]
+    /// Bytes that are not a protobuf message.
+    #[error("the message is not valid protobuf")]
     Malformed,
-    /// The client does not read its answers.
-    #[error("no answer was read for {} s", timeout.as_secs())]
-    Unread {
-        /// How long answers may wait.
+    /// The client does not read its responses.
+    #[error("no response was read for {} s", timeout.as_secs())]
+    ResponsesUnread {
+        /// The time limit.
         timeout: Duration,
     },
-    /// The server is about to end.
-    #[error("the server drains and takes no new work")]
+    /// The server is shutting down.
+    #[error("the server is draining and accepts no new work")]
     Draining,
-    /// Nothing more can be written: the disk, or what this user may have of it, is full.
+    /// The disk is full, or the quota used up.
     #[error("{message}")]
     DiskFull {
-        /// For people.
+        /// The message.
         message: String,
     },
-    /// Something that the server stands on is gone.
+    /// Something that the server depends on is unavailable.
     #[error("{message}")]
     Unavailable {
         /// UPPER_SNAKE_CASE.
         reason: &'static str,
-        /// For people.
+        /// The message.
         message: String,
     },
-    /// Time ran out.
-    #[error("the deadline ended after {} ms", .0.as_millis())]
+    /// The deadline passed.
+    #[error("the deadline passed after {} ms", .0.as_millis())]
     Deadline(Duration),
-    /// The caller took it back.
+    /// The caller cancelled it.
     #[error("cancelled by the caller")]
     Cancelled,
-    /// The door is there, what is behind it is not.
+    /// Defined in the API, not implemented by this server.
     #[error("{what} is not implemented")]
     Unimplemented {
         /// What is missing.
         what: &'static str,
     },
-    /// Another call of the same kind is being done.
+    /// Another call of the same kind is in progress.
     #[error("{message}")]
     Conflict {
-        /// For people.
+        /// The message.
         message: String,
     },
-    /// Stored data is broken.
+    /// Stored data is corrupt.
     #[error("{message}")]
     DataLoss {
-        /// For people.
+        /// The message.
         message: String,
     },
     /// A defect.
     #[error("{message}")]
     Internal {
-        /// For people.
+        /// The message.
         message: String,
     },
 }
@@ -174,7 +173,7 @@ impl From<FieldError> for ServiceError {
 }
 
 impl ServiceError {
-    /// An error of the file system, `what` being what was done to which file.
+    /// An error of the file system; `what` says what was done to which file.
     pub fn file(what: impl std::fmt::Display, error: &io::Error) -> Self {
         let message = format!("{what}: {error}");
         match error.kind() {
@@ -186,7 +185,7 @@ impl ServiceError {
     /// The gRPC code.
     pub fn code(&self) -> Code {
         match self {
-            Self::Invalid(_) | Self::Malformed | Self::Expands { .. } => Code::InvalidArgument,
+            Self::Invalid(_) | Self::Malformed | Self::MessageExpands { .. } => Code::InvalidArgument,
             Self::Precondition { .. } => Code::FailedPrecondition,
             Self::NotFound { .. } => Code::NotFound,
             Self::AlreadyExists { .. } => Code::AlreadyExists,
@@ -194,9 +193,9 @@ impl ServiceError {
             | Self::ShareTaken { .. }
             | Self::ConnectionsFull
             | Self::DiskFull { .. }
-            | Self::Unread { .. } => Code::ResourceExhausted,
+            | Self::ResponsesUnread { .. } => Code::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
-            Self::Deadline(_) | Self::Late { .. } => Code::DeadlineExceeded,
+            Self::Deadline(_) | Self::MessageTimeout { .. } => Code::DeadlineExceeded,
             Self::Cancelled => Code::Cancelled,
             Self::Unimplemented { .. } => Code::Unimplemented,
             Self::Conflict { .. } => Code::Aborted,
@@ -217,10 +216,10 @@ impl ServiceError {
             Self::ShareTaken { .. } => "SHARE_TAKEN",
             Self::DiskFull { .. } => "DISK_FULL",
             Self::ConnectionsFull => "CONNECTIONS_FULL",
-            Self::Late { .. } => "MESSAGE_TIMEOUT",
-            Self::Expands { .. } => "MESSAGE_EXPANDS",
+            Self::MessageTimeout { .. } => "MESSAGE_TIMEOUT",
+            Self::MessageExpands { .. } => "MESSAGE_EXPANDS",
             Self::Malformed => "MALFORMED_MESSAGE",
-            Self::Unread { .. } => "ANSWERS_UNREAD",
+            Self::ResponsesUnread { .. } => "ANSWERS_UNREAD",
             Self::Draining => "DRAINING",
             Self::Deadline(_) => "DEADLINE_EXCEEDED",
             Self::Cancelled => "CANCELLED",
@@ -231,7 +230,7 @@ impl ServiceError {
         }
     }
 
-    /// The same as the failure of one item of a stream.
+    /// The failure of a stream item that reports this error.
     pub fn failure(&self) -> Failure {
         let mut failure = Failure::new(self.failure_code(), self.reason(), self.to_string());
         match self {
@@ -244,7 +243,7 @@ impl ServiceError {
 
     fn failure_code(&self) -> FailureCode {
         match self {
-            Self::Invalid(_) | Self::Malformed | Self::Expands { .. } => FailureCode::InvalidArgument,
+            Self::Invalid(_) | Self::Malformed | Self::MessageExpands { .. } => FailureCode::InvalidArgument,
             Self::Precondition { .. } | Self::AlreadyExists { .. } | Self::Conflict { .. } => {
                 FailureCode::FailedPrecondition
             }
@@ -253,9 +252,9 @@ impl ServiceError {
             | Self::ShareTaken { .. }
             | Self::ConnectionsFull
             | Self::DiskFull { .. }
-            | Self::Unread { .. } => FailureCode::ResourceExhausted,
+            | Self::ResponsesUnread { .. } => FailureCode::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => FailureCode::Unavailable,
-            Self::Deadline(_) | Self::Late { .. } => FailureCode::DeadlineExceeded,
+            Self::Deadline(_) | Self::MessageTimeout { .. } => FailureCode::DeadlineExceeded,
             Self::Cancelled => FailureCode::Cancelled,
             Self::Unimplemented { .. } => FailureCode::Unimplemented,
             Self::DataLoss { .. } | Self::Internal { .. } => FailureCode::Internal,
@@ -287,7 +286,7 @@ impl From<ServiceError> for Status {
     }
 }
 
-/// As much of a text as fits into a header beside everything else.
+/// The text cut to what fits into a header beside everything else.
 fn cut_for_header(text: &str) -> &str {
     let mut bytes = 0;
     let end = text.char_indices().find(|(_, character)| {
@@ -298,12 +297,12 @@ fn cut_for_header(text: &str) -> &str {
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// The reason of a status that one of our servers answered. `None` where it came from elsewhere.
+/// The reason of a status of one of our servers. `None` if the status came from elsewhere.
 pub fn reason_of(status: &Status) -> Option<String> {
     status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN).map(|info| info.reason)
 }
 
-/// Whole milliseconds, as large as they get.
+/// Whole milliseconds, saturating.
 pub(crate) fn millis(duration: Duration) -> u64 {
     duration.as_millis().try_into().unwrap_or(u64::MAX)
 }
@@ -313,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_field_travels_as_a_field_violation() {
+    fn a_refused_field_becomes_a_field_violation() {
         let error = FieldError::new("samples[1].raw_reward", f64::NAN, "a finite number");
         let status = Status::from(ServiceError::from(error));
         assert_eq!(status.code(), Code::InvalidArgument);
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_says_when_to_come_back() {
+    fn a_full_queue_carries_the_delay_before_a_retry() {
         let error = ServiceError::QueueFull {
             queue: "verify",
             unit: Unit::Items,
@@ -335,12 +334,12 @@ mod tests {
         assert_eq!(error.failure().retry_after_ms, Some(50));
         let status = Status::from(error);
         assert_eq!(status.code(), Code::ResourceExhausted);
-        assert_eq!(status.message(), "queue `verify` is full, it takes 8 items");
+        assert_eq!(status.message(), "queue `verify` is full, its capacity is 8 items");
         assert_eq!(status.get_details_retry_info().unwrap().retry_delay, Some(Duration::from_millis(50)));
     }
 
     #[test]
-    fn a_full_disk_is_no_defect() {
+    fn a_full_disk_is_not_a_defect() {
         for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
             let status = Status::from(ServiceError::file("writing model.safetensors", &io::Error::from(kind)));
             assert_eq!(status.code(), Code::ResourceExhausted);

@@ -14,7 +14,7 @@ use evenkeel_proto::v1::Verdict;
 use evenkeel_rpc::client::{ClientSettings, Connector};
 use evenkeel_rpc::dispatch::{DispatchError, DispatchOptions, Dispatcher, Endpoints, Resolve};
 use evenkeel_rpc::items::{ItemLimits, VerifyItems};
-use evenkeel_rpc::server::{Ended, ServerSettings};
+use evenkeel_rpc::server::{ServerSettings, ShutdownOutcome};
 use support::{Setup, Worker, bounded, item, until};
 use tokio::task::JoinSet;
 
@@ -116,7 +116,7 @@ async fn a_worker_killed_in_the_middle_loses_nothing() {
         let calls = submit_all(&dispatcher, 600, "sleep 10");
         let victim = all.pop().unwrap();
         until(|| victim.begun() > 40).await;
-        assert_eq!(victim.server.kill().await.unwrap(), Ended::Cut);
+        assert_eq!(victim.server.kill().await.unwrap(), ShutdownOutcome::Aborted);
         let by_worker = exactly_once(calls, 600).await;
         assert!(by_worker["c"] < 300, "{by_worker:?}");
         let begun: usize = all.iter().map(Worker::begun).sum::<usize>()
@@ -153,7 +153,7 @@ async fn a_draining_worker_finishes_and_the_rest_goes_elsewhere() {
         let calls = submit_all(&dispatcher, 300, "sleep 10");
         let goes = all.pop().unwrap();
         until(|| goes.begun() > 20).await;
-        assert_eq!(goes.server.stop().await.unwrap(), Ended::Drained);
+        assert_eq!(goes.server.stop().await.unwrap(), ShutdownOutcome::Drained);
         assert_eq!(
             goes.reward.seen.stopped.load(std::sync::atomic::Ordering::SeqCst),
             0,
@@ -311,7 +311,7 @@ async fn an_id_in_work_is_refused_and_an_id_that_is_none_too() {
         let worker = Setup::default().start("only").await;
         let dispatcher = dispatcher(options(), &[&worker]);
         let _first = dispatcher.submit(item("a", "hang")).await.unwrap();
-        assert_eq!(dispatcher.call(item("a", "")).await.unwrap_err(), DispatchError::InWork { id: "a".into() });
+        assert_eq!(dispatcher.call(item("a", "")).await.unwrap_err(), DispatchError::InFlight { id: "a".into() });
         assert_eq!(dispatcher.call(item("", "")).await.unwrap_err(), DispatchError::NoId);
     })
     .await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::{RewardGetStatusRequest, VerifyOneRequest};
 use evenkeel_rpc::client::ClientSettings;
-use evenkeel_rpc::server::{Ended, Server, ServerSettings};
+use evenkeel_rpc::server::{Server, ServerSettings, ShutdownOutcome};
 use evenkeel_telemetry::TraceContext;
 use support::{Setup, bounded, channel, client, item, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -63,7 +63,7 @@ async fn a_server_that_ends_says_so_before_it_refuses_work() {
         }
         let response = client.verify_one(VerifyOneRequest { item: Some(item("a", "")) }).await.unwrap();
         assert!(response.into_inner().verdict.unwrap().is_valid(), "work is still taken while it settles");
-        assert_eq!(ended.await.unwrap().unwrap(), Ended::Drained);
+        assert_eq!(ended.await.unwrap().unwrap(), ShutdownOutcome::Drained);
     })
     .await;
 }
@@ -78,7 +78,7 @@ async fn a_drain_waits_for_work_in_progress() {
                 async move { client.verify_one(VerifyOneRequest { item: Some(item("a", "sleep 300")) }).await },
             );
         until(|| worker.reward.seen.begun.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
-        assert_eq!(worker.server.stop().await.unwrap(), Ended::Drained);
+        assert_eq!(worker.server.stop().await.unwrap(), ShutdownOutcome::Drained);
         assert!(call.await.unwrap().unwrap().into_inner().verdict.unwrap().is_valid());
     })
     .await;
@@ -93,7 +93,7 @@ async fn a_drain_ends_at_its_deadline() {
         let call =
             tokio::spawn(async move { client.verify_one(VerifyOneRequest { item: Some(item("a", "hang")) }).await });
         until(|| worker.reward.seen.begun.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
-        assert_eq!(worker.server.stop().await.unwrap(), Ended::Cut);
+        assert_eq!(worker.server.stop().await.unwrap(), ShutdownOutcome::Aborted);
         // Either the handler still said that it was stopped, or its connection was cut under it.
         match call.await.unwrap() {
             Ok(response) => assert!(!response.into_inner().verdict.unwrap().is_valid()),
@@ -115,7 +115,7 @@ async fn who_watches_health_does_not_hold_up_a_drain() {
         let stopping = tokio::spawn(worker.server.stop());
         assert_eq!(changes.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
         assert_eq!(changes.message().await.unwrap_err().code(), Code::Unavailable);
-        assert_eq!(stopping.await.unwrap().unwrap(), Ended::Drained);
+        assert_eq!(stopping.await.unwrap().unwrap(), ShutdownOutcome::Drained);
     })
     .await;
 }
@@ -126,7 +126,7 @@ async fn a_killed_server_leaves_its_port_free() {
         let worker = Setup::default().start("worker").await;
         let address = worker.server.address().to_string();
         let _client = worker.client().await;
-        assert_eq!(worker.server.kill().await.unwrap(), Ended::Cut);
+        assert_eq!(worker.server.kill().await.unwrap(), ShutdownOutcome::Aborted);
         Server::bind("next", "server", ServerSettings::on(address)).await.unwrap();
     })
     .await;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_proto::v1::RewardGetStatusRequest;
 use evenkeel_proto::v1::reward_client::RewardClient;
-use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector, Target};
+use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::{Server, ServerSettings, ServerTlsSettings};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use support::{Setup, Worker, bounded};
@@ -57,7 +57,8 @@ async fn status(worker: &Worker, tls: Option<ClientTlsSettings>) -> Result<(), S
     assert!(worker.server.endpoint().starts_with("https://"));
     let connector = Connector::new("client", ClientSettings { tls, ..ClientSettings::default() })
         .map_err(|error| error.to_string())?;
-    let channel = connector.connect(&Target::url(worker.server.endpoint())).await.map_err(|error| error.to_string())?;
+    let channel =
+        connector.connect(&ServerAddress::new(worker.server.endpoint())).await.map_err(|error| error.to_string())?;
     let response = RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await;
     response.map(drop).map_err(|status| status.to_string())
 }

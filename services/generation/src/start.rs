@@ -9,10 +9,10 @@ use std::time::Duration;
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::generation_server::GenerationServer;
-use evenkeel_rpc::client::Target as Address;
+use evenkeel_rpc::client::ServerAddress;
 use evenkeel_rpc::dispatch::{Endpoints, Resolve, SystemResolver};
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
-use evenkeel_rpc::server::{Ended, Server};
+use evenkeel_rpc::server::{Server, ShutdownOutcome};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -87,14 +87,17 @@ pub async fn bind_with(config: GenerationSettings, resolver: Arc<dyn Resolve>) -
 ///
 /// # Errors
 /// As for [`bind`], and a transport that fails.
-pub async fn serve(config: GenerationSettings, shutdown: impl Future<Output = ()>) -> Result<Ended, GenerationError> {
+pub async fn serve(
+    config: GenerationSettings,
+    shutdown: impl Future<Output = ()>,
+) -> Result<ShutdownOutcome, GenerationError> {
     Ok(bind(config).await?.run(shutdown).await?)
 }
 
 /// Waits for the first address, if all endpoints are names.
 async fn first_addresses(
     config: &GenerationSettings,
-    addresses: &mut watch::Receiver<BTreeSet<Address>>,
+    addresses: &mut watch::Receiver<BTreeSet<ServerAddress>>,
 ) -> Result<(), GenerationError> {
     let started = Instant::now();
     let found = addresses.wait_for(|addresses| !addresses.is_empty());
@@ -108,10 +111,11 @@ async fn first_addresses(
 }
 
 /// Addresses in the order of the settings, followed by those behind names.
-fn in_order(config: &GenerationSettings, found: &BTreeSet<Address>) -> Vec<Address> {
-    let listed = config.endpoints.iter().map(|endpoint| Address::url(endpoint.trim_end_matches('/')));
-    let mut addresses: Vec<Address> = listed.filter(|address| found.contains(address)).collect();
-    let others: Vec<Address> = deduplicated(found).into_iter().filter(|address| !addresses.contains(address)).collect();
+fn in_order(config: &GenerationSettings, found: &BTreeSet<ServerAddress>) -> Vec<ServerAddress> {
+    let listed = config.endpoints.iter().map(|endpoint| ServerAddress::new(endpoint.trim_end_matches('/')));
+    let mut addresses: Vec<ServerAddress> = listed.filter(|address| found.contains(address)).collect();
+    let others: Vec<ServerAddress> =
+        deduplicated(found).into_iter().filter(|address| !addresses.contains(address)).collect();
     addresses.extend(others);
     addresses
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_config::{ByteSize, Settings};
 use evenkeel_proto::v1::reward_server::RewardServer;
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
-use evenkeel_rpc::server::{Ended, Server};
+use evenkeel_rpc::server::{Server, ShutdownOutcome};
 
 use crate::error::RewardError;
 use crate::judge::{Cells, Judge};
@@ -66,6 +66,6 @@ async fn judge(config: &RewardConfig, cells: Option<Cells>) -> Result<Judge, Rew
 ///
 /// # Errors
 /// Those of [`bind`], and a transport that fails.
-pub async fn serve(config: RewardConfig, shutdown: impl Future<Output = ()>) -> Result<Ended, RewardError> {
+pub async fn serve(config: RewardConfig, shutdown: impl Future<Output = ()>) -> Result<ShutdownOutcome, RewardError> {
     Ok(bind(config).await?.run(shutdown).await?)
 }

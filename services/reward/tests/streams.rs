@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{CancelItem, InvalidReason, Outcome, VerifyItem};
 use evenkeel_reward::{RewardConfig, RewardError, bind};
-use evenkeel_rpc::server::{Ended, ServerSettings};
+use evenkeel_rpc::server::{ServerSettings, ShutdownOutcome};
 use support::{Occupied, Stream, Worker, bounded, item};
 
 #[test]
@@ -96,7 +96,7 @@ fn what_does_not_fit_is_refused_item_by_item_and_may_come_again() {
         }
         let refused = stream.verdict().await;
         assert_eq!((refused.id.as_str(), refused.invalid_reason()), ("refused", InvalidReason::Overloaded));
-        assert_eq!(refused.detail, "queue `verify` is full, it takes 2 items");
+        assert_eq!(refused.detail, "queue `verify` is full, its capacity is 2 items");
         assert!(refused.is_retryable());
         worker.running(1).await;
         let queue = worker.status().await.queue.unwrap();
@@ -157,7 +157,7 @@ fn a_drain_ends_what_was_begun_and_nothing_else() {
         assert_eq!((verdict.id.as_str(), verdict.outcome()), ("begun", Outcome::Correct));
         assert!(stream.try_verdict().await.is_err(), "items that crossed with the drain are the client's again");
         drop(stream);
-        assert_eq!(stopping.await.unwrap().unwrap(), Ended::Drained);
+        assert_eq!(stopping.await.unwrap().unwrap(), ShutdownOutcome::Drained);
     });
 }
 

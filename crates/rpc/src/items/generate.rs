@@ -18,7 +18,7 @@ impl Items for GenerateItems {
     const NAME: &'static str = "generate";
     type Item = GenerateItem;
     type Request = GenerateRequest;
-    type Answer = Rollout;
+    type Response = Rollout;
 
     fn id(item: &GenerateItem) -> &str {
         &item.sample_id
@@ -52,7 +52,7 @@ impl Items for GenerateItems {
         }
     }
 
-    fn answered(rollout: &Rollout) -> &str {
+    fn response_id(rollout: &Rollout) -> &str {
         &rollout.sample_id
     }
 

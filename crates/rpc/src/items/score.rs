@@ -16,7 +16,7 @@ impl Items for ScoreItems {
     const NAME: &'static str = "score";
     type Item = ScoreItem;
     type Request = ScoreRequest;
-    type Answer = ScoreResponse;
+    type Response = ScoreResponse;
 
     fn id(item: &ScoreItem) -> &str {
         &item.id
@@ -50,7 +50,7 @@ impl Items for ScoreItems {
         }
     }
 
-    fn answered(response: &ScoreResponse) -> &str {
+    fn response_id(response: &ScoreResponse) -> &str {
         &response.id
     }
 

@@ -20,7 +20,7 @@ impl Items for VerifyItems {
     const NAME: &'static str = "verify";
     type Item = VerifyItem;
     type Request = VerifyRequest;
-    type Answer = Verdict;
+    type Response = Verdict;
 
     fn id(item: &VerifyItem) -> &str {
         &item.id
@@ -66,7 +66,7 @@ impl Items for VerifyItems {
         }
     }
 
-    fn answered(verdict: &Verdict) -> &str {
+    fn response_id(verdict: &Verdict) -> &str {
         &verdict.id
     }
 

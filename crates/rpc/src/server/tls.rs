@@ -1,11 +1,11 @@
-//! Certificates of a server.
+//! TLS of a server.
 
 use tonic::transport::{Certificate, Identity, ServerTlsConfig as Transport};
 
 use super::ServerTlsSettings;
 use crate::files::{FileError, read};
 
-/// The files that the settings name, read.
+/// Reads the files of the settings.
 pub(super) fn load(section: &str, settings: &ServerTlsSettings) -> Result<Transport, FileError> {
     let certificate = read(&format!("{section}.tls.certificate_file"), &settings.certificate_file)?;
     let key = read(&format!("{section}.tls.key_file"), &settings.key_file)?;

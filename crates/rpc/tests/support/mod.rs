@@ -14,9 +14,9 @@ use evenkeel_proto::v1::{
     MathTask, Outcome, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest,
     VerifyOneResponse, VerifyRequest, verify_item,
 };
-use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, Target};
+use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::items::{AnswerStream, ItemContext, ItemLimits, ItemServer, VerifyItems};
+use evenkeel_rpc::items::{ItemContext, ItemLimits, ItemServer, ResponseStream, VerifyItems};
 use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -73,11 +73,11 @@ impl TestReward {
                     ("sleep", ms) => tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await,
                     ("echo", _) => {
                         count.1 = true;
-                        let echo = Verdict::judged(item.id, Outcome::Correct, "as_told", 1.0);
+                        let echo = Verdict::judged(item.id, Outcome::Correct, "scripted", 1.0);
                         return Verdict { extracted: Some(completion.into()), ..echo };
                     }
                     ("hang", _) => std::future::pending().await,
-                    ("panic", _) => panic!("as the item wants it"),
+                    ("panic", _) => panic!("as scripted"),
                     ("partial", _) => {
                         let reason = context.stopped().await;
                         count.1 = true;
@@ -89,7 +89,7 @@ impl TestReward {
                     _ => {}
                 }
                 count.1 = true;
-                Verdict { worker: name, ..Verdict::judged(item.id, Outcome::Correct, "as_told", 1.0) }
+                Verdict { worker: name, ..Verdict::judged(item.id, Outcome::Correct, "scripted", 1.0) }
             })
         }
     }
@@ -97,7 +97,7 @@ impl TestReward {
 
 #[tonic::async_trait]
 impl Reward for TestReward {
-    type VerifyStream = AnswerStream<Verdict>;
+    type VerifyStream = ResponseStream<Verdict>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
         let call = Deadline::of_call(request.metadata());
@@ -183,7 +183,7 @@ pub(crate) async fn client(endpoint: &str) -> RewardClient<ClientChannel> {
 }
 
 pub(crate) async fn channel(endpoint: &str, config: ClientSettings) -> ClientChannel {
-    Connector::new("client", config).unwrap().connect(&Target::url(endpoint)).await.unwrap()
+    Connector::new("client", config).unwrap().connect(&ServerAddress::new(endpoint)).await.unwrap()
 }
 
 /// An item that tells the worker what to do.

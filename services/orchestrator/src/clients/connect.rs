@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_proto::FieldError;
-use evenkeel_rpc::client::{ClientChannel, Connector, Target};
+use evenkeel_rpc::client::{ClientChannel, Connector, ServerAddress};
 use evenkeel_rpc::dispatch::{DeadlineStart, DispatchOptions, Dispatcher, Endpoints as Workers};
 use evenkeel_rpc::items::Items;
 
@@ -33,7 +33,7 @@ impl Connections {
 
     /// A channel for single calls; it connects with the first one.
     pub(super) fn channel(&self, field: &str, url: &str) -> Result<ClientChannel, RunError> {
-        self.connector.connect_lazy(&Target::url(url)).map_err(|error| refused(field, url, &error))
+        self.connector.connect_lazy(&ServerAddress::new(url)).map_err(|error| refused(field, url, &error))
     }
 
     /// A dispatcher of items over workers, each with at most `max_outstanding` of them.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use evenkeel_files::Secret;
-use evenkeel_rpc::client::Target as Address;
+use evenkeel_rpc::client::ServerAddress;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -94,7 +94,7 @@ impl HttpFiles {
     pub(crate) fn client(
         &self,
         config: &EngineSettings,
-        address: &Address,
+        address: &ServerAddress,
         counter: Option<ConnectionCounter>,
     ) -> Result<(String, reqwest::Client), EngineError> {
         // An error only says that a provider is installed already.

@@ -15,7 +15,7 @@ use evenkeel_proto::v1::{
     EngineHealth, GenerateItem, GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, Rollout,
     UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef,
 };
-use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, Target};
+use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -78,8 +78,10 @@ impl Service {
 
     pub(crate) async fn of(server: Server) -> Self {
         let server = server.spawn();
-        let channel =
-            Connector::new("client", ClientSettings::default()).unwrap().connect(&Target::url(server.endpoint())).await;
+        let channel = Connector::new("client", ClientSettings::default())
+            .unwrap()
+            .connect(&ServerAddress::new(server.endpoint()))
+            .await;
         Self { client: GenerationClient::new(channel.unwrap()), server }
     }
 

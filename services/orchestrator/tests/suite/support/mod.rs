@@ -1,4 +1,4 @@
-//! Scripted services over real loopback gRPC: they answer deterministically, in an order that is different each time.
+//! Fake services over real loopback gRPC: deterministic responses in an order that is different in every run.
 
 pub(crate) mod generation;
 pub(crate) mod learner;
@@ -23,7 +23,7 @@ use generation::FakeGeneration;
 use learner::FakeLearner;
 use reward::FakeReward;
 
-/// No test takes longer.
+/// The time limit of every test.
 pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(300), test).await.expect("the test ends in time")
 }
@@ -104,15 +104,15 @@ impl Cluster {
         cluster
     }
 
-    /// Starts a service on the port that it had. What a process holds in memory begins anew.
+    /// Starts a service on its previous port, with empty memory.
     pub(crate) async fn up(&mut self, service: usize) {
         let server = bind(&self.addresses[service]).await;
         self.addresses[service] = server.address().to_string();
         let drain = server.drain();
         let server = match service {
-            GENERATION => server.with_service(GenerationServer::new(self.generation.fresh(drain))),
-            REWARD => server.with_service(RewardServer::new(self.reward.fresh(drain))),
-            _ => server.with_service(LearnerServer::new(self.learner.fresh())),
+            GENERATION => server.with_service(GenerationServer::new(self.generation.restarted(drain))),
+            REWARD => server.with_service(RewardServer::new(self.reward.restarted(drain))),
+            _ => server.with_service(LearnerServer::new(self.learner.restarted())),
         };
         self.servers[service] = Some(server.spawn());
     }
@@ -129,14 +129,14 @@ impl Cluster {
         Endpoints { generation: url(GENERATION), reward: vec![url(REWARD)], learner: url(LEARNER) }
     }
 
-    /// Begins a run.
+    /// Starts a run.
     pub(crate) fn begin(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
         let directory = RunDirectory::create(path, &recipe).unwrap();
         Run::start(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
-    /// Goes on with a run.
+    /// Resumes a run.
     pub(crate) fn resume(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
         let directory = RunDirectory::resume(path, &recipe.identity).unwrap();
@@ -166,8 +166,8 @@ pub(crate) async fn finish(mut handle: RunHandle) -> (Vec<Arc<Event>>, Result<(R
     (events, handle.join().await)
 }
 
-/// A run of that recipe that nothing disturbed.
-pub(crate) async fn undisturbed(recipe: &LoopSettings) -> Vec<String> {
+/// The lines of a run of that recipe without any failure.
+pub(crate) async fn uninterrupted(recipe: &LoopSettings) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("run");
     let (_, result) = Cluster::start().await.run(&path, recipe).await;
@@ -175,7 +175,7 @@ pub(crate) async fn undisturbed(recipe: &LoopSettings) -> Vec<String> {
     lines(&path)
 }
 
-/// All lines of a run, of all kinds, times left out.
+/// All lines of a run, without the values that may differ.
 pub(crate) fn lines(path: &Path) -> Vec<String> {
     let files = [
         ("warm_start.jsonl", StepKind::WarmStart),
@@ -212,7 +212,7 @@ pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The same for what has to be asked over a connection.
+/// The same for conditions that need a call.
 pub(crate) async fn until_async(mut holds: impl AsyncFnMut() -> bool) {
     while !holds().await {
         tokio::time::sleep(Duration::from_millis(5)).await;

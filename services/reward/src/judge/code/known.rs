@@ -5,7 +5,7 @@ use std::sync::Arc;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::{CodeTask, CodeTestKind, CodeTests, InvalidReason, LiveCodeBenchCases, Verdict};
-use evenkeel_rpc::admission::{Admission, ClientId, Taken, Unit};
+use evenkeel_rpc::admission::{Admission, ClientId, Reservation, Unit};
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_sandbox::rows::{BadRow, BadTests, Kind, Row, Test, Tests};
 use prost::Message;
@@ -93,7 +93,7 @@ impl KnownTests {
 
     /// Tests that came as such. Their message is counted until they are read, so that only what they add is.
     fn sent(&self, tests: CodeTests) -> Result<Arc<Tests>, Failed> {
-        let held = self.held.nothing(ClientId::unseen());
+        let held = self.held.empty(ClientId::anonymous());
         let tests = read(tests, self.max_private_bytes).map_err(Failed::Bad)?;
         self.keep(tests, held)
     }
@@ -114,14 +114,14 @@ impl KnownTests {
         };
         let bad = |error: BadRow| Failed::Bad(error.to_string());
         let bytes = row.unpacked_bytes().map_err(bad)?.saturating_mul(UNPACKING);
-        let held = self.held.try_take(ClientId::unseen(), bytes).map_err(Failed::Full)?;
+        let held = self.held.try_reserve(ClientId::anonymous(), bytes).map_err(Failed::Full)?;
         let tests = self.keep(row.read().map_err(bad)?, held)?;
         self.known.insert(key, Arc::clone(&tests));
         Ok(tests)
     }
 
     /// Keeps tests under their digest; they are counted as long as anybody has them.
-    fn keep(&self, tests: Tests, mut held: Taken) -> Result<Arc<Tests>, Failed> {
+    fn keep(&self, tests: Tests, mut held: Reservation) -> Result<Arc<Tests>, Failed> {
         let bytes = tests.held_bytes() as u64;
         held.try_grow(bytes.saturating_sub(held.amount())).map_err(Failed::Full)?;
         held.resize(bytes);
@@ -235,7 +235,7 @@ mod tests {
         let in_work: Vec<_> = (0..4).map(|number| of(number).unwrap()).collect();
         let refused = of(4).unwrap_err();
         assert_eq!(refused.invalid_reason(), InvalidReason::Overloaded);
-        assert_eq!(refused.detail, "code.tests: queue `tests` is full, it takes 5000 bytes");
+        assert_eq!(refused.detail, "code.tests: queue `tests` is full, its capacity is 5000 bytes");
         drop(in_work);
         assert!(of(4).is_ok());
     }
