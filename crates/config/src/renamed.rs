@@ -6,6 +6,8 @@ const RENAMED: &[(&str, &str)] = &[
     ("idle_connection_ms", "idle_connection_timeout"),
     ("max_bytes", "max_memory"),
     ("wait_ms", "outage_timeout"),
+    ("max_private_bytes", "max_private_tests"),
+    ("max_tests_bytes", "tests_memory"),
     ("task", "kind"),
 ];
 

@@ -56,6 +56,7 @@ STREAMS = [
     (3, "group-order", 5, 6),
     (2**64 - 1, "tokens"),
     (0, "unseeded-sample", 1),
+    (0, "sandbox-entropy"),
 ]
 for seed, name, *indices in STREAMS:
     bytes_ = key(seed, name, *indices)

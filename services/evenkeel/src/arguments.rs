@@ -31,18 +31,18 @@ pub(crate) enum Command {
     /// Judge the rows of a file, in this process or by running reward services.
     #[command(subcommand)]
     Verify(VerifyCommand),
-    /// Build and compile the interpreter that runs programs, before a reward worker needs it.
+    /// Build and compile the interpreter of the sandbox before a reward worker needs it.
     Guest(GuestOptions),
-    /// Run programs for a reward worker, which starts this by itself.
+    /// Run programs for a reward worker, which starts this process itself.
     #[command(hide = true)]
-    SandboxCell(CellOptions),
+    SandboxWorker(SandboxWorkerOptions),
 }
 
 #[derive(Subcommand)]
 pub(crate) enum VerifyCommand {
-    /// Mathematical answers: rows {id, gold, prediction or completion} of JSON, a verdict row for each on stdout.
+    /// Mathematical answers: JSON rows {id, gold, prediction or completion}, with a verdict row for each on stdout.
     Math(VerifyMathOptions),
-    /// Programs: rows {question, completion} or {question, programs} of JSON, a verdict row for each program on stdout.
+    /// Programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on stdout.
     Code(VerifyCodeOptions),
 }
 
@@ -51,19 +51,19 @@ pub(crate) struct VerifyMathOptions {
     /// A JSON object on each line; `-` is stdin.
     #[arg(long, value_name = "FILE.jsonl", required_unless_present = "lint_golds")]
     pub(crate) input: Option<PathBuf>,
-    /// Instead of judging answers: name the gold answers that a data set cannot train with.
+    /// Instead of judging answers, list the gold answers that are unsuitable for training.
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["input", "endpoint"])]
     pub(crate) lint_golds: Option<PathBuf>,
-    /// Where verdict rows go [default: stdout].
+    /// File for the verdict rows [default: stdout].
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// A running reward service, as http://HOST:PORT or dns://HOST:PORT. May be repeated.
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Vec<String>,
-    /// Rules for rows that name none [default: default].
+    /// Profile for rows that name none [default: default].
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) profile: String,
-    /// Where the gold answer stands in a row, as `reward_model.ground_truth` [default: gold, or what published sets call it].
+    /// Column of the gold answer, such as `reward_model.ground_truth` [default: gold, or the columns of published data sets].
     #[arg(long, value_name = "FIELD")]
     pub(crate) gold_field: Option<String>,
 }
@@ -73,16 +73,16 @@ pub(crate) struct VerifyCodeOptions {
     /// A JSON object on each line; `-` is stdin.
     #[arg(long, value_name = "FILE.jsonl")]
     pub(crate) input: PathBuf,
-    /// Where verdict rows go [default: stdout].
+    /// File for the verdict rows [default: stdout].
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// A running reward service, as http://HOST:PORT or dns://HOST:PORT. May be repeated.
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Vec<String>,
-    /// By which rules programs are run [default: strict, or the service's].
+    /// Rules under which programs are run [default: strict, or those of the service].
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<CodeModeOption>,
-    /// CPU time of one test [default: 18000, or the service's].
+    /// CPU time limit of a test [default: 18000, or that of the service].
     #[arg(long, value_name = "MILLISECONDS")]
     pub(crate) cpu_ms: Option<u64>,
     /// Count instructions instead of time, so that no verdict depends on the machine.
@@ -95,21 +95,21 @@ pub(crate) struct VerifyCodeOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CodeModeOption {
-    /// As a process of its own would run.
+    /// As a process would run.
     Strict,
-    /// As LiveCodeBench's grader judges, oddities included and holes closed.
+    /// As LiveCodeBench's grader judges, with its quirks, but without its loopholes.
     Livecodebench,
 }
 
 #[derive(Args)]
-pub(crate) struct CellOptions {
-    /// Where the interpreter lies.
+pub(crate) struct SandboxWorkerOptions {
+    /// Folder of the interpreter.
     pub(crate) dir: PathBuf,
 }
 
 #[derive(Args)]
 pub(crate) struct GuestOptions {
-    /// Where it is put [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
+    /// Folder to build it in [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }

@@ -30,9 +30,11 @@ impl Cluster {
         };
         let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();
 
-        let reward = evenkeel_reward::RewardConfig { server: ServerSettings::on(LOOPBACK), ..recipe.reward.clone() };
-        let reward =
-            evenkeel_reward::bind_with_cells(reward, crate::guest::cells).await.context("the reward service")?.spawn();
+        let reward = evenkeel_reward::RewardSettings { server: ServerSettings::on(LOOPBACK), ..recipe.reward.clone() };
+        let reward = evenkeel_reward::bind_with_worker_processes(reward, crate::guest::worker_process)
+            .await
+            .context("the reward service")?
+            .spawn();
 
         let mut generation = recipe.generation.clone();
         generation.server = ServerSettings::on(LOOPBACK);

@@ -19,7 +19,7 @@ use evenkeel_orchestrator::{
     ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
-use evenkeel_reward::RewardConfig;
+use evenkeel_reward::RewardSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ pub(crate) struct Recipe {
     /// Settings of the generation service.
     pub(crate) generation: GenerationSettings,
     /// Settings of the reward service.
-    pub(crate) reward: RewardConfig,
+    pub(crate) reward: RewardSettings,
 }
 
 /// Sections are validated by [`resolve`], once shared values are derived.

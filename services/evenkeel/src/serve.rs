@@ -10,7 +10,7 @@ use evenkeel_engine::{Engine, EngineSettings};
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::ServiceSettings;
 use evenkeel_orchestrator::{OrchestratorService, OrchestratorSettings};
-use evenkeel_reward::RewardConfig;
+use evenkeel_reward::RewardSettings;
 use evenkeel_rpc::server::{Server, shutdown_signal};
 use evenkeel_telemetry::export_spans;
 use toml::Table;
@@ -25,7 +25,10 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
         Service::Engine => return engine(load(&options)?).await,
         Service::Orchestrator => return orchestrator(&options).await,
         Service::Generation => evenkeel_generation::bind(load::<GenerationSettings>(&options)?).await?,
-        Service::Reward => evenkeel_reward::bind_with_cells(load::<RewardConfig>(&options)?, guest::cells).await?,
+        Service::Reward => {
+            evenkeel_reward::bind_with_worker_processes(load::<RewardSettings>(&options)?, guest::worker_process)
+                .await?
+        }
         Service::Learner => evenkeel_learner::bind(load::<ServiceSettings>(&options)?).await?,
     };
     with_metrics(server, &options).await?.run(shutdown_signal()).await?;

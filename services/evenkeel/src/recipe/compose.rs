@@ -36,7 +36,7 @@ struct Rules<'a> {
     learner: evenkeel_learner::LearnerSettings,
     engine: evenkeel_engine::EngineSettings,
     generation: evenkeel_generation::GenerationSettings,
-    reward: evenkeel_reward::RewardConfig,
+    reward: evenkeel_reward::RewardSettings,
 }
 
 impl Recipe {

@@ -1,4 +1,4 @@
-//! What is not there: files, sockets, name lookup. A function that can say so answers that access is denied; any other ends the guest.
+//! Files, sockets and name lookup, which do not exist here. Functions that can fail return that access is denied; all others trap.
 
 use wasmtime::Result;
 use wasmtime::component::Val;
@@ -6,7 +6,7 @@ use wasmtime::component::types::{ComponentFunc, Type};
 
 use super::Instance;
 
-/// The error codes of WASI that say so, the most fitting first.
+/// WASI error codes for denied access, in order of preference.
 const DENIALS: [&str; 3] = ["access-denied", "access", "not-permitted"];
 
 pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str, ty: &ComponentFunc) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What came out: a row for each program, and a line for all of them.
+//! Output: a row for each program and a summary.
 
 use std::fmt;
 
@@ -8,14 +8,15 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::rows::Program;
-use crate::verify::counts::{Agreement, Outcomes};
+use crate::verify::counts::{Agreement, OutcomeCounts};
 
-/// A verdict as it is printed.
+/// A verdict as printed.
 #[derive(Serialize)]
 pub(super) struct VerdictRow<'a> {
     question_id: &'a str,
     program: &'a Value,
-    /// pass, wrong_answer, runtime_error, compile_error, time_limit, memory_limit, output_limit, unsupported, no_code; or why there is none.
+    /// pass, wrong_answer, runtime_error, compile_error, time_limit, memory_limit, output_limit, unsupported, no_code, or why there is no
+    /// verdict.
     outcome: &'a str,
     passed: bool,
     failing_test: Option<u32>,
@@ -36,10 +37,10 @@ pub(super) struct VerdictRow<'a> {
     stderr: &'a str,
 }
 
-/// The words of `evenkeel-sandbox` for what the protocol calls by reward.
+/// The name of the outcome in `evenkeel-sandbox`.
 fn outcome(verdict: &Verdict) -> &'static str {
     match verdict.outcome() {
-        // Counted on its own, whatever it is worth.
+        // Counted separately, whatever its outcome is.
         _ if verdict.reason_code == "unsupported" => "unsupported",
         Outcome::Correct => "pass",
         Outcome::NoAnswer => "no_code",
@@ -48,7 +49,7 @@ fn outcome(verdict: &Verdict) -> &'static str {
     }
 }
 
-/// The grader's list with its true and false; its codes are negative.
+/// The grader's results as it writes them: true, false, or a negative code.
 fn results(results: &[i32]) -> Option<Vec<Value>> {
     let one = |result: &i32| match result {
         0 => Value::Bool(false),
@@ -79,27 +80,27 @@ pub(super) fn verdict_row<'a>(program: &'a Program, verdict: &'a Verdict) -> Ver
     }
 }
 
-/// How many of each outcome, and how many as the rows have it.
+/// The summary of all verdicts.
 #[derive(Default)]
-pub(super) struct Tally {
-    outcomes: Outcomes,
+pub(super) struct Summary {
+    outcomes: OutcomeCounts,
     agreement: Agreement,
-    /// Rows that were no rows.
-    pub(super) unreadable: usize,
-    /// From the first row to the last verdict.
+    pub(super) invalid_rows: usize,
+    /// Time from the first row to the last verdict.
     pub(super) seconds: f64,
     tests: u64,
+    /// Programs with a list of the grader, in the row and in the verdict.
     graded: usize,
     as_graded: usize,
 }
 
-impl Tally {
-    pub(super) fn count(&mut self, program: &Program, verdict: &Verdict) {
-        self.outcomes.count(outcome(verdict));
+impl Summary {
+    pub(super) fn record(&mut self, program: &Program, verdict: &Verdict) {
+        self.outcomes.record(outcome(verdict));
         let report = verdict.code.as_ref();
         self.tests += report.map_or(0, |report| u64::from(report.run_tests));
-        self.agreement.count(program.passed, verdict.outcome() == Outcome::Correct);
-        // Only the grader's mode has a list.
+        self.agreement.record(program.passed, verdict.outcome() == Outcome::Correct);
+        // There is a list in LiveCodeBench mode only.
         let found = report.map(|report| &report.live_code_bench_results).filter(|results| !results.is_empty());
         if let (Some(expected), Some(found)) = (&program.results, found) {
             self.graded += 1;
@@ -108,7 +109,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let programs = self.outcomes.total();
         write!(f, "{programs} programs, {} tests{}", self.tests, self.outcomes)?;
@@ -124,8 +125,8 @@ impl fmt::Display for Tally {
                 self.as_graded, self.graded
             )?;
         }
-        if self.unreadable > 0 {
-            write!(f, "; {} rows could not be read", self.unreadable)?;
+        if self.invalid_rows > 0 {
+            write!(f, "; {} rows could not be read", self.invalid_rows)?;
         }
         Ok(())
     }

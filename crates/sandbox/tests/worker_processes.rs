@@ -1,6 +1,6 @@
-//! Programs in processes of their own, and what becomes of a program whose process is ended.
+//! Programs in worker processes, and what happens to a program whose process is killed, crashes or is stopped.
 //!
-//! The test is its own cell, so it has a `main` of its own: what a cell writes to standard output is read by whoever started it.
+//! The test binary is also the worker process, whose standard output carries the protocol. It therefore has its own `main`.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod support;
@@ -10,30 +10,28 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::{
-    Cancel, CellCommand, Invalid, Limits, Outcome, Pool, PoolSettings, Task, Verdict, guest, serve_cell,
+    Cancel, Invalid, Limits, Outcome, Pool, PoolSettings, Task, Verdict, WorkerProcessCommand, guest,
+    run_worker_process,
 };
 use support::{stdin, task};
 
-const CELL: &str = "cell";
+const WORKER_PROCESS: &str = "worker-process";
 
 const TESTS: [(&str, fn()); 7] = [
-    ("a_program_passes_in_a_cell", a_program_passes_in_a_cell),
+    ("a_program_passes_in_a_worker_process", a_program_passes_in_a_worker_process),
     ("a_program_whose_process_is_killed_is_run_again", a_program_whose_process_is_killed_is_run_again),
     ("a_program_whose_processes_are_killed_has_no_verdict", a_program_whose_processes_are_killed_has_no_verdict),
-    (
-        "a_program_whose_processes_break_down_is_a_runtime_error",
-        a_program_whose_processes_break_down_is_a_runtime_error,
-    ),
-    ("a_process_that_was_stopped_is_replaced", a_process_that_was_stopped_is_replaced),
-    ("a_program_is_taken_back_from_a_stopped_process", a_program_is_taken_back_from_a_stopped_process),
-    ("a_pool_ends_whose_process_was_stopped", a_pool_ends_whose_process_was_stopped),
+    ("a_program_whose_processes_crash_is_a_runtime_error", a_program_whose_processes_crash_is_a_runtime_error),
+    ("a_stopped_process_is_replaced", a_stopped_process_is_replaced),
+    ("a_program_in_a_stopped_process_can_be_cancelled", a_program_in_a_stopped_process_can_be_cancelled),
+    ("a_pool_with_a_stopped_process_shuts_down", a_pool_with_a_stopped_process_shuts_down),
 ];
 
 fn main() -> ExitCode {
     let folder = guest::default_folder().unwrap_or_else(|error| panic!("{error}"));
     let asked: Vec<String> = std::env::args().skip(1).collect();
-    if asked.first().is_some_and(|first| first == CELL) {
-        return if serve_cell(&folder).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if asked.first().is_some_and(|first| first == WORKER_PROCESS) {
+        return if run_worker_process(&folder).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     evenkeel_guest::ensure(&folder, guest::Form::Timed, &|line| eprintln!("{line}"))
         .unwrap_or_else(|error| panic!("{error}"));
@@ -49,11 +47,12 @@ fn main() -> ExitCode {
 
 fn pool() -> Pool {
     let program = std::env::current_exe().expect("a test has a file");
-    let command = CellCommand { program, arguments: vec![CELL.into()] };
-    Pool::of_cells(&command, PoolSettings { workers: 1, queue: 100, memory_bytes: None }).expect("threads start")
+    let command = WorkerProcessCommand { program, arguments: vec![WORKER_PROCESS.into()] };
+    Pool::with_worker_processes(&command, PoolSettings { workers: 1, queue: 100, memory_bytes: None })
+        .expect("threads start")
 }
 
-/// Works for about so many seconds.
+/// A program that uses about this much CPU time.
 fn working(seconds: u32) -> Task {
     let program = format!("import time\nwhile time.process_time() < {seconds}: pass\nprint('done')");
     let mut task = task(&program, &stdin(&[("", "done")]));
@@ -61,7 +60,7 @@ fn working(seconds: u32) -> Task {
     task
 }
 
-/// Judges a task while its process gets a signal whenever it has run for a while, so often at most.
+/// Judges a task and sends a signal to its process after it has run for a while, up to this many times.
 fn judged_under(signal: &str, times: u32) -> Verdict {
     let pool = Arc::new(pool());
     let (sender, receiver) = mpsc::channel();
@@ -71,7 +70,7 @@ fn judged_under(signal: &str, times: u32) -> Verdict {
     let began = Instant::now();
     loop {
         if let Ok(verdict) = receiver.recv_timeout(Duration::from_millis(20)) {
-            assert_eq!(sent, times, "processes that got a signal");
+            assert_eq!(sent, times, "processes that received the signal");
             return verdict;
         }
         assert!(began.elapsed() < Duration::from_secs(300), "no verdict");
@@ -89,7 +88,7 @@ fn stat(process: u32) -> Vec<String> {
     text.rsplit(')').next().unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// The processes that this one started, without those that have ended.
+/// The child processes that are still running.
 fn children() -> Vec<u32> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -98,14 +97,14 @@ fn children() -> Vec<u32> {
     numbers.filter(|process| running(&stat(*process))).collect()
 }
 
-/// CPU time that a process has used, with a hundred ticks to a second.
+/// CPU time of a process, assuming a hundred ticks per second.
 fn worked(process: u32) -> Duration {
     let stat = stat(process);
     let ticks = |at: usize| stat.get(at).and_then(|ticks| ticks.parse::<u64>().ok()).unwrap_or(0);
     Duration::from_millis(10 * (ticks(11) + ticks(12)))
 }
 
-fn a_program_passes_in_a_cell() {
+fn a_program_passes_in_a_worker_process() {
     let verdict = pool().judge(working(0)).expect("there is room");
     assert!(verdict.passed(), "{}", verdict.detail);
 }
@@ -122,7 +121,7 @@ fn a_program_whose_processes_are_killed_has_no_verdict() {
     }
 }
 
-fn a_program_whose_processes_break_down_is_a_runtime_error() {
+fn a_program_whose_processes_crash_is_a_runtime_error() {
     let verdict = judged_under("-ABRT", 2);
     assert_eq!((verdict.outcome, verdict.reward), (Outcome::RuntimeError, Some(0.0)), "{}", verdict.detail);
 }
@@ -132,27 +131,27 @@ fn signal(process: u32, signal: &str) {
     assert!(status.success());
 }
 
-/// Waits for a process that works, and stops it in the middle.
-fn stop_a_busy_one() {
+/// Waits for a busy process and stops it.
+fn stop_a_busy_process() {
     let began = Instant::now();
     loop {
         if let Some(child) = children().into_iter().find(|child| worked(*child) > Duration::from_millis(1500)) {
             return signal(child, "-STOP");
         }
-        assert!(began.elapsed() < Duration::from_secs(300), "nothing works");
+        assert!(began.elapsed() < Duration::from_secs(300), "no process is busy");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-fn a_process_that_was_stopped_is_replaced() {
+fn a_stopped_process_is_replaced() {
     let pool = pool();
     let long = "x".repeat(1 << 20);
     for _ in 0..3 {
         assert!(pool.judge(working(0)).expect("there is room").passed());
         children().into_iter().for_each(|child| signal(child, "-STOP"));
-        // More than a pipe holds, so that a process that does not read would hold up whoever writes.
+        // More than a pipe holds, so that writing to a process that does not read would block.
         let mut task = task("print(len(input()))", &stdin(&[(&long, "1048576")]));
-        // Where the system does not say that a process was stopped, the wall clock has to end.
+        // If the system does not tell that a process is stopped, the wall clock limit applies.
         let wall = Duration::from_secs(if cfg!(target_os = "linux") { 600 } else { 5 });
         task.limits = Limits { wall, ..Limits::default() };
         let began = Instant::now();
@@ -162,22 +161,22 @@ fn a_process_that_was_stopped_is_replaced() {
     }
 }
 
-fn a_program_is_taken_back_from_a_stopped_process() {
+fn a_program_in_a_stopped_process_can_be_cancelled() {
     let pool = pool();
     let (sender, receiver) = mpsc::channel();
     let cancel = Cancel::new();
     let done = move |verdict| sender.send(verdict).expect("the test waits");
     pool.submit(working(60), cancel.clone(), done).expect("there is room");
-    stop_a_busy_one();
+    stop_a_busy_process();
     cancel.cancel();
     let verdict: Verdict = receiver.recv_timeout(Duration::from_secs(100)).expect("well before its wall clock");
     assert!(matches!(verdict.outcome, Outcome::Invalid(_)), "{:?}", verdict.outcome);
 }
 
-fn a_pool_ends_whose_process_was_stopped() {
+fn a_pool_with_a_stopped_process_shuts_down() {
     let pool = pool();
     pool.submit(working(60), Cancel::new(), |_| {}).expect("there is room");
-    stop_a_busy_one();
+    stop_a_busy_process();
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         drop(pool);

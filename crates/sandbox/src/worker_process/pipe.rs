@@ -1,5 +1,5 @@
-//! The worker's ends of a cell's pipes. Nothing here waits longer than it was told to: a process that was stopped neither reads nor
-//! writes, and must not hold up the worker that asks it.
+//! The pool's ends of a worker process's pipes. Nothing here blocks beyond its deadline: a stopped process neither reads nor writes, and
+//! must not hang the pool thread that uses it.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -8,79 +8,84 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
-/// How long a process may be stopped. Its program begins again elsewhere then, and somebody waits for it.
-const STOPPED: Duration = Duration::from_millis(200);
+/// A process stopped for this long is given up: its program starts over in another one, and a client is waiting.
+const MAX_STOPPED: Duration = Duration::from_millis(200);
 
-/// An end of a pipe whose reads and writes fail with [`io::ErrorKind::TimedOut`] once its deadline has passed, or where the process at
-/// the other end was stopped.
+/// An end of a pipe whose reads and writes fail with [`io::ErrorKind::TimedOut`] once its deadline has passed, or if the process at the
+/// other end is stopped.
 pub(super) struct Pipe<T> {
     end: T,
     process: u32,
     deadline: Instant,
-    /// When the process was last looked at, and since when it was found stopped each time.
-    looked: Instant,
-    stopped: Option<Instant>,
+    /// When the state of the process was last checked.
+    checked: Instant,
+    /// Since when every check found it stopped.
+    stopped_since: Option<Instant>,
 }
 
 impl<T: AsFd> Pipe<T> {
-    /// Takes this end; the other one, in the process, stays as it is.
+    /// Makes this end non-blocking; the other one, in the process, is unaffected.
     ///
     /// # Errors
     ///
-    /// What the system says of a descriptor that is none.
+    /// Those of `fcntl`.
     pub(super) fn new(end: T, process: u32) -> io::Result<Self> {
         let flags = fcntl_getfl(&end)?;
         fcntl_setfl(&end, flags | OFlags::NONBLOCK)?;
         let now = Instant::now();
-        Ok(Self { end, process, deadline: now, looked: now, stopped: None })
+        Ok(Self { end, process, deadline: now, checked: now, stopped_since: None })
     }
 
-    /// Everything from now on must be done by then.
-    pub(super) fn must_end_by(&mut self, deadline: Instant) {
+    /// Sets the deadline of all reads and writes from now on.
+    pub(super) fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = deadline;
     }
 
-    /// Waits until there is something to do, at most so long and not beyond the deadline. False where there is nothing yet.
+    /// Waits for an event, for at most `timeout` and not beyond the deadline. Returns whether it occurred.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::TimedOut`] behind the deadline, and of a process that was stopped.
-    pub(super) fn wait(&mut self, what: PollFlags, at_most: Duration) -> io::Result<bool> {
+    /// [`io::ErrorKind::TimedOut`] after the deadline, and if the process is stopped.
+    pub(super) fn wait(&mut self, events: PollFlags, timeout: Duration) -> io::Result<bool> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "it neither reads nor answers"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "it neither reads nor responds"));
         }
         if self.is_stopped() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, "it was stopped"));
         }
-        let look = left.min(at_most);
-        let look = Timespec { tv_sec: look.as_secs() as i64, tv_nsec: i64::from(look.subsec_nanos()) };
-        match poll(&mut [PollFd::new(&self.end, what)], Some(&look)) {
+        let timeout = left.min(timeout);
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        match poll(&mut [PollFd::new(&self.end, events)], Some(&timeout)) {
             Ok(0) | Err(rustix::io::Errno::INTR) => Ok(false),
             Ok(_) => Ok(true),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Whether the process has been stopped for as long as it may be.
+    /// Whether the process has been stopped for [`MAX_STOPPED`].
     fn is_stopped(&mut self) -> bool {
-        if self.looked.elapsed() < STOPPED / 2 {
+        if self.checked.elapsed() < MAX_STOPPED / 2 {
             return false;
         }
-        self.looked = Instant::now();
-        if !stopped(self.process) {
-            self.stopped = None;
+        self.checked = Instant::now();
+        if !is_process_stopped(self.process) {
+            self.stopped_since = None;
             return false;
         }
-        self.stopped.get_or_insert(self.looked).elapsed() >= STOPPED
+        self.stopped_since.get_or_insert(self.checked).elapsed() >= MAX_STOPPED
     }
 
-    /// Does something as soon as it can be done.
-    fn when_ready<R>(&mut self, what: PollFlags, mut act: impl FnMut(&mut T) -> io::Result<R>) -> io::Result<R> {
+    /// Performs an operation as soon as it does not block.
+    fn when_ready<R>(
+        &mut self,
+        events: PollFlags,
+        mut operation: impl FnMut(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
         loop {
-            match act(&mut self.end) {
+            match operation(&mut self.end) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(what, Duration::from_secs(1))?;
+                    self.wait(events, Duration::from_secs(1))?;
                 }
                 done => return done,
             }
@@ -88,10 +93,10 @@ impl<T: AsFd> Pipe<T> {
     }
 }
 
-/// Whether a process is stopped, by a signal or by who traces it. Where the system does not say, its deadlines have to do.
-fn stopped(process: u32) -> bool {
+/// Whether a process is stopped, by a signal or a tracer. On systems without `/proc` only the deadlines apply.
+fn is_process_stopped(process: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
-    // The name before it is in parentheses, and may have some of its own.
+    // The process name before the state is in parentheses and may contain parentheses itself.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
 }
 
@@ -116,18 +121,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_that_nobody_reads_takes_what_fits_and_then_times_out() {
+    fn writing_to_a_pipe_that_nobody_reads_times_out_once_it_is_full() {
         let (_reader, writer) = io::pipe().unwrap();
         let mut pipe = Pipe::new(writer, std::process::id()).unwrap();
-        pipe.must_end_by(Instant::now() + Duration::from_millis(100));
+        pipe.set_deadline(Instant::now() + Duration::from_millis(100));
         let error = pipe.write_all(&vec![0; 8 << 20]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_pipe_to_a_process_that_was_stopped_does_not_wait_for_its_deadline() {
-        // It waits for input that does not come.
+    fn a_pipe_to_a_stopped_process_fails_before_its_deadline() {
+        // It waits for input that never arrives.
         let mut command = std::process::Command::new("cat");
         let mut child =
             command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).spawn().unwrap();
@@ -135,7 +140,7 @@ mod tests {
         let stop = std::process::Command::new("kill").args(["-STOP", &child.id().to_string()]).status().unwrap();
         assert!(stop.success());
         let deadline = Instant::now() + Duration::from_secs(600);
-        pipe.must_end_by(deadline);
+        pipe.set_deadline(deadline);
         let error = pipe.read(&mut [0; 4]).unwrap_err();
         assert!(Instant::now() < deadline);
         assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::TimedOut, "it was stopped"));
@@ -144,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_writes_times_out_and_what_comes_in_time_is_read() {
+    fn reading_times_out_without_input_and_returns_input_that_arrives_in_time() {
         let (reader, mut writer) = io::pipe().unwrap();
         let mut pipe = Pipe::new(reader, std::process::id()).unwrap();
-        pipe.must_end_by(Instant::now() + Duration::from_millis(50));
+        pipe.set_deadline(Instant::now() + Duration::from_millis(50));
         assert_eq!(pipe.read(&mut [0; 4]).unwrap_err().kind(), io::ErrorKind::TimedOut);
-        pipe.must_end_by(Instant::now() + Duration::from_secs(60));
+        pipe.set_deadline(Instant::now() + Duration::from_secs(60));
         let late = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(20));
             writer.write_all(b"late")

@@ -1,56 +1,57 @@
-//! Where programs are run: in this process, or in a process of their own.
+//! Executors run programs: in this process or, as [`WorkerProcess`](crate::worker_process::WorkerProcess), in another one.
 
 use std::sync::Arc;
 
 use crate::interpreter::Interpreter;
-use crate::sandbox::{Begun, Budget, Cancel, Ending, Run, Sandbox, Series, Session, Source};
+use crate::sandbox::{Budget, Cancel, ExitStatus, Run, Sandbox, Series, SeriesStart, Session, Source};
 
-/// Runs one program at a time and says what it did.
-pub(crate) trait Place {
-    /// Compiles a program without running it: what [`Source`] has as its code.
+/// Runs one program at a time and reports what it did.
+pub(crate) trait Executor {
+    /// Compiles a program without running it, to the code of a [`Source`].
     fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
 
-    /// Runs a program as a process of its own.
+    /// Runs a program as a process would.
     fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
 
     /// Calls a function of a program.
     fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
 
-    /// Loads a program that stays for several inputs; with `name` empty it is one that reads standard input.
+    /// Loads a program for several inputs. An empty `name` means that it reads standard input.
     fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run;
 
-    /// Runs the loaded program on one input, with the budget of its loading anew. After any ending but `Returned` no other may follow.
+    /// Runs the loaded program on one input, with a new budget like that of loading it. Only after `Returned` may another input follow.
     fn grade(&mut self, input: &[u8], cancel: &Cancel) -> Run;
 
-    /// Gives back what a loaded program holds.
+    /// Frees the loaded program.
     fn unload(&mut self);
 }
 
-/// This process, on the thread that asks.
-pub(crate) struct Here<'a> {
+/// Runs programs in this process, on the calling thread.
+pub(crate) struct InProcess<'a> {
     interpreter: &'a Interpreter,
     session: Option<Session<'a>>,
-    series: Option<(Key, Option<Box<Series<'a>>>)>,
+    /// The last program with many tests; no series if it must run from the beginning for every test.
+    series: Option<(SeriesKey, Option<Box<Series<'a>>>)>,
 }
 
-/// Which program a series is of, and how it is run.
+/// The program of a series, and how it is run.
 #[derive(PartialEq, Eq)]
-struct Key {
+struct SeriesKey {
     text: Vec<u8>,
     code: Vec<u8>,
     called: bool,
     deterministic: bool,
 }
 
-impl Key {
-    fn is(&self, program: Source<'_>, called: bool, deterministic: bool) -> bool {
+impl SeriesKey {
+    fn matches(&self, program: Source<'_>, called: bool, deterministic: bool) -> bool {
         (self.called, self.deterministic) == (called, deterministic)
             && self.text == program.text
             && self.code == program.code
     }
 }
 
-impl<'a> Here<'a> {
+impl<'a> InProcess<'a> {
     pub(crate) fn new(interpreter: &'a Interpreter) -> Self {
         Self { interpreter, session: None, series: None }
     }
@@ -58,10 +59,10 @@ impl<'a> Here<'a> {
     fn sandbox(&self, deterministic: bool) -> Result<&'a Sandbox, Box<Run>> {
         self.interpreter
             .sandbox(deterministic)
-            .map_err(|error| Box::new(Run::without(Ending::Broken(error.to_string()))))
+            .map_err(|error| Box::new(Run::without(ExitStatus::Internal(error.to_string()))))
     }
 
-    /// Runs a test from where the program's definitions ended. Nothing where it has to be run from its beginning.
+    /// Runs a test from the point after the program's definitions. `None` if the program has to run from the beginning.
     fn resume(
         &mut self,
         program: Source<'_>,
@@ -70,32 +71,32 @@ impl<'a> Here<'a> {
         budget: &Budget,
         cancel: &Cancel,
     ) -> Option<Run> {
-        if !program.many || program.code.is_empty() {
+        if !program.many_tests || program.code.is_empty() {
             return None;
         }
         let called = call.is_some();
-        // Once more where the memory of the one that there is cannot be put back.
+        // A second time if the memory of the existing series cannot be restored.
         for _ in 0..2 {
-            let known = self.series.take().filter(|(key, _)| key.is(program, called, budget.deterministic));
+            let known = self.series.take().filter(|(key, _)| key.matches(program, called, budget.deterministic));
             let (key, series) = match known {
                 Some((key, None)) => {
                     self.series = Some((key, None));
                     return None;
                 }
-                Some((key, Some(series))) if series.goes_on() => (key, Some(series)),
+                Some((key, Some(series))) if series.can_continue() => (key, Some(series)),
                 other => {
-                    // Its instance goes before there is another.
+                    // Free its instance before creating another.
                     drop(other);
                     let sandbox = match self.sandbox(budget.deterministic) {
                         Ok(sandbox) => sandbox,
                         Err(run) => return Some(*run),
                     };
                     let (text, code) = (program.text.to_vec(), program.code.to_vec());
-                    let key = Key { text, code, called, deterministic: budget.deterministic };
-                    match sandbox.begin(program, called, budget, cancel) {
-                        Begun::Series(series) => (key, Some(series)),
-                        Begun::No => (key, None),
-                        Begun::Ended(run) => return Some(*run),
+                    let key = SeriesKey { text, code, called, deterministic: budget.deterministic };
+                    match sandbox.start_series(program, called, budget, cancel) {
+                        SeriesStart::Started(series) => (key, Some(series)),
+                        SeriesStart::Unsuitable => (key, None),
+                        SeriesStart::Failed(run) => return Some(*run),
                     }
                 }
             };
@@ -109,9 +110,9 @@ impl<'a> Here<'a> {
     }
 }
 
-impl Place for Here<'_> {
+impl Executor for InProcess<'_> {
     fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
-        // Another program follows.
+        // A new program begins.
         self.series = None;
         match self.sandbox(budget.deterministic) {
             Ok(sandbox) => sandbox.compile(source, budget, cancel),
@@ -141,7 +142,7 @@ impl Place for Here<'_> {
     }
 
     fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run {
-        // The one before gives its memory back first.
+        // Free the memory of the previous program first.
         (self.session, self.series) = (None, None);
         let sandbox = match self.sandbox(budget.deterministic) {
             Ok(sandbox) => sandbox,
@@ -156,7 +157,7 @@ impl Place for Here<'_> {
     fn grade(&mut self, input: &[u8], _: &Cancel) -> Run {
         match &mut self.session {
             Some(session) => session.grade(input),
-            None => Run::without(Ending::Broken("no program is loaded".to_owned())),
+            None => Run::without(ExitStatus::Internal("no program is loaded".to_owned())),
         }
     }
 

@@ -1,14 +1,14 @@
-//! Messages between a worker and its cell: a kind and some parts, each with its length before it.
+//! Messages between a pool thread and its worker process: a kind and length-prefixed parts.
 
 use std::io::{self, Read, Write};
 
-/// Most bytes of one part: more than any limit on what a program reads and writes.
-const MAX_PART: u64 = 1 << 32;
-/// Most parts of one message.
+/// Largest part in bytes: above any limit on what a program reads and writes.
+const MAX_PART_BYTES: u64 = 1 << 32;
+/// Most parts in a message.
 const MAX_PARTS: u32 = 8;
 
-/// Bytes of a message that is written at once.
-const SHORT: usize = 64 << 10;
+/// Messages up to this many bytes are written with one system call.
+const SHORT_BYTES: usize = 64 << 10;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Writes a message: a short one at once, so that whoever reads it is woken once; a long one without copying its parts.
+    /// Writes a message: a short one at once, so that the reader wakes up once; a long one without copying its parts.
     pub(super) fn write(to: &mut impl Write, kind: u32, parts: &[&[u8]]) -> io::Result<()> {
         let mut head = Vec::with_capacity(8 + 8 * parts.len());
         head.extend_from_slice(&kind.to_le_bytes());
@@ -26,7 +26,7 @@ impl Frame {
         for part in parts {
             head.extend_from_slice(&(part.len() as u64).to_le_bytes());
         }
-        if parts.iter().map(|part| part.len()).sum::<usize>() <= SHORT {
+        if parts.iter().map(|part| part.len()).sum::<usize>() <= SHORT_BYTES {
             for part in parts {
                 head.extend_from_slice(part);
             }
@@ -57,7 +57,7 @@ impl Frame {
         let mut parts = Vec::with_capacity(count as usize);
         for length in lengths.chunks_exact(8) {
             let length = numbers(length).next().unwrap_or(0);
-            if length > MAX_PART {
+            if length > MAX_PART_BYTES {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a part of {length} bytes")));
             }
             let mut part = Vec::new();
@@ -69,18 +69,18 @@ impl Frame {
         Ok(Some(Self { kind, parts }))
     }
 
-    /// A part, or nothing where there is none.
+    /// Takes a part; empty if absent.
     pub(super) fn part(&mut self, index: usize) -> Vec<u8> {
         self.parts.get_mut(index).map(std::mem::take).unwrap_or_default()
     }
 }
 
-/// Numbers as they are written into a part.
+/// Encodes numbers into a part.
 pub(super) fn pack(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-/// Numbers as they stand in a part.
+/// Decodes the numbers of a part.
 pub(super) fn numbers(part: &[u8]) -> impl Iterator<Item = u64> {
     part.chunks_exact(8).map(|bytes| bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_out_as_they_went_in() {
+    fn messages_survive_a_round_trip() {
         let mut bytes = Vec::new();
         Frame::write(&mut bytes, 3, &[b"abc", b"", &pack(&[7, u64::MAX])]).unwrap();
         Frame::write(&mut bytes, 4, &[]).unwrap();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_forged_is_an_error() {
+    fn truncated_and_forged_messages_are_errors() {
         let mut bytes = Vec::new();
         Frame::write(&mut bytes, 3, &[b"abc"]).unwrap();
         assert!(Frame::read(&mut &bytes[..bytes.len() - 1]).is_err());

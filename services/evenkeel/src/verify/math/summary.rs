@@ -1,4 +1,4 @@
-//! What came out: a row for each verdict, and a line for all of them.
+//! Output: a row for each verdict and a summary.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::rows::Row;
-use crate::verify::counts::{Agreement, Outcomes};
+use crate::verify::counts::{Agreement, OutcomeCounts};
 
-/// A verdict as it is printed.
+/// A verdict as printed.
 #[derive(Serialize)]
 pub(super) struct VerdictRow<'a> {
     id: &'a Value,
-    /// equal, not_equal, undecided, no_answer, bad_gold; or why there is no verdict.
+    /// equal, not_equal, undecided, no_answer, bad_gold, or why there is no verdict.
     outcome: &'static str,
     reason: &'a str,
     extracted: Option<&'a str>,
@@ -23,7 +23,7 @@ pub(super) struct VerdictRow<'a> {
     detail: &'a str,
 }
 
-/// The words of `evenkeel-math` for what the protocol calls by reward.
+/// The name of the outcome in `evenkeel-math`.
 fn outcome(verdict: &Verdict) -> &'static str {
     match (verdict.outcome(), verdict.invalid_reason()) {
         (Outcome::Correct, _) => "equal",
@@ -45,25 +45,24 @@ pub(super) fn verdict_row<'a>(row: &'a Row, verdict: &'a Verdict) -> VerdictRow<
     }
 }
 
-/// How many of each outcome.
+/// The summary of all verdicts.
 #[derive(Default)]
-pub(super) struct Tally {
-    outcomes: Outcomes,
+pub(super) struct Summary {
+    outcomes: OutcomeCounts,
     agreement: Agreement,
-    /// Rows that were no rows.
-    pub(super) unreadable: usize,
-    /// Spent judging.
+    pub(super) invalid_rows: usize,
+    /// Time spent judging.
     pub(super) seconds: f64,
 }
 
-impl Tally {
-    pub(super) fn count(&mut self, row: &Row, verdict: &Verdict) {
-        self.outcomes.count(outcome(verdict));
-        self.agreement.count(row.expected, verdict.outcome() == Outcome::Correct);
+impl Summary {
+    pub(super) fn record(&mut self, row: &Row, verdict: &Verdict) {
+        self.outcomes.record(outcome(verdict));
+        self.agreement.record(row.expected, verdict.outcome() == Outcome::Correct);
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let checks = self.outcomes.total();
         write!(f, "{checks} checks{}", self.outcomes)?;
@@ -71,8 +70,8 @@ impl fmt::Display for Tally {
             write!(f, ", {:.0} checks per second", checks as f64 / self.seconds)?;
         }
         self.agreement.write(f, "equal")?;
-        if self.unreadable > 0 {
-            write!(f, "; {} rows could not be read", self.unreadable)?;
+        if self.invalid_rows > 0 {
+            write!(f, "; {} rows could not be read", self.invalid_rows)?;
         }
         Ok(())
     }
