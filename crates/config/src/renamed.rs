@@ -9,6 +9,8 @@ const RENAMED: &[(&str, &str)] = &[
     ("max_private_bytes", "max_private_tests"),
     ("max_tests_bytes", "tests_memory"),
     ("task", "kind"),
+    ("path", "files"),
+    ("held_out_path", "held_out_files"),
 ];
 
 /// Units that names carried before values did.

@@ -6,7 +6,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngCore};
 
 /// A stream, its seed, the seed derived from it and its words 0, 1 and 1000, from `vectors.py`.
-const KNOWN: [(u64, Stream, u64, [u64; 3]); 12] = [
+const KNOWN: [(u64, Stream, u64, [u64; 3]); 13] = [
     (
         0,
         Stream::TrainingSample { step: 0, prompt: 0, sample: 0 },
@@ -42,6 +42,12 @@ const KNOWN: [(u64, Stream, u64, [u64; 3]); 12] = [
         Stream::PromptOrder { epoch: 1 },
         3_966_325_203_567_470_998,
         [0x3c72_7537_4e55_eb5f, 0xcfc1_1523_d2c9_e1f2, 0xaa19_ee2d_c38c_0646],
+    ),
+    (
+        3,
+        Stream::SourceOrder { source: 2, epoch: 1 },
+        2_716_771_153_013_113_141,
+        [0x869e_1282_2eab_e87b, 0x6f63_0c3c_4710_fbcf, 0xb917_c00b_2cee_d41a],
     ),
     (
         3,
@@ -118,7 +124,7 @@ fn shuffles_and_ranges_of_the_rand_crate_stay_what_they_are() {
 fn stream() -> impl Strategy<Value = Stream> {
     // Small indices collide often, in every field; large ones cover the whole range.
     let index = || prop_oneof![0..3_u64, any::<u64>()];
-    (0..11, index(), index(), index()).prop_map(|(kind, a, b, c)| match kind {
+    (0..12, index(), index(), index()).prop_map(|(kind, a, b, c)| match kind {
         0 => Stream::TrainingSample { step: a, prompt: b, sample: c },
         1 => Stream::EvaluationSample { step: a, prompt: b, sample: c },
         2 => Stream::Continuation { tokens: a },
@@ -128,7 +134,8 @@ fn stream() -> impl Strategy<Value = Stream> {
         6 => Stream::InitialWeights { tensor: a },
         7 => Stream::GroupOrder { step: a, epoch: b },
         8 => Stream::Tokens,
-        9 => Stream::UnseededSample { arrival: a },
+        9 => Stream::SourceOrder { source: a, epoch: b },
+        10 => Stream::UnseededSample { arrival: a },
         _ => Stream::SandboxEntropy,
     })
 }

@@ -51,6 +51,7 @@ STREAMS = [
     (7, "continuation", 100),
     (2**63 - 1, "held-out"),
     (3, "prompt-order", 1),
+    (3, "source-order", 2, 1),
     (3, "demonstration", 5, 6),
     (3, "initial-weights", 2),
     (3, "group-order", 5, 6),

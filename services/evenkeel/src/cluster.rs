@@ -1,4 +1,4 @@
-//! All services in one process, talking over loopback as they would between machines.
+//! All services in one process, connected over loopback as they would be between machines.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(crate) struct Cluster {
     _servers: Vec<RunningServer>,
 }
 
-/// An address that nobody else has.
+/// Any free port on loopback.
 const LOOPBACK: &str = "127.0.0.1:0";
 
 impl Cluster {

@@ -4,6 +4,7 @@
 mod allocator;
 mod arguments;
 mod cluster;
+mod data;
 mod documentation;
 mod guest;
 mod model;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
+                Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
                 Command::SandboxWorker(options) => guest::sandbox_worker(&options),
             }

@@ -35,7 +35,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Defaults, then what the recipe says about the service, then the file, the environment and `--set`.
+/// Loads the defaults, the recipe's part of the service, the file, the environment and `--set`; later ones win.
 fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
     let mut loader = Loader::new();
     if let Some(name) = &options.recipe {
@@ -48,7 +48,7 @@ fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
     Ok(loader.environment()?.set(&options.set)?.load::<T>()?.settings)
 }
 
-/// What a recipe says about a service, in the service's own words.
+/// The settings of a service according to a recipe.
 fn section_of(name: &str, service: Service) -> Result<Table> {
     let recipe = recipe::load(name, &[])?.settings;
     let within = |key: &str, value: toml::Value| Table::from_iter([(key.to_owned(), value)]);
@@ -82,7 +82,7 @@ async fn orchestrator(options: &ServeOptions) -> Result<ExitCode> {
     let server = with_metrics(server, options).await?;
     service.start_configured().await?;
     server.run(shutdown_signal()).await?;
-    // A run that was told to stop ends after its step; its last lines are written before the process goes.
+    // A stopping run ends after its step; its last lines must be written before the process exits.
     service.wait_until_idle().await;
     Ok(ExitCode::SUCCESS)
 }

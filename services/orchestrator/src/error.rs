@@ -40,6 +40,14 @@ pub enum RunError {
         /// `sampling.max_tokens`.
         max_tokens: usize,
     },
+    /// A prompt that cannot be rendered.
+    #[error("prompt `{id}`: {message}")]
+    Prompt {
+        /// The problem.
+        id: String,
+        /// What is wrong.
+        message: String,
+    },
     /// A run directory of another run, or none at all.
     #[error("run directory {}: {message}", path.display())]
     Directory {

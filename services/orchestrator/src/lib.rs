@@ -38,8 +38,9 @@ pub use report::render as render_report;
 pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
-    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, LoopSettings, Overlong, ProgramMode,
-    ProgramReward, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings, InvalidRows, LoopSettings,
+    Overlong, ProgramMode, ProgramReward, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings,
+    SourceSettings, WarmStartSettings,
 };
 pub use summary::Summary;
 pub use text::Tokenizer;

@@ -25,11 +25,13 @@ const MAX_SECRET_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadLimits {
-    /// Largest data file (`data.path`, `data.held_out_path`).
+    /// Largest data file (`data.files` and the like).
     pub max_data: ByteSize,
     /// Longest row of a data file.
     pub max_row: ByteSize,
-    /// Largest number of problems in a data file.
+    /// Largest number of rows in a data file.
+    pub max_rows: usize,
+    /// Largest number of problems in a data set, without duplicates.
     pub max_problems: usize,
     /// Largest `tokenizer.json`.
     pub max_tokenizer: ByteSize,
@@ -42,8 +44,9 @@ pub struct LoadLimits {
 impl Default for LoadLimits {
     fn default() -> Self {
         Self {
-            max_data: ByteSize::mib(256),
+            max_data: ByteSize::gib(1),
             max_row: ByteSize::mib(16),
+            max_rows: 10_000_000,
             max_problems: 1_000_000,
             max_tokenizer: ByteSize::mib(128),
             max_fresh_parameters: 100_000_000,
@@ -58,6 +61,7 @@ impl LoadLimits {
         Self {
             max_data: ByteSize::b(u64::MAX),
             max_row: ByteSize::b(u64::MAX),
+            max_rows: usize::MAX,
             max_problems: usize::MAX,
             max_tokenizer: ByteSize::b(u64::MAX),
             max_fresh_parameters: u64::MAX,
@@ -70,7 +74,8 @@ impl LoadLimits {
         Limits {
             max_bytes: self.max_data.bytes(),
             max_row_bytes: self.max_row.bytes_usize(),
-            max_rows: self.max_problems,
+            max_rows: self.max_rows,
+            max_problems: self.max_problems,
         }
     }
 
@@ -95,6 +100,7 @@ impl LoadLimits {
             return Err(FieldError::new(field, size, "at least 1B"));
         }
         at_least_one(&[
+            ("max_rows", self.max_rows as u64),
             ("max_problems", self.max_problems as u64),
             ("max_fresh_parameters", self.max_fresh_parameters),
             ("max_step_samples", self.max_step_samples),

@@ -116,8 +116,8 @@ fn a_prompt_longer_than_the_context_is_refused_by_its_id() {
     let rows = [("short", "1+1=\n"), ("endless", long.as_str())];
     let rows = rows.map(|(id, prompt)| serde_json::json!({"id": id, "prompt": prompt, "answer": "2"}).to_string());
     std::fs::write(&data, rows.join("\n")).unwrap();
-    let path = format!("data.path={}", data.display());
-    let message = refusal(&["data.kind=jsonl", &path, "evaluation.problems=0", "warm_start.steps=0"]);
+    let path = format!("data.files={}", data.display());
+    let message = refusal(&[&path, "evaluation.problems=0", "warm_start.steps=0"]);
     assert!(message.contains("endless"), "{message}");
 }
 
@@ -129,8 +129,8 @@ fn a_demonstration_longer_than_the_context_is_refused_by_its_row() {
         |id: &str, text: &str| serde_json::json!({"id": id, "prompt": "1+1=\n", "answer": "2", "demonstration": text});
     let rows = [row("short", "2"), row("endless", &"2 ".repeat(200))].map(|row| row.to_string());
     std::fs::write(&data, rows.join("\n")).unwrap();
-    let path = format!("data.path={}", data.display());
-    let message = refusal(&["data.kind=jsonl", &path, "evaluation.problems=0"]);
+    let path = format!("data.files={}", data.display());
+    let message = refusal(&[&path, "evaluation.problems=0"]);
     assert!(message.contains("demonstration of `endless`"), "{message}");
 }
 

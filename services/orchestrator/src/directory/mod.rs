@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `run.json` | the manifest of the run; its presence makes a folder a run directory |
 //! | `config.toml` | the resolved settings |
+//! | `data.json` | what became of the rows of the data: counts, reasons, examples |
 //! | `metrics.jsonl` | a line for each GRPO step |
 //! | `warm_start.jsonl` | a line for each supervised step |
 //! | `evaluation.jsonl` | a line for each evaluation |
@@ -34,6 +35,8 @@ pub(crate) use metrics_file::{MetricsFile, read_lines};
 pub const METRICS_FILE: &str = "metrics.jsonl";
 pub(crate) const WARM_START_FILE: &str = "warm_start.jsonl";
 pub(crate) const EVALUATION_FILE: &str = "evaluation.jsonl";
+/// What became of the rows of the data.
+pub(crate) const DATA_FILE: &str = "data.json";
 const CONFIG_FILE: &str = "config.toml";
 /// Marks a directory whose run has not started: its content may be removed.
 const INCOMPLETE_FILE: &str = ".unbegun";
@@ -208,6 +211,12 @@ impl RunDirectory {
     /// Replaces a file as a whole: readers see the old or the new one.
     pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), RunError> {
         replace(&self.path.join(name), text)
+    }
+
+    /// The same with a value as JSON.
+    pub(crate) fn replace_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), RunError> {
+        let text = serde_json::to_string_pretty(value).map_err(|error| RunError::Defect(error.to_string()))?;
+        self.replace(name, &(text + "\n"))
     }
 }
 

@@ -97,7 +97,7 @@ impl Evaluator {
         scheduler.check_late(&format!("evaluation at step {step}"))?;
         let groups: Vec<_> = groups.into_values().collect();
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);
-        evaluation_values(&mut line, &self.prompts.source, settings.samples, &groups, began.elapsed());
+        evaluation_values(&mut line, &self.prompts.name, settings.samples, &groups, began.elapsed());
         instruments::phase(Phase::Evaluation, began.elapsed());
         Ok(line)
     }

@@ -12,7 +12,7 @@ use super::step_metrics::{StepTimes, step_values};
 use super::train_session::TrainSession;
 use super::weight_sync::WeightSync;
 use crate::clients::{Services, TrainFeed};
-use crate::data::{Order, Prompts};
+use crate::data::{PromptSampler, Prompts};
 use crate::error::{Halt, RunError};
 use crate::metrics::MetricsLine;
 use crate::rollout::{
@@ -32,7 +32,7 @@ pub(super) struct GrpoTrainer {
 struct StepSampler {
     rollouts: Arc<RolloutContext>,
     prompts: Arc<Prompts>,
-    order: Order,
+    order: PromptSampler,
     settings: crate::settings::SamplingSettings,
     mask_truncated: bool,
 }
@@ -54,9 +54,11 @@ impl GrpoTrainer {
         prompts: Arc<Prompts>,
         settings: &LoopSettings,
     ) -> Self {
+        let weights_of_sources: Vec<f64> = prompts.sources.iter().map(|source| source.weight).collect();
+        let (seed, shuffle) = (settings.run.seed, settings.data.shuffle);
         let sampler = StepSampler {
             rollouts,
-            order: Order::new(prompts.train.len(), settings.run.seed, settings.data.shuffle),
+            order: PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle),
             prompts,
             settings: settings.sampling.clone(),
             mask_truncated: settings.shaping.mask_truncated,

@@ -5,8 +5,8 @@ use std::time::Duration;
 use evenkeel_config::HumanDuration;
 use evenkeel_rpc::client::ClientSettings;
 
+use super::engines::Engines;
 use super::section::section;
-use super::source_sections::Engines;
 
 section! {
     /// Section `run`.

@@ -1,19 +1,23 @@
 //! The orchestrator's own sections of a recipe; every key carries its documentation with it.
 
+mod data_section;
+mod engines;
 mod loop_sections;
 mod section;
-mod source_sections;
+mod sources;
 mod validate;
 
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
+pub use data_section::{DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward};
+pub use engines::Engines;
 pub use loop_sections::{
     CheckpointSettings, EvaluationSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
     WarmStartSettings,
 };
-pub use source_sections::{DataKind, DataSettings, Engines, Overlong, ProgramMode, ProgramReward};
+pub use sources::{FilterSettings, Scalar, SourceSettings};
 
 pub(crate) use validate::is_run_name;
 
@@ -102,8 +106,39 @@ mod tests {
                 "[evaluation]\nsamples = 4",
                 "`evaluation.samples` is 4 in test, allowed: 1 with evaluation.temperature 0",
             ),
-            ("[data]\nkind = \"jsonl\"", "`data.path` is absent in"),
-            ("[data]\npath = \"x\"", "`data.path` is x in test, allowed: absent with"),
+            ("[data]\nkind = \"files\"", "`data.files` is absent in"),
+            ("[data]\nkind = \"jsonl\"", "`data.kind` is \"jsonl\" in test, allowed: "),
+            ("[data]\npath = \"x\"", "unknown key `data.path` in test, now called `data.files`"),
+            (
+                "[data]\nheld_out_path = \"x\"",
+                "unknown key `data.held_out_path` in test, now called `data.held_out_files`",
+            ),
+            ("[data]\nkind = \"arithmetic\"\nfiles = [\"x\"]", "`data.files` is x in test, allowed: absent with"),
+            (
+                "[data]\nfiles = [\"x\"]\n[[data.sources]]\nfiles = [\"y\"]",
+                "`data.sources` is 1 sources in test, allowed: absent beside data.files",
+            ),
+            (
+                "[[data.sources]]\nfiles = [\"a/x.parquet\"]\n[[data.sources]]\nfiles = [\"b/x.jsonl\"]",
+                "`data.sources[1].name` is \"x\" in test, allowed: a name that no other source has",
+            ),
+            (
+                "[[data.sources]]\nfiles = [\"x\"]\nweight = 0.0",
+                "`data.sources[0].weight` is 0 in test, allowed: a finite number above 0",
+            ),
+            ("[[data.sources]]\nname = \"x\"", "`data.sources[0].files` is absent in test"),
+            (
+                "[data]\nfiles = [\"x\"]\nfilters = [{ field = \"level\", min = \"6/8\", max = \"1/8\" }]",
+                "`data.filters[0].min` is 0.75 in test, allowed: at most `max`",
+            ),
+            (
+                "[data]\nfiles = [\"x\"]\nfilters = [{ field = \"level\", min = \"hard\" }]",
+                "`data.filters[0].min` is hard in test, allowed: a number or a fraction",
+            ),
+            (
+                "[data]\nfiles = [\"x\"]\nfilters = [{ field = \"level\" }]",
+                "`data.filters[0].values` is absent in test, allowed: `values`, or",
+            ),
             (
                 "[data]\nprogram_mode = \"livecodebench\"\nprogram_reward = \"passed-fraction\"",
                 "`data.program_reward` is passed-fraction in test, allowed: all-or-nothing with",

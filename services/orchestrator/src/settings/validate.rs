@@ -5,7 +5,7 @@ use evenkeel_proto::FieldError;
 
 use super::{
     CheckpointSettings, DataKind, DataSettings, EvaluationSettings, ProgramMode, ProgramReward, RunSettings,
-    SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    SamplingSettings, ServicesSettings, ShapingSettings, SourceSettings, WarmStartSettings,
 };
 
 fn require(
@@ -99,20 +99,7 @@ impl Settings for EvaluationSettings {
 
 impl Settings for DataSettings {
     fn validate(&self) -> Result<(), FieldError> {
-        match self.kind {
-            DataKind::Jsonl if self.path.is_none() => {
-                return Err(FieldError::missing("path", "a file, with data.kind = \"jsonl\""));
-            }
-            DataKind::Arithmetic => {
-                for (field, path) in [("path", &self.path), ("held_out_path", &self.held_out_path)] {
-                    if let Some(path) = path {
-                        let allowed = "absent with data.kind = \"arithmetic\", which makes its own problems";
-                        return Err(FieldError::new(field, path.display(), allowed));
-                    }
-                }
-            }
-            DataKind::Jsonl => {}
-        }
+        self.validate_files()?;
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         require("source", format_args!("{:?}", self.source), plain, "a name without `/`")?;
@@ -120,6 +107,64 @@ impl Settings for DataSettings {
         let whole = self.program_reward == ProgramReward::AllOrNothing;
         let allowed = "all-or-nothing with data.program_mode = \"livecodebench\", which stops at the first failure";
         require("program_reward", "passed-fraction", whole || !graded, allowed)
+    }
+}
+
+impl DataSettings {
+    fn validate_files(&self) -> Result<(), FieldError> {
+        let lists = [("files", &self.files), ("held_out_files", &self.held_out_files)];
+        match self.kind() {
+            DataKind::Files if self.files.is_empty() && self.sources.is_empty() => {
+                return Err(FieldError::missing("files", "at least one file, with data.kind = \"files\""));
+            }
+            DataKind::Files if !self.files.is_empty() && !self.sources.is_empty() => {
+                return Err(FieldError::new(
+                    "sources",
+                    format_args!("{} sources", self.sources.len()),
+                    "absent beside data.files",
+                ));
+            }
+            DataKind::Files => {}
+            DataKind::Arithmetic => {
+                const ALLOWED: &str = "absent with data.kind = \"arithmetic\", which makes its own problems";
+                for (field, files) in lists {
+                    if let Some(first) = files.first() {
+                        return Err(FieldError::new(field, first.display(), ALLOWED));
+                    }
+                }
+                if let Some(source) = self.sources.first() {
+                    return Err(FieldError::new("sources", source.name(), ALLOWED));
+                }
+            }
+        }
+        for (index, filter) in self.filters.iter().enumerate() {
+            filter.validate().map_err(|error| error.within(format_args!("filters[{index}]")))?;
+        }
+        for (index, source) in self.sources.iter().enumerate() {
+            source.validate().map_err(|error| error.within(format_args!("sources[{index}]")))?;
+            let name = source.name();
+            if self.sources[..index].iter().any(|other| other.name() == name) {
+                let allowed = "a name that no other source has (sources[].name)";
+                return Err(FieldError::new(format!("sources[{index}].name"), format_args!("{name:?}"), allowed));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SourceSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        if self.files.is_empty() {
+            return Err(FieldError::missing("files", "at least one file"));
+        }
+        let weight = self.weight;
+        require("weight", weight, weight.is_finite() && weight > 0.0, "a finite number above 0")?;
+        let plain = !self.name.contains(['/', '\n']);
+        require("name", format_args!("{:?}", self.name), plain, "a name without `/`")?;
+        for (index, filter) in self.filters.iter().enumerate() {
+            filter.validate().map_err(|error| error.within(format_args!("filters[{index}]")))?;
+        }
+        Ok(())
     }
 }
 

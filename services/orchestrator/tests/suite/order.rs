@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::support::generation::text_of;
 use crate::support::{Cluster, bounded, metrics, recipe, temp, uninterrupted};
+use evenkeel_chat::Prompt;
 use evenkeel_orchestrator::{Event, RunOutcome};
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::{GroupId, Purpose, SampleId};
@@ -58,6 +59,13 @@ async fn two_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not() {
     .await;
 }
 
+fn text(prompt: &Prompt) -> String {
+    match prompt {
+        Prompt::Text(text) => text.clone(),
+        Prompt::Messages(_) => panic!("the problems of the built-in task are texts"),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_held_out_is_never_trained_on_and_improves() {
     bounded(async {
@@ -68,7 +76,7 @@ async fn what_is_held_out_is_never_trained_on_and_improves() {
         recipe.evaluation.problems = 40;
         let (_, summary) = cluster.run(&path, &recipe).await.1.unwrap();
         let data = evenkeel_tasks::arithmetic::dataset(recipe.run.seed, 40, &Rules::default());
-        let held_out: BTreeSet<String> = data.held_out.into_iter().map(|problem| problem.prompt).collect();
+        let held_out: BTreeSet<String> = data.held_out.iter().map(|problem| text(&problem.prompt)).collect();
         let (mut asked, mut trained) = (BTreeSet::new(), BTreeSet::new());
         for item in cluster.generation.state.seen.lock().unwrap().iter() {
             let id: SampleId = item.sample_id.parse().unwrap();

@@ -10,8 +10,7 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, uninterrupted,
 };
 use evenkeel_orchestrator::{
-    DataKind, Endpoints, Event, LoopSettings, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, RunOutcome,
-    StopMode,
+    Endpoints, Event, LoopSettings, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,8 +210,7 @@ async fn tasks_that_the_reward_service_cannot_judge_are_refused() {
         let mut recipe = recipe();
         recipe.warm_start.steps = 0;
         recipe.evaluation.problems = 0;
-        recipe.data.kind = DataKind::Jsonl;
-        recipe.data.path = Some(rows.clone());
+        recipe.data.files = vec![rows.clone()];
         for (row, kind) in [
             (r#"{"prompt": "a", "public_test_cases": [{"input": "1", "output": "2"}]}"#, "code"),
             (r#"{"prompt": "a", "custom": {"endpoint": "judge"}}"#, "custom"),

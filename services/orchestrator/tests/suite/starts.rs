@@ -51,7 +51,7 @@ async fn a_refused_start_leaves_nothing_behind_and_is_refused_again() {
         std::fs::create_dir(&model).unwrap();
         std::fs::write(model.join("config.json"), "{}").unwrap();
         pipe(&model.join("tokenizer.json"));
-        let jsonl = |path: &str| with("x", &["data.kind=jsonl", &format!("data.path={path}")]);
+        let jsonl = |path: &str| with("x", &[&format!("data.files={path}")]);
         let cases = [
             (jsonl("/nowhere/rows.jsonl"), "No such file"),
             (jsonl("/dev/zero"), "allowed: a regular file"),
@@ -115,7 +115,7 @@ async fn other_calls_are_answered_while_a_run_is_loaded_and_a_stop_takes_it_back
         let text: String =
             (0..400_000).map(|i| format!("{{\"prompt\": \"what is {i} and {i}?\", \"answer\": {i}}}\n")).collect();
         std::fs::write(&rows, text).unwrap();
-        let request = with("x", &["data.kind=jsonl", &format!("data.path={}", rows.display()), "warm_start.steps=0"]);
+        let request = with("x", &[&format!("data.files={}", rows.display()), "warm_start.steps=0"]);
         for hang_up in [false, true] {
             let mut starting = server.client.clone();
             let request = request.clone();

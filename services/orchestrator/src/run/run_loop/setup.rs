@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_hf::ConfigFile;
-use evenkeel_tasks::unsound_golds;
+use evenkeel_tasks::DataReport;
 
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
-use crate::data::{Demonstrations, Prompts, dataset};
-use crate::directory::RunDirectory;
+use crate::data::{Demonstrations, Encoder, Fit, Prompts, dataset};
+use crate::directory::{DATA_FILE, RunDirectory};
 use crate::error::RunError;
 use crate::events::Events;
 use crate::load::Loading;
@@ -39,7 +39,9 @@ pub(in crate::run) fn prepare(
     let loading = Loading { limits: options.limits, cancel: options.cancel };
     loading.limits.validate_run(&resolved.settings)?;
     let inputs = Inputs::load(&resolved, directory.path(), &loading)?;
-    let Inputs { tokenizer, vocabulary_size, prompts, demonstrations, data_warning } = inputs;
+    let Inputs { encoder, vocabulary_size, prompts, demonstrations, report } = inputs;
+    let tokenizer = encoder.tokenizer.clone();
+    directory.replace_json(DATA_FILE, &report)?;
 
     let (settings, prompts) = (Arc::new(resolved.settings.clone()), Arc::new(prompts));
     let services = Arc::new(Services::connect(endpoints, &settings.services, events.clone(), stop)?);
@@ -50,7 +52,7 @@ pub(in crate::run) fn prepare(
     let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &settings);
     let rollouts = Arc::new(rollouts);
     let announcement =
-        Announcement { problems: prompts.train.len(), notes: resolved.notes.clone(), warning: data_warning };
+        Announcement { problems: prompts.train.len(), notes: resolved.notes.clone(), warning: report.warning() };
     Ok(RunLoop {
         preflight: Preflight::new(
             Arc::clone(&services),
@@ -75,7 +77,7 @@ pub(in crate::run) fn prepare(
             session,
             Arc::clone(&weights),
             &settings.warm_start,
-            tokenizer,
+            encoder,
             demonstrations,
         ),
         journal: RunJournal::open(directory.clone(), resolved, services.retrier().clone(), events)?,
@@ -89,19 +91,19 @@ pub(in crate::run) fn prepare(
 
 /// What a run reads before it starts.
 struct Inputs {
-    tokenizer: Tokenizer,
+    encoder: Encoder,
     vocabulary_size: u32,
     prompts: Prompts,
     demonstrations: Option<Demonstrations>,
-    /// What is wrong with answers in the data.
-    data_warning: Option<String>,
+    /// What became of the rows of the data.
+    report: DataReport,
 }
 
 impl Inputs {
     fn load(resolved: &ResolvedRecipe, directory: &Path, loading: &Loading) -> Result<Self, RunError> {
         let settings = &resolved.settings;
         let (seed, held_out) = (settings.run.seed, settings.evaluation.problems);
-        let dataset = dataset(&settings.data, seed, held_out, &loading.limits.data(), &loading.cancel)?;
+        let mut dataset = dataset(&settings.data, seed, held_out, &loading.limits.data(), &loading.cancel)?;
         loading.cancel.check()?;
         let folder = resolved.model_folder(directory, &loading.limits)?;
         let folder = loading.model_folder(&folder);
@@ -112,17 +114,19 @@ impl Inputs {
             let allowed = format!("ids below vocab_size of config.json, which is {vocabulary_size}");
             return Err(evenkeel_proto::FieldError::new("sampling.stop_token_ids", id, allowed).into());
         }
-        let (answer, cancel) = (settings.sampling.max_tokens as usize, &loading.cancel);
-        let prompts = Prompts::encode(&dataset, &tokenizer, context, answer, settings.data.overlong, cancel)?;
+        let (max_tokens, cancel) = (settings.sampling.max_tokens as usize, &loading.cancel);
+        let fit =
+            Fit { context, max_tokens, overlong: settings.data.overlong, invalid_rows: settings.data.invalid_rows };
+        let encoder = Encoder::new(&folder, tokenizer, &settings.data)?;
+        let prompts = Prompts::encode(&mut dataset, &encoder, fit, cancel)?;
         let demonstrations = match settings.warm_start.steps {
             0 => None,
             _ => {
                 let demonstrations = Demonstrations::of(&dataset, seed)?;
-                demonstrations.check(&tokenizer, context, cancel)?;
+                demonstrations.check(&encoder, context, cancel)?;
                 Some(demonstrations)
             }
         };
-        let data_warning = unsound_golds(&dataset, cancel)?;
-        Ok(Self { tokenizer, vocabulary_size, prompts, demonstrations, data_warning })
+        Ok(Self { encoder, vocabulary_size, prompts, demonstrations, report: dataset.report })
     }
 }

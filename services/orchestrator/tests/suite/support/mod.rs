@@ -136,6 +136,14 @@ impl Cluster {
         Run::start(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
+    /// Why a run is refused before it starts.
+    pub(crate) fn refused(&self, path: &Path, recipe: &LoopSettings) -> String {
+        let recipe = resolved(recipe);
+        let directory = RunDirectory::create(path, &recipe).unwrap();
+        let refused = Run::start(recipe, directory, self.endpoints(), RunOptions::default()).err();
+        refused.expect("the run is refused").to_string()
+    }
+
     /// Resumes a run.
     pub(crate) fn resume(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
