@@ -106,6 +106,9 @@ impl TemplateArguments {
         if templates.default.is_some() {
             return Ok(Choice::Named(DEFAULT));
         }
+        if templates.named.is_empty() {
+            return Err(RenderError::new("the tokenizer has no chat template, and `arguments` has no `chat_template`"));
+        }
         let names: Vec<_> = templates.named.keys().map(|name| format!("'{name}'")).collect();
         Err(RenderError::new(format!(
             "This model has multiple chat templates with no default specified! Please either pass a chat template or the name of the \
