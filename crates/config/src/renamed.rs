@@ -5,6 +5,7 @@ const RENAMED: &[(&str, &str)] = &[
     ("settle_ms", "settle_timeout"),
     ("idle_connection_ms", "idle_connection_timeout"),
     ("max_bytes", "max_memory"),
+    ("wait_ms", "outage_timeout"),
     ("max_private_bytes", "max_private_tests"),
     ("max_tests_bytes", "tests_memory"),
     ("task", "kind"),

@@ -8,10 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Parser)]
 #[command(version, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
-    /// What is logged on stderr, as `info` or `evenkeel_learner=debug,warn`.
+    /// Log filter for stderr, such as `info` or `evenkeel_learner=debug,warn`.
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
-    /// How it is written.
+    /// Format of the log.
     #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
     pub(crate) log_format: Format,
     #[command(subcommand)]
@@ -22,9 +22,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Train a model: every service in this process, over loopback gRPC.
     Train(TrainOptions),
-    /// Run one service until it is told to stop.
+    /// Run one service until a signal stops it.
     Serve(ServeOptions),
-    /// Write the fresh model that a recipe begins with, for services that each need it before the run.
+    /// Create the fresh model of a recipe, for services that need it before the run starts.
     Model(ModelOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
@@ -171,16 +171,16 @@ pub(crate) struct TrainOptions {
     /// Set one setting, as `learner.optimizer.learning_rate=1e-5`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// GRPO steps to do in all.
+    /// GRPO steps in total.
     #[arg(long, value_name = "N")]
     pub(crate) steps: Option<u64>,
-    /// Where the run is written [default: runs/RECIPE-SEED, a free name].
+    /// Directory of the run [default: runs/RECIPE-SEED, with a number if it exists].
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub(crate) out: Option<PathBuf>,
-    /// Go on with the run in this directory.
+    /// Resume the run in this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
-    /// One JSON line for each step on stdout, and nothing else there.
+    /// Print one JSON line per step on stdout, and nothing else.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -196,12 +196,12 @@ pub(crate) enum Service {
 
 #[derive(Args)]
 pub(crate) struct ServeOptions {
-    /// Which one.
+    /// The service.
     pub(crate) service: Service,
-    /// Take the service's part of a recipe; the orchestrator begins with that run, or goes on with it.
+    /// Use the service's part of a recipe; the orchestrator starts or resumes that run.
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) recipe: Option<String>,
-    /// Its settings, as TOML; the environment (EVENKEEL__KEY) and --set come on top.
+    /// Settings of the service as TOML; the environment (EVENKEEL__KEY) and --set override them.
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) config: Option<PathBuf>,
     /// Set one setting, as `server.listen=0.0.0.0:50051`. May be repeated.
@@ -210,8 +210,8 @@ pub(crate) struct ServeOptions {
     /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port).
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
-    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317. The generation service has some: a trace
-    /// for each sample.
+    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317. Only the generation service has spans: a
+    /// trace of each sample.
     #[arg(long, value_name = "URL")]
     pub(crate) traces: Option<String>,
 }
@@ -224,7 +224,7 @@ pub(crate) struct ModelOptions {
     /// Set one setting of the recipe. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The folder, which need not exist.
+    /// The folder; it is created if it does not exist.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command, Format};
 use clap::Parser;
-use evenkeel_telemetry::{LogFormat, TelemetryConfig, init_logging};
+use evenkeel_telemetry::{LogFormat, TelemetrySettings, init_logging};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -60,5 +60,5 @@ fn logging(arguments: &Arguments) -> anyhow::Result<()> {
         Format::Human => LogFormat::Human,
         Format::Json => LogFormat::Json,
     };
-    Ok(init_logging(&TelemetryConfig { log, log_format, ..TelemetryConfig::default() })?)
+    Ok(init_logging(&TelemetrySettings { log, log_format, ..TelemetrySettings::default() })?)
 }

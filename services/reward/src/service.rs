@@ -13,7 +13,7 @@ use evenkeel_proto::v1::{
 };
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
-use evenkeel_rpc::items::{AnswerStream, ItemContext, ItemServer, Items, VerifyItems};
+use evenkeel_rpc::items::{ItemContext, ItemServer, Items, ResponseStream, VerifyItems};
 use evenkeel_rpc::server::Drain;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
@@ -121,7 +121,7 @@ impl Worker {
     /// Submits a program to the sandbox and waits for its verdict. Dropping the future cancels the program.
     async fn in_sandbox(self: &Arc<Self>, context: &ItemContext, work: CodeWork) -> Result<Option<Verdict>, NoVerdict> {
         // The sandbox has its own threads and queue, so that programs do not delay mathematical answers.
-        context.leave_place();
+        context.release_permit();
         let cancel = CancelOnDrop(Cancel::new());
         let (sender, receiver) = oneshot::channel();
         let (worker, program) = (Arc::clone(self), Program { work, cancel: cancel.0.clone(), verdict: sender });
@@ -189,7 +189,7 @@ fn micros(duration: std::time::Duration) -> u64 {
 
 #[tonic::async_trait]
 impl Reward for RewardService {
-    type VerifyStream = AnswerStream<Verdict>;
+    type VerifyStream = ResponseStream<Verdict>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
         let call = Deadline::of_call(request.metadata());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_config::Settings;
 use evenkeel_proto::v1::reward_server::RewardServer;
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
-use evenkeel_rpc::server::{Ended, Server};
+use evenkeel_rpc::server::{Server, ShutdownOutcome};
 
 use crate::error::RewardError;
 use crate::judge::{Judge, WorkerProcesses};
@@ -38,14 +38,14 @@ async fn start(config: RewardSettings, processes: Option<WorkerProcesses>) -> Re
     let server = Server::bind(&config.name, "reward.server", config.server.clone()).await?;
     let limits = ItemLimits {
         max_items: config.max_items,
-        max_bytes: config.max_memory.bytes_usize(),
+        max_memory: config.max_memory,
         max_running: config.thread_count(),
         // There are no partial verdicts that a cancelled check could still return.
         grace: Duration::ZERO,
     };
     let items = ItemServer::new(limits, server.drain());
     let service = RewardService::new(config, judge, items, server.drain()).map_err(RewardError::Threads)?;
-    let limit = server.max_message_bytes();
+    let limit = server.max_message();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))
 }
@@ -68,6 +68,6 @@ async fn judge(config: &RewardSettings, processes: Option<WorkerProcesses>) -> R
 ///
 /// # Errors
 /// Those of [`bind`], and transport errors.
-pub async fn serve(config: RewardSettings, shutdown: impl Future<Output = ()>) -> Result<Ended, RewardError> {
+pub async fn serve(config: RewardSettings, shutdown: impl Future<Output = ()>) -> Result<ShutdownOutcome, RewardError> {
     Ok(bind(config).await?.run(shutdown).await?)
 }

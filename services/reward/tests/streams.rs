@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{CancelItem, InvalidReason, Outcome, VerifyItem};
 use evenkeel_reward::{RewardError, RewardSettings, bind};
-use evenkeel_rpc::server::{Ended, ServerConfig};
+use evenkeel_rpc::server::{ServerSettings, ShutdownOutcome};
 use support::{Occupied, Stream, Worker, bounded, item};
 
 #[test]
@@ -96,7 +96,7 @@ fn items_beyond_the_capacity_are_refused_and_may_be_sent_again() {
         }
         let refused = stream.verdict().await;
         assert_eq!((refused.id.as_str(), refused.invalid_reason()), ("refused", InvalidReason::Overloaded));
-        assert_eq!(refused.detail, "queue `verify` is full, it takes 2 items");
+        assert_eq!(refused.detail, "queue `verify` is full, its capacity is 2 items");
         assert!(refused.is_retryable());
         worker.running(1).await;
         let queue = worker.status().await.queue.unwrap();
@@ -144,7 +144,7 @@ fn a_completion_of_megabytes_delays_no_other_call() {
 #[test]
 fn a_drain_completes_items_in_progress_and_nothing_else() {
     bounded(async {
-        let server = ServerConfig { drain_ms: 20_000, ..ServerConfig::default() };
+        let server = ServerSettings { drain: Duration::from_secs(20), ..ServerSettings::default() };
         let worker = Worker::with(RewardSettings { server, ..RewardSettings::default() }).await;
         let mut stream = Stream::open(&worker).await;
         let occupied = Occupied::thread().await;
@@ -157,7 +157,7 @@ fn a_drain_completes_items_in_progress_and_nothing_else() {
         assert_eq!((verdict.id.as_str(), verdict.outcome()), ("begun", Outcome::Correct));
         assert!(stream.try_verdict().await.is_err(), "items that crossed with the drain are the client's again");
         drop(stream);
-        assert_eq!(stopping.await.unwrap().unwrap(), Ended::Drained);
+        assert_eq!(stopping.await.unwrap().unwrap(), ShutdownOutcome::Drained);
     });
 }
 

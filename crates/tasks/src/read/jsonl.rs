@@ -37,7 +37,7 @@ impl RowReader for JsonLines<'_> {
         let Some(line) = line else { return Ok(None) };
         let (most_bytes, most_rows) = (self.limits.max_bytes, self.limits.max_rows);
         if self.lines.bytes() > most_bytes {
-            return Err(self.refused(format!("has more than {most_bytes} bytes (limits.max_data_bytes)")).into());
+            return Err(self.refused(format!("has more than {most_bytes} bytes (limits.max_data)")).into());
         }
         if self.rows >= most_rows {
             let message = format!("line {}: is one more than {most_rows} rows (limits.max_rows)", line.number);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use evenkeel_proto::v1::{Verdict, VerifyItem};
 use evenkeel_reward::{Cancel, Judge, RewardSettings, Work};
-use evenkeel_rpc::client::{ClientConfig, Connector};
-use evenkeel_rpc::dispatch::{DispatchConfig, Dispatcher, Endpoints};
+use evenkeel_rpc::client::{ClientSettings, Connector};
+use evenkeel_rpc::dispatch::{DispatchOptions, Dispatcher, Endpoints};
 use evenkeel_rpc::items::VerifyItems;
 use tokio::sync::oneshot;
 
@@ -34,9 +34,9 @@ impl Judges {
         }
         let workers = Endpoints::parse(endpoints)?;
         // A batch is submitted completely before its first verdict is received.
-        let config = DispatchConfig { max_queued: 4 * BATCH, ..DispatchConfig::default() };
-        let connector = Connector::new("client", ClientConfig::default())?;
-        Ok(Self::Remote(Dispatcher::start(&config, workers, connector), endpoints.join(", ")))
+        let options = DispatchOptions { max_pending: 4 * BATCH, ..DispatchOptions::default() };
+        let connector = Connector::new("client", ClientSettings::default())?;
+        Ok(Self::Remote(Dispatcher::start(&options, workers, connector), endpoints.join(", ")))
     }
 
     /// Waits until a service is available.

@@ -98,7 +98,7 @@ impl RunDirectory {
         let lock = Lock::take(&path)?;
         clear_incomplete(&path)?;
         let ownership = Ownership::new(&path, lock, false);
-        let run_id = run_id(&path, &recipe.recipe.run.name)?;
+        let run_id = run_id(&path, &recipe.settings.run.name)?;
         let incomplete = path.join(INCOMPLETE_FILE);
         std::fs::write(&incomplete, "").map_err(RunError::file(&incomplete))?;
         let identity = recipe.identity.clone();
@@ -224,12 +224,12 @@ impl RunDirectory {
 mod tests {
     use super::*;
 
-    use crate::recipe::Recipe;
+    use crate::settings::LoopSettings;
 
-    fn resolved(change: impl FnOnce(&mut Recipe)) -> ResolvedRecipe {
-        let mut recipe = Recipe::default();
-        change(&mut recipe);
-        ResolvedRecipe::new(recipe, PathBuf::from("model")).unwrap()
+    fn resolved(change: impl FnOnce(&mut LoopSettings)) -> ResolvedRecipe {
+        let mut settings = LoopSettings::default();
+        change(&mut settings);
+        ResolvedRecipe::new(settings, PathBuf::from("model")).unwrap()
     }
 
     fn recipe() -> ResolvedRecipe {
@@ -249,15 +249,15 @@ mod tests {
         assert!(error.contains("another process"), "{error}");
         drop(directory);
 
-        let longer = resolved(|recipe| recipe.run.steps = 500);
+        let longer = resolved(|settings| settings.run.steps = 500);
         let directory = RunDirectory::resume(&path, &longer.identity).unwrap();
         assert!(directory.is_resumed());
         directory.start_run(&longer.toml).unwrap();
-        let again: Recipe = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
+        let again: LoopSettings = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
         assert_eq!(again.run.steps, 500);
         drop(directory);
 
-        let other = resolved(|recipe| recipe.run.seed = 5);
+        let other = resolved(|settings| settings.run.seed = 5);
         let error = RunDirectory::resume(&path, &other.identity).unwrap_err().to_string();
         assert!(error.contains("with other settings, allowed to change"), "{error}");
     }

@@ -1,6 +1,6 @@
 //! Values that have the right type and still cannot be: ranges, and what does not go together within a section.
 
-use evenkeel_config::Settings;
+use evenkeel_config::{Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 
 use super::{
@@ -18,7 +18,7 @@ fn require(
 }
 
 fn positive(field: &str, value: u64) -> Result<(), FieldError> {
-    require(field, value, value > 0, "at least 1")
+    at_least_one(&[(field, value)])
 }
 
 /// Whether a name can name a run, and with it a directory.
@@ -170,23 +170,23 @@ impl SourceSettings {
 
 impl Settings for ServicesSettings {
     fn validate(&self) -> Result<(), FieldError> {
-        let positives = [
-            ("wait_ms", self.wait_ms),
-            ("backoff_initial_ms", self.backoff_initial_ms),
-            ("rollout_deadline_ms", self.rollout_deadline_ms),
-            ("verify_deadline_ms", self.verify_deadline_ms),
-            ("call_deadline_ms", self.call_deadline_ms),
+        at_least_1ms(&[
+            ("outage_timeout", self.outage_timeout),
+            ("backoff_initial", self.backoff_initial),
+            ("rollout_deadline", self.rollout_deadline),
+            ("verify_deadline", self.verify_deadline),
+            ("call_deadline", self.call_deadline),
+        ])?;
+        at_least_one(&[
             ("sample_attempts", self.sample_attempts.into()),
             ("verify_attempts", self.verify_attempts.into()),
             ("max_rollouts", self.max_rollouts as u64),
             ("max_verifications", self.max_verifications as u64),
-        ];
-        positives.into_iter().try_for_each(|(field, value)| positive(field, value))?;
+        ])?;
         let share = self.max_late_share;
         require("max_late_share", share, (0.0..=1.0).contains(&share), "0 to 1")?;
-        let (first, longest) = (self.backoff_initial_ms, self.backoff_max_ms);
-        let allowed = format!("at least services.backoff_initial_ms, which is {first}");
-        require("backoff_max_ms", longest, longest >= first, allowed)?;
+        let allowed = format!("at least services.backoff_initial, which is {}", human(self.backoff_initial));
+        require("backoff_max", human(self.backoff_max), self.backoff_max >= self.backoff_initial, allowed)?;
         self.client.validate().map_err(|error| error.within("client"))
     }
 }

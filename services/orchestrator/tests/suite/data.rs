@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use crate::support::generation::text_of;
 use crate::support::{Cluster, bounded, recipe, temp};
-use evenkeel_orchestrator::{Event, InvalidRows, Overlong, Recipe, RunOutcome, SourceSettings};
+use evenkeel_orchestrator::{Event, InvalidRows, LoopSettings, Overlong, RunOutcome, SourceSettings};
 use evenkeel_proto::{Purpose, SampleId};
 
 /// A recipe without warm start and evaluation, and with prompts in the order of the files.
-fn on_files(change: impl FnOnce(&mut Recipe)) -> Recipe {
+fn on_files(change: impl FnOnce(&mut LoopSettings)) -> LoopSettings {
     let mut recipe = recipe();
     recipe.warm_start.steps = 0;
     recipe.evaluation.problems = 0;
@@ -32,7 +32,7 @@ fn report(run: &Path) -> Value {
 /// The prompts of each step, by their place in it.
 fn asked(cluster: &Cluster, steps: u64) -> Vec<Vec<String>> {
     let mut asked = vec![std::collections::BTreeMap::new(); steps as usize];
-    for item in cluster.generation.world.seen.lock().unwrap().iter() {
+    for item in cluster.generation.state.seen.lock().unwrap().iter() {
         let id: SampleId = item.sample_id.parse().unwrap();
         assert_eq!(id.group.purpose, Purpose::Train);
         asked[id.group.step as usize].insert(id.group.prompt, text_of(&item.prompt_token_ids));
@@ -132,9 +132,9 @@ async fn rows_at_fault_refuse_the_run_where_that_is_set_and_where_nothing_is_lef
         let cluster = Cluster::start().await;
         let good = json!({"prompt": "1+1=\n", "answer": "2"});
         let chat = json!({"id": "chat", "prompt": [{"role": "user", "content": "1+3=\n"}], "answer": "4"});
-        let refuse = |recipe: &mut Recipe| recipe.data.invalid_rows = InvalidRows::Refuse;
-        let drop = |_: &mut Recipe| {};
-        type Change<'a> = &'a dyn Fn(&mut Recipe);
+        let refuse = |recipe: &mut LoopSettings| recipe.data.invalid_rows = InvalidRows::Refuse;
+        let drop = |_: &mut LoopSettings| {};
+        type Change<'a> = &'a dyn Fn(&mut LoopSettings);
         let cases: [(&[Value], Change, &str); 5] = [
             (
                 &[good.clone(), json!({"prompt": "1+2=\n"})],

@@ -6,7 +6,7 @@ use evenkeel_config::{ByteSize, Settings};
 use evenkeel_math::{Limits, Profile};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
-use evenkeel_rpc::server::ServerConfig;
+use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,16 +26,16 @@ const MIN_TEXT: ByteSize = ByteSize::b(16);
 #[serde(default, deny_unknown_fields)]
 pub struct RewardSettings {
     /// The gRPC server.
-    pub server: ServerConfig,
+    pub server: ServerSettings,
     /// Name of the worker in its verdicts and its status.
     pub name: String,
     /// Items of all streams that may be queued or in progress; further ones are answered OVERLOADED.
     pub max_items: usize,
-    /// Memory for those items and for verdicts that clients have not read yet. Not below `server.max_message_bytes`.
+    /// Memory for those items and for verdicts that clients have not read yet. Not below `server.max_message`.
     pub max_memory: ByteSize,
     /// Items that are judged at once, each on a thread; 0 for the number of cores. Programs have separate threads.
     pub threads: usize,
-    /// Longest completion. Not above `server.max_message_bytes`, since longer ones would not arrive.
+    /// Longest completion. Not above `server.max_message`, since longer ones would not arrive.
     pub max_completion: ByteSize,
     /// Longest gold answer, and longest answer or program that is already extracted.
     pub max_field: ByteSize,
@@ -64,10 +64,10 @@ pub struct MathDefaults {
 impl Default for RewardSettings {
     fn default() -> Self {
         Self {
-            server: ServerConfig::default(),
+            server: ServerSettings::default(),
             name: "reward".to_owned(),
             max_items: 4096,
-            max_memory: ByteSize::b(ItemLimits::MAX_BYTES as u64),
+            max_memory: ItemLimits::DEFAULT_MEMORY,
             threads: 0,
             max_completion: ByteSize::mib(16),
             max_field: ByteSize::mib(1),
@@ -89,7 +89,7 @@ impl Default for MathDefaults {
 impl RewardSettings {
     /// The defaults, listening on this address.
     pub fn on(listen: impl Into<String>) -> Self {
-        Self { server: ServerConfig::on(listen), ..Self::default() }
+        Self { server: ServerSettings::on(listen), ..Self::default() }
     }
 
     /// The settings that affect verdicts; all others (server, threads, queues, caches) at their defaults.
@@ -140,13 +140,13 @@ impl Settings for RewardSettings {
         if self.threads > MAX_THREADS {
             return Err(FieldError::new("threads", self.threads, format!("0 (the number of cores) to {MAX_THREADS}")));
         }
-        let max_message = ByteSize::b(self.server.max_message_bytes as u64);
+        let max_message = self.server.max_message;
         if self.max_completion > max_message {
-            let allowed = format!("at most server.max_message_bytes, which is {max_message}");
+            let allowed = format!("at most server.max_message, which is {max_message}");
             return Err(FieldError::new("max_completion", self.max_completion, allowed));
         }
         if self.max_memory < max_message {
-            let allowed = format!("at least server.max_message_bytes, which is {max_message}");
+            let allowed = format!("at least server.max_message, which is {max_message}");
             return Err(FieldError::new("max_memory", self.max_memory, allowed));
         }
         if self.math.fuel == 0 {
@@ -212,11 +212,11 @@ mod tests {
         assert_eq!(refused(|config| config.threads = 1000), "threads is 1000, allowed: 0 (the number of cores) to 512");
         assert_eq!(
             refused(|config| config.max_completion = ByteSize::mib(64)),
-            "max_completion is 64MiB, allowed: at most server.max_message_bytes, which is 32MiB"
+            "max_completion is 64MiB, allowed: at most server.max_message, which is 32MiB"
         );
         assert_eq!(
             refused(|config| config.max_memory = ByteSize::b(1)),
-            "max_memory is 1B, allowed: at least server.max_message_bytes, which is 32MiB"
+            "max_memory is 1B, allowed: at least server.max_message, which is 32MiB"
         );
         assert_eq!(
             refused(|config| config.math.max_fuel = 1),

@@ -12,7 +12,7 @@ use evenkeel_proto::v1::{
     MathTask, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyRequest,
 };
 use evenkeel_reward::{RewardSettings, bind};
-use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
+use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::RunningServer;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
@@ -72,8 +72,8 @@ impl Worker {
     }
 
     pub(crate) async fn client(&self) -> RewardClient<ClientChannel> {
-        let channel = Connector::new("client", ClientConfig::default()).unwrap();
-        let client = RewardClient::new(channel.connect(&Target::url(self.server.endpoint())).await.unwrap());
+        let channel = Connector::new("client", ClientSettings::default()).unwrap();
+        let client = RewardClient::new(channel.connect(&ServerAddress::new(self.server.endpoint())).await.unwrap());
         client.max_decoding_message_size(64 << 20).max_encoding_message_size(64 << 20)
     }
 

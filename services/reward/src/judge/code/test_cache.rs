@@ -5,7 +5,7 @@ use std::sync::Arc;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::{CodeTask, CodeTestKind, CodeTests, InvalidReason, LiveCodeBenchCases, Verdict};
-use evenkeel_rpc::admission::{Admission, ClientId, Taken, Unit};
+use evenkeel_rpc::admission::{Admission, ClientId, Reservation, Unit};
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_sandbox::rows::{BadRow, BadTests, Kind, Row, Test, Tests};
 use prost::Message;
@@ -93,7 +93,7 @@ impl TestCache {
 
     /// Parses tests of the protocol. Their message is accounted for elsewhere until then.
     fn parse(&self, tests: CodeTests) -> Result<Arc<Tests>, TestsError> {
-        let reserved = self.memory.nothing(ClientId::unseen());
+        let reserved = self.memory.empty(ClientId::anonymous());
         let tests = parse(tests, self.max_private_bytes).map_err(TestsError::Invalid)?;
         self.insert(tests, reserved)
     }
@@ -118,14 +118,14 @@ impl TestCache {
         };
         let invalid = |error: BadRow| TestsError::Invalid(error.to_string());
         let bytes = row.unpacked_bytes().map_err(invalid)?.saturating_mul(DECOMPRESSION_FACTOR);
-        let reserved = self.memory.try_take(ClientId::unseen(), bytes).map_err(TestsError::Full)?;
+        let reserved = self.memory.try_reserve(ClientId::anonymous(), bytes).map_err(TestsError::Full)?;
         let tests = self.insert(row.read().map_err(invalid)?, reserved)?;
         self.cache.insert(key, Arc::clone(&tests));
         Ok(tests)
     }
 
     /// Caches tests by their digest. Their memory stays reserved until the last reference is dropped.
-    fn insert(&self, tests: Tests, mut reserved: Taken) -> Result<Arc<Tests>, TestsError> {
+    fn insert(&self, tests: Tests, mut reserved: Reservation) -> Result<Arc<Tests>, TestsError> {
         let bytes = tests.held_bytes() as u64;
         reserved.try_grow(bytes.saturating_sub(reserved.amount())).map_err(TestsError::Full)?;
         reserved.resize(bytes);
@@ -240,7 +240,7 @@ mod tests {
         let in_work: Vec<_> = (0..4).map(|number| get(number).unwrap()).collect();
         let refused = get(4).unwrap_err();
         assert_eq!(refused.invalid_reason(), InvalidReason::Overloaded);
-        assert_eq!(refused.detail, "code.tests: queue `tests` is full, it takes 5000 bytes");
+        assert_eq!(refused.detail, "code.tests: queue `tests` is full, its capacity is 5000 bytes");
         drop(in_work);
         assert!(get(4).is_ok());
     }

@@ -1,5 +1,5 @@
-//! Who has what: all items that are not answered, all workers, and the rules between them. Nothing here waits or reads a clock, so
-//! that every rule can be tested step by step.
+//! Assigns items to workers: a state machine of all unanswered items and all workers. It does no I/O and reads no clock, so that every rule
+//! can be tested step by step.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -7,57 +7,57 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::slots::{Slot, Worker, WorkerState};
-use super::{DeadlineStart, DispatchConfig, DispatchError, WorkerStatus, left_ms};
+use super::worker::{Slot, Worker, WorkerState};
+use super::{DeadlineStart, DispatchError, DispatchOptions, WorkerStatus, left_ms};
 use crate::balance::{Candidate, least_outstanding};
 use crate::error::millis;
 use crate::items::{Disposition, Items};
 
-/// An item as its caller hands it over.
+/// An item as its caller submits it.
 pub(super) struct Submission<P: Items> {
     pub(super) ticket: u64,
     pub(super) item: P::Item,
     pub(super) submitted: Instant,
-    /// Time from the start of its deadline to its end.
+    /// Length of its deadline.
     pub(super) budget: Duration,
-    pub(super) reply: oneshot::Sender<Result<P::Answer, DispatchError>>,
-    pub(super) place: OwnedSemaphorePermit,
+    pub(super) reply: oneshot::Sender<Result<P::Response, DispatchError>>,
+    pub(super) permit: OwnedSemaphorePermit,
 }
 
-/// An item that is not answered.
+/// An unanswered item.
 struct Entry<P: Items> {
     submission: Submission<P>,
-    /// Absent while it waits for a worker, where only a worker's time counts.
+    /// `None` in the queue if only time at a worker counts.
     deadline: Option<Instant>,
-    /// Times that it was given to a worker that then answered or was lost.
+    /// Completed attempts: the worker failed or was lost.
     attempts: u32,
     worker: Option<u64>,
-    /// The worker that failed at it last: another is preferred.
+    /// The worker that failed last; others are preferred.
     avoid: Option<u64>,
 }
 
-/// All items and workers.
-pub(super) struct Board<P: Items> {
-    config: DispatchConfig,
+/// All unanswered items and all workers.
+pub(super) struct Scheduler<P: Items> {
+    options: DispatchOptions,
     entries: HashMap<u64, Entry<P>>,
-    /// Tickets by id, for ids must differ.
+    /// Tickets by id: no two unanswered items have the same.
     tickets: HashMap<String, u64>,
     queue: VecDeque<u64>,
     deadlines: BTreeSet<(Instant, u64)>,
     workers: BTreeMap<u64, Worker<P>>,
-    given: u64,
+    assignments: u64,
 }
 
-impl<P: Items> Board<P> {
-    pub(super) fn new(config: DispatchConfig) -> Self {
+impl<P: Items> Scheduler<P> {
+    pub(super) fn new(options: DispatchOptions) -> Self {
         Self {
-            config,
+            options,
             entries: HashMap::new(),
             tickets: HashMap::new(),
             queue: VecDeque::new(),
             deadlines: BTreeSet::new(),
             workers: BTreeMap::new(),
-            given: 0,
+            assignments: 0,
         }
     }
 
@@ -65,19 +65,17 @@ impl<P: Items> Board<P> {
         self.entries.is_empty()
     }
 
-    // === items ===
-
     pub(super) fn submit(&mut self, submission: Submission<P>) {
         let id = P::id(&submission.item);
         if self.tickets.contains_key(id) {
-            let error = DispatchError::InWork { id: id.to_owned() };
+            let error = DispatchError::InFlight { id: id.to_owned() };
             let _ = submission.reply.send(Err(error));
             return;
         }
         let ticket = submission.ticket;
         self.tickets.insert(id.to_owned(), ticket);
         self.queue.push_back(ticket);
-        let deadline = match self.config.deadline_start {
+        let deadline = match self.options.deadline_start {
             DeadlineStart::Submitted => Some(end_of(submission.submitted, submission.budget)),
             DeadlineStart::Assigned => None,
         };
@@ -85,28 +83,28 @@ impl<P: Items> Board<P> {
         self.entries.insert(ticket, Entry { submission, deadline, attempts: 0, worker: None, avoid: None });
     }
 
-    /// The caller no longer waits.
-    pub(super) fn withdraw(&mut self, ticket: u64, now: Instant) {
-        if let Some(entry) = self.take_back(ticket, now) {
+    /// The caller dropped its future.
+    pub(super) fn cancel(&mut self, ticket: u64, now: Instant) {
+        if let Some(entry) = self.remove(ticket, now) {
             self.finish(entry, Err(DispatchError::Closed), "withdrawn", now);
         }
     }
 
-    /// Answers items whose deadline has ended.
+    /// Fails items whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant) {
         while let Some(&(deadline, ticket)) = self.deadlines.first() {
             if deadline > now {
                 return;
             }
-            let Some(entry) = self.take_back(ticket, now) else { return };
+            let Some(entry) = self.remove(ticket, now) else { return };
             let waited_ms = millis(now - entry.submission.submitted);
             let error = DispatchError::Deadline { id: P::id(&entry.submission.item).to_owned(), waited_ms };
             self.finish(entry, Err(error), "deadline", now);
         }
     }
 
-    /// Removes an item, and cancels it where a worker has it.
-    fn take_back(&mut self, ticket: u64, now: Instant) -> Option<Entry<P>> {
+    /// Removes an item and cancels it at its worker.
+    fn remove(&mut self, ticket: u64, now: Instant) -> Option<Entry<P>> {
         let entry = self.entries.remove(&ticket)?;
         let id = P::id(&entry.submission.item);
         match entry.worker.and_then(|worker| self.workers.get_mut(&worker)) {
@@ -119,9 +117,9 @@ impl<P: Items> Board<P> {
         Some(entry)
     }
 
-    /// The one place where an item ends.
-    fn finish(&mut self, entry: Entry<P>, result: Result<P::Answer, DispatchError>, end: &'static str, now: Instant) {
-        let Submission { ticket, item, submitted, reply, place, .. } = entry.submission;
+    /// The one permit where an item ends.
+    fn finish(&mut self, entry: Entry<P>, result: Result<P::Response, DispatchError>, end: &'static str, now: Instant) {
+        let Submission { ticket, item, submitted, reply, permit, .. } = entry.submission;
         self.entries.remove(&ticket);
         self.tickets.remove(P::id(&item));
         if let Some(deadline) = entry.deadline {
@@ -129,39 +127,39 @@ impl<P: Items> Board<P> {
         }
         metrics::counter!("evenkeel_dispatch_items_total", "items" => P::NAME, "end" => end).increment(1);
         metrics::histogram!("evenkeel_dispatch_seconds", "items" => P::NAME).record(now - submitted);
-        // The place is free before the caller knows, so that it finds one.
-        drop(place);
-        // A caller that went away in this moment wants no answer.
+        // Before the response, so that the caller finds a free permit.
+        drop(permit);
+        // The caller may have dropped its future just now.
         let _ = reply.send(result);
     }
 
-    /// Gives an item to another worker, or gives it up.
-    fn again(
+    /// Queues an item for another worker, or fails it after its last attempt.
+    fn retry(
         &mut self,
         ticket: u64,
         failed_at: u64,
         counts: bool,
         lost: Option<&str>,
-        answer: Option<P::Answer>,
+        response: Option<P::Response>,
         now: Instant,
     ) {
         let Some(entry) = self.entries.get_mut(&ticket) else { return };
         entry.worker = None;
         entry.avoid = Some(failed_at);
-        if self.config.deadline_start == DeadlineStart::Assigned
+        if self.options.deadline_start == DeadlineStart::Assigned
             && let Some(deadline) = entry.deadline.take()
         {
             self.deadlines.remove(&(deadline, ticket));
         }
         entry.attempts += u32::from(counts);
-        if !counts || entry.attempts < self.config.max_attempts {
+        if !counts || entry.attempts < self.options.max_attempts {
             metrics::counter!("evenkeel_dispatch_retries_total", "items" => P::NAME).increment(1);
-            // It has waited longest.
+            // In front of the queue, since it has waited longest.
             self.queue.push_front(ticket);
             return;
         }
         let Some(entry) = self.entries.remove(&ticket) else { return };
-        let result = answer.ok_or_else(|| DispatchError::WorkerLost {
+        let result = response.ok_or_else(|| DispatchError::WorkerLost {
             id: P::id(&entry.submission.item).to_owned(),
             attempts: entry.attempts,
             last: lost.unwrap_or_default().to_owned(),
@@ -170,60 +168,58 @@ impl<P: Items> Board<P> {
         self.finish(entry, result, end, now);
     }
 
-    // === workers ===
-
     pub(super) fn add_worker(&mut self, worker: u64, name: String) {
-        self.workers.insert(worker, Worker::new(name, self.config.max_outstanding));
+        self.workers.insert(worker, Worker::new(name, self.options.max_outstanding));
     }
 
-    /// Discovery no longer names it.
+    /// Marks a worker that is no longer among the endpoints.
     pub(super) fn set_leaving(&mut self, worker: u64, leaving: bool) {
         if let Some(worker) = self.workers.get_mut(&worker) {
             worker.leaving = leaving;
         }
     }
 
-    /// Workers that are leaving and have nothing any more; they are forgotten.
+    /// Removes leaving workers that have finished their items.
     pub(super) fn take_departed(&mut self) -> Vec<u64> {
-        let gone = |worker: &Worker<P>| worker.leaving && (worker.link.is_none() || worker.slots.is_empty());
+        let gone = |worker: &Worker<P>| worker.leaving && (worker.requests.is_none() || worker.slots.is_empty());
         let departed: Vec<u64> = self.workers.iter().filter(|(_, worker)| gone(worker)).map(|(&key, _)| key).collect();
         departed.iter().for_each(|key| drop(self.workers.remove(key)));
         departed
     }
 
-    pub(super) fn link_up(&mut self, worker: u64, link: mpsc::Sender<P::Request>) {
+    pub(super) fn connected_to(&mut self, worker: u64, requests: mpsc::Sender<P::Request>) {
         if let Some(worker) = self.workers.get_mut(&worker) {
-            worker.link_up(link);
+            worker.connected_to(requests);
         }
     }
 
-    /// The stream of a worker is gone: it no longer counts as connected. [`Self::link_down`] reassigns what it had.
+    /// The stream of a worker was lost: it no longer counts as connected. [`Self::disconnected_from`] reassigns its items.
     pub(super) fn disconnect(&mut self, key: u64) {
         if let Some(worker) = self.workers.get_mut(&key) {
-            worker.link = None;
+            worker.requests = None;
         }
     }
 
-    /// The stream of a worker is gone, and with it every answer that was to come.
-    pub(super) fn link_down(&mut self, key: u64, reason: &str, now: Instant) {
+    /// The stream of a worker was lost: its items go to other workers.
+    pub(super) fn disconnected_from(&mut self, key: u64, reason: &str, now: Instant) {
         let Some(worker) = self.workers.get_mut(&key) else { return };
-        (worker.link, worker.state) = (None, WorkerState::Ready);
+        (worker.requests, worker.state) = (None, WorkerState::Ready);
         worker.last_error = reason.to_owned();
         let slots = std::mem::take(&mut worker.slots);
         let mut tickets: Vec<u64> = slots
             .into_values()
             .filter_map(|slot| if let Slot::Active(ticket) = slot { Some(ticket) } else { None })
             .collect();
-        // Pushed to the front one by one: the youngest first keeps the oldest in front.
+        // Pushed to the front one by one, the newest first, so that the oldest ends up in front.
         tickets.sort_unstable_by(|a, b| b.cmp(a));
         for ticket in tickets {
-            self.again(ticket, key, true, Some(reason), None, now);
+            self.retry(ticket, key, true, Some(reason), None, now);
         }
     }
 
-    pub(super) fn answer(&mut self, key: u64, answer: P::Answer, now: Instant) {
+    pub(super) fn response(&mut self, key: u64, response: P::Response, now: Instant) {
         let Some(worker) = self.workers.get_mut(&key) else { return };
-        let ticket = match worker.slots.remove(P::answered(&answer)) {
+        let ticket = match worker.slots.remove(P::response_id(&response)) {
             Some(Slot::Active(ticket)) => ticket,
             Some(Slot::Abandoned(_)) => return,
             None => {
@@ -232,35 +228,33 @@ impl<P: Items> Board<P> {
             }
         };
         worker.answered += 1;
-        match P::disposition(&answer) {
+        match P::disposition(&response) {
             Disposition::Final => {
                 worker.succeeded();
                 if let Some(entry) = self.entries.remove(&ticket) {
-                    self.finish(entry, Ok(answer), "answered", now);
+                    self.finish(entry, Ok(response), "answered", now);
                 }
             }
-            Disposition::Failed => self.again(ticket, key, true, None, Some(answer), now),
+            Disposition::Failed => self.retry(ticket, key, true, None, Some(response), now),
             Disposition::Overloaded { retry_after_ms } => {
                 worker.refused(retry_after_ms, now);
-                self.again(ticket, key, false, None, Some(answer), now);
+                self.retry(ticket, key, false, None, Some(response), now);
             }
             Disposition::Draining => {
                 worker.state = WorkerState::Draining;
-                self.again(ticket, key, false, None, Some(answer), now);
+                self.retry(ticket, key, false, None, Some(response), now);
             }
         }
     }
 
-    /// Workers that leave cancelled items unanswered for too long: their streams are stuck.
+    /// Workers whose streams are stuck: they have not answered a cancelled item for `abandon_timeout`.
     pub(super) fn stuck(&self, now: Instant) -> Vec<u64> {
-        let patience = Duration::from_millis(self.config.abandon_ms);
-        let is_stuck = |worker: &Worker<P>| worker.oldest_abandoned().is_some_and(|since| since + patience <= now);
+        let timeout = self.options.abandon_timeout;
+        let is_stuck = |worker: &Worker<P>| worker.oldest_abandoned().is_some_and(|since| since + timeout <= now);
         self.workers.iter().filter(|(_, worker)| is_stuck(worker)).map(|(&key, _)| key).collect()
     }
 
-    // === between them ===
-
-    /// Gives waiting items to workers with room, each to the one with the least outstanding.
+    /// Assigns queued items, each to the worker with the least outstanding work.
     pub(super) fn assign(&mut self, now: Instant) {
         for worker in self.workers.values_mut() {
             worker.end_backoff(now);
@@ -269,17 +263,17 @@ impl<P: Items> Board<P> {
         while let Some(ticket) = self.queue.pop_front() {
             let Some(entry) = self.entries.get_mut(&ticket) else { continue };
             let id = P::id(&entry.submission.item);
-            let candidates = self.workers.iter_mut().filter(|(_, worker)| worker.takes(id));
+            let candidates = self.workers.iter_mut().filter(|(_, worker)| worker.accepts(id));
             let best = least_outstanding(candidates.map(|(&key, worker)| Candidate {
                 outstanding: worker.slots.len() as u64,
-                last_assigned: worker.last_given,
+                last_assigned: worker.last_assigned,
                 avoid: entry.avoid == Some(key),
                 key: (key, worker),
             }));
             let Some((key, worker)) = best else {
                 waiting.push(ticket);
-                // Only an id that a worker still has, cancelled, is a reason to look at the next.
-                if self.workers.values().any(|worker| worker.takes("")) {
+                // If a worker accepts other ids, this one is still there as a cancelled item: try the next item.
+                if self.workers.values().any(|worker| worker.accepts("")) {
                     continue;
                 }
                 break;
@@ -288,36 +282,36 @@ impl<P: Items> Board<P> {
             self.deadlines.insert((deadline, ticket));
             let mut item = entry.submission.item.clone();
             P::set_deadline_ms(&mut item, left_ms(deadline, now));
-            self.given += 1;
-            worker.last_given = self.given;
+            self.assignments += 1;
+            worker.last_assigned = self.assignments;
             worker.slots.insert(id.to_owned(), Slot::Active(ticket));
             entry.worker = Some(key);
-            // A link that broke in this moment says so itself, and then the item comes back.
+            // If the stream broke just now, its reader reports it and the item is assigned again.
             worker.send(P::request(item));
         }
         waiting.into_iter().rev().for_each(|ticket| self.queue.push_front(ticket));
     }
 
-    /// When something happens without anybody doing something.
+    /// When [`Self::expire`], [`Self::stuck`] or [`Self::assign`] has to be called next without an event.
     pub(super) fn next_wake(&self) -> Option<Instant> {
-        let patience = Duration::from_millis(self.config.abandon_ms);
+        let timeout = self.options.abandon_timeout;
         let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
         let waiting = !self.queue.is_empty();
         let backoffs = self.workers.values().filter_map(|worker| match worker.state {
             WorkerState::BackingOff { until } if waiting => Some(until),
             _ => None,
         });
-        let stuck = self.workers.values().filter_map(|worker| Some(worker.oldest_abandoned()? + patience));
+        let stuck = self.workers.values().filter_map(|worker| Some(worker.oldest_abandoned()? + timeout));
         deadline.into_iter().chain(backoffs).chain(stuck).min()
     }
 
-    /// Whether a link that is down was known to be, for the same reason: nothing that is worth a warning.
-    pub(super) fn knows_down(&self, worker: u64, reason: &str) -> bool {
-        self.workers.get(&worker).is_some_and(|worker| worker.link.is_none() && worker.last_error == reason)
+    /// Whether the worker was already disconnected for the same reason, which needs no second warning.
+    pub(super) fn was_disconnected(&self, worker: u64, reason: &str) -> bool {
+        self.workers.get(&worker).is_some_and(|worker| worker.requests.is_none() && worker.last_error == reason)
     }
 
     pub(super) fn connected(&self) -> usize {
-        self.workers.values().filter(|worker| worker.link.is_some() && !worker.leaving).count()
+        self.workers.values().filter(|worker| worker.requests.is_some() && !worker.leaving).count()
     }
 
     pub(super) fn queued(&self) -> usize {
@@ -327,7 +321,7 @@ impl<P: Items> Board<P> {
     pub(super) fn status(&self) -> Vec<WorkerStatus> {
         let status = |worker: &Worker<P>| WorkerStatus {
             name: worker.name.clone(),
-            connected: worker.link.is_some(),
+            connected: worker.requests.is_some(),
             outstanding: worker.slots.len(),
             answered: worker.answered,
             last_error: worker.last_error.clone(),
@@ -338,11 +332,11 @@ impl<P: Items> Board<P> {
     }
 }
 
-/// A deadline beyond what can be represented is as good as a century.
+/// A deadline beyond the range of `Instant` becomes a century.
 fn end_of(start: Instant, budget: Duration) -> Instant {
     start.checked_add(budget).unwrap_or(start + Duration::from_secs(3_000_000_000))
 }
 
 #[cfg(test)]
-#[path = "board_tests.rs"]
+#[path = "scheduler_tests.rs"]
 mod tests;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
-use evenkeel_rpc::server::ServerConfig;
+use evenkeel_rpc::server::ServerSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::clients::Endpoints;
@@ -14,15 +14,15 @@ use crate::load::LoadLimits;
 /// Settings of `evenkeel serve orchestrator`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct OrchestratorConfig {
+pub struct OrchestratorSettings {
     /// How it listens.
-    pub server: ServerConfig,
+    pub server: ServerSettings,
     /// Folder with a directory for each run, named after it.
     pub runs: PathBuf,
     /// Where the other services are.
     pub endpoints: Endpoints,
     /// A run to start with the server.
-    pub start: StartConfig,
+    pub start: StartSettings,
     /// What loading the runs of its clients may cost.
     pub limits: LoadLimits,
 }
@@ -30,7 +30,7 @@ pub struct OrchestratorConfig {
 /// A run that a server starts by itself, or resumes where it exists: for clusters that are started for one run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct StartConfig {
+pub struct StartSettings {
     /// A recipe that comes with the program, or a TOML file. Empty: runs are started over gRPC only.
     pub recipe: String,
     /// Name of the run. Empty: that of the recipe, or of its file.
@@ -39,23 +39,23 @@ pub struct StartConfig {
     pub set: Vec<String>,
 }
 
-impl Default for OrchestratorConfig {
+impl Default for OrchestratorSettings {
     fn default() -> Self {
         Self {
-            server: ServerConfig::default(),
+            server: ServerSettings::default(),
             runs: PathBuf::from("runs"),
             endpoints: Endpoints {
                 generation: "http://127.0.0.1:50051".to_owned(),
                 reward: vec!["http://127.0.0.1:50052".to_owned()],
                 learner: "http://127.0.0.1:50053".to_owned(),
             },
-            start: StartConfig::default(),
+            start: StartSettings::default(),
             limits: LoadLimits::default(),
         }
     }
 }
 
-impl Settings for OrchestratorConfig {
+impl Settings for OrchestratorSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
         self.limits.validate().map_err(|error| error.within("limits"))?;

@@ -1,6 +1,6 @@
-//! What a message will take in memory, found out from its bytes as they come and before any of it is decoded.
+//! Estimates the decoded size of a message from its bytes as they arrive, before it is decoded.
 
-use super::schema::{Field, Kind, Schema};
+use super::schema::{Field, MessageIndex, Schema};
 
 const VARINT: u64 = 0;
 const FIXED_64: u64 = 1;
@@ -9,39 +9,39 @@ const START_GROUP: u64 = 3;
 const END_GROUP: u64 = 4;
 const FIXED_32: u64 = 5;
 
-/// Bytes that are no message.
+/// The bytes are not a valid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Broken;
+pub(super) struct MalformedMessage;
 
-/// Looks through one message after the other of a stream.
+/// Scans the messages of a stream one after the other.
 #[derive(Debug)]
-pub(super) struct Scan {
+pub(super) struct SizeScanner {
     schema: &'static Schema,
-    request: Kind,
-    /// Messages within each other that have begun, the innermost last, with the place at which each ends.
-    open: Vec<(Kind, u64)>,
-    /// Groups that have begun. No message here has one, so that all in them is skipped.
+    request: MessageIndex,
+    /// The nested messages at the current position, innermost last, each with its end.
+    nested: Vec<(MessageIndex, u64)>,
+    /// Open groups. Our messages have none, so their content is skipped.
     groups: usize,
-    next: Next,
-    /// Bytes of the message that were passed.
+    state: State,
+    /// Bytes of the message consumed so far.
     position: u64,
     decoded: u64,
 }
 
-/// What comes next.
+/// What the next byte belongs to.
 #[derive(Debug, Clone, Copy)]
-enum Next {
-    /// Number and type of a field.
+enum State {
+    /// The key of a field.
     Key(Varint),
-    /// A number.
+    /// A number as a varint.
     Number(Varint),
-    /// The length of what a field holds.
+    /// The length of a field.
     Length(Varint, Option<Field>),
-    /// So many bytes that are not looked into.
+    /// So many bytes to skip.
     Skip(u64),
 }
 
-/// A number of which some bytes were read.
+/// A partly read varint.
 #[derive(Debug, Clone, Copy, Default)]
 struct Varint {
     value: u64,
@@ -49,10 +49,10 @@ struct Varint {
 }
 
 impl Varint {
-    /// Goes on by a byte: the number where it is whole.
-    fn pass(&mut self, byte: u8) -> Result<Option<u64>, Broken> {
+    /// Consumes a byte; returns the number once it is complete.
+    fn advance(&mut self, byte: u8) -> Result<Option<u64>, MalformedMessage> {
         if self.bits >= 64 {
-            return Err(Broken);
+            return Err(MalformedMessage);
         }
         self.value |= u64::from(byte & 0x7f) << self.bits;
         self.bits += 7;
@@ -60,101 +60,101 @@ impl Varint {
     }
 }
 
-impl Scan {
-    /// For calls of a method. `None` where its messages are not known.
+impl SizeScanner {
+    /// For the requests of a method. `None` if the method is unknown.
     pub(super) fn of(method: &str) -> Option<Self> {
         let schema = Schema::known();
         let request = schema.request(method)?;
-        let next = Next::Key(Varint::default());
-        Some(Self { schema, request, open: Vec::new(), groups: 0, next, position: 0, decoded: 0 })
+        let state = State::Key(Varint::default());
+        Some(Self { schema, request, nested: Vec::new(), groups: 0, state, position: 0, decoded: 0 })
     }
 
-    /// Begins with a message of so many bytes.
+    /// Starts a message of that length in bytes.
     pub(super) fn begin(&mut self, length: u64) {
-        self.open.clear();
-        self.open.push((self.request, length));
-        self.next = Next::Key(Varint::default());
+        self.nested.clear();
+        self.nested.push((self.request, length));
+        self.state = State::Key(Varint::default());
         (self.groups, self.position, self.decoded) = (0, 0, 0);
     }
 
-    /// Bytes of memory that the message takes as far as it was read, besides its own.
+    /// Decoded size so far in bytes, without the message itself.
     pub(super) fn decoded(&self) -> u64 {
         self.decoded
     }
 
-    /// Goes on by these bytes of the message.
-    pub(super) fn pass(&mut self, mut bytes: &[u8]) -> Result<(), Broken> {
+    /// Consumes bytes of the message.
+    pub(super) fn advance(&mut self, mut bytes: &[u8]) -> Result<(), MalformedMessage> {
         while let Some((&first, rest)) = bytes.split_first() {
-            if let Next::Skip(left) = self.next {
+            if let State::Skip(left) = self.state {
                 let length = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                 (self.position, bytes) = (self.position + length as u64, &bytes[length..]);
-                self.next = Next::Skip(left - length as u64);
+                self.state = State::Skip(left - length as u64);
             } else {
                 (self.position, bytes) = (self.position + 1, rest);
-                self.next = self.byte(first)?;
+                self.state = self.byte(first)?;
             }
-            if matches!(self.next, Next::Skip(0)) {
-                self.next = Next::Key(Varint::default());
+            if matches!(self.state, State::Skip(0)) {
+                self.state = State::Key(Varint::default());
             }
-            if matches!(self.next, Next::Key(Varint { bits: 0, .. })) {
-                while self.open.len() > 1 && self.open.last().is_some_and(|(_, end)| *end <= self.position) {
-                    self.open.pop();
+            if matches!(self.state, State::Key(Varint { bits: 0, .. })) {
+                while self.nested.len() > 1 && self.nested.last().is_some_and(|(_, end)| *end <= self.position) {
+                    self.nested.pop();
                 }
             }
         }
         Ok(())
     }
 
-    fn byte(&mut self, byte: u8) -> Result<Next, Broken> {
-        match self.next {
-            Next::Key(mut key) => match key.pass(byte)? {
+    fn byte(&mut self, byte: u8) -> Result<State, MalformedMessage> {
+        match self.state {
+            State::Key(mut key) => match key.advance(byte)? {
                 Some(key) => self.field(key),
-                None => Ok(Next::Key(key)),
+                None => Ok(State::Key(key)),
             },
-            Next::Number(mut number) => Ok(match number.pass(byte)? {
-                Some(_) => Next::Skip(0),
-                None => Next::Number(number),
+            State::Number(mut number) => Ok(match number.advance(byte)? {
+                Some(_) => State::Skip(0),
+                None => State::Number(number),
             }),
-            Next::Length(mut length, field) => match length.pass(byte)? {
+            State::Length(mut length, field) => match length.advance(byte)? {
                 Some(length) => self.enter(length, field),
-                None => Ok(Next::Length(length, field)),
+                None => Ok(State::Length(length, field)),
             },
-            Next::Skip(_) => Err(Broken),
+            State::Skip(_) => Err(MalformedMessage),
         }
     }
 
-    fn field(&mut self, key: u64) -> Result<Next, Broken> {
-        let &(of, _) = self.open.last().ok_or(Broken)?;
-        let number = u32::try_from(key >> 3).map_err(|_| Broken)?;
+    fn field(&mut self, key: u64) -> Result<State, MalformedMessage> {
+        let &(of, _) = self.nested.last().ok_or(MalformedMessage)?;
+        let number = u32::try_from(key >> 3).map_err(|_| MalformedMessage)?;
         let field = if self.groups == 0 { self.schema.field(of, number) } else { None };
         if let (VARINT | FIXED_64 | FIXED_32, Some(Field::Numbers { element, .. })) = (key & 7, field) {
             self.decoded = self.decoded.saturating_add(element);
         }
         match key & 7 {
-            VARINT => return Ok(Next::Number(Varint::default())),
-            FIXED_64 => return Ok(Next::Skip(8)),
-            FIXED_32 => return Ok(Next::Skip(4)),
-            LENGTH_DELIMITED => return Ok(Next::Length(Varint::default(), field)),
+            VARINT => return Ok(State::Number(Varint::default())),
+            FIXED_64 => return Ok(State::Skip(8)),
+            FIXED_32 => return Ok(State::Skip(4)),
+            LENGTH_DELIMITED => return Ok(State::Length(Varint::default(), field)),
             START_GROUP => self.groups += 1,
-            END_GROUP => self.groups = self.groups.checked_sub(1).ok_or(Broken)?,
-            _ => return Err(Broken),
+            END_GROUP => self.groups = self.groups.checked_sub(1).ok_or(MalformedMessage)?,
+            _ => return Err(MalformedMessage),
         }
-        Ok(Next::Skip(0))
+        Ok(State::Skip(0))
     }
 
-    /// A field of this length begins.
-    fn enter(&mut self, length: u64, field: Option<Field>) -> Result<Next, Broken> {
-        let &(_, around) = self.open.last().ok_or(Broken)?;
-        let end = self.position.checked_add(length).filter(|end| *end <= around).ok_or(Broken)?;
+    /// Starts a field of this length.
+    fn enter(&mut self, length: u64, field: Option<Field>) -> Result<State, MalformedMessage> {
+        let &(_, enclosing_end) = self.nested.last().ok_or(MalformedMessage)?;
+        let end = self.position.checked_add(length).filter(|end| *end <= enclosing_end).ok_or(MalformedMessage)?;
         let (added, next) = match field {
-            None => (0, Next::Skip(length)),
-            Some(Field::Text { element }) => (element + length, Next::Skip(length)),
+            None => (0, State::Skip(length)),
+            Some(Field::Text { element }) => (element + length, State::Skip(length)),
             Some(Field::Numbers { element, written }) => {
-                ((length / written).saturating_mul(element), Next::Skip(length))
+                ((length / written).saturating_mul(element), State::Skip(length))
             }
             Some(Field::Message { of, element }) => {
-                self.open.push((of, end));
-                (element, Next::Skip(0))
+                self.nested.push((of, end));
+                (element, State::Skip(0))
             }
         };
         self.decoded = self.decoded.saturating_add(added);
@@ -175,10 +175,10 @@ mod tests {
     const VERIFY_ONE: &str = "evenkeel.v1.Reward/VerifyOne";
 
     /// What is found of a message that comes in pieces of so many bytes.
-    fn scanned(method: &str, message: &[u8], piece: usize) -> Result<u64, Broken> {
-        let mut scan = Scan::of(method).unwrap();
+    fn scanned(method: &str, message: &[u8], piece: usize) -> Result<u64, MalformedMessage> {
+        let mut scan = SizeScanner::of(method).unwrap();
         scan.begin(message.len() as u64);
-        message.chunks(piece).try_for_each(|piece| scan.pass(piece))?;
+        message.chunks(piece).try_for_each(|piece| scan.advance(piece))?;
         Ok(scan.decoded())
     }
 
@@ -240,7 +240,7 @@ mod tests {
             &[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
         ];
         for bytes in broken {
-            assert_eq!(scanned(VERIFY_ONE, bytes, 64), Err(Broken), "{bytes:?}");
+            assert_eq!(scanned(VERIFY_ONE, bytes, 64), Err(MalformedMessage), "{bytes:?}");
         }
     }
 

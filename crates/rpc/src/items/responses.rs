@@ -1,5 +1,5 @@
-//! The answers of one stream on their way to its client. They wait in memory of their own, so that a client that does not read holds
-//! up nothing but its own stream.
+//! The responses of one stream that its client has not read yet. Each stream has its own buffer, so that a client that does not read
+//! blocks only its own stream.
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
@@ -13,20 +13,20 @@ use tokio::time::Instant;
 use tokio_stream::Stream;
 use tonic::Status;
 
-use crate::admission::Taken;
+use crate::admission::Reservation;
 
-/// Answers that wait for the client to read them; with so many its stream takes no new items.
+/// Unread responses at which the stream accepts no more items.
 const MAX_UNREAD: usize = 1024;
-/// Bytes of them.
+/// The same in bytes.
 const MAX_UNREAD_BYTES: u64 = 4 << 20;
-/// A client that reads none of its answers for so long has lost its stream.
+/// A stream of whose responses none is read for so long is aborted.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The response stream of an item call.
-pub struct AnswerStream<A>(Arc<Shared<A>>);
+pub struct ResponseStream<A>(Arc<Shared<A>>);
 
-/// Where answers are put. Clones are the same.
-pub(super) struct Answers<A>(Arc<Shared<A>>);
+/// The sending side. Clones share the stream.
+pub(super) struct ResponseSender<A>(Arc<Shared<A>>);
 
 struct Shared<A> {
     queue: Mutex<Queue<A>>,
@@ -34,18 +34,18 @@ struct Shared<A> {
 }
 
 struct Queue<A> {
-    /// With the bytes that each is counted as.
+    /// Each with the bytes that it counts as.
     unread: VecDeque<(u64, Result<A, Status>)>,
-    bytes: Taken,
+    bytes: Reservation,
     reader: Option<Waker>,
-    /// When something was read, or what is unread became so.
+    /// When a response was read last, or the oldest unread one was sent.
     progress: Instant,
     ended: bool,
-    gone: bool,
+    closed: bool,
 }
 
 impl<A> Queue<A> {
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.unread.len() < MAX_UNREAD && self.bytes.amount() < MAX_UNREAD_BYTES
     }
 
@@ -73,28 +73,34 @@ impl<A> Shared<A> {
     }
 }
 
-impl<A> Clone for Answers<A> {
+impl<A> Clone for ResponseSender<A> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<A> Answers<A> {
-    /// Both ends. `bytes` is nothing of the budget that unread answers count in.
-    pub(super) fn channel(bytes: Taken) -> (Self, AnswerStream<A>) {
-        let queue =
-            Queue { unread: VecDeque::new(), bytes, reader: None, progress: Instant::now(), ended: false, gone: false };
+impl<A> ResponseSender<A> {
+    /// Both sides. `bytes` is an empty reservation of the budget that unread responses count against.
+    pub(super) fn channel(bytes: Reservation) -> (Self, ResponseStream<A>) {
+        let queue = Queue {
+            unread: VecDeque::new(),
+            bytes,
+            reader: None,
+            progress: Instant::now(),
+            ended: false,
+            closed: false,
+        };
         let shared = Arc::new(Shared { queue: Mutex::new(queue), changed: Notify::new() });
-        (Self(Arc::clone(&shared)), AnswerStream(shared))
+        (Self(Arc::clone(&shared)), ResponseStream(shared))
     }
 
-    /// Ends the stream, after what was sent.
+    /// Ends the stream after the responses that were sent.
     pub(super) fn end(&self) {
         self.0.change(|queue| queue.ended = true);
     }
 
-    /// Ends the stream with this, and with nothing that is unread.
-    pub(super) fn cut(&self, status: Status) {
+    /// Ends the stream with this status and drops unread responses.
+    pub(super) fn abort(&self, status: Status) {
         self.0.change(|queue| {
             queue.unread.clear();
             queue.unread.push_back((0, Err(status)));
@@ -103,22 +109,22 @@ impl<A> Answers<A> {
         });
     }
 
-    /// Ends when the stream may take new items.
-    pub(super) async fn room(&self) {
-        self.when(Queue::has_room).await;
+    /// Completes when the stream may accept an item.
+    pub(super) async fn has_capacity(&self) {
+        self.when(Queue::has_capacity).await;
     }
 
-    /// Ends when everything was read.
-    pub(super) async fn read(&self) {
+    /// Completes when every response was read.
+    pub(super) async fn all_read(&self) {
         self.when(|queue| queue.unread.is_empty()).await;
     }
 
-    /// Ends when there is nobody to read.
-    pub(super) async fn gone(&self) {
-        self.when(|queue| queue.gone).await;
+    /// Completes when the client has closed the stream.
+    pub(super) async fn closed(&self) {
+        self.when(|queue| queue.closed).await;
     }
 
-    /// Ends when answers have waited for too long without any being read.
+    /// Completes when no response was read for [`READ_TIMEOUT`].
     pub(super) async fn stalled(&self) {
         loop {
             let until = {
@@ -144,29 +150,29 @@ impl<A> Answers<A> {
     }
 }
 
-impl<A: Message> Answers<A> {
-    /// Puts an answer behind the others. It always fits: who takes items looks for room first.
-    pub(super) fn send(&self, answer: Result<A, Status>) {
-        let bytes = answer.as_ref().map_or(0, |answer| size_of::<A>() + answer.encoded_len()) as u64;
+impl<A: Message> ResponseSender<A> {
+    /// Sends a response. The buffer may exceed its limit by those of items that were already accepted.
+    pub(super) fn send(&self, response: Result<A, Status>) {
+        let bytes = response.as_ref().map_or(0, |response| size_of::<A>() + response.encoded_len()) as u64;
         self.0.change(|queue| {
-            if queue.ended || queue.gone {
+            if queue.ended || queue.closed {
                 return;
             }
             if queue.unread.is_empty() {
                 queue.progress = Instant::now();
             }
-            queue.unread.push_back((bytes, answer));
+            queue.unread.push_back((bytes, response));
             queue.resize(|before| before + bytes);
         });
     }
 }
 
-impl<A> Stream for AnswerStream<A> {
+impl<A> Stream for ResponseStream<A> {
     type Item = Result<A, Status>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut queue = self.0.queue();
-        let Some((bytes, answer)) = queue.unread.pop_front() else {
+        let Some((bytes, response)) = queue.unread.pop_front() else {
             if queue.ended {
                 return Poll::Ready(None);
             }
@@ -177,14 +183,14 @@ impl<A> Stream for AnswerStream<A> {
         queue.resize(|before| before.saturating_sub(bytes));
         drop(queue);
         self.0.changed.notify_waiters();
-        Poll::Ready(Some(answer))
+        Poll::Ready(Some(response))
     }
 }
 
-impl<A> Drop for AnswerStream<A> {
+impl<A> Drop for ResponseStream<A> {
     fn drop(&mut self) {
         self.0.change(|queue| {
-            queue.gone = true;
+            queue.closed = true;
             queue.unread.clear();
             queue.resize(|_| 0);
         });
