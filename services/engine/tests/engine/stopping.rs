@@ -1,7 +1,7 @@
 //! What ends a sample, and how that is reported.
 
-use crate::support::{Client, EOS, Served, ids, logprobs, model, serve, settings, tokens, with};
-use evenkeel_engine::{Engine, EngineConfig};
+use crate::support::{Client, EOS, PAD, Served, ids, logprobs, model, serve, settings, tokens, with};
+use evenkeel_engine::{Engine, EngineSettings};
 use serde_json::{Value, json};
 
 /// A long sample that ignores the end token, as a reference.
@@ -97,6 +97,26 @@ async fn the_other_ends_of_the_models_own_list_are_stop_reasons() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_turn_in_the_chat_template_is_a_stop_reason() {
+    let folder = model(1);
+    let template = "{% for m in messages %}{{ m.content }}{{ pad_token }}{% endfor %}";
+    std::fs::write(folder.path().join("chat_template.jinja"), template).unwrap();
+    let engine = Engine::start(settings(folder.path())).await.unwrap();
+    let fields = json!({"temperature": 1, "seed": 0, "n": 100, "max_tokens": 100, "return_token_ids": true});
+    let answer = Client(engine.address()).complete(fields).await.good();
+    let mut ended = 0;
+    for choice in answer["choices"].as_array().unwrap() {
+        let ids = tokens(choice);
+        let is_end = ids.last() == Some(&PAD);
+        ended += usize::from(is_end);
+        assert!(!ids[..ids.len() - 1].contains(&PAD));
+        assert_eq!(choice["stop_reason"], if is_end { json!(PAD) } else { Value::Null });
+    }
+    assert!(ended > 0);
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_text_ends_the_sample_at_the_token_that_completes_it() {
     let served = serve().await;
     let (all, text) = plain(&served).await;
@@ -149,7 +169,7 @@ async fn max_tokens_and_the_end_of_the_context_are_a_length() {
 async fn a_configured_context_is_enforced() {
     let folder = model(1);
     let engine =
-        Engine::start(EngineConfig { max_model_len: Some(32), kv_cache_tokens: 32, ..settings(folder.path()) });
+        Engine::start(EngineSettings { max_model_len: Some(32), kv_cache_tokens: 32, ..settings(folder.path()) });
     let engine = engine.await.unwrap();
     let client = Client(engine.address());
     let fields = json!({"prompt": vec![5; 20], "max_tokens": 30, "ignore_eos": true});
