@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use candle_core::Device;
+use evenkeel_chat::Prompt;
 use evenkeel_learner::{Example, Group, Response};
 use evenkeel_model::decode::Step;
 use evenkeel_model::fresh::{FreshShape, character_tokenizer};
@@ -72,6 +73,13 @@ impl Recipe {
         text.chars().map(id).collect()
     }
 
+    fn prompt(&self, problem: &Problem) -> Result<Vec<u32>> {
+        match &problem.prompt {
+            Prompt::Text(text) => self.encode(text),
+            Prompt::Messages(_) => bail!("the prompt of {} is a conversation, allowed: a text", problem.id),
+        }
+    }
+
     /// The demonstrations of a step of the warm start.
     pub(crate) fn examples(&self, step: u64) -> Result<Vec<Example>> {
         let example = |row| {
@@ -80,7 +88,7 @@ impl Recipe {
             let demonstration = problem.demonstration.as_ref().context("every problem has a demonstration")?;
             let mut response = self.encode(&demonstration.text(&mut rng))?;
             response.push(END);
-            Ok(Example { prompt: self.encode(&problem.prompt)?, response })
+            Ok(Example { prompt: self.prompt(problem)?, response })
         };
         (0..EXAMPLES).map(example).collect()
     }
@@ -97,7 +105,7 @@ impl Recipe {
         let mut rng = rng(SEED, Stream::PromptOrder { epoch: step });
         let chosen: Vec<&Problem> =
             (0..PROMPTS).map(|_| &self.problems[rng.random_range(0..self.problems.len())]).collect();
-        let prompts = chosen.iter().map(|problem| self.encode(&problem.prompt)).collect::<Result<Vec<_>>>()?;
+        let prompts = chosen.iter().map(|problem| self.prompt(problem)).collect::<Result<Vec<_>>>()?;
         let mut drawn: Vec<Drawn> = (0..PROMPTS * GROUP).map(|at| Drawn::new(step, at)).collect();
         let mut caches = drawn.iter().map(|_| decoder.sequence()).collect::<Result<Vec<_>, _>>()?;
         for position in 0..MAX_TOKENS {
@@ -130,7 +138,7 @@ impl Recipe {
                     valid: true,
                 }
             });
-            groups.push(Group { id: problem.id.clone(), prompt, responses: responses.collect() });
+            groups.push(Group { id: problem.id.to_string(), prompt, responses: responses.collect() });
         }
         Ok(groups)
     }
