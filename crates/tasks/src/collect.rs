@@ -58,7 +58,7 @@ impl<'a> Collector<'a> {
     /// Reads a file of the source of that index and name. Returns the index of the file in the report.
     ///
     /// # Errors
-    /// A file that cannot be read to its end, which stays in the report with what was read of it; one beyond the limits; with
+    /// A file that cannot be opened; one that cannot be read to its end, which stays in the report with what was read of it; one beyond the limits; with
     /// `refuse_faults` the first row at fault, by its place and field.
     pub fn read_file(
         &mut self,
@@ -68,9 +68,10 @@ impl<'a> Collector<'a> {
         rules: &RowRules,
     ) -> Result<usize, DataError> {
         let shown = path.display().to_string();
+        let rows = read::rows(path, &rules.columns(), self.limits, self.cancel)?;
         let file = self.report.begin(shown.clone(), name, part);
         let origin = Origin { source, file };
-        for (index, row) in read::rows(path, &rules.columns(), self.limits, self.cancel)?.enumerate() {
+        for (index, row) in rows.enumerate() {
             let (place, problem) = match row {
                 Ok(row) => {
                     self.report.files[file].shape.get_or_insert_with(|| rules.fields.shape(&row));

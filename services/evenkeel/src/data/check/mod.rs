@@ -4,6 +4,7 @@
 mod lines;
 mod table;
 
+use std::collections::HashSet;
 use std::io::{self, BufWriter, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,7 +14,7 @@ use evenkeel_chat::{PromptRenderer, RenderedPrompt};
 use evenkeel_hf::Folder;
 use evenkeel_orchestrator::DataSettings;
 use evenkeel_tasks::read::{Limits, expand, printable};
-use evenkeel_tasks::{Cancel, Collector, DataReport, Part, Problem, Reason, RowRules};
+use evenkeel_tasks::{Cancel, Collector, DataReport, FileReport, Part, Problem, Reason, RowRules};
 
 use crate::arguments::DataCheckOptions;
 use crate::recipe;
@@ -47,12 +48,12 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
 
     let (limits, cancel) = (Limits::default(), Cancel::default());
     let mut collector = Collector::new(&limits, &cancel, false);
-    let mut failed = false;
+    let mut failed = HashSet::new();
     for (index, file) in files.iter().enumerate() {
         let name = file.path.display().to_string();
         if let Err(error) = collector.read_file(&file.path, (index, &name), Part::Training, &file.rules) {
             eprintln!("{}", printable(error));
-            failed = true;
+            failed.insert(name);
         }
     }
     let (problems, mut report) = collector.finish();
@@ -66,11 +67,12 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
         written => written?,
     }
-    for file in report.files.iter().filter(|file| file.rows > 0 && file.prompts == 0) {
-        eprintln!("{}: gives no prompt: {}{}", file.file, file.counts(), first_example(&report, &file.file));
+    for file in report.files.iter().filter(|file| file.prompts == 0) {
+        if failed.insert(file.file.clone()) {
+            eprintln!("{}: {}", file.file, why_nothing(file, &report));
+        }
     }
-    failed |= report.files.iter().any(|file| file.prompts == 0);
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The files of the command line, or those of the recipe.
@@ -119,9 +121,12 @@ fn write(
     output.finish(report)
 }
 
-/// The first row of a file that was dropped, with its reason.
-fn first_example(report: &DataReport, file: &str) -> String {
-    let examples = report.examples.values().flatten();
-    let first = examples.into_iter().find(|example| example.file == file);
-    first.map_or_else(String::new, |first| format!("; {}: {}", first.row, first.message))
+/// Why a file gives no prompt, with the first row that was dropped.
+fn why_nothing(file: &FileReport, report: &DataReport) -> String {
+    if file.rows == 0 {
+        return "has no rows, allowed: at least one".to_owned();
+    }
+    let first = report.examples.values().flatten().find(|example| example.file == file.file);
+    let first = first.map_or_else(String::new, |first| format!("; {}: {}", first.row, first.message));
+    format!("gives no prompt: {}{first}", file.counts())
 }
