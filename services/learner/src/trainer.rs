@@ -110,11 +110,17 @@ impl Trainer {
     }
 
     /// The same at the training temperature, as part of a step.
-    pub(crate) fn score_old(&mut self, sequences: &[Sequence]) -> Result<Vec<Scores>> {
+    #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
+    pub(crate) fn score_old(&mut self, batches: &MicroBatches) -> Result<Vec<Scores>> {
         let start = Instant::now();
-        let scores = self.score(sequences, self.settings.temperature);
+        let scores = self.model.score(batches, self.settings.temperature);
         self.work.scoring += start.elapsed();
         scores
+    }
+
+    /// Whether a KL term refers to the initial weights.
+    pub(crate) fn has_reference(&self) -> bool {
+        self.model.has_reference()
     }
 
     /// The same under the reference; `None` without a reference.
@@ -164,13 +170,14 @@ impl Trainer {
         Ok(report)
     }
 
-    /// Applies all updates of a step or none: after an error, weights and optimizer are unchanged. Also returns the version
-    /// after the step.
+    /// Applies all updates of a step of this phase or none: after an error, weights and optimizer are unchanged. Also returns
+    /// the version after the step.
     ///
     /// On a CPU an update works in place and cannot fail half way, so only a step of several updates needs a copy (12 bytes
     /// for each parameter). On a GPU every update creates new tensors, and keeping the old ones is enough.
     pub(crate) fn commit<T>(
         &mut self,
+        phase: Phase,
         several_updates: bool,
         updates: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<(T, u64)> {
@@ -179,7 +186,11 @@ impl Trainer {
             true => None,
             false => Some(self.snapshot(on_cpu)?),
         };
-        match updates(self) {
+        let done = updates(self).and_then(|done| {
+            self.optimizer.step_done(phase, self.model.parameters())?;
+            Ok(done)
+        });
+        match done {
             Ok(done) => {
                 self.version += 1;
                 Ok((done, self.version))

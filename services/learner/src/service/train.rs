@@ -16,6 +16,7 @@ use super::session::{Abort, Part, Session};
 use super::status::StatusBoard;
 use super::{convert, report};
 use crate::learner::Learner;
+use crate::step::{StepPhase, StepProgress};
 use crate::trainer::WorkDone;
 
 /// Number of reports kept for callers that repeat a step.
@@ -111,6 +112,16 @@ impl Training {
         if let Some((field, count)) = expected.into_iter().find(|(_, count)| *count > most) {
             return Err(FieldError::new(field, count, format!("at most {most} (max_step_items)")).into());
         }
+        if header.kind() == TrainKind::Grpo {
+            let size = learner.settings().mini_batch_groups;
+            learner.settings().validate_groups(header.expected_groups as usize).map_err(|_| {
+                FieldError::new(
+                    "expected_groups",
+                    header.expected_groups,
+                    format!("a multiple of mini_batch_groups = {size}"),
+                )
+            })?;
+        }
         lease.renew();
         let (run_id, step) = (header.run_id.clone(), header.step);
         session.send(train_event::Kind::Accepted(TrainAccepted { run_id, step, already_done: stored.is_some() }))?;
@@ -165,14 +176,15 @@ fn grpo(
 ) -> Result<(TrainReport, Duration), Abort> {
     let mut counts = Counts::default();
     let mut received = 0;
-    let mut step = learner.step();
+    let expected = header.expected_groups;
+    let mut step = learner.step_of(expected as usize);
     while let Some(part) = session.next()? {
         lease.renew();
         let Part::Group(message) = part else {
             return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
         };
-        if received == header.expected_groups {
-            return Err(wrong_count("groups", received + 1, header.expected_groups));
+        if received == expected {
+            return Err(wrong_count("groups", received + 1, expected));
         }
         let group = convert::group(*message, received).map_err(|error| error.within(format!("group[{received}]")))?;
         counts.prompt_tokens += group.prompt.len() as u64;
@@ -182,14 +194,23 @@ fn grpo(
         }
         step.add(group).map_err(convert::error)?;
         received += 1;
-        session.send(progress(TrainPhase::Receiving, received, header.expected_groups, counts))?;
+        session.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
     }
-    if received != header.expected_groups {
-        return Err(wrong_count("groups", received, header.expected_groups));
+    if received != expected {
+        return Err(wrong_count("groups", received, expected));
     }
     let receive = started.elapsed();
-    session.send(progress(TrainPhase::Stepping, received, header.expected_groups, counts))?;
-    let done = step.finish().map_err(convert::error)?;
+    session.send(progress(TrainPhase::Accumulating, received, expected, step.progress()))?;
+    let observe = |phase, at| {
+        let phase = match phase {
+            StepPhase::Scoring => TrainPhase::Scoring,
+            StepPhase::Accumulating => TrainPhase::Accumulating,
+            StepPhase::Updating => TrainPhase::Stepping,
+        };
+        // A caller that has gone does not stop a step that has all its groups: it may repeat the call.
+        let _ = session.send(progress(phase, received, expected, at));
+    };
+    let done = step.finish_with(observe).map_err(convert::error)?;
     Ok((report::grpo(header, &done, counts), receive))
 }
 
@@ -228,13 +249,13 @@ fn wrong_count(what: &str, found: impl ToString, expected: u32) -> Abort {
     FieldError::new(format!("number of {what}"), found.to_string(), allowed).into()
 }
 
-fn progress(phase: TrainPhase, received: u32, expected: u32, counts: Counts) -> train_event::Kind {
+fn progress(phase: TrainPhase, received: u32, expected: u32, at: StepProgress) -> train_event::Kind {
     train_event::Kind::Progress(TrainProgress {
         phase: phase.into(),
         received,
-        accumulated: received,
+        accumulated: at.groups as u32,
         expected,
-        trainable_tokens: counts.trainable_tokens,
+        trainable_tokens: at.trainable_tokens as u64,
     })
 }
 
