@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use candle_core::Tensor;
 use evenkeel_model::{Config, Parameters, Scores, TokenLoss};
 
-use crate::error::Result;
+use crate::error::{LearnerError, Result};
 use crate::micro_batch::{MicroBatches, Sequence};
 use crate::model::Model;
 use crate::optimizer::{Optimizer, OptimizerState, Phase, UpdateReport};
@@ -53,6 +53,8 @@ pub(crate) struct Trainer {
     optimizer: Optimizer,
     /// Steps done, supervised and policy.
     version: u64,
+    /// Updates skipped since the last that was applied.
+    skipped: u64,
     work: WorkDone,
 }
 
@@ -61,7 +63,7 @@ impl Trainer {
     pub(crate) fn new(config: Config, parameters: Parameters, settings: LearnerSettings) -> Result<Self> {
         let optimizer = Optimizer::new(&parameters)?;
         let model = Model::new(config, parameters, &settings)?;
-        Ok(Self { settings, model, optimizer, version: 0, work: WorkDone::default() })
+        Ok(Self { settings, model, optimizer, version: 0, skipped: 0, work: WorkDone::default() })
     }
 
     pub(crate) fn settings(&self) -> &LearnerSettings {
@@ -144,6 +146,9 @@ impl Trainer {
 
     /// One optimizer update with `scale` times the gradient. If the loss or the gradient is not finite it changes nothing
     /// and reports that.
+    ///
+    /// # Errors
+    /// A failure of the device, or `max_skipped_updates` such updates in a row.
     #[tracing::instrument(level = "debug", skip_all)]
     pub(crate) fn update(
         &mut self,
@@ -163,11 +168,18 @@ impl Trainer {
         };
         let parameters = self.model.parameters_mut();
         let report = self.optimizer.update(phase, settings, parameters, &gradients, scale, loss_is_finite)?;
-        if let Some(reason) = report.skipped {
-            tracing::warn!(version = self.version, grad_norm = report.grad_norm, %reason, "update skipped");
-        }
         self.work.optimizer += start.elapsed();
-        Ok(report)
+        let Some(reason) = report.skipped else {
+            self.skipped = 0;
+            return Ok(report);
+        };
+        self.skipped += 1;
+        let (count, limit, version) = (self.skipped, self.settings.max_skipped_updates, self.version);
+        tracing::warn!(version, grad_norm = report.grad_norm, %reason, in_a_row = count, "update skipped");
+        match limit > 0 && count >= limit {
+            true => Err(LearnerError::SkippedUpdates { count, limit, reason: reason.label(), version }),
+            false => Ok(report),
+        }
     }
 
     /// Applies all updates of a step of this phase or none: after an error, weights and optimizer are unchanged. Also returns
@@ -182,6 +194,7 @@ impl Trainer {
         updates: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<(T, u64)> {
         let on_cpu = self.parameters().get(0).device().is_cpu();
+        let skipped = self.skipped;
         let before = match on_cpu && !several_updates {
             true => None,
             false => Some(self.snapshot(on_cpu)?),
@@ -197,6 +210,7 @@ impl Trainer {
             }
             Err(error) => {
                 self.model.discard_gradients();
+                self.skipped = skipped;
                 if let Some(Snapshot { weights, optimizer }) = before {
                     self.model.parameters_mut().values_mut().clone_from_slice(&weights);
                     self.optimizer.restore(optimizer);
@@ -222,6 +236,7 @@ impl Trainer {
         self.model.discard_gradients();
         self.optimizer.restore(state.optimizer);
         self.version = state.version;
+        self.skipped = 0;
         self.set_seed(state.seed);
         Ok(())
     }

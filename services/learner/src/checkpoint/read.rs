@@ -8,7 +8,7 @@ use evenkeel_files::FileDigest;
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{Config, Parameters};
 
-use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State};
+use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, OLDEST_FORMAT, STATE, State};
 use crate::error::{LearnerError, Result};
 use crate::optimizer::OptimizerState;
 use crate::trainer::{Trainer, TrainerState};

@@ -46,6 +46,9 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
                 _ => ServiceError::file(path.display(), &source),
             }
         }
+        error @ LearnerError::SkippedUpdates { .. } => {
+            ServiceError::Precondition { reason: "SKIPPED_UPDATES", message: error.to_string() }
+        }
         other => ServiceError::Internal { message: other.to_string() },
     }
 }

@@ -10,11 +10,14 @@ use evenkeel_proto::v1::{
 use evenkeel_rpc::error::ServiceError;
 
 use super::convert::micros;
+use super::inspection::Inspection;
 use super::lease::Lease;
 use super::report::Counts;
 use super::session::{Abort, Part, Session};
+use super::settings::ServiceSettings;
 use super::status::StatusBoard;
 use super::{convert, report};
+use crate::error::LearnerError;
 use crate::learner::Learner;
 use crate::step::{StepPhase, StepProgress};
 use crate::trainer::WorkDone;
@@ -31,11 +34,19 @@ pub(super) struct Training {
     /// Number of GRPO steps done, as the run counts them.
     grpo_steps: u64,
     status: StatusBoard,
+    inspection: Inspection,
 }
 
 impl Training {
-    pub(super) fn new(settings_hash: String, max_step_items: u32, status: StatusBoard) -> Self {
-        Self { settings_hash, max_step_items, reports: VecDeque::new(), grpo_steps: 0, status }
+    pub(super) fn new(settings: &ServiceSettings, status: StatusBoard) -> Self {
+        Self {
+            settings_hash: settings.training.hash(),
+            max_step_items: settings.max_step_items,
+            reports: VecDeque::new(),
+            grpo_steps: 0,
+            status,
+            inspection: Inspection::new(settings.checkpoints.join("skipped")),
+        }
     }
 
     /// Number of GRPO steps done.
@@ -141,7 +152,7 @@ impl Training {
         learner.take_work();
         let (mut report, receive) = match header.kind() {
             TrainKind::Supervised => supervised(learner, header, session, started)?,
-            _ => grpo(learner, lease, header, session, started)?,
+            _ => self.grpo(learner, lease, header, session, started)?,
         };
         let (work, total) = (learner.take_work(), started.elapsed());
         report.timings = Some(TrainTimings {
@@ -164,54 +175,64 @@ impl Training {
         }
         Ok(report)
     }
-}
 
-/// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived.
-fn grpo(
-    learner: &mut Learner,
-    lease: &mut Lease,
-    header: &TrainHeader,
-    session: &mut Session,
-    started: Instant,
-) -> Result<(TrainReport, Duration), Abort> {
-    let mut counts = Counts::default();
-    let mut received = 0;
-    let expected = header.expected_groups;
-    let mut step = learner.step_of(expected as usize);
-    while let Some(part) = session.next()? {
-        lease.renew();
-        let Part::Group(message) = part else {
-            return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
-        };
-        if received == expected {
-            return Err(wrong_count("groups", received + 1, expected));
+    /// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived.
+    fn grpo(
+        &self,
+        learner: &mut Learner,
+        lease: &mut Lease,
+        header: &TrainHeader,
+        session: &mut Session,
+        started: Instant,
+    ) -> Result<(TrainReport, Duration), Abort> {
+        let mut counts = Counts::default();
+        let (mut received, mut groups) = (0, Vec::new());
+        let expected = header.expected_groups;
+        let mut step = learner.step_of(expected as usize);
+        while let Some(part) = session.next()? {
+            lease.renew();
+            let Part::Group(message) = part else {
+                return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
+            };
+            if received == expected {
+                return Err(wrong_count("groups", received + 1, expected));
+            }
+            let group =
+                convert::group(*message, received).map_err(|error| error.within(format!("group[{received}]")))?;
+            counts.prompt_tokens += group.prompt.len() as u64;
+            for response in &group.responses {
+                counts.response_tokens += response.tokens.len() as u64;
+                counts.trainable_tokens += response.trainable() as u64;
+            }
+            groups.push(group.clone());
+            step.add(group).map_err(convert::error)?;
+            received += 1;
+            session.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
         }
-        let group = convert::group(*message, received).map_err(|error| error.within(format!("group[{received}]")))?;
-        counts.prompt_tokens += group.prompt.len() as u64;
-        for response in &group.responses {
-            counts.response_tokens += response.tokens.len() as u64;
-            counts.trainable_tokens += response.trainable() as u64;
+        if received != expected {
+            return Err(wrong_count("groups", received, expected));
         }
-        step.add(group).map_err(convert::error)?;
-        received += 1;
-        session.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
-    }
-    if received != expected {
-        return Err(wrong_count("groups", received, expected));
-    }
-    let receive = started.elapsed();
-    session.send(progress(TrainPhase::Accumulating, received, expected, step.progress()))?;
-    let observe = |phase, at| {
-        let phase = match phase {
-            StepPhase::Scoring => TrainPhase::Scoring,
-            StepPhase::Accumulating => TrainPhase::Accumulating,
-            StepPhase::Updating => TrainPhase::Stepping,
+        let receive = started.elapsed();
+        session.send(progress(TrainPhase::Accumulating, received, expected, step.progress()))?;
+        let observe = |phase, at| {
+            let phase = match phase {
+                StepPhase::Scoring => TrainPhase::Scoring,
+                StepPhase::Accumulating => TrainPhase::Accumulating,
+                StepPhase::Updating => TrainPhase::Stepping,
+            };
+            // A caller that has gone does not stop a step that has all its groups: it may repeat the call.
+            let _ = session.send(progress(phase, received, expected, at));
         };
-        // A caller that has gone does not stop a step that has all its groups: it may repeat the call.
-        let _ = session.send(progress(phase, received, expected, at));
-    };
-    let done = step.finish_with(observe).map_err(convert::error)?;
-    Ok((report::grpo(header, &done, counts), receive))
+        let done = step.finish_with(observe);
+        let skipped = match &done {
+            Ok(report) => report.updates.iter().any(|update| update.skipped.is_some()),
+            Err(error) => matches!(error, LearnerError::SkippedUpdates { .. }),
+        };
+        if skipped {
+            self.inspection.write(&header.run_id, header.step, &groups);
+        }
+        Ok((report::grpo(header, &done.map_err(convert::error)?, counts), receive))
+    }
 }
 
 /// Receives examples and runs a supervised step. Returns the same as [`grpo`].

@@ -54,6 +54,9 @@ pub struct LearnerSettings {
     pub epochs: usize,
     /// Whether each epoch takes the groups in a random (seeded) order instead of data order.
     pub shuffle: bool,
+    /// Skipped updates in a row, over steps, at which a step fails; 0 is no limit. An update is skipped if its loss or gradient
+    /// is not finite.
+    pub max_skipped_updates: u64,
     /// Seed of all randomness in the learner (the order of groups with `shuffle`). A run sends its `run.seed` with each
     /// step, so this is not a setting in a file and not part of [`hash`](Self::hash).
     #[serde(skip)]
@@ -73,6 +76,7 @@ impl Default for LearnerSettings {
             mini_batch_groups: 0,
             epochs: 1,
             shuffle: false,
+            max_skipped_updates: 10,
             seed: 0,
             compute: Compute::default(),
         }

@@ -137,6 +137,31 @@ fn a_step_after_one_that_failed_is_the_step_that_would_have_been() {
     assert_eq!(state(&mut failed), state(&mut undisturbed));
 }
 
+#[test]
+fn an_update_that_is_applied_ends_a_row_of_skipped_ones() {
+    let mut learner = learner(usize::MAX);
+    let mut step = |poisoned: bool| {
+        let parameters = learner.trainer_mut().model_mut().parameters_mut();
+        let good = parameters.values()[0].clone();
+        if poisoned {
+            parameters.values_mut()[0] = (&good * f64::NAN).unwrap();
+        }
+        let result = learner.train(groups());
+        if poisoned {
+            learner.trainer_mut().model_mut().parameters_mut().values_mut()[0] = good;
+        }
+        result.map(|report| report.updates.iter().all(|update| update.skipped.is_some()))
+    };
+    // Three updates a step; ten in a row are too many.
+    for _ in 0..5 {
+        assert!(step(true).unwrap());
+        assert!(!step(false).unwrap());
+    }
+    (0..3).for_each(|_| assert!(step(true).unwrap()));
+    let error = step(true).unwrap_err().to_string();
+    assert!(error.starts_with("skipped updates in a row: 10"), "{error}");
+}
+
 /// The same weights in a model that works.
 fn revived(parameters: Parameters, config: Config) -> Box<dyn Train> {
     let parameters = parameters.deep_copy().unwrap();
