@@ -230,7 +230,7 @@ async fn the_batch_of_a_skipped_update_is_written_and_too_many_in_a_row_end_the_
     let path = served.folder.path().join("checkpoints/skipped/run-step-000000.jsonl");
     assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 2);
     let error = served.step(1, 1).await.unwrap_err();
-    assert_eq!(error.code(), Code::FailedPrecondition);
+    assert_eq!(error.code(), Code::DataLoss);
     assert!(error.message().contains("allowed: fewer than max_skipped_updates = 2"), "{}", error.message());
     assert!(served.folder.path().join("checkpoints/skipped/run-step-000001.jsonl").exists());
     assert_eq!(served.version().await, 1);
