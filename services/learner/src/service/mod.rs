@@ -5,13 +5,14 @@
 //! [`train`] runs a step from its header to its report, [`score`] batches sequences to score, [`artifacts`] writes
 //! checkpoints and weights, [`inspection`] the batches of skipped updates, [`lease`] decides which run the learner
 //! serves, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into
-//! metrics under verl's names.
+//! measurements under verl's names, and [`instruments`] records its metrics.
 
 mod artifacts;
 mod command;
 mod convert;
 mod grpc;
 mod inspection;
+mod instruments;
 mod lease;
 mod report;
 mod retention;

@@ -11,6 +11,7 @@ use evenkeel_rpc::error::ServiceError;
 
 use super::convert::micros;
 use super::inspection::Inspection;
+use super::instruments::{count_step, record};
 use super::lease::Lease;
 use super::report::Counts;
 use super::session::{Abort, Part, Session};
@@ -20,7 +21,6 @@ use super::{convert, report};
 use crate::error::LearnerError;
 use crate::learner::Learner;
 use crate::step::{StepPhase, StepProgress};
-use crate::trainer::WorkDone;
 
 /// Number of reports kept for callers that repeat a step.
 const KEPT_REPORTS: usize = 16;
@@ -278,43 +278,4 @@ fn progress(phase: TrainPhase, received: u32, expected: u32, at: StepProgress) -
         expected,
         trainable_tokens: at.trainable_tokens as u64,
     })
-}
-
-/// Records the metrics of a completed step.
-fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, total: Duration) {
-    count_step(kind, if report.skipped { "skipped" } else { "updated" });
-    let label = label(kind);
-    let phases = [("scoring", work.scoring), ("gradient", work.gradient), ("optimizer", work.optimizer)];
-    for (phase, time) in phases.into_iter().chain([("total", total)]) {
-        metrics::histogram!("evenkeel_training_step_seconds", "kind" => label, "phase" => phase).record(time);
-    }
-    let tokens = [
-        ("prompt", report.prompt_tokens),
-        ("response", report.response_tokens),
-        ("trainable", report.trainable_tokens),
-    ];
-    for (of, count) in tokens {
-        metrics::counter!("evenkeel_training_tokens_total", "kind" => label, "tokens" => of).increment(count);
-    }
-    metrics::counter!("evenkeel_training_micro_batches_total", "kind" => label).increment(work.micro_batches);
-    metrics::gauge!("evenkeel_learner_version").set(report.version as f64);
-    tracing::info!(
-        version = report.version,
-        trainable_tokens = report.trainable_tokens,
-        micro_batches = work.micro_batches,
-        seconds = total.as_secs_f64(),
-        skipped = report.skip_reason,
-        "step done"
-    );
-}
-
-fn count_step(kind: TrainKind, outcome: &'static str) {
-    metrics::counter!("evenkeel_training_steps_total", "kind" => label(kind), "outcome" => outcome).increment(1);
-}
-
-fn label(kind: TrainKind) -> &'static str {
-    match kind {
-        TrainKind::Supervised => "supervised",
-        _ => "grpo",
-    }
 }
