@@ -22,8 +22,8 @@ SETTINGS = {
     "clip_ratio_low": 0.2,
     "clip_ratio_high": 0.28,
     # Small, so that it acts in so few updates.
-    "clip_ratio_c": 1.3,
-    "lr": 4e-3,
+    "clip_ratio_c": 1.05,
+    "lr": 8e-3,
     "lr_warmup_steps": 2,
     "weight_decay": 0.1,
     "betas": [0.9, 0.999],
