@@ -184,7 +184,7 @@ class Services:
         listen = lambda name: f"server.listen={at(port[name])}"
         url = lambda name: f"http://{at(port[name])}"
         # What tests that were seen are kept in is made small, so that what is left in the end is not what is kept on purpose.
-        self.start(binary, "reward", [listen("reward"), "code.sandbox=at_start", "code.tests_cache_bytes=1048576"], "reward-metrics")
+        self.start(binary, "reward", [listen("reward"), "code.sandbox=at_start", "code.tests_cache=1MiB"], "reward-metrics")
         self.start(binary, "engine", [f"listen={at(port['engine'])}", place("model"), f'weights_roots=["{folder}/weights"]'])
         self.start(binary, "generation", [listen("generation"), f'endpoints=["{url("engine")}"]', f'weights.roots=["{folder}/weights"]'])
         settings = [listen("learner"), place("model"), place("checkpoints"), place("weights")]

@@ -1,16 +1,16 @@
-"""Times the code verifier beside two native ways to run tests, in one run on one machine.
+"""Compares the speed of the code verifier with two native ways to run tests, in one run on one machine.
 
     python3 bench/code/run.py [--data ../shared/data/code] [--programs 300] [--python python3.14]
 
-(a) Evenkeel: an instance of the interpreter in wasmtime for every test.
-(b) `python3 -I` for every test.
-(c) The reference grader's way, written anew from its description: for every program a multiprocessing Manager and a forked process
-    that runs all of its tests in itself, with captured output.
+(a) Evenkeel: the pool of the sandbox with worker processes.
+(b) A `python3 -I` process per test.
+(c) The reference grader's way, reimplemented from its description: per program a multiprocessing Manager and a forked process that runs
+    all of its tests, with captured output.
 
-Every way runs the same programs on the same inputs with as many at a time as there are cores, and judges nothing. The short tests are
+All of them run the same programs on the same inputs, as many at a time as there are cores, without judging the output. The short tests are
 the right programs of cases.jsonl that read standard input. The heavy ones are the inputs of codecontests.jsonl, for which there are no
-programs: one that reads all tokens, sorts and counts them stands in. Kernels compute for a while, or make and keep many objects; the
-ratio is of CPU time, to the Python that `--python` names: the guest is CPython 3.14.
+programs; a program that reads, sorts and counts all tokens is used instead. Kernels are compute-bound, or create and keep many objects; the
+ratio is that of CPU times to the Python given by `--python`. The guest is CPython 3.14.
 """
 
 import argparse
@@ -32,10 +32,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CORES = os.cpu_count() or 1
 
-# A program whose tests take longer natively is no short one, whatever it takes in the guest.
+# Programs whose tests take longer natively are not counted as short.
 SHORT_CPU_S = 0.2
 
-# Where a native process takes 13.5 ms for a trivial program, a test may take 1.5 ms at the median and 3 ms at the 99th percentile.
+# Targets, relative to a native process with a trivial program: 1.5 ms (median) and 3 ms (p99) where that takes 13.5 ms.
 OVERHEAD_LIMITS = {"p50": 1.5 / 13.5, "p99": 3 / 13.5}
 
 READER = """import sys

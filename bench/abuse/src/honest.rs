@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use evenkeel_proto::v1::{CodeReport, Outcome, Verdict, VerifyItem};
-use evenkeel_rpc::client::{ClientConfig, Connector};
-use evenkeel_rpc::dispatch::{DispatchConfig, DispatchError, Dispatcher, Endpoints};
+use evenkeel_rpc::client::{ClientSettings, Connector};
+use evenkeel_rpc::dispatch::{DispatchError, DispatchOptions, Dispatcher, Endpoints};
 use evenkeel_rpc::items::VerifyItems;
 use evenkeel_telemetry::install_metrics;
 use serde_json::{Value, json};
@@ -62,9 +62,9 @@ struct Answered {
 
 pub(crate) async fn run(url: &str, time: Duration) -> Result<Value, Failed> {
     let metrics = install_metrics().ok_or("there is another recorder of metrics")?;
-    let connector = Connector::new("client", ClientConfig::default())?;
-    let config = DispatchConfig { endpoints: vec![url.to_owned()], ..DispatchConfig::default() };
-    let dispatcher = Dispatcher::<VerifyItems>::start(&config, Endpoints::parse(&config.endpoints)?, connector);
+    let connector = Connector::new("client", ClientSettings::default())?;
+    let dispatcher =
+        Dispatcher::<VerifyItems>::start(&DispatchOptions::default(), Endpoints::parse(&[url])?, connector);
     if !dispatcher.ready(1, END).await {
         return Err(format!("{url} cannot be reached").into());
     }

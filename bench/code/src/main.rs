@@ -1,7 +1,7 @@
-//! Runs the same programs and tests as `run.py` runs natively, and prints what it measured as one line of JSON.
+//! Runs the programs and tests that `run.py` runs natively, and prints the measurements as one line of JSON.
 //!
-//! `evenkeel-bench-code FILE`: the file is what `run.py` wrote, {"groups": {name: [{program, inputs}]}, "kernels": {name: program}}. Every
-//! test is run in an instance of its own, whatever the program prints; nothing is expected of its output.
+//! `evenkeel-bench-code FILE`: the file comes from `run.py`, {"groups": {name: [{program, inputs}]}, "kernels": {name: program}}. All tests
+//! of a program are run; their output does not matter.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
@@ -9,30 +9,32 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Answer, Cancel, CellCommand, Interpreter, Limits, Pool, PoolSettings, Task, guest, serve_cell};
+use evenkeel_sandbox::{
+    Cancel, Interpreter, Limits, Pool, PoolSettings, Submission, Task, WorkerProcessCommand, guest, run_worker_process,
+};
 use serde_json::{Map, Value, json};
 
-/// Runs of a trivial program for the overhead.
+/// Runs of a trivial program to measure the overhead.
 const OVERHEAD_RUNS: usize = 4000;
-/// Rounds of a kernel; the fastest counts.
+/// Runs of each kernel, of which the fastest counts.
 const ROUNDS: usize = 7;
-/// What this program is asked for when it is to be a cell of its own pool.
-const CELL: &str = "cell";
+/// Argument with which this program is a worker process of its own pool.
+const WORKER_PROCESS: &str = "worker-process";
 const TRIVIAL: &str = "print(input())";
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: evenkeel-bench-code FILE")?;
-    if path == CELL {
-        return Ok(serve_cell(&guest::default_folder()?)?);
+    if path == WORKER_PROCESS {
+        return Ok(run_worker_process(&guest::default_folder()?)?);
     }
     let load: Value = serde_json::from_str(&std::fs::read_to_string(path)?)?;
     let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     // Built and compiled before anything is timed.
     drop(Interpreter::load(&guest::default_folder()?, 1, &|line| eprintln!("{line}"))?);
-    let cell = CellCommand { program: std::env::current_exe()?, arguments: vec![CELL.into()] };
-    let pool = Pool::of_cells(&cell, PoolSettings { workers, queue: 1 << 20, memory_bytes: None })?;
+    let command = WorkerProcessCommand { program: std::env::current_exe()?, arguments: vec![WORKER_PROCESS.into()] };
+    let pool = Pool::with_worker_processes(&command, PoolSettings { workers, queue: 1 << 20, memory_bytes: None })?;
 
-    // The first instances fill the pool's memory.
+    // Warm-up: the first instances allocate the memory of the pool.
     overhead(&pool, 200)?;
     let mut groups = Map::new();
     for (name, programs) in load["groups"].as_object().ok_or("no groups")? {
@@ -58,13 +60,13 @@ fn text(value: &Value) -> &str {
 fn task(program: &str, inputs: &[&str]) -> Result<Task, Box<dyn Error>> {
     let tests =
         inputs.iter().map(|input| Test { kind: Kind::Stdin, input: (*input).to_owned(), output: String::new() });
-    let mut task = Task::new(Answer::Program(program.to_owned()), Arc::new(Tests::new(tests.collect(), None)?));
+    let mut task = Task::new(Submission::Program(program.to_owned()), Arc::new(Tests::new(tests.collect(), None)?));
     task.run_all_tests = true;
     task.limits = Limits { cpu: Duration::from_secs(60), wall: Duration::from_secs(600), ..Limits::default() };
     Ok(task)
 }
 
-/// Tests per second and core with all cores busy.
+/// Tests per second and core, with all cores busy.
 fn group(pool: &Pool, programs: &Value, workers: usize) -> Result<Value, Box<dyn Error>> {
     let mut tasks = Vec::new();
     let mut count = 0;
@@ -86,10 +88,10 @@ fn group(pool: &Pool, programs: &Value, workers: usize) -> Result<Value, Box<dyn
     )
 }
 
-/// Milliseconds that a thread needs for one test of a trivial program, with all cores busy: p50 and p99.
+/// Latency of a test of a trivial program in milliseconds, with all cores busy: p50 and p99.
 fn overhead(pool: &Pool, runs: usize) -> Result<Value, Box<dyn Error>> {
     let mut latencies: Vec<f64> = Vec::with_capacity(runs);
-    // As many at a time as there are threads: a verdict's time is then a test's.
+    // As many at a time as there are workers, so that none waits in the queue.
     let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
     let collected = Mutex::new(&mut latencies);
     std::thread::scope(|scope| {
@@ -98,7 +100,7 @@ fn overhead(pool: &Pool, runs: usize) -> Result<Value, Box<dyn Error>> {
                 for _ in 0..runs / workers {
                     let Ok(task) = task(TRIVIAL, &["1"]) else { return };
                     let began = Instant::now();
-                    // What did not run is quick.
+                    // A program that did not run must not count as fast.
                     if pool.judge(task).is_ok_and(|verdict| verdict.stdout_excerpt == "1\n") {
                         let took = began.elapsed().as_secs_f64() * 1e3;
                         collected.lock().expect("no thread panics").push(took);
@@ -115,7 +117,7 @@ fn overhead(pool: &Pool, runs: usize) -> Result<Value, Box<dyn Error>> {
     Ok(json!({"p50": at(0.5), "p99": at(0.99), "best": at(0.0)}))
 }
 
-/// Tests run and CPU time of every program.
+/// Number of tests and CPU time of every program.
 fn together(pool: &Pool, tasks: Vec<Task>) -> Result<Vec<(usize, Duration)>, Box<dyn Error>> {
     let (sender, receiver) = mpsc::channel();
     for task in tasks {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{GenerateItem, GenerateRequest};
-use evenkeel_rpc::client::{ClientConfig, Connector, Target};
+use evenkeel_rpc::client::{ClientSettings, Connector, ServerAddress};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -18,10 +18,10 @@ use crate::load::{Load, line};
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(url: &str, load: Load) -> Result<Value, Box<dyn Error>> {
-    let connector = Connector::new("client", ClientConfig::default())?;
+    let connector = Connector::new("client", ClientSettings::default())?;
     let begun = Instant::now();
     let channel = loop {
-        match connector.connect(&Target::url(url)).await {
+        match connector.connect(&ServerAddress::new(url)).await {
             Ok(channel) => break channel,
             Err(error) if begun.elapsed() > STARTUP_TIMEOUT => return Err(error.into()),
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,

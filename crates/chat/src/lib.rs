@@ -1,6 +1,20 @@
 //! What a model is asked: prompts and messages, and how a chat template turns them into text and tokens.
+//!
+//! - [`Prompt`] and [`Message`] are what a data set asks.
+//! - [`ChatTemplate`] renders a conversation as `apply_chat_template` of transformers does, byte for byte.
+//! - [`PromptRenderer`] makes prompts of text and token ids, with the settings of a run.
+//! - [`end_tokens`] are the tokens that end a response, the end of a turn in the template among them.
 #![forbid(unsafe_code)]
 
+mod end_of_turn;
 mod prompt;
+mod python;
+mod renderer;
+mod template;
+mod value;
 
+pub use end_of_turn::end_tokens;
 pub use prompt::{Message, Prompt};
+pub use renderer::{PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
+pub use template::{ChatTemplate, RenderError, TemplateArguments};
+pub use value::{NoJson, TemplateValue};

@@ -78,6 +78,26 @@ impl Message {
         self.0.get("role").and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// Appends to the content: to its text, or to the last text among its parts. A content without any text gets a part.
+    pub(crate) fn append(&mut self, text: &str) {
+        match self.0.get_mut("content") {
+            Some(Value::String(content)) => content.push_str(text),
+            Some(Value::Array(parts)) => {
+                let last = parts.iter_mut().rev().find_map(|part| match part.get_mut("text") {
+                    Some(Value::String(content)) => Some(content),
+                    _ => None,
+                });
+                match last {
+                    Some(content) => content.push_str(text),
+                    None => parts.push(serde_json::json!({"type": "text", "text": text})),
+                }
+            }
+            _ => {
+                self.0.insert("content".to_owned(), Value::from(text));
+            }
+        }
+    }
+
     /// The message as templates see it.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.0

@@ -9,6 +9,7 @@ mod duration;
 mod error;
 mod loader;
 mod overrides;
+mod ranges;
 mod renamed;
 mod wording;
 
@@ -16,6 +17,7 @@ pub use byte_size::ByteSize;
 pub use duration::{HumanDuration, OptionalHumanDuration, human};
 pub use error::ConfigError;
 pub use loader::{Loaded, Loader};
+pub use ranges::{at_least_1ms, at_least_one};
 
 use evenkeel_errors::FieldError;
 use serde::Serialize;

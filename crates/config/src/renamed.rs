@@ -1,8 +1,17 @@
 //! Settings that have another name than in earlier versions, so that an old file is refused with the new name.
 
 /// Old and new name, without the section.
-const RENAMED: &[(&str, &str)] =
-    &[("settle_ms", "settle_timeout"), ("idle_connection_ms", "idle_connection_timeout"), ("task", "kind")];
+const RENAMED: &[(&str, &str)] = &[
+    ("settle_ms", "settle_timeout"),
+    ("idle_connection_ms", "idle_connection_timeout"),
+    ("max_bytes", "max_memory"),
+    ("wait_ms", "outage_timeout"),
+    ("max_private_bytes", "max_private_tests"),
+    ("max_tests_bytes", "tests_memory"),
+    ("task", "kind"),
+    ("path", "files"),
+    ("held_out_path", "held_out_files"),
+];
 
 /// Units that names carried before values did.
 const UNITS: [&str; 3] = ["_ms", "_s", "_bytes"];

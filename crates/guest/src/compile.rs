@@ -8,22 +8,22 @@ use wasmtime::{Engine, OptLevel};
 
 use crate::BuildError;
 
-/// A compiler for what the sandbox will load.
+/// The engine that compiles for the sandbox.
 pub(crate) fn engine(form: Form) -> Result<Engine, BuildError> {
-    let broken = |error: wasmtime::Error| BuildError::Compile(format!("{error:#}"));
+    let failed = |error: wasmtime::Error| BuildError::Compile(format!("{error:#}"));
     let mut config = form.config();
     config.cranelift_opt_level(OptLevel::Speed);
     if let Some((target, level)) = Form::target() {
-        config.target(target).map_err(broken)?;
+        config.target(target).map_err(failed)?;
         enable(&mut config, level);
     }
-    Engine::new(&config).map_err(broken)
+    Engine::new(&config).map_err(failed)
 }
 
-/// Lets the compiler use a set of CPU features.
+/// Enables a set of CPU features in the compiler.
 #[allow(unsafe_code)]
 fn enable(config: &mut wasmtime::Config, level: &str) {
-    // SAFETY: the flag is a set of CPU features. What was compiled with them is refused by wasmtime where the processor lacks one.
+    // SAFETY: the flag is a set of CPU features. Wasmtime refuses to load the code on a processor that lacks any of them.
     unsafe {
         config.cranelift_flag_enable(level);
     }
@@ -37,7 +37,7 @@ pub(crate) fn write(engine: &Engine, component: &Path, path: &Path) -> Result<()
     let written = fs::write(&temporary, code).map_err(GuestError::io(&temporary));
     let finished = written.and_then(|()| guest::finish(&temporary, path));
     if finished.is_err() {
-        // A disk that is full must not stay full for it.
+        // Do not leave a full disk filled with it.
         let _ = fs::remove_file(&temporary);
     }
     Ok(finished?)
@@ -48,11 +48,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_not_be_finished_takes_no_room() {
+    fn a_failed_compilation_leaves_no_temporary_file() {
         let folder = tempfile::tempdir().unwrap();
         let component = folder.path().join("empty.wasm");
         fs::write(&component, b"\0asm\x0d\0\x01\0").unwrap();
-        // A folder is in the place of the file.
+        // A folder has the name of the file.
         let path = folder.path().join("guest.cwasm");
         fs::create_dir_all(path.join("full")).unwrap();
         assert!(write(&engine(Form::Timed).unwrap(), &component, &path).is_err());

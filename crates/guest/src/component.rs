@@ -1,4 +1,4 @@
-//! Builds the component: componentize-py, pinned by its hash, on the Python sources of the sandbox; then the linker.
+//! Builds the component: runs componentize-py, pinned by its hash, on the Python sources of the sandbox, and then the linker.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,25 +9,25 @@ use evenkeel_sandbox::guest::{self, GuestError};
 
 use crate::{BuildError, link};
 
-/// Bytes of a failed command's output that an error repeats.
+/// Bytes of a failed command's output that an error includes.
 const OUTPUT_BYTES: usize = 2000;
 
-/// Builds the component into a folder whose lock is held.
+/// Builds the component in a folder. The caller holds its lock.
 pub(crate) fn build(folder: &Path, path: &Path, progress: &dyn Fn(&str)) -> Result<(), BuildError> {
     clear(folder);
     let work = folder.join(format!("build-{}", std::process::id()));
     let built = component(&work, progress).and_then(|component| Ok(guest::finish(&component, path)?));
-    // What is left of a failed build is of no use, and not worth another error.
+    // Failing to remove a failed build is not worth another error.
     let _ = fs::remove_dir_all(&work);
     built
 }
 
-/// Removes what builds left that were cut short. Nobody else builds while the lock is held; and in a container the next process may have
-/// the same number, where pip would take half a package for a whole one.
+/// Removes the remains of aborted builds. No other build is running while the lock is held. In a container the next process may have the same
+/// id, and pip would mistake half a package for a complete one.
 fn clear(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("build-")) {
-        // Whatever cannot be removed is told by the build that needs its place.
+        // A failure shows in a build that needs the name.
         let _ = fs::remove_dir_all(entry.path());
     }
 }
@@ -58,7 +58,7 @@ fn component(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, BuildError
         .output()
         .map_err(GuestError::io(&python))?;
     if !output.status.success() || !component.is_file() {
-        return Err(BuildError::Componentize(said(&output)));
+        return Err(BuildError::Componentize(output_tail(&output)));
     }
     let linked = work.join("linked.wasm");
     let read = fs::read(&component).map_err(GuestError::io(&component))?;
@@ -67,7 +67,7 @@ fn component(work: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, BuildError
     Ok(linked)
 }
 
-/// A Python that has pip: the machine's own, or that of a virtual environment.
+/// A Python with pip: that of the machine or of a virtual environment.
 fn python_with_pip(work: &Path) -> Result<PathBuf, BuildError> {
     let python = std::env::var("EVENKEEL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let no_python = |problem: String| BuildError::NoPython { command: python.clone(), problem };
@@ -82,16 +82,16 @@ fn python_with_pip(work: &Path) -> Result<PathBuf, BuildError> {
     if run(&["-m", "pip", "--version"])?.status.success() {
         return Ok(python.into());
     }
-    // Python carries a pip for new environments, which some distributions pack apart.
+    // Python includes a pip for new environments, which some distributions package separately.
     let folder = work.join("venv");
     let made = run(&["-m", "venv", "--clear", &folder.to_string_lossy()])?;
     if !made.status.success() {
-        return Err(BuildError::NoPip(said(&made)));
+        return Err(BuildError::NoPip(output_tail(&made)));
     }
     Ok(folder.join("bin").join("python"))
 }
 
-/// Installs the builder; the folder that it is then imported from.
+/// Installs componentize-py. Returns the folder to import it from.
 fn install(python: &Path, work: &Path) -> Result<PathBuf, BuildError> {
     let packages = work.join("packages");
     let hashes: String = guest::WHEELS.iter().map(|wheel| format!(" --hash=sha256:{wheel}")).collect();
@@ -114,15 +114,15 @@ fn install(python: &Path, work: &Path) -> Result<PathBuf, BuildError> {
     if output.status.success() {
         return Ok(packages);
     }
-    Err(BuildError::NoComponentizer { wheel: guest::COMPONENTIZER.to_owned(), problem: said(&output) })
+    Err(BuildError::NoComponentizer { wheel: guest::COMPONENTIZER.to_owned(), problem: output_tail(&output) })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), GuestError> {
     fs::write(path, text).map_err(GuestError::io(path))
 }
 
-/// The end of what a command said.
-fn said(output: &Output) -> String {
+/// The status and the end of the output of a command.
+fn output_tail(output: &Output) -> String {
     let text = [&*String::from_utf8_lossy(&output.stdout), &*String::from_utf8_lossy(&output.stderr)].concat();
     let text = text.trim();
     let start =
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_earlier_build_left_is_removed_and_nothing_else() {
+    fn only_the_remains_of_aborted_builds_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let left = folder.path().join("build-1").join("packages");
         fs::create_dir_all(&left).unwrap();

@@ -1,11 +1,11 @@
-//! Builds the interpreter that the sandbox runs programs with.
+//! Builds the interpreter of the sandbox.
 //!
-//! 1. componentize-py makes a component of CPython, its standard library and the sandbox's Python sources (`component`).
-//! 2. Its dozen core modules are joined to one (`link`).
+//! 1. componentize-py builds a component from CPython, its standard library and the sandbox's Python sources (`component`).
+//! 2. Its dozen core modules are linked into one (`link`).
 //! 3. The result is compiled to machine code (`compile`).
 //!
-//! [`ensure`] does what is still to do in a folder; the program `evenkeel-guest` is this function with a command line, and the sandbox
-//! starts it where the interpreter is missing. No worker links this crate: its tools are large and needed once.
+//! [`ensure`] performs the steps that are still missing in a folder. The program `evenkeel-guest` is a command line for this function; the
+//! sandbox starts it if the interpreter is missing. Workers do not link this crate, since its tools are large and only needed once.
 #![deny(unsafe_code)]
 
 mod compile;
@@ -19,12 +19,11 @@ use evenkeel_sandbox::guest::{self, Form, GuestError};
 
 pub use error::BuildError;
 
-/// Builds and compiles the guest where the folder does not have it, which takes about a minute. `progress` is called before everything
-/// that takes long.
+/// Builds and compiles the guest unless the folder has it. This takes about a minute. `progress` is called before every slow step.
 ///
 /// # Errors
 ///
-/// Says what is missing on this machine.
+/// What is missing on this machine.
 pub fn ensure(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<(), BuildError> {
     let engine = compile::engine(form)?;
     let compiled = folder.join(form.file_name());
@@ -43,7 +42,7 @@ pub fn ensure(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<(), 
     }
     progress("compiling the guest interpreter (once, about half a minute)");
     compile::write(&engine, &component, &compiled)?;
-    // What cannot be loaded is found here, and not by every worker.
+    // Find out here whether it can be loaded, and not in every worker.
     guest::open(&engine, &compiled).map(drop).map_err(|problem| GuestError::Load(problem).into())
 }
 
@@ -51,7 +50,7 @@ pub fn ensure(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<(), 
 mod tests {
     use sha2::{Digest, Sha256};
 
-    /// The sources that decide what the guest is, by their names.
+    /// The sources that determine the guest.
     const SOURCES: [(&str, &str); 12] = [
         ("component.rs", include_str!("component.rs")),
         ("link/addresses.rs", include_str!("link/addresses.rs")),
@@ -68,7 +67,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_name_of_the_guest_changes_with_what_links_it() {
+    fn the_name_of_the_guest_changes_with_its_linker() {
         let mut hash = Sha256::new();
         for (name, text) in SOURCES {
             for part in [name, text] {
@@ -76,12 +75,12 @@ mod tests {
                 hash.update(part);
             }
         }
-        let digest: String = hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = format!("{:x}", hash.finalize());
         assert_eq!(
-            digest,
-            evenkeel_sandbox::guest::LINKER_DIGEST,
-            "the linker's sources have changed: write the left value into LINKER_DIGEST (crates/sandbox/src/guest/sources.rs), so that \
-             nobody runs an interpreter that the old ones made"
+            digest[..16],
+            *evenkeel_sandbox::guest::LINKER_DIGEST,
+            "the linker's sources have changed: set LINKER_DIGEST (crates/sandbox/src/guest/sources.rs) to the left value, so that nobody \
+             uses an interpreter that was built by the old linker"
         );
     }
 }

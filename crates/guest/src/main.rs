@@ -1,4 +1,4 @@
-//! `evenkeel-guest`: builds the interpreter of the sandbox, before a reward worker needs it.
+//! `evenkeel-guest`: builds the interpreter of the sandbox before a reward worker needs it.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use std::process::ExitCode;
 use clap::Parser;
 use evenkeel_sandbox::guest::{self, Form};
 
-/// Builds the interpreter that runs programs in the sandbox, and prints the folder that has it.
+/// Builds the interpreter of the sandbox and prints its folder.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// Where to put it [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
+    /// Folder to build it in [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Build the form that counts instructions, which deterministic limits need.
+    /// Build the form that counts instructions, for deterministic limits.
     #[arg(long)]
     counted: bool,
 }
 
-#[expect(clippy::print_stderr, clippy::print_stdout, reason = "what a person and a script read")]
+#[expect(clippy::print_stderr, clippy::print_stdout, reason = "output for users and scripts")]
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let form = if arguments.counted { Form::Counted } else { Form::Timed };

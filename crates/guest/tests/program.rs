@@ -1,4 +1,4 @@
-//! The program that builds the interpreter, as a worker starts it.
+//! The builder of the interpreter, run as a worker runs it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::process::Command;
@@ -10,7 +10,7 @@ fn builder() -> Command {
 }
 
 #[test]
-fn the_folder_that_it_prints_has_the_interpreter() {
+fn the_printed_folder_contains_the_interpreter() {
     let output = builder().output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let folder = String::from_utf8(output.stdout).unwrap();
@@ -18,7 +18,7 @@ fn the_folder_that_it_prints_has_the_interpreter() {
 }
 
 #[test]
-fn a_machine_without_python_is_told_what_is_missing() {
+fn a_missing_python_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let output =
         builder().arg("--dir").arg(folder.path()).env("EVENKEEL_PYTHON", "/nonexistent/python3").output().unwrap();

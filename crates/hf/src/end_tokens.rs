@@ -8,19 +8,22 @@ use crate::error::FolderError;
 use crate::folder::{Folder, name};
 use crate::tokenizer::Tokenizer;
 
-/// The tokens that end a response, from the two places that name them.
+/// The tokens that end a response, from the places that name them.
 ///
-/// vLLM treats them differently: the tokenizer's ends a response without a stop reason, each of the model's is a stop reason.
+/// vLLM treats them differently: the tokenizer's ends a response without a stop reason, each of the model's is a stop reason. It does not
+/// look at the template: the end of a turn that neither of the others names has to be asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EndTokens {
     /// `eos_token` of `tokenizer_config.json`.
     pub tokenizer: Option<u32>,
     /// `eos_token_id` of `generation_config.json`, or else of `config.json`, in the order of the file.
     pub model: Vec<u32>,
+    /// The end of a turn in the chat template. [`read`](Self::read) leaves it out: finding it takes rendering.
+    pub template: Option<u32>,
 }
 
 impl EndTokens {
-    /// Reads them. Without a tokenizer, `tokenizer_config.json` is not looked at.
+    /// Reads those that files name. Without a tokenizer, `tokenizer_config.json` is not looked at.
     ///
     /// # Errors
     /// An `eos_token` that the tokenizer does not have; an `eos_token_id` that is no id below `vocab_size`.
@@ -38,17 +41,23 @@ impl EndTokens {
             None => of_model(folder, name::CONFIG, config.json(), config)?,
             listed => listed,
         };
-        Ok(Self { tokenizer, model: listed.unwrap_or_default() })
+        Ok(Self { tokenizer, model: listed.unwrap_or_default(), template: None })
     }
 
-    /// The token with which a finished response is written: the tokenizer's, or else the model's first.
+    /// The token with which a finished response is written: the tokenizer's, or else the model's first, or else the template's.
     pub fn first(&self) -> Option<u32> {
-        self.tokenizer.or_else(|| self.model.first().copied())
+        self.tokenizer.or_else(|| self.model.first().copied()).or(self.template)
     }
 
-    /// The model's without the tokenizer's.
+    /// The model's and the template's without the tokenizer's.
     pub fn others(&self) -> Vec<u32> {
-        self.model.iter().copied().filter(|&id| Some(id) != self.tokenizer).collect()
+        let model = self.model.iter().copied().filter(|&id| Some(id) != self.tokenizer);
+        model.chain(self.template_alone()).collect()
+    }
+
+    /// The template's, where neither tokenizer nor model name it: an engine that reads the same files does not stop there by itself.
+    pub fn template_alone(&self) -> Option<u32> {
+        self.template.filter(|&id| Some(id) != self.tokenizer && !self.model.contains(&id))
     }
 }
 
@@ -118,7 +127,7 @@ mod tests {
     #[test]
     fn the_generation_config_goes_before_the_config() {
         let found = ends(CONFIG, r#"{"eos_token_id": 2}"#, "").unwrap();
-        assert_eq!(found, EndTokens { tokenizer: None, model: vec![2] });
+        assert_eq!(found, EndTokens { model: vec![2], ..EndTokens::default() });
         let found = ends(CONFIG, r#"{"eos_token_id": null}"#, "").unwrap();
         assert_eq!((found.first(), found.others()), (Some(1), vec![1, 2]));
         assert_eq!(ends(r#"{"vocab_size": 3}"#, "", "").unwrap(), EndTokens::default());
@@ -132,6 +141,18 @@ mod tests {
         }
         let found = ends(CONFIG, "", r#"{"eos_token": null}"#).unwrap();
         assert_eq!(found.first(), Some(1));
+    }
+
+    #[test]
+    fn the_templates_end_of_turn_counts_once() {
+        let ends = EndTokens { tokenizer: Some(0), model: vec![0, 2], template: Some(1) };
+        assert_eq!((ends.first(), ends.others(), ends.template_alone()), (Some(0), vec![2, 1], Some(1)));
+        for id in [0, 2] {
+            let ends = EndTokens { template: Some(id), ..ends.clone() };
+            assert_eq!((ends.others(), ends.template_alone()), (vec![2], None));
+        }
+        let alone = EndTokens { template: Some(1), ..EndTokens::default() };
+        assert_eq!((alone.first(), alone.others()), (Some(1), vec![1]));
     }
 
     #[test]

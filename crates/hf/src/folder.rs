@@ -19,6 +19,8 @@ pub mod name {
     pub const TOKENIZER: &str = "tokenizer.json";
     /// Which of the tokenizer's tokens are special, and the chat template of older folders.
     pub const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+    /// Special tokens by their names, in older folders.
+    pub const SPECIAL_TOKENS_MAP: &str = "special_tokens_map.json";
     /// The chat template.
     pub const CHAT_TEMPLATE: &str = "chat_template.jinja";
     /// The chat template of a processor, in JSON.
@@ -34,7 +36,7 @@ pub const COMPANION_FILES: &[&str] = &[
     name::CHAT_TEMPLATE_JSON,
     name::GENERATION_CONFIG,
     "merges.txt",
-    "special_tokens_map.json",
+    name::SPECIAL_TOKENS_MAP,
     name::TOKENIZER,
     name::TOKENIZER_CONFIG,
     "vocab.json",

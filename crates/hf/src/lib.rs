@@ -4,7 +4,7 @@
 //! - `config.json` as a [`ConfigFile`],
 //! - `tokenizer.json` as a [`Tokenizer`], with the digest by which services compare tokenizers,
 //! - the [`EndTokens`] that end a response, from three files that may name different ones,
-//! - the [`ChatTemplates`] that turn messages into a prompt, as text,
+//! - the [`ChatTemplates`] that turn messages into a prompt, as text, and the [`SpecialTokens`] that they see,
 //! - what the safetensors files hold ([`tensor_shapes`], [`weight_files`], [`weights_digest`]).
 //!
 //! Every file is bounded in size. Loading tensors and computing with them is not this crate's work: it links no tensor library.
@@ -15,6 +15,7 @@ mod config;
 mod end_tokens;
 mod error;
 mod folder;
+mod special_tokens;
 mod tokenizer;
 mod weights;
 
@@ -23,5 +24,6 @@ pub use config::ConfigFile;
 pub use end_tokens::{EndTokens, eos_token_ids};
 pub use error::FolderError;
 pub use folder::{COMPANION_FILES, Folder, name};
+pub use special_tokens::SpecialTokens;
 pub use tokenizer::{TextError, Tokenizer};
 pub use weights::{TensorShapes, tensor_shapes, weight_files, weights_digest};

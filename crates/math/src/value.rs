@@ -11,7 +11,7 @@ use crate::expr::Expr;
 use crate::unit::Unit;
 
 pub use region::{End, Region};
-pub(crate) use relation::assigned_values;
+pub(crate) use relation::Assignments;
 pub use relation::{Relation, Sign};
 
 /// A parsed answer. Nesting is limited by the parser to some tens of levels.

@@ -1,9 +1,9 @@
-//! Bounded queues that say so: what is asked for is there at once, or the caller gets RESOURCE_EXHAUSTED.
+//! Admission to bounded queues: a reservation succeeds at once or fails with RESOURCE_EXHAUSTED.
 //!
-//! A queue counts items or bytes. No client gets all of it: who holds seven times what is free gets no more, so that one client leaves
-//! an eighth to others, the next an eighth of that, and two who go on asking end with seven fifteenths each. Queues of up to seven items
-//! have too few for that. A client is a connection. All connections from one host together leave a sixteenth to other hosts, by the same
-//! rule, however many they are.
+//! A queue counts items or bytes. No client gets all of it: a client that holds seven times what is free gets no more. So a single client
+//! leaves an eighth to others, the next one an eighth of that, and two greedy clients end with seven fifteenths each. Queues of up to seven
+//! items are too small for that. A client is a connection. By the same rule all connections of one host together leave a sixteenth to other
+//! hosts.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,12 +16,12 @@ use crate::error::ServiceError;
 pub use crate::error::Unit;
 pub use crate::peer::{ClientId, Host};
 
-/// A client may hold so many times what is free.
-const SHARE: u64 = 7;
-/// All clients of one host may.
+/// A client may hold this many times what is free.
+const CLIENT_SHARE: u64 = 7;
+/// The clients of one host together may hold this many times what is free.
 const HOST_SHARE: u64 = 15;
 
-/// One queue, as far as it is full. Clones are the same.
+/// The reservations of one queue. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Admission(Arc<Queue>);
 
@@ -36,21 +36,21 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    taken: u64,
+    reserved: u64,
     by_client: HashMap<ClientId, u64>,
     by_host: HashMap<Host, u64>,
 }
 
-/// A part of a queue that is taken; dropping it frees it.
+/// A reserved part of a queue; dropping it frees it.
 #[derive(Debug)]
-pub struct Taken {
+pub struct Reservation {
     queue: Arc<Queue>,
     client: ClientId,
     amount: u64,
 }
 
 impl Admission {
-    /// A queue of that many items or bytes, at least one.
+    /// A queue with that capacity in items or bytes, at least 1.
     pub fn new(name: &'static str, unit: Unit, capacity: usize) -> Self {
         let gauge = match unit {
             Unit::Items => metrics::gauge!("evenkeel_queue_items", "queue" => name),
@@ -60,30 +60,30 @@ impl Admission {
         Self(Arc::new(Queue { name, unit, capacity, state: Mutex::default(), gauge }))
     }
 
-    /// Takes that much for a client.
+    /// Reserves an amount for a client.
     ///
     /// # Errors
-    /// [`ServiceError::QueueFull`], or [`ServiceError::ShareTaken`] where only this client gets no more.
-    pub fn try_take(&self, client: ClientId, amount: usize) -> Result<Taken, ServiceError> {
-        let mut taken = Taken { queue: Arc::clone(&self.0), client, amount: 0 };
-        taken.try_grow(amount as u64)?;
-        Ok(taken)
+    /// [`ServiceError::QueueFull`], or [`ServiceError::ShareTaken`] if only this client gets no more.
+    pub fn try_reserve(&self, client: ClientId, amount: usize) -> Result<Reservation, ServiceError> {
+        let mut reserved = Reservation { queue: Arc::clone(&self.0), client, amount: 0 };
+        reserved.try_grow(amount as u64)?;
+        Ok(reserved)
     }
 
-    /// Nothing yet, to be resized.
-    pub fn nothing(&self, client: ClientId) -> Taken {
-        Taken { queue: Arc::clone(&self.0), client, amount: 0 }
+    /// An empty reservation, to be resized.
+    pub fn empty(&self, client: ClientId) -> Reservation {
+        Reservation { queue: Arc::clone(&self.0), client, amount: 0 }
     }
 
-    /// How much is taken.
-    pub fn taken(&self) -> u64 {
-        self.0.state().taken
+    /// The reserved amount.
+    pub fn reserved(&self) -> u64 {
+        self.0.state().reserved
     }
 
-    /// The queue's state, `running` of the items being in work.
+    /// The state of the queue; `running` of its items are running.
     pub fn status(&self, running: usize) -> QueueStatus {
         QueueStatus {
-            queued_items: self.taken().saturating_sub(running as u64),
+            queued_items: self.reserved().saturating_sub(running as u64),
             running_items: running as u64,
             capacity_items: self.0.capacity,
         }
@@ -96,14 +96,14 @@ impl Queue {
     }
 
     fn change(&self, state: &mut State, client: ClientId, before: u64, after: u64) {
-        state.taken = state.taken - before + after;
+        state.reserved = state.reserved - before + after;
         replace(&mut state.by_client, client, before, after);
         replace(&mut state.by_host, client.host(), before, after);
-        self.gauge.set(state.taken as f64);
+        self.gauge.set(state.reserved as f64);
     }
 }
 
-/// Another part of what somebody holds. Who holds nothing is forgotten.
+/// Changes the amount that a client or host holds, and forgets those that hold nothing.
 fn replace<K: Eq + Hash + Copy>(held: &mut HashMap<K, u64>, by: K, before: u64, after: u64) {
     let amount = held.entry(by).or_default();
     *amount = *amount - before + after;
@@ -112,21 +112,21 @@ fn replace<K: Eq + Hash + Copy>(held: &mut HashMap<K, u64>, by: K, before: u64, 
     }
 }
 
-impl Taken {
-    /// Takes more of the queue.
+impl Reservation {
+    /// Reserves more.
     ///
     /// # Errors
-    /// Those of [`Admission::try_take`]; what was taken stays as it was.
+    /// Those of [`Admission::try_reserve`]; the reservation stays as it was.
     pub fn try_grow(&mut self, by: u64) -> Result<(), ServiceError> {
         let queue = &*self.queue;
         let mut state = queue.state();
-        let free = queue.capacity.saturating_sub(state.taken);
+        let free = queue.capacity.saturating_sub(state.reserved);
         let held = state.by_client.get(&self.client).copied().unwrap_or(0);
         let of_host = state.by_host.get(&self.client.host()).copied().unwrap_or(0);
         let (name, unit, capacity) = (queue.name, queue.unit, queue.capacity);
         let refused = if by > free {
             Some(ServiceError::QueueFull { queue: name, unit, capacity, retry_after: None })
-        } else if held >= SHARE.saturating_mul(free) && by > 0 {
+        } else if held >= CLIENT_SHARE.saturating_mul(free) && by > 0 {
             Some(ServiceError::ShareTaken { queue: name, unit, capacity, held })
         } else if of_host >= HOST_SHARE.saturating_mul(free) && by > 0 {
             Some(ServiceError::ShareTaken { queue: name, unit, capacity, held: of_host })
@@ -142,20 +142,19 @@ impl Taken {
         Ok(())
     }
 
-    /// Makes it as large as what it stands for has become, also beyond what there is: for results, which cannot be refused. Others
-    /// wait the longer.
+    /// Sets the amount, even beyond the capacity: for results, which cannot be refused.
     pub fn resize(&mut self, amount: u64) {
         self.queue.change(&mut self.queue.state(), self.client, self.amount, amount);
         self.amount = amount;
     }
 
-    /// How much it is.
+    /// The reserved amount.
     pub fn amount(&self) -> u64 {
         self.amount
     }
 }
 
-impl Drop for Taken {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.resize(0);
     }
@@ -166,43 +165,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_more_than_fits_is_refused_by_name() {
+    fn a_full_queue_refuses_by_its_name() {
         let queue = Admission::new("verify", Unit::Items, 2);
-        let client = ClientId::unseen();
-        let taken = (queue.try_take(client, 1).unwrap(), queue.try_take(client, 1).unwrap());
-        let refused = |queue: &Admission| queue.try_take(client, 1).unwrap_err().to_string();
-        assert_eq!(refused(&queue), "queue `verify` is full, it takes 2 items");
-        drop(taken);
-        assert!(queue.try_take(client, 1).is_ok());
+        let client = ClientId::anonymous();
+        let reserved = (queue.try_reserve(client, 1).unwrap(), queue.try_reserve(client, 1).unwrap());
+        let refused = |queue: &Admission| queue.try_reserve(client, 1).unwrap_err().to_string();
+        assert_eq!(refused(&queue), "queue `verify` is full, its capacity is 2 items");
+        drop(reserved);
+        assert!(queue.try_reserve(client, 1).is_ok());
         let bytes = Admission::new("verify", Unit::Bytes, 100);
-        let error = bytes.try_take(client, 101).unwrap_err().to_string();
-        assert_eq!(error, "queue `verify` is full, it takes 100 bytes");
+        let error = bytes.try_reserve(client, 101).unwrap_err().to_string();
+        assert_eq!(error, "queue `verify` is full, its capacity is 100 bytes");
     }
 
     #[test]
-    fn no_client_takes_all_and_whoever_comes_new_finds_something() {
+    fn no_client_gets_all_and_new_clients_get_some() {
         let queue = Admission::new("verify", Unit::Items, 800);
         let greedy = |client| {
             let mut held = Vec::new();
             loop {
-                match queue.try_take(client, 1) {
+                match queue.try_reserve(client, 1) {
                     Ok(one) => held.push(one),
                     Err(refused) => return (held, refused),
                 }
             }
         };
-        let (first, refused) = greedy(ClientId::unseen());
+        let (first, refused) = greedy(ClientId::anonymous());
         assert_eq!(first.len(), 700);
         let message = "this client holds 700 of the 800 items of queue `verify`, the rest is kept for others";
         assert_eq!(refused.to_string(), message);
         let mut others = Vec::new();
         for _ in 0..3 {
-            let (held, _) = greedy(ClientId::unseen());
+            let (held, _) = greedy(ClientId::anonymous());
             assert!(!held.is_empty());
             others.push(held);
         }
         drop((first, others));
-        assert_eq!(queue.taken(), 0);
+        assert_eq!(queue.reserved(), 0);
         assert!(queue.0.state().by_client.is_empty(), "clients that hold nothing are forgotten");
     }
 
@@ -215,7 +214,7 @@ mod tests {
             // A hundred connections, each of which takes what it gets.
             for _ in 0..100 {
                 let client = ClientId::at(address);
-                held.extend(std::iter::from_fn(|| queue.try_take(client, 1).ok()));
+                held.extend(std::iter::from_fn(|| queue.try_reserve(client, 1).ok()));
             }
             held
         };
@@ -227,34 +226,34 @@ mod tests {
             assert!(!held.is_empty(), "{address}");
             others.push(held);
         }
-        assert!(queue.try_take(ClientId::at("2001:db8::ffff".parse().unwrap()), 1).is_err(), "the same network");
+        assert!(queue.try_reserve(ClientId::at("2001:db8::ffff".parse().unwrap()), 1).is_err(), "the same network");
         drop((first, others));
         assert!(queue.0.state().by_host.is_empty(), "hosts that hold nothing are forgotten");
     }
 
     #[test]
-    fn a_single_large_amount_fits_where_it_fits_at_all() {
+    fn a_single_client_may_reserve_the_whole_capacity_at_once() {
         let queue = Admission::new("verify", Unit::Bytes, 1000);
-        let large = queue.try_take(ClientId::unseen(), 1000).unwrap();
-        assert!(queue.try_take(ClientId::unseen(), 1).is_err());
+        let large = queue.try_reserve(ClientId::anonymous(), 1000).unwrap();
+        assert!(queue.try_reserve(ClientId::anonymous(), 1).is_err());
         drop(large);
-        assert_eq!(queue.taken(), 0);
+        assert_eq!(queue.reserved(), 0);
     }
 
     #[test]
-    fn results_are_counted_beyond_what_there_is() {
+    fn results_count_beyond_the_capacity() {
         let queue = Admission::new("verify", Unit::Bytes, 100);
-        let mut result = queue.nothing(ClientId::unseen());
+        let mut result = queue.empty(ClientId::anonymous());
         result.resize(150);
-        assert!(queue.try_take(ClientId::unseen(), 1).is_err());
+        assert!(queue.try_reserve(ClientId::anonymous(), 1).is_err());
         result.resize(10);
-        assert!(queue.try_take(ClientId::unseen(), 1).is_ok());
+        assert!(queue.try_reserve(ClientId::anonymous(), 1).is_ok());
     }
 
     #[test]
-    fn status_splits_taken_places() {
+    fn the_status_separates_running_from_queued_items() {
         let queue = Admission::new("verify", Unit::Items, 5);
-        let _places = [0; 3].map(|_| queue.try_take(ClientId::unseen(), 1).unwrap());
+        let _reservations = [0; 3].map(|_| queue.try_reserve(ClientId::anonymous(), 1).unwrap());
         assert_eq!(queue.status(1), QueueStatus { queued_items: 2, running_items: 1, capacity_items: 5 });
     }
 }

@@ -1,15 +1,15 @@
-//! The balancing rule of every pool: the candidate with the least outstanding work gets the next item.
+//! The balancing rule of all pools: the member with the least outstanding work gets the next item.
 
-/// A member of a pool that has capacity for one more item.
+/// A member of a pool with capacity for another item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate<K> {
-    /// What it is known by.
+    /// Identifies it.
     pub key: K,
-    /// Work that it was given and has not finished, in any unit that is the same for all.
+    /// Its unfinished work, in the same unit for all.
     pub outstanding: u64,
-    /// Number of its last assignment: equally loaded candidates take turns.
+    /// The number of its last assignment: equally loaded candidates take turns.
     pub last_assigned: u64,
-    /// It failed at this item before, and is chosen only if there is no other.
+    /// Whether it failed this item before; then it is chosen only if there is no other.
     pub avoid: bool,
 }
 
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_failed_before_comes_last() {
+    fn a_candidate_that_failed_before_comes_last() {
         assert_eq!(chosen([('a', 0, 0, true), ('b', 100, 9, false)]), Some('b'));
         assert_eq!(chosen([('a', 7, 3, true)]), Some('a'));
     }

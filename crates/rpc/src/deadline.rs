@@ -1,6 +1,6 @@
-//! Deadlines: an item's own `deadline_ms` and the call's `grpc-timeout`, whichever ends first.
+//! Deadlines: the earlier of an item's `deadline_ms` and its call's `grpc-timeout`.
 //!
-//! The transport bounds a call only until its response headers and hands no deadline on to nested calls; both are done here.
+//! The transport enforces a deadline only until the response headers and does not propagate it to nested calls; this module does both.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::error::ServiceError;
 /// The header of a call's deadline.
 const GRPC_TIMEOUT: &str = "grpc-timeout";
 
-/// A moment from which on nobody waits for the result any more; or never.
+/// The time at which a result is no longer needed; or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Deadline {
     at: Option<Instant>,
@@ -26,11 +26,11 @@ impl Deadline {
 
     /// That much time from now.
     pub fn after(budget: Duration) -> Self {
-        // A moment too far to be represented is never.
+        // A time beyond the range of `Instant` is never.
         Self { at: Instant::now().checked_add(budget) }
     }
 
-    /// The call's deadline, from its `grpc-timeout`. A malformed one is none: the transport has its own say about it.
+    /// The deadline of a call, from its `grpc-timeout`. A malformed one is ignored here; the transport handles it.
     pub fn of_call(metadata: &MetadataMap) -> Self {
         let timeout = metadata.get(GRPC_TIMEOUT).and_then(|value| value.to_str().ok()).and_then(parse_timeout);
         timeout.map_or(Self::NEVER, Self::after)
@@ -66,7 +66,7 @@ impl Deadline {
         self.remaining().is_some_and(|left| left.is_zero())
     }
 
-    /// Ends at the deadline, or never.
+    /// Completes at the deadline, or never.
     pub async fn passed(self) {
         match self.at {
             Some(at) => tokio::time::sleep_until(at).await,
@@ -74,18 +74,18 @@ impl Deadline {
         }
     }
 
-    /// The future's output, unless the deadline ends first; then the future is dropped.
+    /// Runs a future until the deadline, then drops it.
     pub async fn run<F: Future>(self, future: F) -> Result<F::Output, ServiceError> {
-        let begun = Instant::now();
+        let started = Instant::now();
         tokio::select! {
             biased;
             output = future => Ok(output),
-            () = self.passed() => Err(ServiceError::Deadline(begun.elapsed())),
+            () = self.passed() => Err(ServiceError::Deadline(started.elapsed())),
         }
     }
 
-    /// Hands the time that is left on to a nested call.
-    pub fn pass_on<T>(self, request: &mut Request<T>) {
+    /// Sets the remaining time as the timeout of a nested call.
+    pub fn propagate_to<T>(self, request: &mut Request<T>) {
         if let Some(left) = self.remaining() {
             request.set_timeout(left);
         }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whichever_ends_first_decides() {
+    async fn the_earlier_deadline_decides() {
         let call = Deadline::after(Duration::from_secs(10));
         assert_eq!(call.and_item(Some(3_000)).remaining(), Some(Duration::from_secs(3)));
         assert_eq!(call.and_item(Some(30_000)).remaining(), Some(Duration::from_secs(10)));
@@ -138,21 +138,21 @@ mod tests {
     async fn a_future_that_takes_too_long_is_dropped() {
         let deadline = Deadline::after(Duration::from_millis(20));
         let error = deadline.run(std::future::pending::<()>()).await.unwrap_err();
-        assert_eq!(error.to_string(), "the deadline ended after 20 ms");
+        assert_eq!(error.to_string(), "the deadline passed after 20 ms");
         assert_eq!(Deadline::after(Duration::ZERO).run(async { 7 }).await, Ok(7));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_rest_is_handed_on() {
+    async fn the_remaining_time_is_propagated() {
         let deadline = Deadline::after(Duration::from_secs(10));
         tokio::time::advance(Duration::from_secs(4)).await;
         let mut request = Request::new(());
-        deadline.pass_on(&mut request);
+        deadline.propagate_to(&mut request);
         assert_eq!(Deadline::of_call(request.metadata()).remaining(), Some(Duration::from_secs(6)));
     }
 
     #[test]
-    fn a_deadline_beyond_time_is_none() {
+    fn a_deadline_beyond_the_range_of_instants_is_none() {
         assert_eq!(Deadline::after(Duration::MAX), Deadline::NEVER);
     }
 }

@@ -1,4 +1,4 @@
-//! Small files that settings point at.
+//! Files named by settings.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ pub struct FileError {
     pub setting: String,
     /// The file.
     pub path: PathBuf,
-    /// Why not.
+    /// What is wrong.
     pub message: String,
 }
 
@@ -22,13 +22,12 @@ impl FileError {
     }
 }
 
-/// The whole file.
-#[cfg(feature = "tls")]
+/// Reads a file.
 pub(crate) fn read(setting: &str, path: &Path) -> Result<Vec<u8>, FileError> {
     std::fs::read(path).map_err(|error| FileError::new(setting, path, error))
 }
 
-/// A bearer token: the file's only line.
+/// Reads a bearer token, the only line of the file.
 pub(crate) fn read_token(setting: &str, path: &Path) -> Result<Secret, FileError> {
     Secret::read(path).map_err(|error| FileError::new(setting, path, format_args!("it {error}")))
 }

@@ -1,13 +1,13 @@
-//! gRPC as every server and client of Evenkeel speaks it, so that all of them start, refuse, drain and retry the same way.
+//! The gRPC layer of all servers and clients: they start, refuse, drain and retry in the same way.
 //!
-//! - [`server`]: the lifecycle of a server, from its ports to its last answer.
-//! - [`items`]: streams of items with their own ids, deadlines and cancellation, as the server sees them.
-//! - [`dispatch`]: the same streams as the client sees them: many workers, the least loaded first, nothing lost or counted twice.
+//! - [`server`]: the lifecycle of a server, from binding its port to its shutdown.
+//! - [`items`]: the server side of item streams: ids, deadlines, cancellation and backpressure for each item.
+//! - [`dispatch`]: the client side of item streams: many workers, balanced by outstanding work, every item answered exactly once.
 //! - [`balance`]: which member of a pool gets the next item.
 //! - [`client`]: channels to a single server.
-//! - [`roots`]: folders that clients may name.
-//! - [`deadline`], [`admission`], [`error`]: time that runs out, queues that are full, and how both are said over gRPC.
-//! - [`retry`]: the one policy for trying again.
+//! - [`roots`]: the folders that clients may name.
+//! - [`deadline`], [`admission`], [`error`]: deadlines, bounded queues, and the errors that report them.
+//! - [`retry`]: the policy of retries.
 #![forbid(unsafe_code)]
 
 pub mod admission;

@@ -1,4 +1,4 @@
-//! Who asks: clients share what a server has by their connections, and by the hosts that these come from.
+//! The identity of clients. A server shares its capacity between connections, and between the hosts that they come from.
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,14 +15,14 @@ pub struct ClientId {
     host: Host,
 }
 
-/// Where connections come from.
+/// The host of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Host {
-    /// An address of IPv4.
+    /// An IPv4 address.
     V4(Ipv4Addr),
-    /// A network of IPv6: whoever has one of its addresses has as many as they like.
+    /// An IPv6 /64 network: whoever has one of its addresses has all.
     V6([u16; 4]),
-    /// Not known; each connection is a host of its own.
+    /// Unknown; each connection counts as a host of its own.
     Unknown(u64),
 }
 
@@ -39,8 +39,8 @@ impl From<IpAddr> for Host {
 }
 
 impl ClientId {
-    /// A client that has not been seen before, at an address that is not known.
-    pub fn unseen() -> Self {
+    /// A new client at an unknown address.
+    pub fn anonymous() -> Self {
         let connection = Self::next();
         Self { connection, host: Host::Unknown(connection) }
     }
@@ -55,17 +55,17 @@ impl ClientId {
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Where it is.
+    /// Its host.
     pub fn host(self) -> Host {
         self.host
     }
 
-    /// The client whose call is being answered; an unseen one outside of calls.
+    /// The client of the current call; an anonymous one outside of calls.
     pub fn current() -> Self {
-        CURRENT.try_with(|client| *client).unwrap_or_else(|_| Self::unseen())
+        CURRENT.try_with(|client| *client).unwrap_or_else(|_| Self::anonymous())
     }
 
-    /// Answers a call of this client.
+    /// Runs a call of this client.
     pub(crate) fn scope<F: Future>(self, call: F) -> impl Future<Output = F::Output> {
         CURRENT.scope(self, call)
     }

@@ -1,25 +1,25 @@
-//! Which folders weights may come from, where clients name them.
+//! The folders that clients may name as weights.
 
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf, absolute};
 
 use evenkeel_proto::FieldError;
 
-/// Folders below which others may lie.
+/// The folders below which a named folder must be.
 #[derive(Debug, Clone, Copy)]
 pub struct Roots<'a> {
-    /// Path of the setting that names them.
+    /// The path of the setting.
     pub setting: &'a str,
-    /// The folders. None: anywhere.
+    /// The folders. Empty: anywhere.
     pub folders: &'a [PathBuf],
 }
 
-/// Refuses a folder that lies below none of the roots, with links resolved where the folder can be seen from here, and one that holds
-/// anything but files. `field` is where the request names it.
+/// Refuses a folder that is not below one of the roots, or that contains anything but regular files and folders below the roots. Links are
+/// resolved if this process can see the folder (`is_visible`). `field` is the field of the request.
 ///
 /// # Errors
 /// The field, by its name.
-pub fn check_roots(field: &str, path: &str, roots: Roots<'_>, is_visible: bool) -> Result<(), FieldError> {
+pub fn validate_folder(field: &str, path: &str, roots: Roots<'_>, is_visible: bool) -> Result<(), FieldError> {
     let Roots { setting, folders: roots } = roots;
     let refused = |what: String| {
         let named: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
@@ -30,7 +30,7 @@ pub fn check_roots(field: &str, path: &str, roots: Roots<'_>, is_visible: bool) 
     if roots.is_empty() {
         return Ok(());
     }
-    // First as it is written: about what lies elsewhere nothing is told, not even whether it is there.
+    // First by name only, so that the error about a folder elsewhere does not reveal whether it exists.
     let climbs = folder.components().any(|component| component == Component::ParentDir);
     let is_below = |folder: &Path| {
         roots.iter().any(|root| {
@@ -49,7 +49,7 @@ pub fn check_roots(field: &str, path: &str, roots: Roots<'_>, is_visible: bool) 
             roots.iter().any(|root| root.canonicalize().is_ok_and(|root| path != root && path.starts_with(root)))
         })
     };
-    // One that is missing is refused as such by whoever looks into it.
+    // A missing folder is reported by its reader.
     let Ok(entries) = folder.read_dir() else { return Ok(()) };
     if !resolved_below(folder) {
         return refused("a link that leads elsewhere".to_owned());
@@ -58,19 +58,19 @@ pub fn check_roots(field: &str, path: &str, roots: Roots<'_>, is_visible: bool) 
         let (path, name) = (entry.path(), entry.file_name());
         let is_plain = std::fs::metadata(&path).is_ok_and(|found| found.is_file() || found.is_dir());
         if !is_plain || !resolved_below(&path) {
-            return refused(format!("{name:?}, which is no regular file below a root"));
+            return refused(format!("{name:?}, which is not a regular file below a root"));
         }
     }
     Ok(())
 }
 
-/// A path for a message, however long it is.
+/// A path cut to a length for messages.
 fn shortened(path: &str) -> String {
     const MOST: usize = 256;
     if path.chars().count() <= MOST { path.to_owned() } else { path.chars().take(MOST).chain("...".chars()).collect() }
 }
 
-/// Whether a server that listens there is reached from its own machine only.
+/// Whether a listening address is a loopback address.
 pub fn is_loopback(listen: &str) -> bool {
     let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_below_a_root_pass_and_others_do_not_whatever_leads_there() {
+    fn folders_below_a_root_are_accepted_and_others_refused_however_they_are_reached() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().canonicalize().unwrap();
         let (root, other) = (dir.join("weights"), weights(&dir, "other"));
@@ -101,9 +101,9 @@ mod tests {
         symlink(other.join("model.safetensors"), linked.join("model.safetensors")).unwrap();
         let folders = [root.clone()];
         let roots = Roots { setting: "weights.roots", folders: &folders };
-        let check = |path: &Path| check_roots("path", path.to_str().unwrap(), roots, true);
+        let check = |path: &Path| validate_folder("path", path.to_str().unwrap(), roots, true);
         assert_eq!(check(&inside), Ok(()));
-        assert_eq!(check(&root.join("step-9")), Ok(()), "what is missing is said by whoever looks into it");
+        assert_eq!(check(&root.join("step-9")), Ok(()), "a missing folder is reported by its reader");
         for path in [other.clone(), root.join("../other"), inside.join("../../other"), "weights/step-1".into()] {
             let error = check(&path).unwrap_err().to_string();
             assert!(error.contains("a folder elsewhere") && error.contains("below weights.roots"), "{error}");
@@ -112,10 +112,10 @@ mod tests {
             assert!(check(&path).is_err(), "{}", path.display());
         }
         // Where only the engines see the folders their names have to do.
-        let unseen = |path: &Path| check_roots("path", path.to_str().unwrap(), roots, false);
+        let unseen = |path: &Path| validate_folder("path", path.to_str().unwrap(), roots, false);
         assert_eq!(unseen(&root.join("link")), Ok(()));
         assert!(unseen(&other).is_err());
-        assert_eq!(check_roots("path", other.to_str().unwrap(), Roots { folders: &[], ..roots }, true), Ok(()));
+        assert_eq!(validate_folder("path", other.to_str().unwrap(), Roots { folders: &[], ..roots }, true), Ok(()));
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         symlink(dir.join("disk"), dir.join("weights")).unwrap();
         let roots = Roots { setting: "weights.roots", folders: &[dir.join("weights")] };
         for path in [folder, dir.join("weights/step-1")] {
-            assert_eq!(check_roots("path", path.to_str().unwrap(), roots, true), Ok(()));
+            assert_eq!(validate_folder("path", path.to_str().unwrap(), roots, true), Ok(()));
         }
     }
 

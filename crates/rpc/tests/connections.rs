@@ -9,10 +9,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::{VerifyOneRequest, VerifyRequest};
-use evenkeel_rpc::client::ClientConfig;
+use evenkeel_rpc::client::ClientSettings;
 use evenkeel_rpc::error::reason_of;
-use evenkeel_rpc::server::ServerConfig;
+use evenkeel_rpc::server::ServerSettings;
 use http_body::Frame;
 use support::{Setup, Worker, bounded, channel, item, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,7 +29,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tower::Service;
 
-async fn start(server: ServerConfig) -> Worker {
+async fn start(server: ServerSettings) -> Worker {
     Setup { server, ..Setup::default() }.start("worker").await
 }
 
@@ -50,7 +51,7 @@ async fn verify_one(worker: &Worker) -> Result<bool, Status> {
 }
 
 async fn health(worker: &Worker) -> Result<ServingStatus, Status> {
-    let channel = channel(worker.server.endpoint(), ClientConfig::default()).await;
+    let channel = channel(worker.server.endpoint(), ClientSettings::default()).await;
     let response = HealthClient::new(channel).check(HealthCheckRequest::default()).await?;
     Ok(response.into_inner().status())
 }
@@ -95,7 +96,8 @@ async fn begun(worker: &Worker, length: u32, message: &[u8]) -> Status {
 #[tokio::test]
 async fn a_connection_without_a_call_is_closed_whatever_it_sent() {
     bounded(async {
-        let worker = start(ServerConfig { handshake_timeout_ms: 200, ..ServerConfig::default() }).await;
+        let worker =
+            start(ServerSettings { handshake_timeout: Duration::from_millis(200), ..ServerSettings::default() }).await;
         let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice();
         let settings = b"\0\0\0\x04\0\0\0\0\0".as_slice();
         // Stream 1, without END_HEADERS: more were to follow.
@@ -115,7 +117,8 @@ async fn a_connection_without_a_call_is_closed_whatever_it_sent() {
 #[tokio::test]
 async fn a_connection_is_closed_when_its_last_call_is_long_over() {
     bounded(async {
-        let worker = start(ServerConfig { idle_timeout_ms: 200, ..ServerConfig::default() }).await;
+        let worker =
+            start(ServerSettings { idle_timeout: Duration::from_millis(200), ..ServerSettings::default() }).await;
         let mut client = worker.client().await;
         let (requests, receiver) = mpsc::channel(1);
         let mut verdicts = client.verify(ReceiverStream::new(receiver)).await.unwrap().into_inner();
@@ -134,7 +137,7 @@ async fn a_connection_is_closed_when_its_last_call_is_long_over() {
 #[tokio::test]
 async fn idle_connections_make_room_for_new_ones() {
     bounded(async {
-        let worker = start(ServerConfig { max_connections: 4, ..ServerConfig::default() }).await;
+        let worker = start(ServerSettings { max_connections: 4, ..ServerSettings::default() }).await;
         let mut idle = Vec::new();
         for _ in 0..50 {
             idle.push(connect(&worker).await);
@@ -157,7 +160,7 @@ async fn a_server_whose_connections_are_all_in_use_answers_health_checks() {
     }
 
     bounded(async {
-        let worker = start(ServerConfig { max_connections: 2, ..ServerConfig::default() }).await;
+        let worker = start(ServerSettings { max_connections: 2, ..ServerSettings::default() }).await;
         let streams = [stream(&worker).await, stream(&worker).await];
         until(|| worker.begun() == 2).await;
         for _ in 0..40 {
@@ -179,8 +182,11 @@ async fn a_server_whose_connections_are_all_in_use_answers_health_checks() {
 #[tokio::test]
 async fn halves_of_messages_are_counted_by_what_was_received() {
     bounded(async {
-        let server =
-            ServerConfig { max_message_bytes: 400_000, max_receive_bytes: 1_000_000, ..ServerConfig::default() };
+        let server = ServerSettings {
+            max_message: ByteSize::b(400_000),
+            max_receive: ByteSize::b(1_000_000),
+            ..ServerSettings::default()
+        };
         let worker = Arc::new(start(server).await);
         let mut calls = JoinSet::new();
         for _ in 0..8 {
@@ -214,7 +220,7 @@ fn empty_tests(tests: usize) -> Vec<u8> {
 #[tokio::test]
 async fn what_a_message_becomes_is_counted_before_it_is_decoded() {
     bounded(async {
-        let server = ServerConfig { max_decoded_bytes: 32 << 20, ..ServerConfig::default() };
+        let server = ServerSettings { max_decoded: ByteSize::mib(32), ..ServerSettings::default() };
         let worker = start(server).await;
         let few = empty_tests(1_000);
         let status = begun(&worker, few.len() as u32 + 1, &few[..few.len() - 10]);
@@ -224,7 +230,7 @@ async fn what_a_message_becomes_is_counted_before_it_is_decoded() {
         let status = begun(&worker, many.len() as u32, &many[..many.len() - 10]).await;
         assert_eq!(status.code(), Code::InvalidArgument);
         assert_eq!(reason_of(&status).as_deref(), Some("MESSAGE_EXPANDS"));
-        assert!(status.message().contains("`max_decoded_bytes`"), "{status}");
+        assert!(status.message().contains("`max_decoded`"), "{status}");
         assert!(verify_one(&worker).await.unwrap());
     })
     .await;
@@ -233,11 +239,11 @@ async fn what_a_message_becomes_is_counted_before_it_is_decoded() {
 #[tokio::test]
 async fn what_messages_in_progress_become_counts_for_all_of_them_together() {
     bounded(async {
-        let server = ServerConfig {
-            max_message_bytes: 400_000,
-            max_decoded_bytes: 30_000_000,
-            max_receive_bytes: 50_000_000,
-            ..ServerConfig::default()
+        let server = ServerSettings {
+            max_message: ByteSize::b(400_000),
+            max_decoded: ByteSize::b(30_000_000),
+            max_receive: ByteSize::b(50_000_000),
+            ..ServerSettings::default()
         };
         let worker = Arc::new(start(server).await);
         let message = Arc::new(empty_tests(150_000));
@@ -261,7 +267,7 @@ async fn what_messages_in_progress_become_counts_for_all_of_them_together() {
 #[tokio::test]
 async fn bytes_that_are_no_message_are_the_clients_fault() {
     bounded(async {
-        let worker = start(ServerConfig::default()).await;
+        let worker = start(ServerSettings::default()).await;
         let status = begun(&worker, 12, &[0xff; 12]).await;
         assert_eq!(status.code(), Code::InvalidArgument);
         assert_eq!(reason_of(&status).as_deref(), Some("MALFORMED_MESSAGE"));
@@ -272,10 +278,11 @@ async fn bytes_that_are_no_message_are_the_clients_fault() {
 #[tokio::test]
 async fn a_message_that_does_not_end_is_given_up() {
     bounded(async {
-        let worker = start(ServerConfig { message_timeout_ms: 200, ..ServerConfig::default() }).await;
+        let worker =
+            start(ServerSettings { message_timeout: Duration::from_millis(200), ..ServerSettings::default() }).await;
         let status = half_a_message(&worker, 300_000, 10).await;
         assert_eq!(status.code(), Code::DeadlineExceeded);
-        assert_eq!(status.message(), "a message was not whole after 200 ms (setting `message_timeout_ms`)");
+        assert_eq!(status.message(), "a message was incomplete after 200ms (setting `message_timeout`)");
     })
     .await;
 }

@@ -11,33 +11,33 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel_proto::v1::Verdict;
-use evenkeel_rpc::client::{ClientConfig, Connector};
-use evenkeel_rpc::dispatch::{DispatchConfig, DispatchError, Dispatcher, Endpoints, Resolve};
+use evenkeel_rpc::client::{ClientSettings, Connector};
+use evenkeel_rpc::dispatch::{DispatchError, DispatchOptions, Dispatcher, Endpoints, Resolve};
 use evenkeel_rpc::items::{ItemLimits, VerifyItems};
-use evenkeel_rpc::server::{Ended, ServerConfig};
+use evenkeel_rpc::server::{ServerSettings, ShutdownOutcome};
 use support::{Setup, Worker, bounded, item, until};
 use tokio::task::JoinSet;
 
 type Verifier = Dispatcher<VerifyItems>;
 
-fn config() -> DispatchConfig {
-    DispatchConfig {
+fn options() -> DispatchOptions {
+    DispatchOptions {
         max_outstanding: 16,
-        resolve_interval_ms: 20,
-        backoff_initial_ms: 10,
-        backoff_max_ms: 100,
-        item_deadline_ms: 20_000,
-        ..DispatchConfig::default()
+        resolve_interval: Duration::from_millis(20),
+        backoff_initial: Duration::from_millis(10),
+        backoff_max: Duration::from_millis(100),
+        item_deadline: Duration::from_secs(20),
+        ..DispatchOptions::default()
     }
 }
 
 fn connector() -> Connector {
-    Connector::new("client", ClientConfig::default()).unwrap()
+    Connector::new("client", ClientSettings::default()).unwrap()
 }
 
-fn dispatcher(config: DispatchConfig, workers: &[&Worker]) -> Verifier {
+fn dispatcher(options: DispatchOptions, workers: &[&Worker]) -> Verifier {
     let urls: Vec<_> = workers.iter().map(|worker| worker.server.endpoint().to_owned()).collect();
-    Dispatcher::start(&config, Endpoints::parse(&urls).unwrap(), connector())
+    Dispatcher::start(&options, Endpoints::parse(&urls).unwrap(), connector())
 }
 
 async fn workers(names: &[&str]) -> Vec<Worker> {
@@ -79,7 +79,7 @@ async fn exactly_once(calls: JoinSet<Result<Verdict, DispatchError>>, count: usi
 async fn all_workers_share_the_work() {
     bounded(async {
         let all = workers(&["a", "b", "c"]).await;
-        let dispatcher = dispatcher(config(), &all.iter().collect::<Vec<_>>());
+        let dispatcher = dispatcher(options(), &all.iter().collect::<Vec<_>>());
         assert!(dispatcher.ready(3, Duration::from_secs(60)).await);
         let by_worker = exactly_once(submit_all(&dispatcher, 300, "sleep 2"), 300).await;
         assert!(by_worker.len() == 3 && by_worker.values().all(|&count| count > 50), "{by_worker:?}");
@@ -92,10 +92,14 @@ async fn all_workers_share_the_work() {
 async fn a_slow_worker_gets_less() {
     bounded(async {
         let fast = Setup::default().start("fast").await;
-        let limits =
-            ItemLimits { max_items: 1024, max_bytes: ItemLimits::MAX_BYTES, max_running: 1, grace: Duration::ZERO };
+        let limits = ItemLimits {
+            max_items: 1024,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
+            max_running: 1,
+            grace: Duration::ZERO,
+        };
         let slow = Setup { limits, ..Setup::default() }.start("slow").await;
-        let dispatcher = dispatcher(config(), &[&fast, &slow]);
+        let dispatcher = dispatcher(options(), &[&fast, &slow]);
         assert!(dispatcher.ready(2, Duration::from_secs(60)).await);
         let by_worker = exactly_once(submit_all(&dispatcher, 400, "sleep 5"), 400).await;
         assert!(by_worker["fast"] > 3 * by_worker["slow"], "{by_worker:?}");
@@ -107,12 +111,12 @@ async fn a_slow_worker_gets_less() {
 async fn a_worker_killed_in_the_middle_loses_nothing() {
     bounded(async {
         let mut all = workers(&["a", "b", "c"]).await;
-        let dispatcher = dispatcher(config(), &all.iter().collect::<Vec<_>>());
+        let dispatcher = dispatcher(options(), &all.iter().collect::<Vec<_>>());
         assert!(dispatcher.ready(3, Duration::from_secs(60)).await);
         let calls = submit_all(&dispatcher, 600, "sleep 10");
         let victim = all.pop().unwrap();
         until(|| victim.begun() > 40).await;
-        assert_eq!(victim.server.kill().await.unwrap(), Ended::Cut);
+        assert_eq!(victim.server.kill().await.unwrap(), ShutdownOutcome::Aborted);
         let by_worker = exactly_once(calls, 600).await;
         assert!(by_worker["c"] < 300, "{by_worker:?}");
         let begun: usize = all.iter().map(Worker::begun).sum::<usize>()
@@ -127,12 +131,12 @@ async fn a_worker_that_comes_back_is_used_again() {
     bounded(async {
         let worker = Setup::default().start("first").await;
         let address = worker.server.address();
-        let dispatcher = dispatcher(config(), &[&worker]);
+        let dispatcher = dispatcher(options(), &[&worker]);
         exactly_once(submit_all(&dispatcher, 10, ""), 10).await;
         let calls = submit_all(&dispatcher, 30, "sleep 50");
         until(|| worker.begun() > 10).await;
         worker.server.kill().await.unwrap();
-        let server = ServerConfig { drain_ms: 5_000, ..ServerConfig::on(address.to_string()) };
+        let server = ServerSettings { drain: Duration::from_secs(5), ..ServerSettings::on(address.to_string()) };
         let _second = Setup { server, ..Setup::default() }.start("second").await;
         let by_worker = exactly_once(calls, 30).await;
         assert_eq!(by_worker["second"], 30);
@@ -144,12 +148,12 @@ async fn a_worker_that_comes_back_is_used_again() {
 async fn a_draining_worker_finishes_and_the_rest_goes_elsewhere() {
     bounded(async {
         let mut all = workers(&["stays", "goes"]).await;
-        let dispatcher = dispatcher(config(), &all.iter().collect::<Vec<_>>());
+        let dispatcher = dispatcher(options(), &all.iter().collect::<Vec<_>>());
         assert!(dispatcher.ready(2, Duration::from_secs(60)).await);
         let calls = submit_all(&dispatcher, 300, "sleep 10");
         let goes = all.pop().unwrap();
         until(|| goes.begun() > 20).await;
-        assert_eq!(goes.server.stop().await.unwrap(), Ended::Drained);
+        assert_eq!(goes.server.stop().await.unwrap(), ShutdownOutcome::Drained);
         assert_eq!(
             goes.reward.seen.stopped.load(std::sync::atomic::Ordering::SeqCst),
             0,
@@ -164,7 +168,7 @@ async fn a_draining_worker_finishes_and_the_rest_goes_elsewhere() {
 async fn an_item_is_given_up_after_its_attempts() {
     bounded(async {
         let worker = Setup::default().start("only").await;
-        let dispatcher = dispatcher(DispatchConfig { max_attempts: 1, ..config() }, &[&worker]);
+        let dispatcher = dispatcher(DispatchOptions { max_attempts: 1, ..options() }, &[&worker]);
         let pending = dispatcher.submit(item("a", "hang")).await.unwrap();
         until(|| worker.begun() == 1).await;
         worker.server.kill().await.unwrap();
@@ -195,7 +199,7 @@ async fn workers_that_appear_behind_a_name_are_noticed_and_those_that_go_finish(
         let addresses: Vec<_> = all.iter().map(|worker| worker.server.address()).collect();
         let resolver = Arc::new(Scripted(Mutex::new(addresses[..1].to_vec())));
         let endpoints = Endpoints::parse(&["dns://reward:50051"]).unwrap().with_resolver(resolver.clone());
-        let dispatcher: Verifier = Dispatcher::start(&config(), endpoints, connector());
+        let dispatcher: Verifier = Dispatcher::start(&options(), endpoints, connector());
         assert!(dispatcher.ready(1, Duration::from_secs(60)).await);
         assert_eq!(exactly_once(submit_all(&dispatcher, 30, "sleep 1"), 30).await.len(), 1);
 
@@ -221,7 +225,7 @@ async fn workers_that_appear_behind_a_name_are_noticed_and_those_that_go_finish(
 async fn dropping_the_answer_to_come_frees_the_worker() {
     bounded(async {
         let worker = Setup::default().start("only").await;
-        let dispatcher = dispatcher(DispatchConfig { max_outstanding: 1, ..config() }, &[&worker]);
+        let dispatcher = dispatcher(DispatchOptions { max_outstanding: 1, ..options() }, &[&worker]);
         let pending = dispatcher.submit(item("a", "hang")).await.unwrap();
         until(|| worker.begun() == 1).await;
         drop(pending);
@@ -236,7 +240,7 @@ async fn dropping_the_answer_to_come_frees_the_worker() {
 async fn a_deadline_ends_the_item_here_and_there() {
     bounded(async {
         let worker = Setup::default().start("only").await;
-        let dispatcher = dispatcher(config(), &[&worker]);
+        let dispatcher = dispatcher(options(), &[&worker]);
         assert!(dispatcher.ready(1, Duration::from_secs(60)).await);
         let mut late = item("a", "hang");
         late.deadline_ms = Some(300);
@@ -255,8 +259,11 @@ async fn a_deadline_ends_the_item_here_and_there() {
 async fn an_item_without_a_worker_ends_at_its_deadline() {
     bounded(async {
         let endpoints = Endpoints::parse(&["http://127.0.0.1:1"]).unwrap();
-        let dispatcher: Verifier =
-            Dispatcher::start(&DispatchConfig { item_deadline_ms: 50, ..config() }, endpoints, connector());
+        let dispatcher: Verifier = Dispatcher::start(
+            &DispatchOptions { item_deadline: Duration::from_millis(50), ..options() },
+            endpoints,
+            connector(),
+        );
         let error = dispatcher.call(item("a", "")).await.unwrap_err();
         assert!(matches!(error, DispatchError::Deadline { .. }), "{error}");
         assert!(!dispatcher.ready(1, Duration::from_millis(10)).await);
@@ -270,7 +277,7 @@ async fn an_item_without_a_worker_ends_at_its_deadline() {
 async fn who_submits_more_than_fits_waits() {
     bounded(async {
         let worker = Setup::default().start("only").await;
-        let dispatcher = dispatcher(DispatchConfig { max_queued: 2, ..config() }, &[&worker]);
+        let dispatcher = dispatcher(DispatchOptions { max_pending: 2, ..options() }, &[&worker]);
         let first = dispatcher.submit(item("1", "hang")).await.unwrap();
         let _second = dispatcher.submit(item("2", "hang")).await.unwrap();
         assert_eq!(dispatcher.pending(), 2);
@@ -290,9 +297,9 @@ async fn who_submits_more_than_fits_waits() {
 async fn a_worker_that_takes_less_than_it_is_given_still_does_everything() {
     bounded(async {
         let limits =
-            ItemLimits { max_items: 2, max_bytes: ItemLimits::MAX_BYTES, max_running: 2, grace: Duration::ZERO };
+            ItemLimits { max_items: 2, max_memory: ItemLimits::DEFAULT_MEMORY, max_running: 2, grace: Duration::ZERO };
         let worker = Setup { limits, ..Setup::default() }.start("small").await;
-        let dispatcher = dispatcher(config(), &[&worker]);
+        let dispatcher = dispatcher(options(), &[&worker]);
         exactly_once(submit_all(&dispatcher, 60, "sleep 1"), 60).await;
     })
     .await;
@@ -302,9 +309,9 @@ async fn a_worker_that_takes_less_than_it_is_given_still_does_everything() {
 async fn an_id_in_work_is_refused_and_an_id_that_is_none_too() {
     bounded(async {
         let worker = Setup::default().start("only").await;
-        let dispatcher = dispatcher(config(), &[&worker]);
+        let dispatcher = dispatcher(options(), &[&worker]);
         let _first = dispatcher.submit(item("a", "hang")).await.unwrap();
-        assert_eq!(dispatcher.call(item("a", "")).await.unwrap_err(), DispatchError::InWork { id: "a".into() });
+        assert_eq!(dispatcher.call(item("a", "")).await.unwrap_err(), DispatchError::InFlight { id: "a".into() });
         assert_eq!(dispatcher.call(item("", "")).await.unwrap_err(), DispatchError::NoId);
     })
     .await;
@@ -314,7 +321,7 @@ async fn an_id_in_work_is_refused_and_an_id_that_is_none_too() {
 async fn a_panic_in_one_worker_is_tried_elsewhere_and_then_said() {
     bounded(async {
         let all = workers(&["a", "b"]).await;
-        let dispatcher = dispatcher(DispatchConfig { max_attempts: 2, ..config() }, &all.iter().collect::<Vec<_>>());
+        let dispatcher = dispatcher(DispatchOptions { max_attempts: 2, ..options() }, &all.iter().collect::<Vec<_>>());
         assert!(dispatcher.ready(2, Duration::from_secs(60)).await);
         let verdict = dispatcher.call(item("a", "panic")).await.unwrap();
         assert!(!verdict.is_valid());

@@ -5,6 +5,7 @@ mod support;
 
 use std::time::Duration;
 
+use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::{
     CancelItem, InvalidReason, Outcome, RewardGetStatusRequest, Verdict, VerifyItem, VerifyOneRequest, VerifyRequest,
 };
@@ -46,7 +47,7 @@ impl Stream {
 }
 
 async fn tiny(max_items: usize, max_running: usize) -> Worker {
-    let limits = ItemLimits { max_items, max_bytes: ItemLimits::MAX_BYTES, max_running, grace: Duration::ZERO };
+    let limits = ItemLimits { max_items, max_memory: ItemLimits::DEFAULT_MEMORY, max_running, grace: Duration::ZERO };
     Setup { limits, ..Setup::default() }.start("worker").await
 }
 
@@ -136,7 +137,7 @@ async fn more_than_fits_is_refused_item_by_item() {
         }
         let refused = stream.verdict().await;
         assert_eq!((refused.id.as_str(), refused.invalid_reason()), ("refused", InvalidReason::Overloaded));
-        assert_eq!(refused.detail, "queue `verify` is full, it takes 2 items");
+        assert_eq!(refused.detail, "queue `verify` is full, its capacity is 2 items");
         assert!(refused.is_retryable());
         until(|| worker.begun() == 1).await;
         let status = worker.client().await.get_status(RewardGetStatusRequest {}).await.unwrap().into_inner();
@@ -172,7 +173,7 @@ async fn an_id_in_work_breaks_the_protocol() {
         stream.send(item("a", "hang")).await;
         let status = stream.verdicts.message().await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
-        assert!(status.message().starts_with("item.id is `a`, which is in work"), "{}", status.message());
+        assert!(status.message().starts_with("item.id is `a`, which is in flight"), "{}", status.message());
         assert_eq!(reason_of(&status).as_deref(), Some("FIELD_REFUSED"));
         until(|| worker.stopped() == worker.begun()).await;
     })
@@ -241,7 +242,7 @@ async fn a_client_that_reads_nothing_for_long_loses_its_stream() {
     let setup = Setup::default();
     let items = ItemServer::<VerifyItems>::new(setup.limits, Drain::new());
     let requests = tokio_stream::iter([Ok(item("a", "").into())]).chain(tokio_stream::pending());
-    let handler = async |item: VerifyItem, _| Verdict::judged(item.id, Outcome::Correct, "as_told", 1.0);
+    let handler = async |item: VerifyItem, _| Verdict::judged(item.id, Outcome::Correct, "scripted", 1.0);
     let mut answers = items.serve(requests, Deadline::NEVER, handler);
     tokio::time::sleep(Duration::from_secs(121)).await;
     let status = answers.next().await.unwrap().unwrap_err();
@@ -296,7 +297,8 @@ async fn clients_take_turns_at_work() {
 #[tokio::test]
 async fn items_are_admitted_by_their_bytes_too() {
     bounded(async {
-        let limits = ItemLimits { max_items: 100, max_bytes: 1 << 20, max_running: 100, grace: Duration::ZERO };
+        let limits =
+            ItemLimits { max_items: 100, max_memory: ByteSize::mib(1), max_running: 100, grace: Duration::ZERO };
         let worker = Setup { limits, ..Setup::default() }.start("worker").await;
         let mut stream = Stream::open(&worker).await;
         let long = format!("hang {}", "x".repeat(300_000));
@@ -305,7 +307,7 @@ async fn items_are_admitted_by_their_bytes_too() {
         }
         let refused = stream.verdict().await;
         assert_eq!((refused.id.as_str(), refused.invalid_reason()), ("d", InvalidReason::Overloaded));
-        assert_eq!(refused.detail, "queue `verify` is full, it takes 1048576 bytes");
+        assert_eq!(refused.detail, "queue `verify` is full, its capacity is 1048576 bytes");
         stream.send(CancelItem::new("a")).await;
         assert_eq!(stream.verdict().await.id, "a");
         stream.send(item("d", &long)).await;
@@ -343,7 +345,7 @@ async fn a_stopped_handler_may_answer_within_its_grace() {
     bounded(async {
         let limits = ItemLimits {
             max_items: 8,
-            max_bytes: ItemLimits::MAX_BYTES,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
             max_running: 8,
             grace: Duration::from_secs(5),
         };

@@ -5,9 +5,10 @@ mod support;
 
 use std::time::Duration;
 
+use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::{RewardGetStatusRequest, VerifyOneRequest};
-use evenkeel_rpc::client::ClientConfig;
-use evenkeel_rpc::server::{Ended, Server, ServerConfig};
+use evenkeel_rpc::client::ClientSettings;
+use evenkeel_rpc::server::{Server, ServerSettings, ShutdownOutcome};
 use evenkeel_telemetry::TraceContext;
 use support::{Setup, bounded, channel, client, item, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,17 +19,17 @@ use tonic_health::pb::health_client::HealthClient;
 
 async fn health(endpoint: &str, service: &str) -> Result<ServingStatus, Code> {
     let request = HealthCheckRequest { service: service.into() };
-    let response = HealthClient::new(channel(endpoint, ClientConfig::default()).await).check(request).await;
+    let response = HealthClient::new(channel(endpoint, ClientSettings::default()).await).check(request).await;
     response.map(|response| response.into_inner().status()).map_err(|status| status.code())
 }
 
 #[tokio::test]
 async fn a_taken_port_is_refused_by_address_and_setting() {
     bounded(async {
-        let first = Server::bind("first", "reward.server", ServerConfig::default()).await.unwrap();
+        let first = Server::bind("first", "reward.server", ServerSettings::default()).await.unwrap();
         let address = first.address().to_string();
         let error =
-            Server::bind("second", "reward.server", ServerConfig::on(&address)).await.err().unwrap().to_string();
+            Server::bind("second", "reward.server", ServerSettings::on(&address)).await.err().unwrap().to_string();
         let expected = format!("cannot listen on {address} (setting `reward.server.listen`): Address already in use");
         assert!(error.starts_with(&expected), "{error}");
         let error = first.with_metrics("telemetry.metrics_listen", &address).await.err().unwrap().to_string();
@@ -52,7 +53,7 @@ async fn health_is_told_for_each_service_and_the_whole() {
 #[tokio::test]
 async fn a_server_that_ends_says_so_before_it_refuses_work() {
     bounded(async {
-        let server = ServerConfig { settle_ms: 2_000, ..ServerConfig::default() };
+        let server = ServerSettings { settle: Duration::from_secs(2), ..ServerSettings::default() };
         let worker = Setup { server, ..Setup::default() }.start("worker").await;
         let endpoint = worker.server.endpoint().to_owned();
         let mut client = worker.client().await;
@@ -62,7 +63,7 @@ async fn a_server_that_ends_says_so_before_it_refuses_work() {
         }
         let response = client.verify_one(VerifyOneRequest { item: Some(item("a", "")) }).await.unwrap();
         assert!(response.into_inner().verdict.unwrap().is_valid(), "work is still taken while it settles");
-        assert_eq!(ended.await.unwrap().unwrap(), Ended::Drained);
+        assert_eq!(ended.await.unwrap().unwrap(), ShutdownOutcome::Drained);
     })
     .await;
 }
@@ -77,7 +78,7 @@ async fn a_drain_waits_for_work_in_progress() {
                 async move { client.verify_one(VerifyOneRequest { item: Some(item("a", "sleep 300")) }).await },
             );
         until(|| worker.reward.seen.begun.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
-        assert_eq!(worker.server.stop().await.unwrap(), Ended::Drained);
+        assert_eq!(worker.server.stop().await.unwrap(), ShutdownOutcome::Drained);
         assert!(call.await.unwrap().unwrap().into_inner().verdict.unwrap().is_valid());
     })
     .await;
@@ -86,13 +87,13 @@ async fn a_drain_waits_for_work_in_progress() {
 #[tokio::test]
 async fn a_drain_ends_at_its_deadline() {
     bounded(async {
-        let server = ServerConfig { drain_ms: 200, ..ServerConfig::default() };
+        let server = ServerSettings { drain: Duration::from_millis(200), ..ServerSettings::default() };
         let worker = Setup { server, ..Setup::default() }.start("worker").await;
         let mut client = worker.client().await;
         let call =
             tokio::spawn(async move { client.verify_one(VerifyOneRequest { item: Some(item("a", "hang")) }).await });
         until(|| worker.reward.seen.begun.load(std::sync::atomic::Ordering::SeqCst) == 1).await;
-        assert_eq!(worker.server.stop().await.unwrap(), Ended::Cut);
+        assert_eq!(worker.server.stop().await.unwrap(), ShutdownOutcome::Aborted);
         // Either the handler still said that it was stopped, or its connection was cut under it.
         match call.await.unwrap() {
             Ok(response) => assert!(!response.into_inner().verdict.unwrap().is_valid()),
@@ -108,13 +109,13 @@ async fn a_drain_ends_at_its_deadline() {
 async fn who_watches_health_does_not_hold_up_a_drain() {
     bounded(async {
         let worker = Setup::default().start("worker").await;
-        let mut watcher = HealthClient::new(channel(worker.server.endpoint(), ClientConfig::default()).await);
+        let mut watcher = HealthClient::new(channel(worker.server.endpoint(), ClientSettings::default()).await);
         let mut changes = watcher.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
         assert_eq!(changes.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
         let stopping = tokio::spawn(worker.server.stop());
         assert_eq!(changes.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
         assert_eq!(changes.message().await.unwrap_err().code(), Code::Unavailable);
-        assert_eq!(stopping.await.unwrap().unwrap(), Ended::Drained);
+        assert_eq!(stopping.await.unwrap().unwrap(), ShutdownOutcome::Drained);
     })
     .await;
 }
@@ -125,8 +126,8 @@ async fn a_killed_server_leaves_its_port_free() {
         let worker = Setup::default().start("worker").await;
         let address = worker.server.address().to_string();
         let _client = worker.client().await;
-        assert_eq!(worker.server.kill().await.unwrap(), Ended::Cut);
-        Server::bind("next", "server", ServerConfig::on(address)).await.unwrap();
+        assert_eq!(worker.server.kill().await.unwrap(), ShutdownOutcome::Aborted);
+        Server::bind("next", "server", ServerSettings::on(address)).await.unwrap();
     })
     .await;
 }
@@ -155,7 +156,7 @@ async fn reflection_lists_what_is_served_in_both_versions() {
 
     bounded(async {
         let worker = Setup::default().start("worker").await;
-        let open = || channel(worker.server.endpoint(), ClientConfig::default());
+        let open = || channel(worker.server.endpoint(), ClientSettings::default());
         for services in [services!(v1, open().await), services!(v1alpha, open().await)] {
             for name in ["evenkeel.v1.Reward", "grpc.health.v1.Health"] {
                 assert!(services.iter().any(|service| service == name), "{services:?}");
@@ -172,9 +173,9 @@ async fn reflection_lists_what_is_served_in_both_versions() {
 #[tokio::test]
 async fn reflection_can_be_turned_off() {
     bounded(async {
-        let server = ServerConfig { reflection: false, ..ServerConfig::default() };
+        let server = ServerSettings { reflection: false, ..ServerSettings::default() };
         let worker = Setup { server, ..Setup::default() }.start("worker").await;
-        let channel = channel(worker.server.endpoint(), ClientConfig::default()).await;
+        let channel = channel(worker.server.endpoint(), ClientSettings::default()).await;
         let mut client = tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient::new(channel);
         let status = client.server_reflection_info(tokio_stream::iter([])).await.unwrap_err();
         assert_eq!(status.code(), Code::Unimplemented);
@@ -185,7 +186,7 @@ async fn reflection_can_be_turned_off() {
 #[tokio::test]
 async fn the_message_limit_is_the_settings() {
     bounded(async {
-        let server = ServerConfig { max_message_bytes: 10_000, ..ServerConfig::default() };
+        let server = ServerSettings { max_message: ByteSize::b(10_000), ..ServerSettings::default() };
         let worker = Setup { server, ..Setup::default() }.start("worker").await;
         let mut client = worker.client().await;
         let small = VerifyOneRequest { item: Some(item("a", &"x".repeat(9_000))) };
@@ -204,12 +205,12 @@ async fn without_the_token_only_health_answers() {
         let folder = tempfile::tempdir().unwrap();
         let token_file = folder.path().join("token");
         std::fs::write(&token_file, "s3cret\n").unwrap();
-        let server = ServerConfig { token_file: Some(token_file.clone()), ..ServerConfig::default() };
+        let server = ServerSettings { token_file: Some(token_file.clone()), ..ServerSettings::default() };
         let worker = Setup { server, ..Setup::default() }.start("worker").await;
         let status = worker.client().await.get_status(RewardGetStatusRequest {}).await.unwrap_err();
         assert_eq!(status.code(), Code::Unauthenticated);
         assert_eq!(health(worker.server.endpoint(), "").await, Ok(ServingStatus::Serving));
-        let config = ClientConfig { token_file: Some(token_file), ..ClientConfig::default() };
+        let config = ClientSettings { token_file: Some(token_file), ..ClientSettings::default() };
         let channel = channel(worker.server.endpoint(), config).await;
         let mut client = evenkeel_proto::v1::reward_client::RewardClient::new(channel);
         assert!(client.get_status(RewardGetStatusRequest {}).await.is_ok());
@@ -220,7 +221,7 @@ async fn without_the_token_only_health_answers() {
 #[tokio::test]
 async fn a_token_file_that_is_none_is_refused_by_setting_and_path() {
     bounded(async {
-        let server = ServerConfig { token_file: Some("/nonexistent/token".into()), ..ServerConfig::default() };
+        let server = ServerSettings { token_file: Some("/nonexistent/token".into()), ..ServerSettings::default() };
         let error = Server::bind("worker", "reward.server", server).await.err().unwrap().to_string();
         assert!(
             error.starts_with("`reward.server.token_file` names /nonexistent/token, which cannot be used: "),

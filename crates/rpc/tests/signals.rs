@@ -9,7 +9,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use evenkeel_proto::v1::{RewardGetStatusRequest, VerifyOneRequest};
-use evenkeel_rpc::server::{ServerConfig, shutdown_signal};
+use evenkeel_rpc::server::{ServerSettings, shutdown_signal};
 use support::{Setup, bounded, client, item};
 
 /// Names the file that the child writes its endpoint to.
@@ -19,7 +19,7 @@ const ENDPOINT_FILE: &str = "EVENKEEL_TEST_ENDPOINT_FILE";
 #[ignore = "the child of the tests below"]
 async fn child() {
     let file = std::env::var_os(ENDPOINT_FILE).expect("the tests below start this one and name the file");
-    let server = ServerConfig { drain_ms: 60_000, ..ServerConfig::default() };
+    let server = ServerSettings { drain: Duration::from_secs(60), ..ServerSettings::default() };
     let (server, _reward) = Setup { server, ..Setup::default() }.bind("child").await;
     let ready = Path::new(&file).with_extension("part");
     std::fs::write(&ready, server.endpoint()).unwrap();

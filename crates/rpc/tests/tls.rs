@@ -1,6 +1,5 @@
 //! Certificates: servers and clients that prove who they are.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-#![cfg(feature = "tls")]
 
 mod support;
 
@@ -8,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_proto::v1::RewardGetStatusRequest;
 use evenkeel_proto::v1::reward_client::RewardClient;
-use evenkeel_rpc::client::{ClientConfig, ClientTlsConfig, Connector, Target};
-use evenkeel_rpc::server::{Server, ServerConfig, ServerTlsConfig};
+use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector, ServerAddress};
+use evenkeel_rpc::server::{Server, ServerSettings, ServerTlsSettings};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use support::{Setup, Worker, bounded};
 
@@ -41,24 +40,25 @@ impl Folder {
 
     async fn worker(&self, client_ca_file: Option<PathBuf>) -> Worker {
         let (certificate_file, key_file) = (self.path("localhost.pem"), self.path("localhost.key"));
-        let tls = Some(ServerTlsConfig { certificate_file, key_file, client_ca_file });
-        Setup { server: ServerConfig { tls, ..ServerConfig::default() }, ..Setup::default() }.start("worker").await
+        let tls = Some(ServerTlsSettings { certificate_file, key_file, client_ca_file });
+        Setup { server: ServerSettings { tls, ..ServerSettings::default() }, ..Setup::default() }.start("worker").await
     }
 
-    fn client(&self) -> ClientTlsConfig {
-        ClientTlsConfig {
+    fn client(&self) -> ClientTlsSettings {
+        ClientTlsSettings {
             ca_file: self.path("ca.pem"),
             server_name: Some("localhost".into()),
-            ..ClientTlsConfig::default()
+            ..ClientTlsSettings::default()
         }
     }
 }
 
-async fn status(worker: &Worker, tls: Option<ClientTlsConfig>) -> Result<(), String> {
+async fn status(worker: &Worker, tls: Option<ClientTlsSettings>) -> Result<(), String> {
     assert!(worker.server.endpoint().starts_with("https://"));
-    let connector =
-        Connector::new("client", ClientConfig { tls, ..ClientConfig::default() }).map_err(|error| error.to_string())?;
-    let channel = connector.connect(&Target::url(worker.server.endpoint())).await.map_err(|error| error.to_string())?;
+    let connector = Connector::new("client", ClientSettings { tls, ..ClientSettings::default() })
+        .map_err(|error| error.to_string())?;
+    let channel =
+        connector.connect(&ServerAddress::new(worker.server.endpoint())).await.map_err(|error| error.to_string())?;
     let response = RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await;
     response.map(drop).map_err(|status| status.to_string())
 }
@@ -78,7 +78,7 @@ async fn a_server_of_another_name_is_refused() {
     bounded(async {
         let folder = Folder::new();
         let worker = folder.worker(None).await;
-        let tls = ClientTlsConfig { server_name: Some("elsewhere".into()), ..folder.client() };
+        let tls = ClientTlsSettings { server_name: Some("elsewhere".into()), ..folder.client() };
         let error = status(&worker, Some(tls)).await.unwrap_err();
         assert!(error.contains("certificate"), "{error}");
     })
@@ -104,7 +104,7 @@ async fn a_server_may_ask_for_the_clients_certificate() {
         assert!(status(&worker, Some(folder.client())).await.is_err());
         let (certificate_file, key_file) = (Some(folder.path("client.pem")), Some(folder.path("client.key")));
         assert_eq!(
-            status(&worker, Some(ClientTlsConfig { certificate_file, key_file, ..folder.client() })).await,
+            status(&worker, Some(ClientTlsSettings { certificate_file, key_file, ..folder.client() })).await,
             Ok(())
         );
     })
@@ -114,12 +114,14 @@ async fn a_server_may_ask_for_the_clients_certificate() {
 #[tokio::test]
 async fn files_that_are_not_there_are_named() {
     bounded(async {
-        let tls = ServerTlsConfig { certificate_file: "/nonexistent/a.pem".into(), ..ServerTlsConfig::default() };
-        let config = ServerConfig { tls: Some(tls), ..ServerConfig::default() };
+        let tls = ServerTlsSettings { certificate_file: "/nonexistent/a.pem".into(), ..ServerTlsSettings::default() };
+        let config = ServerSettings { tls: Some(tls), ..ServerSettings::default() };
         let error = Server::bind("worker", "server", config).await.err().unwrap().to_string();
         assert!(error.starts_with("`server.tls.certificate_file` names /nonexistent/a.pem"), "{error}");
-        let tls = ClientTlsConfig { ca_file: Path::new("/nonexistent/ca.pem").into(), ..ClientTlsConfig::default() };
-        let error = Connector::new("client", ClientConfig { tls: Some(tls), ..ClientConfig::default() }).err().unwrap();
+        let tls =
+            ClientTlsSettings { ca_file: Path::new("/nonexistent/ca.pem").into(), ..ClientTlsSettings::default() };
+        let error =
+            Connector::new("client", ClientSettings { tls: Some(tls), ..ClientSettings::default() }).err().unwrap();
         assert!(error.to_string().starts_with("`client.tls.ca_file` names /nonexistent/ca.pem"), "{error}");
     })
     .await;

@@ -1,4 +1,4 @@
-"""Builds the guest: `python build.py WIT_FOLDER SOURCE_FOLDER OUTPUT`, in an environment that has componentize-py."""
+"""Builds the guest: `python build.py WIT_FOLDER SOURCE_FOLDER OUTPUT`, in an environment with componentize-py."""
 
 import sys
 
@@ -13,7 +13,7 @@ def main() -> int:
     if fixed_entropy.supported():
         fixed_entropy.fix(library.__file__)
     else:
-        print("the seed of string hashes is this build's own: it can be fixed on Linux on x86-64 only", file=sys.stderr)
+        print("the seed of string hashes is specific to this build: it can only be fixed on Linux on x86-64", file=sys.stderr)
     sys.argv = ["componentize-py", "-q", "-d", wit, "-w", "sandbox", "componentize", "guest", "-p", source, "-o", output]
     componentize_py.script()
     return 0

@@ -1,7 +1,6 @@
-"""Finds where a program stops defining and begins to do something.
+"""Finds the definitions at the beginning of a program: imports of loaded modules, functions, plain classes, and constants.
 
-What comes before depends on nothing that a test has, nor does anybody see it happen: imports of modules that are there already,
-functions, plain classes, and constants. Every test begins behind it.
+They neither depend on a test nor have visible effects. They run once, and every test continues after them.
 """
 
 import __future__
@@ -11,19 +10,19 @@ import re
 import sys
 from builtins import compile as _compile
 
-# A program that looks at its own code, or at the frames below it, would see that it is in two pieces.
-_LOOKS = re.compile(r"inspect|_getframe|currentframe|traceback|\bf_\w|tb_frame|[gca][ir]_frame|__code__|settrace|setprofile|monitoring|\bgc\b")
+# A program that inspects its own code or its frames would notice that it was split.
+_INSPECTS = re.compile(r"inspect|_getframe|currentframe|traceback|\bf_\w|tb_frame|[gca][ir]_frame|__code__|settrace|setprofile|monitoring|\bgc\b")
 _DECORATORS = {"property", "staticmethod", "classmethod"}
 
 
 _FUTURE = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names if name != "nested_scopes")
-# In the names that a program knows: that `sys` is the module.
+# Marks in the set of known names that `sys` is the module.
 _SYS = "import sys"
 
 
 def split(source: bytes, file: str):
-    """The code of both parts; no first part where there is nothing to define, and nothing at all where the program might notice."""
-    if _LOOKS.search(source.decode("utf-8", "replace")):
+    """The code of both parts. The first is None if there are no definitions; the result is None if the program might notice."""
+    if _INSPECTS.search(source.decode("utf-8", "replace")):
         return None
     tree = _compile(source, file, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     known: set[str] = set()
@@ -34,7 +33,7 @@ def split(source: bytes, file: str):
     if not count:
         return None, None
     first = _code(tree.body[:count], file, 0)
-    # What is imported from the future holds for both.
+    # Future imports apply to both parts.
     return first, _code(tree.body[count:], file, first.co_flags & _FUTURE)
 
 
@@ -43,7 +42,7 @@ def _code(body: list, file: str, flags: int):
 
 
 def _is_annotated(body: list) -> bool:
-    """Whether the module's own variables are: their annotations are one function, made at its beginning."""
+    """Whether module variables have annotations: these are compiled to one function at the beginning of the module."""
     todo = list(body)
     while todo:
         node = todo.pop()
@@ -98,7 +97,7 @@ def _imports_from(node: ast.ImportFrom, known: set[str]) -> bool:
         return False
     if names == [("*", "*")]:
         names = [(name, name) for name in getattr(module, "__all__", None) or module.__dict__ if name[0] != "_"]
-    # Where a name is missing, the module's own `__getattr__` may be asked, or there is another module to import.
+    # A missing name may call the module's `__getattr__` or import a submodule.
     if any(name not in module.__dict__ for name, _ in names):
         return False
     for _, name in names:
@@ -107,7 +106,7 @@ def _imports_from(node: ast.ImportFrom, known: set[str]) -> bool:
 
 
 def _is_plain(arguments: ast.arguments, known: set[str]) -> bool:
-    """Whether all that is done where a function is defined is to take its defaults."""
+    """Whether defining a function with these arguments only evaluates plain defaults."""
     defaults = [*arguments.defaults, *(default for default in arguments.kw_defaults if default is not None)]
     return all(_is_value(default, known) for default in defaults)
 
@@ -156,7 +155,7 @@ def _is_constant(node: ast.expr) -> bool:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """A number that takes no time."""
+    """Whether this is a number that takes no time to compute."""
     match node:
         case ast.Constant(int() | float()):
             return True

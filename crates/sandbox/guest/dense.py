@@ -1,24 +1,24 @@
-"""Makes the heap dense before the memory is taken as every instance's beginning.
+"""Makes the heap dense before the memory image is taken.
 
-The interpreter allocates with the C library's allocator, which takes the best of the holes that the build left all over the heap: each
-of the first few hundred objects of a program would lie on a page of its own, and every page that is written to for the first time costs
-an instance more than the object. So the holes are filled, with objects that stay for ever, and one large one is left, which is empty.
+The interpreter uses the C library's allocator, whose best-fit strategy would use the holes that the build leaves all over the heap: each of
+the first few hundred objects of a program would be on a different page, and the first write to a page costs an instance more than the object.
+The holes are therefore filled with permanent objects, and one large hole is left.
 """
 
 import gc
 
-# A program that needs no more than this asks the host for no memory.
-_ROOM = 4 << 20
-# The largest hole that is filled, and the smallest that an object of bytes fills.
+# A program that needs no more than this does not grow its memory.
+_FREE = 4 << 20
+# The largest hole to fill, and the smallest that a bytes object fills.
 _LARGEST, _SMALLEST = 1 << 16, 32
-# What an object of bytes has besides its content, with the allocator's own word.
+# Overhead of a bytes object, including that of the allocator.
 _OVERHEAD = 21
-# Holes come in steps of so many bytes.
+# Sizes of holes are multiples of this.
 _STEP = 16
 
 
 class _Fillers:
-    """Keeps what fills the holes, in lists that never grow: what a list leaves behind when it grows is another hole."""
+    """Keeps the fillers in lists that never grow: a growing list leaves another hole behind."""
 
     LENGTH = 1000
 
@@ -41,8 +41,8 @@ _fillers = _Fillers()
 
 
 def fill(end: int) -> None:
-    """Fills every hole of the heap below the address `end`. Nothing that frees more than a few objects may come after it."""
-    # Also empties the interpreter's own lists of objects to use again, which lie where they were freed.
+    """Fills all holes of the heap below the address `end`. Hardly anything may be freed afterwards."""
+    # Also empties the free lists of the interpreter.
     gc.collect()
     keep = _fillers.keep
     size = _LARGEST
@@ -52,8 +52,8 @@ def fill(end: int) -> None:
         size -= _STEP if size <= 2048 else max(_STEP, size // 16)
     while keep(object()) < end:
         pass
-    # With something behind it, so that it is a hole like any other: what the allocator has left at the end of the heap it counts on when
-    # it asks for more, and the stack lies between that and what it gets.
-    room = bytes(_ROOM)
+    # An object after it makes it a hole like any other. The allocator would extend free memory at the end of the heap, but the stack lies
+    # between that and any new memory.
+    free = bytes(_FREE)
     keep(object())
-    del room
+    del free

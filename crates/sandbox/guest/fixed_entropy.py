@@ -1,9 +1,9 @@
-"""Takes the chance out of a build of the guest.
+"""Replaces the entropy of a build of the guest.
 
-The interpreter draws the seed of its string hashes while the guest is built, and keeps it: two machines that built their own guest
-would iterate over the same set in different orders. componentize-py lets no PYTHONHASHSEED through, so its source of entropy is
-replaced for the length of the build: the slots of `getrandom`, `syscall` and `dlsym` in its table of imported functions are pointed at
-code that fills the buffer with one byte. Linux on x86-64 only; elsewhere a build says that its seed is its own.
+The interpreter draws the seed of its string hashes during the build and keeps it, so that with guests from different builds the same set
+would iterate in different orders. componentize-py does not pass PYTHONHASHSEED through. Its sources of entropy are therefore replaced during
+the build: the slots of `getrandom`, `syscall` and `dlsym` in its table of imported functions are pointed at code that fills the buffer with a
+constant byte. On Linux on x86-64 only; elsewhere the build reports that its seed is specific to it.
 """
 
 import ctypes
@@ -17,13 +17,13 @@ SYS_GETRANDOM = 318
 R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT = 6, 7
 DT_NULL, DT_PLTRELSZ, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_JMPREL = 0, 2, 5, 6, 7, 8, 23
 
-# fill(rdi, rcx) with AL and return what RDX holds.
+# Fills RCX bytes at RDI with AL and returns RDX.
 _FILL = bytes([0xB0, FILL, 0xF3, 0xAA, 0x48, 0x89, 0xD0, 0xC3])
 # getrandom(buffer, length, flags)
 _GETRANDOM = bytes.fromhex("4889f1 4889f2") + _FILL
-# syscall(number, buffer, length, ...): goes on to the real one unless the number is that of getrandom.
+# syscall(number, buffer, length, ...): calls the real one unless the number is that of getrandom.
 _SYSCALL = bytes.fromhex("4881ff") + struct.pack("<i", SYS_GETRANDOM) + bytes.fromhex("750e 4889f7 4889d1") + _FILL
-# dlsym(handle, name): goes on to the real one unless the name begins like that of getrandom.
+# dlsym(handle, name): calls the real one unless the name starts with "getrando".
 _DLSYM = bytes.fromhex("48b8") + b"getrando" + bytes.fromhex("483906 750b")
 
 
@@ -32,12 +32,12 @@ def supported() -> bool:
 
 
 def fix(library: str) -> None:
-    """Points the library's slots for asking the system for chance at code that knows none. The library must be loaded."""
+    """Replaces the sources of entropy of a library, which must be loaded."""
     base = _base(library)
     dynamic = _dynamic(library, base)
     libc = ctypes.CDLL(None)
     code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-    fix.code = code  # lives as long as the process
+    fix.code = code  # kept until the process exits
     address = ctypes.addressof(ctypes.c_char.from_buffer(code))
     parts = {
         b"getrandom": _GETRANDOM,
@@ -45,9 +45,9 @@ def fix(library: str) -> None:
         b"dlsym": _DLSYM + _load(address) + b"\xc3" + _load(libc.dlsym) + b"\xff\xe0",
     }
     replacements = {}
-    for place, (name, instructions) in enumerate(parts.items()):
-        code[64 * place : 64 * place + len(instructions)] = instructions
-        replacements[name] = address + 64 * place
+    for index, (name, instructions) in enumerate(parts.items()):
+        code[64 * index : 64 * index + len(instructions)] = instructions
+        replacements[name] = address + 64 * index
     replaced = set()
     for slot, name in _slots(base, dynamic):
         if name in replacements:
@@ -56,7 +56,7 @@ def fix(library: str) -> None:
             ctypes.c_uint64.from_address(slot).value = replacements[name]
             replaced.add(name)
     if replaced != set(replacements):
-        raise RuntimeError(f"componentize-py imports {sorted(replaced)} where {sorted(replacements)} were expected")
+        raise RuntimeError(f"componentize-py imports {sorted(replaced)}, expected: {sorted(replacements)}")
 
 
 def _load(address) -> bytes:

@@ -1,4 +1,4 @@
-"""What programs use of `ctypes`: integers of a fixed width that begin again at their end, and what is made of them.
+"""The part of `ctypes` that programs use: integers of a fixed width that wrap around, and arrays of them.
 
 The guest has no foreign functions. Sizes are those of a 64-bit Linux.
 """
@@ -120,12 +120,12 @@ class Array(_CData):
 
     def __setitem__(self, index, value):
         if isinstance(index, slice):
-            places = range(self._length_)[index]
+            indices = range(self._length_)[index]
             value = list(value)
-            if len(value) != len(places):
+            if len(value) != len(indices):
                 raise ValueError("Can only assign sequence of same size")
-            for place, part in zip(places, value):
-                self[place] = part
+            for at, part in zip(indices, value):
+                self[at] = part
             return
         if isinstance(value, _SimpleCData):
             value = value.value

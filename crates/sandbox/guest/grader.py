@@ -1,7 +1,7 @@
-"""LiveCodeBench's way: a program is loaded once and then run on one test after the other, behind the grader's stand-ins.
+"""LiveCodeBench mode: a program is loaded once and then run on one test after the other, with the grader's replacements of standard input.
 
-Its oddities are kept, since the point of the mode is to agree with it; its holes are not, since no expected output comes here.
-Written from the grader's behaviour at its revision of July 2025.
+The grader's quirks are kept, since the purpose of the mode is to agree with it. Its loopholes are closed, since expected outputs never enter
+the guest. Written from the behaviour of the grader in its revision of July 2025.
 """
 
 import ast
@@ -15,7 +15,7 @@ import sys
 from types import ModuleType
 from unittest.mock import mock_open, patch
 
-import ending
+import exit_status
 import header
 import values
 
@@ -23,9 +23,9 @@ _header = header.names()
 _loads, _encode, _exec, _compile = json.loads, values.encode, exec, compile
 _is = isinstance
 _StringIO = io.StringIO
-_text = ending.text
+_message = exit_status.message
 
-# What its guard takes away from the program.
+# Functions that the grader disables.
 _OS = (
     "kill system putenv remove removedirs rmdir fchdir setuid fork forkpty killpg rename renames truncate replace unlink fchmod fchown "
     "chmod chown chroot lchflags lchmod lchown getcwd chdir"
@@ -34,7 +34,7 @@ _MODULES = ("ipdb", "joblib", "resource", "psutil", "tkinter")
 
 
 class _Bytes:
-    """Stands in for `sys.stdin.buffer`: read and readline only, and the first line again and again."""
+    """Replaces `sys.stdin.buffer`: only read and readline, which returns the first line every time."""
 
     def __init__(self, text: str) -> None:
         self.inputs = text.encode("utf-8")
@@ -47,7 +47,7 @@ class _Bytes:
 
 
 class _Stdin:
-    """Stands in for `sys.stdin`: no iteration, no memory of what was read."""
+    """Replaces `sys.stdin`: no iteration, and no position in the input."""
 
     def __init__(self, text: str) -> None:
         self.inputs = text
@@ -68,14 +68,14 @@ class _Stdin:
 
 
 class _Loaded:
-    """The program of this instance: a function without arguments, or the one to call."""
+    """The loaded program: a function without arguments, or the function to call."""
 
     function = None
     reads_stdin = False
 
 
 def load(source: bytes, name: str) -> tuple[int, bytes]:
-    """Loads a program. An exception here makes the grader's whole list `[-4]`."""
+    """Loads a program. After an exception the grader's list is `[-4]`."""
     _guard()
     try:
         text = source.decode("utf-8")
@@ -84,13 +84,13 @@ def load(source: bytes, name: str) -> tuple[int, bytes]:
         owner = module.Solution() if "class Solution" in text else module
         found = getattr(owner, name or "wrapped_function", None)
     except Exception as error:
-        return _not_loaded(error)
+        return _load_failed(error)
     except BaseException as error:
-        return ending.DIED, _text(error)
+        return exit_status.FATAL, _message(error)
     if found is None:
-        return ending.NO_SUCH_FUNCTION, name.encode()
+        return exit_status.NO_SUCH_FUNCTION, name.encode()
     _Loaded.function = found
-    return ending.RETURNED, b""
+    return exit_status.RETURNED, b""
 
 
 def grade(given: bytes) -> tuple[int, bytes]:
@@ -104,19 +104,19 @@ def _run(text: str) -> tuple[int, bytes]:
     captured.close = lambda *args: 1
     sys.stdout = captured
     try:
-        _behind_stand_ins(text)
+        _with_replaced_input(text)
     except Exception as error:
         return _failed(error)
     except BaseException as error:
-        return ending.DIED, _text(error)
+        return exit_status.FATAL, _message(error)
     finally:
         sys.stdout = stdout
-    return ending.RETURNED, captured.getvalue().encode("utf-8", "surrogatepass")
+    return exit_status.RETURNED, captured.getvalue().encode("utf-8", "surrogatepass")
 
 
-def _behind_stand_ins(text: str) -> None:
+def _with_replaced_input(text: str) -> None:
     lines = iter(text.split("\n"))
-    # The first three land on the real object, as they do there: programs that imported it by name read from it by that accident.
+    # As in the grader, the first three modify the real object: programs that imported it by name depend on that accident.
     with (
         patch("sys.stdin.read", lambda *args: text),
         patch("sys.stdin.readlines", lambda *args: text.split("\n")),
@@ -133,11 +133,11 @@ def _behind_stand_ins(text: str) -> None:
 def _call(text: str) -> tuple[int, bytes]:
     try:
         arguments = [_loads(line) for line in text.split("\n")]
-        return ending.RETURNED, _encode(_Loaded.function(*arguments))
+        return exit_status.RETURNED, _encode(_Loaded.function(*arguments))
     except Exception as error:
         return _failed(error)
     except BaseException as error:
-        return ending.DIED, _text(error)
+        return exit_status.FATAL, _message(error)
 
 
 def _module(code) -> ModuleType:
@@ -149,13 +149,13 @@ def _module(code) -> ModuleType:
 
 
 def _plain(text: str):
-    # The grader compiles one text, header and program: a future import is then not at its beginning.
+    # The grader compiles header and program as one text, so that a future import is not at its beginning.
     prefix = "import sys;" if "__future__" in text else ""
     return _compile(prefix + text, "<string>", "exec", dont_inherit=True)
 
 
 def _wrapped(text: str):
-    """The program's imports, and the rest of it as the body of one function."""
+    """The imports of the program, and the rest of it as the body of a function."""
     try:
         tree = ast.parse(text)
     except Exception:
@@ -180,18 +180,18 @@ def _without_main_guard(body: list) -> list:
     return body[:-1] + body[-1].body
 
 
-def _not_loaded(error: Exception) -> tuple[int, bytes]:
+def _load_failed(error: Exception) -> tuple[int, bytes]:
     if _is(error, MemoryError):
-        return ending.OUT_OF_MEMORY, _text(error)
+        return exit_status.OUT_OF_MEMORY, _message(error)
     if _is(error, SyntaxError):
-        return ending.NOT_A_PROGRAM, _text(error)
-    return ending.NOT_LOADED, _text(error)
+        return exit_status.COMPILE_ERROR, _message(error)
+    return exit_status.LOAD_FAILED, _message(error)
 
 
 def _failed(error: Exception) -> tuple[int, bytes]:
     if _is(error, MemoryError):
-        return ending.OUT_OF_MEMORY, _text(error)
-    return ending.RAISED, _text(error)
+        return exit_status.OUT_OF_MEMORY, _message(error)
+    return exit_status.RAISED, _message(error)
 
 
 def _guard() -> None:

@@ -1,4 +1,4 @@
-"""The guest's door: what `wit/sandbox.wit` exports, and everything that is done once while the guest is built."""
+"""The exports of `wit/sandbox.wit`, and the initialisation of the guest during the build."""
 
 import gc
 import random
@@ -8,7 +8,7 @@ import wit_world
 
 import platform64
 
-# Before anything takes a standard stream, or `open`, by its name.
+# Before any module imports a standard stream or `open` by name.
 platform64.install()
 
 import dense
@@ -22,7 +22,7 @@ import threads
 import warm
 import wide
 
-# Imported beforehand besides what LiveCodeBench's header imports: what programs use, so that no test pays for it.
+# Modules that are imported in advance, in addition to those of LiveCodeBench's header, so that no test pays for them.
 _USED = (
     "abc array ast atexit base64 binascii cmath contextlib dataclasses decimal enum fileinput fractions graphlib hashlib inspect "
     "linecache locale logging numbers os pickle pprint queue resource secrets shutil signal string struct subprocess tempfile textwrap "
@@ -63,9 +63,9 @@ def _build() -> None:
     for name in _USED:
         try:
             __import__(name)
-        except ImportError:  # not part of a WASI build; a program that asks for it gets the same error
+        except ImportError:  # not part of a WASI build; a program that imports it gets the same error
             pass
-    # What the system's own modules would be, of which the guest has none. Under these names the builder's Python would find them as well.
+    # Replacements of modules that WASI lacks. Files with these names would also shadow the modules of the Python that runs the build.
     for name, module in (("ctypes", foreign), ("mmap", maps)):
         module.__name__ = name
         sys.modules[name] = module
@@ -77,21 +77,20 @@ def _build() -> None:
 
 
 def _settle(name: str):
-    """The builder's last question before it takes the memory: `random.seed`, to be called by every instance when it begins.
+    """Called when the builder looks up `random.seed`, its last action before it takes the memory image. Every new instance calls the result.
 
-    It gets a function that does nothing, since the generator begins in the same state in every instance; what it would have done is left
-    to programs that ask for it.
+    That is a function that does nothing, since the generator starts in the same state in every instance. Programs find the real function.
     """
     if name != "seed":
         raise AttributeError(f"module 'random' has no attribute {name!r}")
     del random.__getattr__
     random.seed = random._inst.seed
-    # The same state wherever the guest was built.
+    # The same state in every build.
     random.seed(0)
     global _immortal
     _immortal = immortal.find()
     dense.fill(immortal.end(_immortal))
-    # Collections never look at what is there from the beginning, so they write to none of its pages.
+    # Collections ignore initial objects and therefore do not write to their pages.
     gc.freeze()
     return _nothing
 

@@ -1,4 +1,4 @@
-"""The imports that LiveCodeBench's grader writes before every program, made once while the guest is built."""
+"""The imports that LiveCodeBench's grader puts before every program, executed once during the build."""
 
 STARRED = (
     "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json builtins typing"
@@ -8,14 +8,14 @@ SOURCE = "".join(f"from {module} import *\n" for module in STARRED) + "".join(
     f"import {module}\n" for module in STARRED if module not in ("builtins", "typing")
 )
 
-# What the header sets besides.
+# Also set by the header.
 RECURSION_LIMIT = 50_000
-# The grader's own process allows integers of so many digits as text.
+# Limit of the grader's process on the digits of integers as text.
 INT_DIGITS = 50_000
 
 
 def names() -> dict[str, object]:
-    """The names that the header binds, for a module's namespace."""
+    """The names that the header defines, for the namespace of a module."""
     namespace: dict[str, object] = {}
     exec(SOURCE, namespace)
     for hidden in ("__builtins__", "__doc__", "__name__"):

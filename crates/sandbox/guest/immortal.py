@@ -1,8 +1,8 @@
-"""Finds the objects that the finished guest begins with, so that hardly one of them is ever counted again.
+"""Finds the initial objects of the guest, which the linker makes immortal.
 
-A reference that is taken and given back writes to the object's page, though nothing changes: half of the pages that a short program
-writes to are such. The interpreter leaves the counts of immortal objects alone, and what is there from the beginning has no end before
-the instance has. The addresses are left in an array, by which `link/immortal.rs` finds the counts in the guest's memory.
+Counting references writes to an object's page without any lasting change: this affects half of the pages that a short program writes to. The
+interpreter does not count references to immortal objects, and initial objects live as long as the instance anyway. The addresses are left in
+an array, from which `link/immortal.rs` finds the counts in the guest's memory.
 """
 
 import gc
@@ -10,19 +10,19 @@ from array import array
 from itertools import count
 from types import CodeType
 
-# Begins the array, and is nowhere else: four words that count down.
+# Marks the beginning of the array and occurs nowhere else: four words that count down.
 MARK = (0xE7E2_0004, 0xE7E2_0003, 0xE7E2_0002, 0xE7E2_0001)
-# Objects for which there is room.
-_MOST = 1 << 18
-# No object lies higher.
+# Capacity of the array, in objects.
+_CAPACITY = 1 << 18
+# Upper bound of addresses.
 _HIGHEST = 1 << 27
-# Objects lie at multiples of so many bytes.
+# Alignment of objects in bytes.
 _ALIGNMENT = 8
 
 
 def find() -> array:
     """The mark, the number of objects, and for each its address and that of its type."""
-    found = array("I", [0]) * (len(MARK) + 1 + 2 * _MOST)
+    found = array("I", [0]) * (len(MARK) + 1 + 2 * _CAPACITY)
     seen = bytearray(_HIGHEST // _ALIGNMENT // 8)
     at = len(MARK) + 1
     todo = gc.get_objects()
@@ -43,19 +43,19 @@ def find() -> array:
 
 
 def end(found: array) -> int:
-    """The address behind the array."""
+    """The end address of the array."""
     address, words = found.buffer_info()
     return address + words * found.itemsize
 
 
 def _parts(code: CodeType) -> tuple:
-    # Collections do not look into code, but it holds objects.
+    # The garbage collector does not traverse code, but it refers to objects.
     texts = (code.co_name, code.co_qualname, code.co_filename)
     return (*code.co_consts, code.co_consts, *code.co_names, code.co_names, *_variables(code), *texts, code.co_linetable, code.co_exceptiontable)
 
 
 def _variables(code: CodeType):
-    # One by one: asked for all of them, the code would keep the answer.
+    # One by one: the code object would cache the tuple of all names.
     for index in count():
         try:
             yield code._varname_from_oparg(index)

@@ -1,7 +1,7 @@
-"""The rest of the standard library: modules that the guest does not import beforehand, kept as code objects in its memory.
+"""The rest of the standard library: modules that are not imported in advance, stored as marshalled code in the memory of the guest.
 
-The finished guest has no file system, so what an import would read from a file must be there already. Importing everything
-beforehand would run code that has effects (`this` prints, `antigravity` opens a browser), so those modules wait as marshalled code.
+The finished guest has no file system to import from. Importing everything in advance would run code with effects (`this` prints,
+`antigravity` opens a browser).
 """
 
 import importlib.abc
@@ -12,13 +12,13 @@ import sys
 
 import threads
 
-# Not part of what a program may ask for: tests, tools that need a display or a compiler, and their data. The guest has another `ctypes`.
+# Not available to programs: tests, tools that need a display or a compiler, and their data. The guest has its own `ctypes`.
 SKIPPED_PACKAGES = frozenset(("test", "idlelib", "tkinter", "turtledemo", "ensurepip", "venv", "lib2to3", "site-packages", "ctypes", "lib-dynload", "__pycache__"))
 SKIPPED_MODULES = frozenset(("turtle",))
 
 
 class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds modules among the code objects that were compiled while the guest was built."""
+    """Imports modules from the code objects that were compiled during the build."""
 
     def __init__(self, root: str) -> None:
         self._codes: dict[str, tuple[bool, bytes]] = {}
@@ -59,4 +59,4 @@ class Library(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         name = module.__spec__.name
         exec(marshal.loads(self._codes[name][1]), module.__dict__)
         if name == "concurrent.futures.thread":
-            threads.run_at_once(module)
+            threads.patch_executor(module)

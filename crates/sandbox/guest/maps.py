@@ -1,4 +1,4 @@
-"""What programs use of `mmap`: all of standard input as bytes that are searched, or memory of their own."""
+"""The part of `mmap` that programs use: the whole of standard input as bytes, or anonymous memory."""
 
 import io
 import os
@@ -48,7 +48,7 @@ class mmap(io.BytesIO):
         self.getbuffer()[index] = value
 
     def __iter__(self):
-        # Not lines: a map has the bytes of a sequence.
+        # Bytes, not the lines of a file.
         return (bytes((byte,)) for byte in self.getvalue())
 
     def find(self, sub, start=None, end=None):

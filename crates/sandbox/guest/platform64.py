@@ -1,4 +1,4 @@
-"""Makes the guest's 32-bit interpreter look like the 64-bit one that programs are written for, where that can be done."""
+"""Makes the 32-bit interpreter of the guest behave like the 64-bit one that programs are written for, as far as possible."""
 
 import builtins
 import functools
@@ -11,12 +11,12 @@ import weakref
 MAXSIZE = 2**63 - 1
 
 
-# The names under which a process finds its streams as files.
+# Paths of the standard streams.
 _STREAMS = {"/dev/stdin": 0, "/dev/stdout": 1, "/dev/stderr": 2, "/dev/fd/0": 0, "/dev/fd/1": 1, "/dev/fd/2": 2}
 _real_open = io.open
 _real_fstat = os.fstat
 _real_lru_cache = functools.lru_cache
-# Files that a program opened on its streams, by weak references, for `flush`.
+# Weak references to files that a program opened for writing, for `flush`.
 _opened = []
 
 
@@ -45,12 +45,12 @@ _fstat.__name__ = _fstat.__qualname__ = "fstat"
 
 
 def has_input(size: int) -> None:
-    """How long standard input is, as a file says: programs read it in one piece by that."""
+    """Sets the size of standard input that `fstat` reports. Programs use it to read everything at once."""
     _fstat.size = size
 
 
 def flush() -> None:
-    """What the end of a process does with files that are still open, wherever a program keeps them."""
+    """Flushes files that are still open, as the end of a process does."""
     for reference in _opened:
         opened = reference()
         try:
@@ -61,7 +61,7 @@ def flush() -> None:
 
 
 def _lru_cache(maxsize=128, typed=False):
-    # More entries than there are indexes are as good as any number of them.
+    # A size beyond all indices is equivalent to no limit.
     if type(maxsize) is int and maxsize >= 2**31:
         maxsize = None
     return _real_lru_cache(maxsize, typed)
@@ -75,7 +75,7 @@ def _stream(descriptor: int, mode: str, name: str) -> io.TextIOWrapper:
     raw = io.FileIO(descriptor, mode, closefd=False)
     buffer = io.BufferedReader(raw) if mode == "r" else io.BufferedWriter(raw)
     errors = "strict" if descriptor < 2 else "backslashreplace"
-    # Ends of lines as they are: a process does not take a carriage return for one.
+    # No translation of line endings, so that carriage returns are preserved.
     stream = io.TextIOWrapper(buffer, "utf-8", errors, newline="\n", line_buffering=descriptor == 2)
     stream.mode = mode
     buffer.raw.name = name
@@ -94,7 +94,7 @@ _monotonic, _monotonic_ns = time.monotonic, time.monotonic_ns
 
 
 def install() -> None:
-    """Standard streams as those of a process with files behind them, and the widest index as programs use it for infinity."""
+    """Sets up the standard streams like those of a process with files, and `sys.maxsize`, which programs use as infinity."""
     sys.maxsize = MAXSIZE
     sys.stdin = sys.__stdin__ = _stream(0, "r", "<stdin>")
     sys.stdout = sys.__stdout__ = _stream(1, "w", "<stdout>")
@@ -104,12 +104,12 @@ def install() -> None:
     builtins.open = io.open = _open
     os.fstat = _fstat
     functools.lru_cache = _lru_cache
-    # The system's own clock of a process began while the guest was built.
+    # The process clock of the C library started during the build.
     time.process_time = time.thread_time = _process_time
     time.process_time_ns = time.thread_time_ns = _process_time_ns
 
 
 def forget_files() -> None:
-    """No import looks for files any more: there are none in the finished guest."""
+    """Makes imports ignore files, which the finished guest does not have."""
     sys.path[:] = []
     sys.path_importer_cache.clear()

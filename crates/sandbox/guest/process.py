@@ -1,4 +1,4 @@
-"""The strict way: a program runs as the main module of a process of its own, or is imported by one that calls a function of it."""
+"""Strict mode: a program runs as the main module of a process, or as a module of which a function is called."""
 
 import atexit
 import json
@@ -13,13 +13,13 @@ from builtins import exec as _exec
 from types import ModuleType
 
 import definitions
-import ending
+import exit_status
 import header
 import platform64
 import values
 
 FILE = "main.py"
-# Frames of a traceback that are written at most.
+# Most frames of a traceback that are written.
 _FRAMES = 1000
 _loads = json.loads
 _scan, _BLANK = json.JSONDecoder().scan_once, " \t\r"
@@ -28,27 +28,27 @@ _encode = values.encode
 _header = header.names()
 _flush_files = platform64.flush
 _touch = time.monotonic
-# The length of a program's code, before it.
+# Size of the length prefix of compiled code.
 _LENGTH = 8
 
 
 def compiled(source: bytes) -> tuple[int, bytes]:
-    """A program's code, so that not every test has to compile it. What the compiler has to say, it shall say in every test."""
+    """Compiles a program once for all of its tests. The result is empty if the compiler reports anything, so that every test compiles and shows it."""
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             code = _compile(source, FILE, "exec", dont_inherit=True)
             parts = definitions.split(source, FILE)
-        if said:
-            return ending.RETURNED, b""
+        if warned:
+            return exit_status.RETURNED, b""
         whole = marshal.dumps(code)
-        return ending.RETURNED, len(whole).to_bytes(_LENGTH, "little") + whole + marshal.dumps(parts)
+        return exit_status.RETURNED, len(whole).to_bytes(_LENGTH, "little") + whole + marshal.dumps(parts)
     except _BaseException:
-        return ending.RETURNED, b""
+        return exit_status.RETURNED, b""
 
 
 def _code(source: bytes, code: bytes):
-    # What follows a program's whole code is not read.
+    # The parts that follow the code of the whole program are ignored.
     return _loads_code(code[_LENGTH:]) if code else _compile(source, FILE, "exec", dont_inherit=True)
 
 
@@ -57,11 +57,11 @@ def _parts(code: bytes):
 
 
 def run(source: bytes, code: bytes) -> tuple[int, bytes]:
-    """Runs a program whose streams are the descriptors 0, 1 and 2."""
+    """Runs a program with the descriptors 0, 1 and 2 as its streams."""
     try:
         code = _code(source, code)
     except _BaseException as error:
-        return _not_compiled(source, error)
+        return _compile_error(source, error)
     module = _main_module()
     try:
         try:
@@ -70,7 +70,7 @@ def run(source: bytes, code: bytes) -> tuple[int, bytes]:
             _finish(module)
     except _BaseException as error:
         return _raised(source, error)
-    return ending.RETURNED, b""
+    return exit_status.RETURNED, b""
 
 
 def call(source: bytes, code: bytes, name: str, given: bytes) -> tuple[int, bytes]:
@@ -78,28 +78,28 @@ def call(source: bytes, code: bytes, name: str, given: bytes) -> tuple[int, byte
     try:
         code = _code(source, code)
     except _BaseException as error:
-        return _not_compiled(source, error)
+        return _compile_error(source, error)
     sys.setrecursionlimit(header.RECURSION_LIMIT)
     sys.set_int_max_str_digits(header.INT_DIGITS)
     module = _main_module("solution")
     module.__dict__.update(_header)
     try:
-        # The host has read every line as JSON, by the same rules: only memory can run out here.
+        # The host has parsed every line by the same rules, so that only memory can run out here.
         arguments = [_loads(line) for line in given.decode().split("\n")]
         _exec(code, module.__dict__)
         solution = module.__dict__.get("Solution")
         owner = solution() if isinstance(solution, type) else module
         function = getattr(owner, name, None)
         if function is None:
-            return ending.NO_SUCH_FUNCTION, name.encode()
+            return exit_status.NO_SUCH_FUNCTION, name.encode()
         value = _encode(function(*arguments))
     except _BaseException as error:
         return _raised(source, error)
-    return ending.RETURNED, value
+    return exit_status.RETURNED, value
 
 
 class Prepared:
-    """The program that `prepare` began."""
+    """The program whose definitions `prepare` has run."""
 
     source = b""
     called = False
@@ -109,20 +109,20 @@ class Prepared:
     @classmethod
     def take(cls) -> tuple:
         taken = cls.source, cls.module, cls.rest
-        # As if there had been nothing before.
+        # Leave no trace of it.
         cls.source, cls.module, cls.rest = b"", None, None
         return taken
 
 
 def prepare(source: bytes, code: bytes, called: bool) -> tuple[int, bytes]:
-    """Begins a program of which `compiled` gave the code; whatever goes wrong is left to `run` and `call`."""
-    # The system's own state is made when it is first asked for anything. The host knows of this one question, and of any other.
+    """Runs the definitions of a compiled program. After any error, `run` or `call` handle the whole program."""
+    # The first host call initialises the state of the C library. The host expects exactly this one.
     _touch()
     try:
         Prepared.source, Prepared.called = source, called
         parts = _parts(code)
         if parts is None:
-            return ending.RAISED, b""
+            return exit_status.RAISED, b""
         if called:
             code = _code(source, code)
             sys.setrecursionlimit(header.RECURSION_LIMIT)
@@ -130,18 +130,18 @@ def prepare(source: bytes, code: bytes, called: bool) -> tuple[int, bytes]:
             Prepared.module = module = _main_module("solution")
             module.__dict__.update(_header)
             _exec(code, module.__dict__)
-            return ending.RETURNED, b""
+            return exit_status.RETURNED, b""
         first, Prepared.rest = parts if parts[0] else (None, _code(source, code))
         Prepared.module = module = _main_module()
         if first:
             _exec(first, module.__dict__)
     except _BaseException:
-        return ending.RAISED, b""
-    return ending.RETURNED, b""
+        return exit_status.RAISED, b""
+    return exit_status.RETURNED, b""
 
 
 def resume() -> tuple[int, bytes]:
-    """The rest of `run`."""
+    """Continues as `run` after `prepare`."""
     source, module, code = Prepared.take()
     try:
         try:
@@ -150,24 +150,24 @@ def resume() -> tuple[int, bytes]:
             _finish(module)
     except _BaseException as error:
         return _raised(source, error)
-    return ending.RETURNED, b""
+    return exit_status.RETURNED, b""
 
 
 def resume_call(name: str, given: bytes) -> tuple[int, bytes]:
-    """The rest of `call`."""
+    """Continues as `call` after `prepare`."""
     source, module, _ = Prepared.take()
     try:
-        # The host has read every line as JSON, by the same rules. The program, which has begun here, may have changed `json`.
+        # The host has parsed every line by the same rules. The program may already have modified `json`.
         arguments = [_scan(line.strip(_BLANK), 0)[0] for line in given.decode().split("\n")]
         solution = module.__dict__.get("Solution")
         owner = solution() if isinstance(solution, type) else module
         function = getattr(owner, name, None)
         if function is None:
-            return ending.NO_SUCH_FUNCTION, name.encode()
+            return exit_status.NO_SUCH_FUNCTION, name.encode()
         value = _encode(function(*arguments))
     except _BaseException as error:
         return _raised(source, error)
-    return ending.RETURNED, value
+    return exit_status.RETURNED, value
 
 
 def _main_module(name: str = "__main__") -> ModuleType:
@@ -179,7 +179,7 @@ def _main_module(name: str = "__main__") -> ModuleType:
 
 
 def _finish(module: ModuleType) -> None:
-    # What the end of a process does that can be seen from outside: exit functions, then what finalizers write.
+    # The visible effects of the end of a process: exit functions, then the output of finalizers.
     atexit._run_exitfuncs()
     _flush_streams()
     names = module.__dict__
@@ -197,44 +197,44 @@ def _flush_streams() -> None:
             pass
 
 
-def _not_compiled(source: bytes, error: BaseException) -> tuple[int, bytes]:
+def _compile_error(source: bytes, error: BaseException) -> tuple[int, bytes]:
     if isinstance(error, MemoryError):
-        return ending.OUT_OF_MEMORY, ending.text(error)
+        return exit_status.OUT_OF_MEMORY, exit_status.message(error)
     _report(source, error)
-    return ending.NOT_A_PROGRAM, ending.text(error)
+    return exit_status.COMPILE_ERROR, exit_status.message(error)
 
 
 def _raised(source: bytes, error: BaseException) -> tuple[int, bytes]:
     if isinstance(error, SystemExit):
         return _exited(error)
     if isinstance(error, MemoryError):
-        return ending.OUT_OF_MEMORY, ending.text(error)
+        return exit_status.OUT_OF_MEMORY, exit_status.message(error)
     _report(source, error)
-    return ending.RAISED, ending.text(error)
+    return exit_status.RAISED, exit_status.message(error)
 
 
 def _exited(error: SystemExit) -> tuple[int, bytes]:
     code = error.code
     if code is None:
-        return ending.EXITED, b"0"
+        return exit_status.EXITED, b"0"
     if isinstance(code, int):
-        return ending.EXITED, b"%d" % (int.__index__(code) & 0xFF)
+        return exit_status.EXITED, b"%d" % (int.__index__(code) & 0xFF)
     try:
         sys.stderr.write(f"{code}\n")
     except BaseException:  # the program may have replaced the stream, or the text
         pass
-    return ending.EXITED, b"1"
+    return exit_status.EXITED, b"1"
 
 
 def _report(source: bytes, error: BaseException) -> None:
     lines = source[:1_000_000].decode("utf-8", "replace").splitlines(True)
     linecache.cache[FILE] = (len(source), None, lines, FILE)
     if not hasattr(sys, "tracebacklimit"):
-        # A deep recursion that nobody caught would take longer to be told than it took.
+        # The traceback of a deep recursion would take longer than the recursion.
         sys.tracebacklimit = _FRAMES
     frames = error.__traceback__
     try:
-        # Without this module's own frame.
+        # Without the frame of this module.
         error.__traceback__ = frames and frames.tb_next
         sys.excepthook(type(error), error, error.__traceback__)
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What a program finds as `resource`: it asks there for a deeper stack, which it has already. Nothing is limited by what it says."""
+"""Replaces `resource`, which programs use to request a deeper stack. They have it already, and no limit has any effect."""
 
 import time
 from collections import namedtuple

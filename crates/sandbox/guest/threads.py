@@ -1,7 +1,6 @@
-"""Threads in an interpreter that has none: the target runs where the thread is started.
+"""Threads in an interpreter without threads: `start` runs the target.
 
-Contest programs start one thread to have a deep stack, and join it. That works; two threads that wait for each other do not, and
-say so.
+Contest programs start a thread to get a deep stack, and join it. That works; two threads that wait for each other raise an error.
 """
 
 import sys
@@ -70,14 +69,14 @@ def _shut_down(self, wait: bool = True, *, cancel_futures: bool = False) -> None
     self._shutdown = True
 
 
-def run_at_once(module) -> None:
-    """What is submitted to an executor of `concurrent.futures.thread` is done when that returns."""
+def patch_executor(module) -> None:
+    """Makes `submit` of the executors of `concurrent.futures.thread` run the task."""
     executor = module.ThreadPoolExecutor
     executor.submit, executor.shutdown = _submit, _shut_down
 
 
 def install() -> None:
-    """Replaces what would ask the system for a thread."""
+    """Replaces the functions that would start a thread."""
     import _thread
 
     threading.Thread.start = _start

@@ -1,7 +1,7 @@
-"""A returned value as bytes: marshal's second version, which has exact types, integers of any size and no references.
+"""Encodes returned values in version 2 of the marshal format, which has exact types, integers of any size and no references.
 
-The host compares, so a value must say what it is, whatever its class claims: instances of subclasses are sent as the plain value
-inside them, read with the plain class's own methods. What has no counterpart in JSON is sent as bytes, which equal nothing there.
+The host compares values, so that a class cannot pretend: an instance of a subclass is sent as the plain value inside it, read with the
+methods of the plain class. A value without a JSON equivalent is sent as bytes, which are not equal to anything.
 """
 
 import marshal
@@ -10,7 +10,7 @@ from fractions import Fraction
 from marshal import dumps
 
 VERSION = 2
-# Deeper than any JSON document that the host would read.
+# Deeper than any JSON document that the host accepts.
 DEPTH = 1000
 
 _type, _isinstance, _str, _repr = type, isinstance, str, repr
@@ -22,10 +22,10 @@ _TOO_DEEP = b"?too deep"
 
 
 def encode(value: object) -> bytes:
-    """The value in marshal's form; whatever cannot be sent becomes bytes that begin with a question mark."""
+    """Marshals a value. What cannot be marshalled becomes bytes that start with a question mark."""
     try:
         return dumps(value, VERSION)
-    except ValueError:  # a class of the program's, or nested too deeply
+    except ValueError:  # a class of the program, or nested too deeply
         return dumps(_plain(value, DEPTH), VERSION)
 
 
@@ -63,7 +63,7 @@ def _key(key: object) -> object:
 
 
 def _ratio(value: object) -> object:
-    # Equal to an int or float where its exact value is: sent as that where it can be.
+    # Equal to an int or float with the same exact value, and sent as that if there is one.
     try:
         numerator, denominator = value.as_integer_ratio()
     except (ValueError, OverflowError):  # infinite, or not a number

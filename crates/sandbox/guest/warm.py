@@ -1,14 +1,14 @@
-"""What is run while the guest is built, so that no test is the first to do it.
+"""Programs that are run during the build as a warm-up.
 
-The interpreter writes into the code of a function until it has seen it often enough, abstract classes remember what they were asked
-about, and modules import others when they first need them: all of that is in the image, and on pages that no instance has to copy.
+The interpreter specialises the code of a function during its first calls, abstract classes cache subclass checks, and modules import others
+on first use. After the warm-up all of this is part of the memory image, so that no instance has to write to these pages.
 """
 
 import gc
 import re
 import sys
 
-# What programs use of the library.
+# Typical use of the library.
 _PROGRAM = b"""
 import bisect, functools, heapq, itertools, math, operator, re, string, sys
 from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
@@ -54,25 +54,25 @@ class Solution:
         return [x for x in a]
 """
 
-# Often enough for the interpreter.
-_TIMES = 100
+# Runs until the interpreter has specialised the code.
+_RUNS = 100
 
 
 def run(world) -> None:
-    """Runs programs by the exported functions of `world`."""
+    """Runs programs with the exported functions of `world`."""
     limits = sys.getrecursionlimit(), sys.get_int_max_str_digits()
     before = set(sys.modules)
     for source in (b"import sys\nx = [int(v) for v in '1 2'.split()]\nprint(end='')", b"raise SystemExit", b"1 +", b"1 / 0"):
         world.process(source, b"", 0)
         world.process(source, world.compile(source)[1], 0)
-    for _ in range(_TIMES):
+    for _ in range(_RUNS):
         world.process(_PROGRAM, world.compile(_PROGRAM)[1], 0)
         world.process(b"print(end='')", b"", 0)
         world.call(_FUNCTION, b"", "f", b'[1, 2]\n"x"\n{"a": 1.5}')
         for source, name, given in ((_PROGRAM, "", b""), (_FUNCTION, "f", b'[1, 2]\n"x"\n{"a": 1.5}')):
             world.prepare(source, world.compile(source)[1], bool(name))
             world.resume(0, name, given)
-    # What those have left behind.
+    # Clean up.
     sys.setrecursionlimit(limits[0])
     sys.set_int_max_str_digits(limits[1])
     for name in ("__main__", "solution"):

@@ -1,13 +1,13 @@
-"""Lengths beyond 2**31, where the interpreter's own functions ask for one that they cannot be told.
+"""Ranges and sizes beyond 2**31 in functions of the library that do not depend on a 32-bit length.
 
-`len(range(10**12))` cannot be answered where lengths have 32 bits. The functions of `random` ask for it, and need not.
+`len(range(10**12))` raises if lengths have 32 bits. The functions of `random` call it, but work without it.
 """
 
 import os
 import random
 
 _real_read = os.read
-# A range that is longer has no length here.
+# Longest range with a length.
 _LONGEST = 2**31 - 1
 
 
@@ -36,21 +36,21 @@ def _choices(self, population, weights=None, *, cum_weights=None, k=1):
 def _sample(self, population, k, *, counts=None):
     if not _is_long(population) or counts is not None:
         return _real_sample(self, population, k, counts=counts)
-    # As the original goes about many more than are asked for: it is the same sample.
+    # The algorithm of the original for small samples, so that the result is the same.
     size, seen, result = _size(population), set(), []
     if k < 0:
         raise ValueError("Sample larger than population or is negative")
     for _ in range(k):
-        place = self._randbelow(size)
-        while place in seen:
-            place = self._randbelow(size)
-        seen.add(place)
-        result.append(population[place])
+        index = self._randbelow(size)
+        while index in seen:
+            index = self._randbelow(size)
+        seen.add(index)
+        result.append(population[index])
     return result
 
 
 def _read(fd, length, /):
-    # The buffer is made before anything is read: as long as what is there, where more is asked for.
+    # The buffer is allocated in advance: limit it to the size of the input.
     if fd == 0 and type(length) is int and length > 1 << 16:
         length = min(length, max(1 << 16, os.fstat(0).st_size))
     return _real_read(fd, length)
@@ -61,7 +61,7 @@ _real_choice, _real_choices, _real_sample = _Random.choice, _Random.choices, _Ra
 
 
 def install() -> None:
-    """Replaces the methods, and the functions of the module that are methods of its own generator."""
+    """Replaces the methods, and the functions of the module, which are methods of its generator."""
     for name, method in (("choice", _choice), ("choices", _choices), ("sample", _sample)):
         method.__name__, method.__qualname__ = name, f"Random.{name}"
         setattr(_Random, name, method)

@@ -1,17 +1,17 @@
-//! The program in a completion.
+//! Extraction of the program from a completion.
 
-/// How the program is found.
+/// How the program is extracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extraction {
-    /// The lines between the last two that contain a fence, wherever in the line it stands: LiveCodeBench's rule.
+    /// The lines between the last two lines that contain a fence anywhere: LiveCodeBench's rule.
     LiveCodeBench,
-    /// The last fenced block that was opened and closed: an answer that was cut off in a later block keeps its last whole one.
+    /// The last fenced block that is closed: a completion that was cut off in a later block still has a program.
     LastCompleteFence,
 }
 
 const FENCE: &str = "```";
 
-/// Finds the program. `None` where there is none.
+/// Extracts the program. `None` if there is none.
 #[must_use]
 pub fn extract(completion: &str, rule: Extraction) -> Option<String> {
     match rule {
@@ -47,13 +47,13 @@ fn last_complete(completion: &str) -> Option<String> {
     Some(dedent(&completion[start..end], indent))
 }
 
-/// An opened block.
+/// The opening fence of a block.
 struct Fence {
     /// Number of backticks.
     width: usize,
-    /// Spaces before them: a block in a list is indented as a whole.
+    /// Spaces before them: a block in a list is indented.
     indent: usize,
-    /// Where the block's first line begins.
+    /// Start of the block's first line.
     start: usize,
 }
 
@@ -61,7 +61,7 @@ impl Fence {
     fn opened_by(line: &str, start: usize) -> Option<Self> {
         let text = line.trim_start_matches(' ');
         let width = backticks(text);
-        // A line with backticks further on holds inline code.
+        // A line with more backticks contains inline code.
         let opens = width >= FENCE.len() && !text[width..].contains('`');
         opens.then(|| Self { width, indent: line.len() - text.len(), start })
     }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_was_cut_off_gives_the_prose_by_livecodebenchs_rule_and_the_last_whole_block_by_the_other() {
+    fn a_truncated_completion_yields_prose_by_livecodebenchs_rule_and_the_last_closed_block_by_the_other() {
         let completion = "```python\nwhole\n```\nprose\n```python\ncut";
         assert_eq!(lcb(completion).as_deref(), Some("prose"));
         assert_eq!(complete(completion).as_deref(), Some("whole\n"));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_fence_holds_a_shorter_one() {
+    fn a_longer_fence_contains_a_shorter_one() {
         assert_eq!(complete("````\n```\nx\n```\n````\n").as_deref(), Some("```\nx\n```\n"));
     }
 

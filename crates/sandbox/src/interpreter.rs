@@ -1,5 +1,4 @@
-//! The interpreter, loaded once for a process: one that is stopped by time, and one that counts its instructions, made when it is
-//! first asked for.
+//! The interpreter, loaded once per process: the form that is limited by time, and the form that counts instructions, loaded on first use.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -7,32 +6,38 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::guest::{self, Form, GuestError};
 use crate::sandbox::{Sandbox, engine};
 
-/// The guest, loaded.
+/// The loaded guest.
 pub struct Interpreter {
     folder: PathBuf,
     workers: usize,
     timed: Sandbox,
     counted: OnceLock<Sandbox>,
-    making: Mutex<()>,
+    loading_counted: Mutex<()>,
 }
 
 impl Interpreter {
-    /// Loads the guest for so many programs at once. What is missing is built and compiled first, which `progress` is told of.
+    /// Loads the guest for this many programs at once, and has it built if it is missing. `progress` is called with messages about that.
     ///
     /// # Errors
     ///
-    /// Says what is missing on this machine.
+    /// What is missing on this machine.
     pub fn load(folder: &Path, workers: usize, progress: &dyn Fn(&str)) -> Result<Self, GuestError> {
         let timed = sandbox(folder, workers, false, progress)?;
-        Ok(Self { folder: folder.to_owned(), workers, timed, counted: OnceLock::new(), making: Mutex::new(()) })
+        Ok(Self {
+            folder: folder.to_owned(),
+            workers,
+            timed,
+            counted: OnceLock::new(),
+            loading_counted: Mutex::new(()),
+        })
     }
 
-    /// The one that counts instructions, or the one that is stopped by time.
+    /// The form that counts instructions, or the form that is limited by time.
     pub(crate) fn sandbox(&self, deterministic: bool) -> Result<&Sandbox, GuestError> {
         if !deterministic {
             return Ok(&self.timed);
         }
-        let _made_once = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let _loaded_once = self.loading_counted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sandbox) = self.counted.get() {
             return Ok(sandbox);
         }
@@ -42,10 +47,10 @@ impl Interpreter {
 }
 
 fn sandbox(folder: &Path, workers: usize, fuel: bool, progress: &dyn Fn(&str)) -> Result<Sandbox, GuestError> {
-    let broken = |error: wasmtime::Error| GuestError::Load(format!("{error:#}"));
-    // As many again may go on in a pool that have run for a while.
-    let engine = engine(2 * workers, fuel).map_err(broken)?;
+    let failed = |error: wasmtime::Error| GuestError::Load(format!("{error:#}"));
+    // A pool has as many long-running slots again.
+    let engine = engine(2 * workers, fuel).map_err(failed)?;
     let form = if fuel { Form::Counted } else { Form::Timed };
     let component = guest::load(folder, &engine, form, progress)?;
-    Sandbox::new(&engine, &component).map_err(broken)
+    Sandbox::new(&engine, &component).map_err(failed)
 }

@@ -1,25 +1,25 @@
-//! What one test may use, and a whole program.
+//! Limits on a test and on a program.
 
 use std::time::Duration;
 
 use crate::sandbox::Budget;
 
-/// Limits on one test, and on a program.
+/// Limits on each test and on a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// CPU time of the program, and what it sleeps. LiveCodeBench gives 6 s of a native interpreter; the guest is about 2.3 times
-    /// slower, so the default is 18 s: three times as much, so that a machine whose ratio is worse loses nothing.
+    /// CPU time and sleep of a test. LiveCodeBench allows 6 s of a native interpreter. The guest is about 2.3 times slower; the default of
+    /// 18 s is three times as much, with a margin for machines on which the ratio is worse.
     pub cpu: Duration,
-    /// CPU time of the program over all its tests, in their order; none for any.
+    /// CPU time of the program over all its tests, in their order. `None` for no limit.
     pub program_cpu: Option<Duration>,
-    /// Wall clock: a backstop for a machine that is too busy to say anything about the program. The verdict is then INVALID.
+    /// Wall clock time of a test: a backstop for a machine that is too busy. The outcome is then [`Outcome::Invalid`](crate::Outcome).
     pub wall: Duration,
-    /// Memory of the program above the interpreter's own, and above 4 MiB that it has free, bytes. The native stack that it stands on
-    /// and the output that is held for it count.
+    /// Memory of the program in bytes, beyond the interpreter's own and 4 MiB that are free initially. It includes the native stack and
+    /// buffered output.
     pub memory_bytes: u64,
-    /// What it may write to standard output and standard error together, bytes.
+    /// Bytes written to standard output and standard error together.
     pub output_bytes: u64,
-    /// Length of the program, bytes.
+    /// Length of the program in bytes.
     pub source_bytes: u64,
     /// Count instructions instead of time: the same verdict on every machine, at about half the speed.
     pub deterministic: bool,
@@ -42,7 +42,7 @@ impl Default for Limits {
 impl Limits {
     pub(crate) fn budget(&self) -> Budget {
         Budget {
-            time: self.program_cpu.map_or(self.cpu, |most| most.min(self.cpu)),
+            time: self.program_cpu.map_or(self.cpu, |limit| limit.min(self.cpu)),
             wall: self.wall,
             memory: self.memory_bytes,
             granted: self.memory_bytes,

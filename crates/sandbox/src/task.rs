@@ -1,4 +1,4 @@
-//! What is asked: a program, tests, and by which rules.
+//! What to judge: a program, its tests, and the rules.
 
 use std::sync::Arc;
 
@@ -6,60 +6,60 @@ use crate::extract::Extraction;
 use crate::limits::Limits;
 use crate::rows::Tests;
 
-/// Which rules a program is run under.
+/// The rules under which a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// As a process of its own would run, from the beginning for every test.
+    /// As a process would run, from the beginning for every test.
     #[default]
     Strict,
-    /// As LiveCodeBench's grader judges: its oddities included, its holes closed.
+    /// As LiveCodeBench's grader judges, with its quirks, but without its loopholes.
     LiveCodeBench,
 }
 
-/// How passed tests become a reward.
+/// How passed tests turn into a reward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RewardRule {
-    /// 1 where every test passed, otherwise 0.
+    /// 1 if every test passed, otherwise 0.
     #[default]
     AllOrNothing,
-    /// The part of the tests that passed. Every test is run.
+    /// The fraction of the tests that passed. Every test is run.
     PassedFraction,
 }
 
-/// What the policy wrote.
+/// What the model wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The whole output: the program is extracted from it.
+pub enum Submission {
+    /// A completion, from which the program is extracted.
     Completion(String),
-    /// The program, taken as it is.
+    /// The program itself.
     Program(String),
 }
 
 /// One program to judge.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// What was written.
-    pub answer: Answer,
+    /// What the model wrote.
+    pub submission: Submission,
     /// The tests.
     pub tests: Arc<Tests>,
     /// The rules.
     pub mode: Mode,
     /// Limits on one test.
     pub limits: Limits,
-    /// How the program is found; by default the rule of the mode.
+    /// How the program is extracted. `None` for the rule of the mode.
     pub extraction: Option<Extraction>,
-    /// How passed tests become a reward.
+    /// How passed tests turn into a reward.
     pub reward: RewardRule,
-    /// Run every test even after one failed. The reference grader does not, so this has no effect in its mode.
+    /// Run every test even after one failed. No effect in LiveCodeBench mode.
     pub run_all_tests: bool,
 }
 
 impl Task {
-    /// A task by the defaults.
+    /// A task with the default rules.
     #[must_use]
-    pub fn new(answer: Answer, tests: Arc<Tests>) -> Self {
+    pub fn new(submission: Submission, tests: Arc<Tests>) -> Self {
         Self {
-            answer,
+            submission,
             tests,
             mode: Mode::default(),
             limits: Limits::default(),
@@ -76,7 +76,7 @@ impl Task {
         })
     }
 
-    /// Whether tests after the first that fails are run.
+    /// Whether tests after the first failure are run.
     pub(crate) fn runs_all(&self) -> bool {
         self.mode == Mode::Strict && (self.run_all_tests || self.reward == RewardRule::PassedFraction)
     }

@@ -1,10 +1,10 @@
-//! What was found.
+//! Verdicts.
 
 use std::time::Duration;
 
 use crate::task::RewardRule;
 
-/// Bytes of output and of errors that a verdict repeats.
+/// Most bytes of standard output and of standard error in a verdict.
 pub const EXCERPT_BYTES: usize = 2048;
 
 /// What a program did.
@@ -12,43 +12,43 @@ pub const EXCERPT_BYTES: usize = 2048;
 pub enum Outcome {
     /// Every test passed.
     Pass,
-    /// A test gave another output.
+    /// A test had the wrong output.
     WrongAnswer,
-    /// It raised, or ended abnormally.
+    /// It raised an exception or terminated abnormally.
     RuntimeError,
-    /// It is no program.
+    /// It does not compile.
     CompileError,
-    /// More time than allowed.
+    /// Used more time than allowed.
     TimeLimit,
-    /// More memory than allowed.
+    /// Used more memory than allowed.
     MemoryLimit,
-    /// More output than allowed.
+    /// Wrote more output than allowed.
     OutputLimit,
-    /// The completion holds no program.
+    /// The completion contains no program.
     NoCode,
-    /// Not the program's fault: no verdict.
+    /// There is no verdict, through no fault of the program.
     Invalid(Invalid),
 }
 
 /// Why there is no verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Invalid {
-    /// The tests cannot be read: a defect of the data.
+    /// The tests are invalid: a defect of the data.
     BadTests,
-    /// The machine was too busy for the wall clock's limit.
+    /// The machine was too busy to give the program its CPU time within the wall clock limit.
     Starved,
-    /// The machine had less memory than the program was allowed.
-    Crowded,
-    /// The process that ran it was ended from outside, twice: by the machine's out-of-memory killer, say.
+    /// The machine had less memory available than the program was allowed.
+    InsufficientMemory,
+    /// The worker process was ended from outside twice, for example by the out-of-memory killer.
     Lost,
-    /// Nobody waits any more.
+    /// The verdict is no longer needed.
     Cancelled,
     /// A defect of this worker.
     Internal,
 }
 
 impl Outcome {
-    /// Its name in lower case, for rows, metrics and reason codes.
+    /// Its name in snake case, for rows, metrics and reason codes.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Outcome {
             Self::NoCode => "no_code",
             Self::Invalid(Invalid::BadTests) => "bad_tests",
             Self::Invalid(Invalid::Starved) => "starved",
-            Self::Invalid(Invalid::Crowded) => "crowded",
+            Self::Invalid(Invalid::InsufficientMemory) => "insufficient_memory",
             Self::Invalid(Invalid::Lost) => "lost",
             Self::Invalid(Invalid::Cancelled) => "cancelled",
             Self::Invalid(Invalid::Internal) => "internal",
@@ -70,51 +70,51 @@ impl Outcome {
     }
 }
 
-/// What the reference grader would have written down.
+/// What the reference grader would report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraderResult {
-    /// 1 for true, 0 for false, its negative codes as they are; it ends with the first that is not 1.
+    /// 1 for true, 0 for false, or a negative code, up to the first that is not 1.
     pub results: Vec<i32>,
-    /// Its error code, where it gives one.
+    /// Its error code, if any.
     pub error: Option<i32>,
 }
 
 /// The verdict on one program.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What it did.
+    /// The outcome.
     pub outcome: Outcome,
-    /// The reward before any shaping, 0 to 1; none where there is no verdict.
+    /// The reward before any shaping, from 0 to 1. `None` if the outcome is invalid.
     pub reward: Option<f64>,
-    /// Tests that passed.
+    /// Number of tests that passed.
     pub passed_tests: usize,
-    /// Tests that were run and count.
+    /// Number of tests that were run and count.
     pub run_tests: usize,
-    /// Tests that there are.
+    /// Number of tests.
     pub total_tests: usize,
-    /// The first test that failed, from 0.
+    /// Index of the first test that failed, from 0.
     pub failing_test: Option<usize>,
-    /// For people: what went wrong, and where the sandbox differs from a native process if the program ran into that.
+    /// What went wrong, for people, with the limitation of the sandbox that the program ran into, if any.
     pub detail: String,
-    /// The test failed by what the sandbox lacks and a native process has, as far as the exception says; `detail` names it. A program can
-    /// say so of itself.
+    /// Whether the exception indicates that the test failed because of something that a native process has and the sandbox lacks; `detail`
+    /// names it. A program can raise such an exception itself.
     pub unsupported: bool,
     /// Beginning of the standard output in the failing test.
     pub stdout_excerpt: String,
     /// Beginning of the standard error in the failing test.
     pub stderr_excerpt: String,
-    /// CPU time over all tests that count.
+    /// CPU time of all tests that count.
     pub cpu: Duration,
-    /// Most memory in one test, bytes.
+    /// Peak memory of a test in bytes.
     pub peak_memory_bytes: u64,
-    /// In the mode of the reference grader: its list and code.
+    /// In LiveCodeBench mode, the grader's results.
     pub grader: Option<GraderResult>,
     /// The program that was run.
     pub program: Option<String>,
 }
 
 impl Verdict {
-    /// A verdict on no test at all.
+    /// A verdict without any test run.
     pub(crate) fn without_run(outcome: Outcome, total_tests: usize, detail: impl Into<String>) -> Self {
         Self {
             outcome,
@@ -140,7 +140,7 @@ impl Verdict {
         self.outcome == Outcome::Pass
     }
 
-    /// Sets the reward that the rule gives.
+    /// Sets the reward according to the rule.
     pub(crate) fn rewarded(mut self, rule: RewardRule) -> Self {
         self.reward = match (self.outcome, rule) {
             (Outcome::Invalid(_), _) => None,
@@ -153,7 +153,7 @@ impl Verdict {
     }
 }
 
-/// The beginning of a text, for a verdict.
+/// The beginning of an output, for a verdict.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     let cut = &bytes[..bytes.len().min(EXCERPT_BYTES)];
     String::from_utf8_lossy(cut).into_owned()

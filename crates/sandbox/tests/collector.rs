@@ -1,4 +1,4 @@
-//! Garbage collection: what it costs, and that it takes everything.
+//! Garbage collection: its cost and its completeness.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel_sandbox::{Limits, Verdict};
 use support::{answers, judge, stdin, task};
 
-/// What instructions say, which is the same on every machine.
+/// Runs a program with counted instructions, which are the same on every machine.
 fn counted(program: &str) -> Verdict {
     let mut task = task(program, &stdin(&[("", "done")]));
     task.limits = Limits { cpu: Duration::from_secs(600), deterministic: true, ..task.limits };
@@ -16,7 +16,7 @@ fn counted(program: &str) -> Verdict {
     verdict
 }
 
-/// With so little memory the program passes.
+/// Requires that the program passes with this much memory.
 fn fits(program: &str, mebibytes: u64) {
     let mut task = task(program, &stdin(&[("", "done")]));
     task.limits = Limits { cpu: Duration::from_secs(60), memory_bytes: mebibytes << 20, ..task.limits };
@@ -25,7 +25,7 @@ fn fits(program: &str, mebibytes: u64) {
 }
 
 #[test]
-fn a_program_that_keeps_eight_times_the_objects_takes_about_eight_times_as_long() {
+fn the_cost_of_collections_is_proportional_to_the_objects_of_a_program() {
     for keeps in [
         "seen = set()\nfor i in range(N):\n    seen.add((i, -i))\nprint('done')",
         "x = [[i] for i in range(N)]\nprint('done')",
@@ -38,9 +38,9 @@ fn a_program_that_keeps_eight_times_the_objects_takes_about_eight_times_as_long(
 }
 
 #[test]
-fn cyclic_garbage_is_taken_while_the_program_runs() {
+fn cyclic_garbage_is_collected_while_the_program_runs() {
     fits("for _ in range(2 * 10**6):\n    x = []\n    x.append(x)\nprint('done')", 24);
-    // As programs make it: a function that calls itself keeps everything that it sees.
+    // Typical of programs: a recursive closure refers to everything in its scope.
     fits(
         "def solve():\n    graph = [[i] for i in range(2000)]\n    def visit(i):\n        return graph and visit\n    return visit\nfor _ in range(500):\n    solve()\nprint('done')",
         24,
@@ -48,13 +48,13 @@ fn cyclic_garbage_is_taken_while_the_program_runs() {
 }
 
 #[test]
-fn what_outlived_collections_is_taken_when_it_is_garbage() {
+fn old_objects_are_collected_once_they_are_garbage() {
     let program = "class Node:\n    def __init__(self, up):\n        self.up, self.down = up, []\n        if up: up.down.append(self)\ndef tree(n):\n    nodes = [Node(None)]\n    for i in range(1, n):\n        nodes.append(Node(nodes[i // 2]))\n    return nodes[0]\nfor _ in range(15):\n    tree(60000)\nprint('done')";
     fits(program, 96);
 }
 
 #[test]
-fn the_module_gc_does_what_it_does() {
+fn the_gc_module_works() {
     answers("import gc\nprint(gc.isenabled(), gc.get_threshold()[0], gc.callbacks)", "", "True 2000 []");
     let none = "import gc\ngone = []\nclass A:\n    def __init__(self): self.me = self\n    def __del__(self): gone.append(1)\n";
     answers(
@@ -64,6 +64,6 @@ fn the_module_gc_does_what_it_does() {
     );
     answers(&format!("{none}gc.set_threshold(50000)\nfor _ in range(20000): A()\nprint(len(gone))"), "", "0");
     answers(&format!("{none}for _ in range(10**5): A()\nprint(len(gone) > 90000)"), "", "True");
-    // Those that it begins with do not count: the first 2,000 of its own are enough.
+    // Initial objects do not count: the first 2,000 of the program's own suffice.
     answers(&format!("{none}for _ in range(2500): A()\nprint(len(gone) > 1000)"), "", "True");
 }

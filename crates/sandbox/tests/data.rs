@@ -1,4 +1,4 @@
-//! Agreement with the reference grader and with a native process, over data outside the repository.
+//! Agreement with the reference grader and with a native process, on data from outside the repository.
 #![allow(clippy::print_stderr)]
 
 mod support;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Answer, Limits, Mode, Outcome, Task};
+use evenkeel_sandbox::{Limits, Mode, Outcome, Submission, Task};
 use evenkeel_testing::{outside, run};
 use serde_json::Value;
 use support::{graded, judge, judge_all, results, rows, strict, tests_of};
@@ -27,9 +27,9 @@ fn main() -> ExitCode {
             the_strict_mode_passes_what_passes_and_fails_what_fails,
         ),
         outside(
-            "the_reference_programs_have_the_verdicts_that_they_have_without_a_series",
+            "a_series_does_not_change_the_verdicts_on_the_reference_programs",
             &["data/code/cases.jsonl"],
-            the_reference_programs_have_the_verdicts_that_they_have_without_a_series,
+            a_series_does_not_change_the_verdicts_on_the_reference_programs,
         ),
         outside(
             "published_rows_are_judged_right_in_both_modes",
@@ -37,32 +37,27 @@ fn main() -> ExitCode {
             published_rows_are_judged_right_in_both_modes,
         ),
         outside(
-            "quirks_are_the_graders_in_its_mode_except_its_holes",
+            "quirks_are_those_of_the_grader_except_its_loopholes",
             &["data/code/quirks.jsonl"],
-            quirks_are_the_graders_in_its_mode_except_its_holes,
+            quirks_are_those_of_the_grader_except_its_loopholes,
         ),
         outside(
-            "quirks_are_a_processs_in_the_strict_mode",
+            "quirks_are_those_of_a_process_in_strict_mode",
             &["data/code/quirks.jsonl"],
-            quirks_are_a_processs_in_the_strict_mode,
-        ),
-        outside(
-            "the_reference_programs_have_the_verdicts_that_they_have_without_a_series",
-            &["data/code/cases.jsonl"],
-            the_reference_programs_have_the_verdicts_that_they_have_without_a_series,
+            quirks_are_those_of_a_process_in_strict_mode,
         ),
     ])
 }
 
-/// Programs of the cases: label, task, the grader's list and whether it passed.
+/// The programs with label, task, results of the grader, and whether they pass.
 fn cases(data: &Path, mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
     let mut found = Vec::new();
     for row in rows(&data.join("data/code/cases.jsonl")) {
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
-            // What the grader stopped runs for ever, all but one program, whose third test takes longer than this. What passes there
-            // has all the time of a slow machine. The long form has the default limit for all.
+            // Programs that the grader stopped are endless, except for one whose third test takes longer than this. Programs that pass get
+            // enough time for a slow machine. `EVENKEEL_LONG` uses the default limit for all.
             let passes = program["passed"].as_bool().expect("a verdict");
             let stopped = results(&program["lcb_results"]).last() == Some(&-3);
             let cpu = match std::env::var_os("EVENKEEL_LONG") {
@@ -71,7 +66,7 @@ fn cases(data: &Path, mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
                 _ => Limits::default().cpu,
             };
             let limits = Limits { cpu, ..Limits::default() };
-            let task = Task { mode, limits, ..Task::new(Answer::Completion(completion), Arc::clone(&tests)) };
+            let task = Task { mode, limits, ..Task::new(Submission::Completion(completion), Arc::clone(&tests)) };
             let label = format!("{} {}", row["question"]["question_id"], program["label"]);
             found.push((label, task, results(&program["lcb_results"]), passes));
         }
@@ -115,7 +110,7 @@ fn published_rows_are_judged_right_in_both_modes(data: &Path) {
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
             for mode in [Mode::Strict, Mode::LiveCodeBench] {
-                let task = Task { mode, ..Task::new(Answer::Completion(completion.clone()), Arc::clone(&tests)) };
+                let task = Task { mode, ..Task::new(Submission::Completion(completion.clone()), Arc::clone(&tests)) };
                 let verdict = judge(task);
                 assert_eq!(
                     Some(verdict.passed()),
@@ -129,13 +124,13 @@ fn published_rows_are_judged_right_in_both_modes(data: &Path) {
     }
 }
 
-/// Quirks that pass in the grader by a hole that is closed here, or that need what the guest does not have.
+/// Quirks that pass in the grader because of a loophole that is closed here.
 const CLOSED: [&str; 4] =
     ["F eq override", "F eq override list subclass", "F frames read expected", "S frames read expected"];
 const WITHOUT_NUMPY: [&str; 3] = ["numpy import", "F ndarray", "F np.int64"];
-/// `signal.alarm` is not there in the guest, so the program that would disarm the grader's limit raises.
+/// There is no `signal.alarm` in the guest, so that the program that would disable the grader's limit raises.
 const WITHOUT_SIGNALS: [&str; 1] = ["signal.alarm(0) disarm"];
-/// The grader's limit is an exception that a program can catch; here it is not.
+/// The grader's limit is an exception that a program can catch; the limit here is not.
 const UNCATCHABLE: [&str; 2] = ["catch timeout", "catch base exc and spin"];
 
 fn quirk_tests(row: &Value) -> Arc<Tests> {
@@ -153,7 +148,7 @@ fn quirk_tests(row: &Value) -> Arc<Tests> {
     Arc::new(Tests::new(tests.collect(), function).expect("well formed"))
 }
 
-fn quirks_are_the_graders_in_its_mode_except_its_holes(data: &Path) {
+fn quirks_are_those_of_the_grader_except_its_loopholes(data: &Path) {
     let mut wrong = Vec::new();
     for row in rows(&data.join("data/code/quirks.jsonl")) {
         let name = row["name"].as_str().expect("a name");
@@ -180,10 +175,10 @@ fn quirks_are_the_graders_in_its_mode_except_its_holes(data: &Path) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What a native process can do and the guest cannot: other processes, and libraries that are not the standard library's.
+/// Programs that need other processes or third-party packages, which a native process has and the guest does not.
 const NO_SYSTEM: [&str; 4] = ["numpy import", "subprocess", "os.fork", "signal.alarm(0) disarm"];
 
-fn quirks_are_a_processs_in_the_strict_mode(data: &Path) {
+fn quirks_are_those_of_a_process_in_strict_mode(data: &Path) {
     let mut wrong = Vec::new();
     for row in rows(&data.join("data/code/quirks.jsonl")) {
         let name = row["name"].as_str().expect("a name");
@@ -209,18 +204,18 @@ fn quirks_are_a_processs_in_the_strict_mode(data: &Path) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The reference programs have three tests each: here each test many times.
-fn the_reference_programs_have_the_verdicts_that_they_have_without_a_series(data: &Path) {
+/// The reference programs have three tests each. Here they are repeated, so that there is a series.
+fn a_series_does_not_change_the_verdicts_on_the_reference_programs(data: &Path) {
     let mut tasks = Vec::new();
     for row in rows(&data.join("data/code/cases.jsonl")) {
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs").iter().filter(|program| program["passed"] == true)
         {
-            let answer = Answer::Completion(program["completion"].as_str().expect("a completion").to_owned());
-            tasks.push(Task::new(answer, Arc::clone(&tests)));
+            let submission = Submission::Completion(program["completion"].as_str().expect("a completion").to_owned());
+            tasks.push(Task::new(submission, Arc::clone(&tests)));
         }
     }
-    // The whole list takes as long as all programs' own tests.
+    // All programs would take as long as the other tests together.
     let step = if std::env::var_os("EVENKEEL_LONG").is_some() { 1 } else { 12 };
     let tasks: Vec<Task> = tasks.into_iter().step_by(step).collect();
     let many = tasks.iter().map(|task| {
@@ -231,7 +226,7 @@ fn the_reference_programs_have_the_verdicts_that_they_have_without_a_series(data
     let many = judge_all(many.collect());
     let once = judge_all(tasks.clone());
     for ((task, once), many) in tasks.iter().zip(&once).zip(&many) {
-        assert_eq!((many.outcome, many.failing_test), (once.outcome, once.failing_test), "{:?}", task.answer);
+        assert_eq!((many.outcome, many.failing_test), (once.outcome, once.failing_test), "{:?}", task.submission);
     }
     eprintln!("{} programs", tasks.len());
 }

@@ -1,4 +1,4 @@
-//! Counted instructions as a measure of time.
+//! The calibration of counted instructions as a measure of time.
 #![allow(clippy::print_stderr)]
 
 mod support;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use evenkeel_sandbox::Limits;
 use support::{judge, stdin, task};
 
-/// What programs spend their time with: calls, loops, dictionaries, heaps, text, sorting in C, many small objects, large integers.
+/// Typical workloads: calls, loops, dictionaries, heaps, strings, sorting in C, many small objects, large integers.
 const PROGRAMS: [(&str, &str); 8] = [
     ("calls", "def f(n):\n    return n if n < 2 else f(n - 1) + f(n - 2)\nf(22)"),
     (
@@ -26,7 +26,7 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("integers", "x = 1\nfor i in range(1, 3000):\n    x *= i\nx % (10**9 + 7)"),
 ];
 
-/// CPU time of the program as it is accounted for, the least of some runs.
+/// The charged CPU time of a program: the minimum of several runs.
 fn cpu(program: &str, deterministic: bool) -> Duration {
     let times = (0..3).map(|_| {
         let mut task = task(program, &stdin(&[("", "")]));
@@ -35,11 +35,11 @@ fn cpu(program: &str, deterministic: bool) -> Duration {
         assert!(verdict.passed(), "{program}: {:?} {}", verdict.outcome, verdict.detail);
         verdict.cpu
     });
-    times.min().expect("there are some")
+    times.min().expect("there are several runs")
 }
 
 #[test]
-fn a_counted_second_is_about_a_second_of_a_machine_of_today() {
+fn a_counted_second_is_about_a_second_of_a_current_machine() {
     let mut product = 1.0;
     for (name, program) in PROGRAMS {
         let (counted, timed) = (cpu(program, true), cpu(program, false));

@@ -1,6 +1,6 @@
-//! Many programs in a row and many at a time: no verdict is lost or doubled, and memory stays where it is.
+//! Many programs, in sequence and concurrently: every program has exactly one verdict, and memory does not grow.
 //!
-//! A short form runs always; `EVENKEEL_LONG=1` makes it 10,000 programs and prints the memory curve.
+//! `EVENKEEL_LONG=1` runs 10,000 programs instead of a few hundred and prints the memory curve.
 #![allow(clippy::print_stderr)]
 
 mod support;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use evenkeel_sandbox::{Cancel, Invalid, Limits, Mode, Outcome, Task};
 use support::{POOL, resident, stdin, task};
 
-/// Programs at a time.
+/// Concurrent programs.
 const AT_ONCE: usize = 64;
 
-/// What a policy writes: right, wrong, broken, greedy and endless programs.
+/// Typical submissions: right, wrong, broken, greedy and deeply recursive programs.
 const PROGRAMS: [(&str, Outcome); 8] = [
     ("print(int(input()) * 2)", Outcome::Pass),
     ("n = int(input())\nprint(sum(n for _ in range(2)))", Outcome::Pass),
@@ -27,7 +27,7 @@ const PROGRAMS: [(&str, Outcome); 8] = [
 ];
 
 #[test]
-fn thousands_of_programs_leave_memory_flat_and_lose_no_verdict() {
+fn thousands_of_programs_have_one_verdict_each_and_memory_stays_flat() {
     let long = std::env::var_os("EVENKEEL_LONG").is_some();
     let (rounds, each) = if long { (20, 500) } else { (6, 64) };
     let tests = stdin(&[("21", "42")]);
@@ -60,7 +60,7 @@ fn thousands_of_programs_leave_memory_flat_and_lose_no_verdict() {
         curve.push(resident() >> 20);
     }
     eprintln!("resident memory in MiB after every {each} programs: {curve:?}");
-    // The first third warms up.
+    // The first third is warm-up.
     let flat = &curve[rounds / 3..];
     let (least, most) = (flat.iter().min().expect("rounds"), flat.iter().max().expect("rounds"));
     assert!(most - least <= least / 20 + 8, "memory is not flat: {curve:?}");
@@ -83,13 +83,13 @@ fn a_cancelled_program_ends_and_has_no_verdict() {
 }
 
 #[test]
-fn a_full_queue_refuses_and_a_pool_that_ends_answers_everyone() {
+fn a_full_queue_refuses_programs_and_a_dropped_pool_answers_all() {
     use std::sync::Arc;
 
     use evenkeel_sandbox::{Full, Pool, PoolSettings};
 
     let pool =
-        Pool::start(Arc::clone(&support::INTERPRETER), PoolSettings { workers: 1, queue: 2, memory_bytes: None })
+        Pool::in_process(Arc::clone(&support::INTERPRETER), PoolSettings { workers: 1, queue: 2, memory_bytes: None })
             .expect("threads start");
     let (sender, receiver) = mpsc::channel();
     let tests = stdin(&[("", "")]);

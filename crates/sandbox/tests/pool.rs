@@ -1,4 +1,4 @@
-//! How programs share the machine: its cores and its memory.
+//! How programs share the cores and the memory of the machine.
 
 mod support;
 
@@ -11,10 +11,10 @@ use support::{INTERPRETER, graded, judge, resident, stdin, task};
 
 fn pool(workers: usize, memory_bytes: Option<u64>) -> Pool {
     let settings = PoolSettings { workers, queue: 100, memory_bytes };
-    Pool::start(Arc::clone(&INTERPRETER), settings).expect("threads start")
+    Pool::in_process(Arc::clone(&INTERPRETER), settings).expect("threads start")
 }
 
-/// The verdicts in the order in which they come, each with its task's place.
+/// The verdicts in the order of completion, each with the index of its task.
 fn in_order(pool: &Pool, tasks: Vec<Task>) -> Vec<(usize, Verdict)> {
     let (sender, receiver) = mpsc::channel();
     for (index, task) in tasks.into_iter().enumerate() {
@@ -33,16 +33,16 @@ fn endless(seconds: u64) -> Task {
 }
 
 #[test]
-fn programs_without_an_end_do_not_keep_others_waiting() {
+fn endless_programs_do_not_block_others() {
     for mode in [Mode::Strict, Mode::LiveCodeBench] {
         let honest = task("print('done')", &stdin(&[("", "done")]));
-        // The first goes on elsewhere after a second, the second is stopped a second later: long before the time of either is up.
+        // The first moves to a long-running slot after a second, the second is preempted a second later: long before their time limits.
         let tasks = vec![endless(8), endless(8), honest];
         let tasks = tasks.into_iter().map(|task| Task { mode, ..task }).collect();
         let verdicts = in_order(&pool(1, None), tasks);
         let (first, verdict) = &verdicts[0];
         assert!(*first == 2 && verdict.passed(), "the verdict {first} came first: {:?}", verdict.outcome);
-        // They had all their time, though one was stopped and begun again.
+        // Both had all of their time, although one was preempted and started again.
         assert_eq!(verdicts.len(), 3);
         for (_, verdict) in &verdicts[1..] {
             assert_eq!((verdict.outcome, verdict.reward), (Outcome::TimeLimit, Some(0.0)), "{}", verdict.detail);
@@ -52,8 +52,8 @@ fn programs_without_an_end_do_not_keep_others_waiting() {
 }
 
 #[test]
-fn tests_that_were_stopped_and_no_longer_count_are_dropped() {
-    // The second test runs for a while, is stopped for the others, and is overtaken by the failure of the first.
+fn preempted_tests_that_no_longer_count_are_dropped() {
+    // The second test is preempted for the others, and then made irrelevant by the failure of the first.
     let program = "import time\nn = float(input())\nwhile time.process_time() < n: pass\nprint('wrong')";
     let mut fails = task(program, &stdin(&[("2.5", "right"), ("50", "right")]));
     fails.limits = Limits { cpu: Duration::from_secs(60), ..Limits::default() };
@@ -65,14 +65,14 @@ fn tests_that_were_stopped_and_no_longer_count_are_dropped() {
     }
 }
 
-/// Ten tests, each of about 0.2 s.
+/// A program with ten tests of about 0.2 s each.
 fn steady() -> Task {
     let program = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\nprint('done')";
     task(program, &stdin(&[("", "done"); 10]))
 }
 
 #[test]
-fn a_program_has_a_budget_for_all_its_tests() {
+fn the_time_limit_over_all_tests_applies() {
     let limited = |task: Task, ms| {
         let limits = Limits { program_cpu: Some(Duration::from_millis(ms)), ..task.limits };
         judge(Task { limits, ..task })
@@ -81,11 +81,11 @@ fn a_program_has_a_budget_for_all_its_tests() {
     assert_eq!((verdict.outcome, verdict.failing_test, verdict.passed_tests), (Outcome::TimeLimit, Some(3), 3));
     assert!(verdict.detail.contains("700 ms over its tests"), "{}", verdict.detail);
     assert!(limited(steady(), 60_000).passed());
-    // One test alone has no more either.
+    // It applies to a single test as well.
     let verdict = limited(endless(30), 300);
     assert_eq!(verdict.outcome, Outcome::TimeLimit);
     assert!(verdict.cpu < Duration::from_secs(2), "{:?}", verdict.cpu);
-    // Tests beyond it do not pass, whatever passes is the reward.
+    // Tests beyond it do not pass; the reward is the fraction before it.
     let fraction = limited(Task { reward: RewardRule::PassedFraction, ..steady() }, 700);
     assert_eq!((fraction.outcome, fraction.reward), (Outcome::TimeLimit, Some(0.3)));
     let grader = limited(Task { mode: Mode::LiveCodeBench, ..steady() }, 700);
@@ -94,7 +94,7 @@ fn a_program_has_a_budget_for_all_its_tests() {
 }
 
 #[test]
-fn programs_wait_for_memory_that_the_machine_does_not_have() {
+fn programs_wait_until_enough_memory_is_available() {
     const MIB: u64 = 1 << 20;
     let greedy = |_| {
         let program = "import time\nx = bytearray(b'x') * (200 << 20)\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\nprint('done')";
@@ -116,13 +116,13 @@ fn programs_wait_for_memory_that_the_machine_does_not_have() {
         });
         let verdicts = in_order(&pool, (0..6).map(greedy).collect());
         done.store(true, Ordering::Relaxed);
-        (verdicts, watch.join().expect("it watches"))
+        (verdicts, watch.join().expect("the watching thread does not panic"))
     });
     assert_eq!(verdicts.len(), 6);
     for (_, verdict) in &verdicts {
         assert!(verdict.passed(), "{:?} {}", verdict.outcome, verdict.detail);
         assert!(verdict.peak_memory_bytes >= 200 * MIB);
     }
-    // One with all of it, and others with a little.
+    // One with its full allowance, and others with small grants.
     assert!(most - before < 400 * MIB, "{} MiB at once", (most - before) / MIB);
 }

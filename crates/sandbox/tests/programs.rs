@@ -1,4 +1,4 @@
-//! The committed programs, `golden/programs.jsonl`: verdict and failing test as a native process has them.
+//! The committed programs, `golden/programs.jsonl`: verdict and failing test as in a native process.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn task_of(row: &Value) -> Task {
         None => stdin(&cases),
     };
     let mut task = task(row["program"].as_str().expect("a program"), &tests);
-    // What never ends may be stopped early; everything else has all the time of a slow machine.
+    // Endless programs may be stopped early; the others get enough time for a slow machine.
     task.limits.cpu = Duration::from_secs(if row["outcome"] == "time_limit" { 1 } else { 60 });
     task
 }

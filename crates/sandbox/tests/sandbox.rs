@@ -1,13 +1,13 @@
-//! What the guest is: the interpreter, its library, its recursion, its time, and what it has not.
+//! The guest: the interpreter, its library, recursion, time, and its limitations.
 
 mod support;
 
 use std::time::{Duration, Instant};
 
-use evenkeel_sandbox::{Answer, Limits, Mode, Outcome, RewardRule, Task};
+use evenkeel_sandbox::{Limits, Mode, Outcome, RewardRule, Submission, Task};
 use support::{answers, functional, graded, judge, stdin, strict, task};
 
-/// The program passes where it prints exactly this.
+/// Requires that the program prints exactly this.
 fn prints(program: &str, output: &str) {
     answers(program, "", output);
 }
@@ -33,7 +33,7 @@ fn recursion_through_c_reaches_fifty_thousand_levels() {
 }
 
 #[test]
-fn endless_recursion_is_a_clean_error() {
+fn endless_recursion_raises_a_recursion_error() {
     prints("def f():\n    f()\ntry:\n    f()\nexcept RecursionError:\n    print('caught')", "caught");
     let through_c = "import sys\nfrom functools import lru_cache\nsys.setrecursionlimit(10**9)\n@lru_cache(None)\ndef f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    print('caught')";
     prints(through_c, "caught");
@@ -45,12 +45,12 @@ fn endless_recursion_is_a_clean_error() {
 }
 
 #[test]
-fn the_widest_index_is_infinity_as_programs_use_it() {
+fn sys_maxsize_is_that_of_64_bits() {
     prints("import sys\nprint(sys.maxsize, min(sys.maxsize, 10**18))", "9223372036854775807 1000000000000000000");
 }
 
 #[test]
-fn what_a_32_bit_interpreter_cannot_do_is_named() {
+fn limitations_of_32_bits_are_named() {
     for program in
         ["print(len(range(10**10)))", "from itertools import islice, count\nprint(next(islice(count(), 10**10, None)))"]
     {
@@ -64,13 +64,13 @@ fn what_a_32_bit_interpreter_cannot_do_is_named() {
 }
 
 #[test]
-fn a_module_that_is_not_there_is_named() {
+fn a_missing_module_is_named() {
     let verdict = strict("import numpy", &stdin(&[("", "")]));
     assert!(verdict.detail.contains("numpy is not in the sandbox"), "{}", verdict.detail);
 }
 
 #[test]
-fn what_the_sandbox_lacks_is_told_from_mistakes_in_both_modes() {
+fn limitations_of_the_sandbox_are_distinguished_from_mistakes_in_both_modes() {
     let lacks = ["import numpy", "import bz2", "len(range(10**10))"];
     assert!(strict("from zoneinfo import ZoneInfo\nZoneInfo('Europe/Paris')", &stdin(&[("", "")])).unsupported);
     for program in lacks {
@@ -114,7 +114,7 @@ fn counts_and_positions_may_be_larger_than_any_length() {
     ] {
         answers(program, "x", output);
     }
-    // Those that need the number itself have it, or raise.
+    // Functions that need the number itself use it, or raise.
     answers(
         "import itertools\nprint(next(enumerate('a', 10**12)), next(itertools.count(10**12)))",
         "",
@@ -124,7 +124,7 @@ fn counts_and_positions_may_be_larger_than_any_length() {
 }
 
 #[test]
-fn integers_of_ctypes_begin_again_at_their_end() {
+fn integers_of_ctypes_wrap_around() {
     for (program, output) in [
         (
             "import ctypes\nprint(ctypes.c_int32(2**31).value, ctypes.c_uint8(-1).value, ctypes.c_int64(2**63).value)",
@@ -156,13 +156,13 @@ fn standard_input_can_be_mapped() {
 }
 
 #[test]
-fn what_is_submitted_to_an_executor_is_done() {
+fn an_executor_runs_what_is_submitted() {
     let program = "from concurrent.futures import ThreadPoolExecutor, as_completed\nwith ThreadPoolExecutor(max_workers=4) as pool:\n    print(list(pool.map(abs, [-1, 2])))\n    tasks = [pool.submit(pow, 2, n) for n in range(3)]\n    print(sorted(task.result() for task in as_completed(tasks)))\n    print(type(pool.submit(int, 'x').exception()).__name__)";
     answers(program, "", "[1, 2]\n[1, 2, 4]\nValueError");
 }
 
 #[test]
-fn the_standard_library_is_there() {
+fn the_standard_library_is_available() {
     let modules = "string re datetime collections heapq bisect copy math random statistics itertools functools operator io sys json typing \
         array ast base64 calendar cmath colorsys configparser contextlib csv dataclasses decimal difflib email enum fractions graphlib \
         hashlib hmac html html.parser imaplib inspect ipaddress keyword logging numbers optparse os pickle platform plistlib pprint queue \
@@ -183,22 +183,22 @@ fn string_hashes_and_random_numbers_are_the_same_in_every_run() {
     let seen = |_| strict(program, &stdin(&[("", "something else")])).stdout_excerpt;
     let runs: Vec<String> = (0..3).map(seen).collect();
     assert!(runs.iter().all(|run| *run == runs[0] && !run.is_empty()), "{runs:?}");
-    // The same in every build of the guest on Linux on x86-64, whose source of chance is fixed.
+    // The same in every build of the guest on Linux on x86-64, which replaces the sources of entropy.
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     assert!(runs[0].starts_with("-1999893998 "), "{}", runs[0]);
     prints("import random\nrandom.seed(1)\nprint(random.random())", "0.13436424411240122");
 }
 
 #[test]
-fn the_module_random_has_its_seed_and_begins_with_0_for_it() {
+fn the_random_module_starts_with_seed_0() {
     prints("import random\nfirst = random.random()\nrandom.seed(0)\nprint(random.random() == first)", "True");
-    // What CPython gives everywhere for this seed.
+    // What CPython returns everywhere for this seed.
     prints("import random\nrandom.seed(1)\nprint(random.random(), random.seed.__name__)", "0.13436424411240122 seed");
     prints("import random, sys\nprint(hasattr(random, '__getattr__'), hasattr(sys, 'tracebacklimit'))", "False False");
 }
 
 #[test]
-fn what_the_interpreter_begins_with_is_immortal_and_what_a_program_makes_is_not() {
+fn initial_objects_are_immortal_and_those_of_a_program_are_not() {
     let program = "import sys, collections, heapq\nclass A: pass\nprint(sys._is_immortal(collections.OrderedDict), sys._is_immortal(heapq.heappush), sys._is_immortal(A), sys._is_immortal([]))";
     prints(program, "True True False False");
 }
@@ -213,15 +213,15 @@ fn a_thread_runs_where_it_is_started() {
 }
 
 #[test]
-fn sleeping_takes_no_time_and_counts_as_time() {
+fn sleeping_takes_no_real_time_but_counts_as_time() {
     prints("import time\na = time.time()\ntime.sleep(2)\nprint(1.9 < time.time() - a < 2.5)", "True");
     let began = Instant::now();
     assert_eq!(outcome("import time\ntime.sleep(3600)"), Outcome::TimeLimit);
-    assert!(began.elapsed() < Duration::from_secs(60), "far less than it slept");
+    assert!(began.elapsed() < Duration::from_secs(60), "much less than it slept");
 }
 
 #[test]
-fn exit_functions_and_unflushed_files_write_before_the_end() {
+fn exit_functions_run_and_files_are_flushed_at_the_end() {
     prints("import atexit\natexit.register(print, 'bye')\nprint('hi')", "hi\nbye");
     prints("out = open(1, 'w')\nout.write('x')", "x");
     prints("class A:\n    def __del__(self):\n        print('gone')\na = A()", "gone");
@@ -229,7 +229,7 @@ fn exit_functions_and_unflushed_files_write_before_the_end() {
 }
 
 #[test]
-fn every_way_to_read_and_write_a_process_has_works() {
+fn all_ways_to_read_and_write_work() {
     for program in [
         "print(input())",
         "import sys\nprint(sys.stdin.buffer.readline().decode())",
@@ -247,7 +247,7 @@ fn every_way_to_read_and_write_a_process_has_works() {
 }
 
 #[test]
-fn exit_codes_and_exceptions_are_told_apart() {
+fn exit_codes_and_exceptions_are_distinguished() {
     let tests = stdin(&[("", "6")]);
     assert!(strict("print(6)\nexit()", &tests).passed());
     assert!(strict("import sys\nprint(6)\nsys.exit(0)", &tests).passed());
@@ -259,13 +259,13 @@ fn exit_codes_and_exceptions_are_told_apart() {
         (Outcome::RuntimeError, "ZeroDivisionError: division by zero")
     );
     assert!(raised.stderr_excerpt.contains("main.py\", line 2"), "{}", raised.stderr_excerpt);
-    // What was not flushed is lost, as in a process.
+    // Output that was not flushed is lost, as in a process.
     assert_eq!(strict("import os\nprint(6)\nos._exit(0)", &tests).outcome, Outcome::WrongAnswer);
     assert_eq!(strict("def f(:", &tests).outcome, Outcome::CompileError);
 }
 
 #[test]
-fn a_program_that_runs_out_of_memory_is_told_so_and_its_peak_is_kept() {
+fn running_out_of_memory_is_reported_and_so_is_the_peak() {
     let tests = stdin(&[("", "")]);
     let mut hungry = task("x = bytearray(200 << 20)", &tests);
     hungry.limits.memory_bytes = 64 << 20;
@@ -295,7 +295,7 @@ fn the_native_stack_and_the_output_count_as_memory() {
 }
 
 #[test]
-fn memory_that_is_refused_is_an_error_that_a_program_can_catch() {
+fn a_refused_allocation_is_an_error_that_a_program_can_catch() {
     for mebibytes in [65, 66, 68, 70, 72, 80, 200, 2000] {
         let program = format!("try:\n    bytearray({mebibytes} << 20)\nexcept MemoryError:\n    print('caught')");
         let mut task = task(&program, &stdin(&[("", "caught")]));
@@ -333,13 +333,13 @@ fn state_does_not_survive_between_tests_in_the_strict_mode() {
 }
 
 #[test]
-fn a_program_with_many_tests_is_the_same_in_each_of_them() {
+fn a_compiled_program_behaves_the_same_in_each_test() {
     let program = "import sys\nseen = []\ndef f(x=(1, 2)): return x\nn = int(input())\nif n == 3: f(1) / 0\nprint(f() is f.__defaults__[0], __name__, f.__code__.co_filename, len(seen), 'x' is sys.intern('x'))";
     let right = "True __main__ main.py 0 True";
     let tests = stdin(&[("1", right), ("2", right), ("4", right), ("3", "")]);
     let verdict = strict(program, &tests);
     assert_eq!((verdict.outcome, verdict.failing_test), (Outcome::RuntimeError, Some(3)), "{}", verdict.stdout_excerpt);
-    // Lines of the source are in the traceback, and so is what the compiler says.
+    // The traceback contains source lines, and the warnings of the compiler are shown.
     assert!(verdict.stderr_excerpt.contains("if n == 3: f(1) / 0"), "{}", verdict.stderr_excerpt);
     assert!(verdict.stderr_excerpt.contains("SyntaxWarning: \"is\" with"), "{}", verdict.stderr_excerpt);
     let quiet = strict("def f():\n    return 1 / 0\nf()", &stdin(&[("", ""); 4]));
@@ -351,7 +351,7 @@ fn a_program_with_many_tests_is_the_same_in_each_of_them() {
 }
 
 #[test]
-fn the_part_of_the_tests_that_passed_can_be_the_reward() {
+fn the_fraction_of_passed_tests_can_be_the_reward() {
     let tests = stdin(&[("1", "1"), ("2", "x"), ("3", "3"), ("4", "x")]);
     let fraction = judge(Task { reward: RewardRule::PassedFraction, ..task("print(input())", &tests) });
     assert_eq!(
@@ -365,14 +365,14 @@ fn the_part_of_the_tests_that_passed_can_be_the_reward() {
 #[test]
 fn a_completion_without_a_program_is_no_code() {
     let tests = stdin(&[("", "")]);
-    let verdict = judge(Task::new(Answer::Completion("I do not know.".into()), tests.clone()));
+    let verdict = judge(Task::new(Submission::Completion("I do not know.".into()), tests.clone()));
     assert_eq!((verdict.outcome, verdict.reward), (Outcome::NoCode, Some(0.0)));
-    let graded = judge(Task { mode: Mode::LiveCodeBench, ..Task::new(Answer::Completion(String::new()), tests) });
+    let graded = judge(Task { mode: Mode::LiveCodeBench, ..Task::new(Submission::Completion(String::new()), tests) });
     assert_eq!(graded.grader.expect("the grader's list").results, [-4]);
 }
 
 #[test]
-fn counting_instructions_gives_the_same_account_twice() {
+fn counted_instructions_are_the_same_in_every_run() {
     let tests = stdin(&[("", "499999500000")]);
     let counted = |program: &str, cpu| {
         let mut task = task(program, &tests);

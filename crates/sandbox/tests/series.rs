@@ -1,4 +1,4 @@
-//! Programs with many tests, which go on from a snapshot taken after their definitions: every test is as if it were alone.
+//! Programs with many tests, which continue from a snapshot after their definitions: every test behaves as if it were the only one.
 
 mod support;
 
@@ -9,7 +9,7 @@ use evenkeel_sandbox::rows::{Kind, Test, Tests};
 use evenkeel_sandbox::{Limits, Outcome, Verdict};
 use support::{functional, judge, stdin, task};
 
-/// So many tests make a series.
+/// Enough tests for a series.
 const MANY: usize = 24;
 
 /// The same test, many times.
@@ -18,13 +18,13 @@ fn repeated(tests: &Tests, index: usize) -> Arc<Tests> {
     Arc::new(tests_of(MANY).expect("the tests are well formed"))
 }
 
-/// All that a verdict says about what a program did.
-fn said(verdict: &Verdict) -> (Outcome, Option<usize>, usize, &str, &str, &str) {
+/// The parts of a verdict that describe what a program did.
+fn summary(verdict: &Verdict) -> (Outcome, Option<usize>, usize, &str, &str, &str) {
     let Verdict { outcome, failing_test, passed_tests, detail, stdout_excerpt, stderr_excerpt, .. } = verdict;
     (*outcome, *failing_test, *passed_tests, detail, stdout_excerpt, stderr_excerpt)
 }
 
-/// Gives many inputs, of which the program gets each alone and all together, and expects the same of both.
+/// Runs a program on each input alone and on all together, and requires the same results.
 fn same_as_alone(program: &str, inputs: &[&str], function: Option<&str>) {
     let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
     let test = |input: &&str| Test { kind, input: (*input).to_owned(), output: "\"what nothing answers\"".to_owned() };
@@ -34,16 +34,16 @@ fn same_as_alone(program: &str, inputs: &[&str], function: Option<&str>) {
     };
     for (index, input) in inputs.iter().enumerate() {
         let alone = judge(of(&[input]));
-        // The first that fails ends a program, and every test fails here: each comes first once, and last once.
+        // Every test fails here, and the first failure ends the program: each input comes first once.
         let mut others = vec![*input; MANY];
         others[1..].copy_from_slice(&inputs.iter().cycle().skip(index + 1).take(MANY - 1).copied().collect::<Vec<_>>());
         let together = judge(of(&others));
-        assert_eq!(said(&together), said(&alone), "{program}\n{input}");
+        assert_eq!(summary(&together), summary(&alone), "{program}\n{input}");
     }
 }
 
 #[test]
-fn nothing_that_a_test_changes_is_there_in_the_next() {
+fn changes_of_a_test_do_not_survive_into_the_next() {
     let program = r#"import sys, os, math, random, builtins, collections, heapq
 from functools import lru_cache
 SEEN, TABLE = [], {}
@@ -85,14 +85,14 @@ del sys.modules["random"]
     let expected = verdict.stdout_excerpt.clone();
     assert_eq!(verdict.outcome, Outcome::WrongAnswer, "{}", verdict.stderr_excerpt);
     assert!(expected.starts_with("0 0 0 0 1 "), "{expected}");
-    // What the first test printed is what every other prints.
+    // All other tests must print what the first one printed.
     let verdict = judge(task(program, &repeated(&stdin(&[("a", &expected)]), 0)));
     assert!(verdict.passed(), "{:?} {} {}", verdict.outcome, verdict.detail, verdict.stdout_excerpt);
     assert_eq!(verdict.passed_tests, MANY);
 }
 
 #[test]
-fn nothing_that_a_call_changes_is_there_in_the_next() {
+fn changes_of_a_call_do_not_survive_into_the_next() {
     let program = "import json, random\nkept = []\ncalls = 0\nclass Solution:\n    known = {}\n    def f(self, x):\n        global calls\n        calls += 1\n        kept.append(x)\n        self.known[x] = 1\n        json.loads = json._default_decoder = None\n        answer = [calls, len(kept), len(self.known), random.randint(1, 10**9)]\n        random.seed(x)\n        return answer";
     let cases: Vec<(String, String)> =
         (0..MANY).map(|index| (index.to_string(), "[1, 1, 1, 906691060]".to_owned())).collect();
@@ -102,7 +102,7 @@ fn nothing_that_a_call_changes_is_there_in_the_next() {
 }
 
 #[test]
-fn what_ends_one_test_in_a_bad_way_leaves_the_others_as_they_are() {
+fn an_abnormal_end_of_a_test_does_not_affect_the_others() {
     let program = r#"import sys, os
 KEPT = []
 
@@ -157,7 +157,7 @@ print(len(KEPT))
 }
 
 #[test]
-fn a_program_with_many_tests_says_what_it_says_with_one() {
+fn a_program_with_many_tests_behaves_as_with_one() {
     let inputs = ["3", "0", "-1", "word", "", "7 8", "1000000"];
     for program in [
         "import sys\ninput = sys.stdin.readline\nsys.setrecursionlimit(10**6)\nMOD = 10**9 + 7\ndef f(n, m=MOD):\n    return n and f(n - 1)\nn = int(input())\nprint(f(max(0, min(n, 5000))), 10 // n)",
@@ -191,7 +191,7 @@ fn a_program_with_many_tests_says_what_it_says_with_one() {
 }
 
 #[test]
-fn a_function_with_many_tests_does_what_it_does_with_one() {
+fn a_function_with_many_tests_behaves_as_with_one() {
     let inputs = ["3", "0", "-1", "\"word\"", "[1, 2]", "  {\"a\": 1.5}  "];
     for program in [
         "from functools import cache\n@cache\ndef f(x): return [x, f.cache_info().currsize]",
@@ -215,7 +215,7 @@ fn a_function_with_many_tests_does_what_it_does_with_one() {
 }
 
 #[test]
-fn every_test_is_charged_for_the_definitions_and_the_same_whichever_ran_before() {
+fn every_test_is_charged_for_the_definitions_whichever_ran_before() {
     let program = "total = 0\nfor x in range(200000):\n    total += x\ndef f(n):\n    return sum(range(n))";
     let cpu = |count: usize| {
         let cases = vec![("1000", "499500"); count];
@@ -233,7 +233,7 @@ fn every_test_is_charged_for_the_definitions_and_the_same_whichever_ran_before()
 }
 
 #[test]
-fn definitions_that_take_all_the_time_leave_none_for_a_test() {
+fn definitions_that_use_up_the_time_limit_leave_none_for_a_test() {
     let program = "total = 0\nfor x in range(10**6):\n    total += x\ndef f(n):\n    return n";
     let mut task = task(program, &functional("f", &[("1", "1"); MANY]));
     task.limits = Limits { deterministic: true, cpu: Duration::from_millis(5), ..task.limits };

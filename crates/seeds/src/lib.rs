@@ -20,6 +20,7 @@ mod stream;
 mod uniforms;
 
 pub use rand_chacha::ChaCha12Rng;
+pub use rand_chacha::rand_core::RngCore;
 pub use stream::Stream;
 pub use uniforms::Uniforms;
 

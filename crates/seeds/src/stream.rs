@@ -35,6 +35,13 @@ pub enum Stream {
         /// The epoch.
         epoch: u64,
     },
+    /// The order of the problems of one of several sources, in an epoch over them. From the run's seed.
+    SourceOrder {
+        /// Position of the source among the settings.
+        source: u64,
+        /// The epoch over the problems of this source.
+        epoch: u64,
+    },
     /// A demonstration of the warm start. From the run's seed.
     Demonstration {
         /// The step of the warm start.
@@ -61,6 +68,8 @@ pub enum Stream {
         /// Position in the order of arrival.
         arrival: u64,
     },
+    /// The entropy that programs in the sandbox get (`os.urandom`). From the seed 0 in every run.
+    SandboxEntropy,
 }
 
 impl Stream {
@@ -72,11 +81,13 @@ impl Stream {
             Self::Continuation { .. } => "continuation",
             Self::HeldOut => "held-out",
             Self::PromptOrder { .. } => "prompt-order",
+            Self::SourceOrder { .. } => "source-order",
             Self::Demonstration { .. } => "demonstration",
             Self::InitialWeights { .. } => "initial-weights",
             Self::GroupOrder { .. } => "group-order",
             Self::Tokens => "tokens",
             Self::UnseededSample { .. } => "unseeded-sample",
+            Self::SandboxEntropy => "sandbox-entropy",
         }
     }
 
@@ -86,13 +97,14 @@ impl Stream {
             Self::TrainingSample { step, prompt, sample } | Self::EvaluationSample { step, prompt, sample } => {
                 ([step, prompt, sample], 3)
             }
+            Self::SourceOrder { source, epoch } => ([source, epoch, 0], 2),
             Self::Demonstration { step, row } => ([step, row, 0], 2),
             Self::GroupOrder { step, epoch } => ([step, epoch, 0], 2),
             Self::Continuation { tokens: index }
             | Self::PromptOrder { epoch: index }
             | Self::InitialWeights { tensor: index }
             | Self::UnseededSample { arrival: index } => ([index, 0, 0], 1),
-            Self::HeldOut | Self::Tokens => ([0; 3], 0),
+            Self::HeldOut | Self::Tokens | Self::SandboxEntropy => ([0; 3], 0),
         };
         indices.into_iter().take(count)
     }

@@ -51,11 +51,13 @@ STREAMS = [
     (7, "continuation", 100),
     (2**63 - 1, "held-out"),
     (3, "prompt-order", 1),
+    (3, "source-order", 2, 1),
     (3, "demonstration", 5, 6),
     (3, "initial-weights", 2),
     (3, "group-order", 5, 6),
     (2**64 - 1, "tokens"),
     (0, "unseeded-sample", 1),
+    (0, "sandbox-entropy"),
 ]
 for seed, name, *indices in STREAMS:
     bytes_ = key(seed, name, *indices)

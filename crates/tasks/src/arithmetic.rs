@@ -6,21 +6,27 @@
 
 use crate::dataset::hold_out;
 use crate::sum::Sum;
-use crate::{Dataset, Demonstration, Problem, Rules, Task};
+use crate::{DataReport, DataSource, Dataset, Demonstration, Origin, Problem, Rules, Task};
+use evenkeel_chat::Prompt;
+
+const NAME: &str = "arithmetic";
 
 /// All problems; `held_out` of them apart, with their mirror images.
 pub fn dataset(seed: u64, held_out: u32, rules: &Rules) -> Dataset {
     let all = Sum::all().map(|sum| problem(sum, rules)).collect();
     // A model that has seen 12+34 knows 34+12.
-    let (train, held_out) = hold_out(all, held_out, seed, unordered);
-    Dataset { name: "arithmetic".to_owned(), train, held_out }
+    let (train, held_out, _) = hold_out(all, held_out, seed, unordered);
+    let report = DataReport::of(NAME, train.len() + held_out.len());
+    let sources = vec![DataSource { name: NAME.to_owned(), weight: 1.0 }];
+    Dataset { name: NAME.to_owned(), sources, train, held_out, report }
 }
 
 fn problem(sum: Sum, rules: &Rules) -> Problem {
     let (a, b) = sum.operands();
     let task = Task::math([(a + b).to_string()]).expect("one gold answer is given").with_rules(rules);
     let demonstration = Some(Demonstration::Drawn(sum));
-    Problem { id: format!("{a}+{b}"), prompt: format!("{a}+{b}=\n"), task, demonstration }
+    let (id, prompt) = (format!("{a}+{b}").into(), Prompt::Text(format!("{a}+{b}=\n")));
+    Problem { id, origin: Origin::default(), prompt, task, demonstration }
 }
 
 fn unordered(problem: &Problem) -> Option<(u32, u32)> {
@@ -52,7 +58,7 @@ mod tests {
     #[test]
     fn prompts_and_gold_answers_are_those_of_the_sum() {
         let problem = problem(Sum::all().next().unwrap(), &Rules::default());
-        assert_eq!((problem.id.as_str(), problem.prompt.as_str()), ("10+10", "10+10=\n"));
+        assert_eq!((problem.id.to_string().as_str(), problem.prompt), ("10+10", Prompt::Text("10+10=\n".into())));
         assert_eq!(problem.task.golds().collect::<Vec<_>>(), ["20"]);
     }
 }

@@ -2,11 +2,17 @@
 
 use evenkeel_proto::v1::LiveCodeBenchCases;
 use evenkeel_proto::v1::code_task::TestsSource;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::Task;
 use crate::row::{Row, RowError, kind, text};
+use crate::{Reason, Task};
 
+/// Every column that a question is read from.
+pub(crate) const COLUMNS: &[&str] = &[NESTED, PUBLIC, PRIVATE, METADATA, CONTENT, STARTER_CODE, "question_id"];
+
+const CONTENT: &str = "question_content";
+const STARTER_CODE: &str = "starter_code";
 const PUBLIC: &str = "public_test_cases";
 const PRIVATE: &str = "private_test_cases";
 const METADATA: &str = "metadata";
@@ -22,24 +28,56 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
     }
     let id = match row.get(&path("question_id")) {
         Some(id) => text("question_id", id).unwrap_or_else(|_| id.to_string()),
-        None => format!("line {}", row.number()),
+        None => row.place().to_string(),
     };
     let column = |name: &str| match row.get(&path(name)) {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
         // Some copies of the data set have their columns parsed.
         Some(other @ (Value::Array(_) | Value::Object(_))) => Ok(other.to_string()),
-        Some(other) => Err(RowError(format!("question `{id}`: `{name}` is {}, allowed: a text", kind(other)))),
+        Some(other) => {
+            let message = format!("question `{id}`: `{name}` is {}, allowed: a text", kind(other));
+            Err(RowError::new(Reason::InvalidTests, message))
+        }
     };
     let (public, private_test_cases, metadata) = (column(PUBLIC)?, column(PRIVATE)?, column(METADATA)?);
     if is_empty(&public) && is_empty(&private_test_cases) {
-        return Err(RowError(format!(
-            "question `{id}`: {PUBLIC}: no tests, allowed: at least one test in {PUBLIC} or {PRIVATE}"
-        )));
+        let message =
+            format!("question `{id}`: {PUBLIC}: no tests, allowed: at least one test in {PUBLIC} or {PRIVATE}");
+        return Err(RowError::new(Reason::InvalidTests, message));
+    }
+    for (name, column, allowed) in [
+        (PUBLIC, &public, "a list of tests as JSON"),
+        (PRIVATE, &private_test_cases, "a list of tests as JSON, or as LiveCodeBench encodes it (base64)"),
+        (METADATA, &metadata, "a JSON object"),
+    ] {
+        if let Err(error) = check_json(column, name == PRIVATE) {
+            let message = format!("question `{id}`: `{name}` is no JSON ({error}), allowed: {allowed}");
+            return Err(RowError::new(Reason::InvalidTests, message));
+        }
     }
     let public_test_cases = if public.is_empty() { "[]".to_owned() } else { public };
     let cases = LiveCodeBenchCases { public_test_cases, private_test_cases, metadata };
     Ok(Some(Task::code(id, TestsSource::LiveCodeBench(cases))))
+}
+
+/// The statement of a question with its starter code behind it, where `name` is the column of the statement and there is such code.
+pub(crate) fn with_starter_code(row: &Row, name: &str, statement: &str) -> String {
+    let code = name.strip_suffix(CONTENT).and_then(|parent| row.get(&format!("{parent}{STARTER_CODE}"))?.as_str());
+    match code.map(str::trim_end).filter(|code| !code.is_empty()) {
+        Some(code) => format!("{statement}\n\nStarter code:\n```python\n{code}\n```"),
+        None => statement.to_owned(),
+    }
+}
+
+/// What a column says where it is not JSON. Base64 is left to the reward service, which decodes it.
+fn check_json(column: &str, may_be_encoded: bool) -> Result<(), String> {
+    let column = column.trim();
+    let base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r');
+    if column.is_empty() || (may_be_encoded && column.bytes().all(base64)) {
+        return Ok(());
+    }
+    serde_json::from_str::<IgnoredAny>(column).map(|_| ()).map_err(|error| error.to_string())
 }
 
 fn is_empty(column: &str) -> bool {
@@ -78,5 +116,28 @@ mod tests {
         assert!(error.starts_with("question `q`: public_test_cases: no tests"), "{error}");
         let error = read(r#"{"public_test_cases": 3}"#).unwrap_err();
         assert_eq!(error, "question `line 3`: `public_test_cases` is a number, allowed: a text");
+    }
+
+    #[test]
+    fn tests_that_are_not_json_are_refused_by_their_column() {
+        for (json, words) in [
+            (r#"{"question_id": "q", "public_test_cases": "[{"}"#, "question `q`: `public_test_cases` is no JSON"),
+            (r#"{"private_test_cases": "[{\"input\": 1]"}"#, "`private_test_cases` is no JSON"),
+            (r#"{"public_test_cases": "[{}]", "metadata": "func_name"}"#, "`metadata` is no JSON"),
+        ] {
+            let error = read(json).unwrap_err();
+            assert!(error.contains(words), "{json}: {error}");
+        }
+    }
+
+    #[test]
+    fn starter_code_stands_behind_the_statement() {
+        let row = |json: &str| Row::parse(1, json).unwrap();
+        let nested = row(r#"{"question": {"starter_code": "def f(x):\n"}}"#);
+        let statement = with_starter_code(&nested, "question.question_content", "Double x.");
+        assert_eq!(statement, "Double x.\n\nStarter code:\n```python\ndef f(x):\n```");
+        let plain = row(r#"{"question_content": "a", "starter_code": " "}"#);
+        assert_eq!(with_starter_code(&plain, "question_content", "a"), "a");
+        assert_eq!(with_starter_code(&row(r#"{"starter_code": "x = 1"}"#), "prompt", "a"), "a");
     }
 }

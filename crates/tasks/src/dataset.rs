@@ -1,78 +1,108 @@
-//! Problems of one source: those that are trained on, and those held out.
+//! Problems of one or several sources: those that are trained on, and those held out.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use crate::read::{self, Limits};
-use crate::{Cancel, DataError, Fields, Problem, Rules};
 use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
 
-/// Problems of one source.
+use crate::collect::{Collector, RowRules};
+use crate::read::{Limits, expand};
+use crate::report::Part;
+use crate::text::normalized;
+use crate::{Cancel, DataError, DataReport, Problem, Reason};
+
+/// Problems of one or several sources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     /// Its name in metrics.
     pub name: String,
-    /// What is trained on.
+    /// Where `train` comes from; at least one.
+    pub sources: Vec<DataSource>,
+    /// What is trained on, source by source.
     pub train: Vec<Problem>,
     /// What evaluations ask and training never sees: no prompt of `train` is among them.
     pub held_out: Vec<Problem>,
+    /// What became of every row.
+    pub report: DataReport,
 }
 
-/// Where the files of a data set are, and how their rows are read.
+/// A source of problems.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DataSource {
+    /// Its name.
+    pub name: String,
+    /// Its share among the prompts of a step, relative to the weights of the others.
+    pub weight: f64,
+}
+
+/// Files of a data set, and how their rows are read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileSet {
+    /// The problems to train on; at least one source.
+    pub sources: Vec<FileSource>,
+    /// The problems to evaluate on; without any they are taken out of the sources, by the seed.
+    pub held_out: Vec<PathBuf>,
+    /// How the rows of `held_out` are read.
+    pub held_out_rules: RowRules,
+    /// A row at fault refuses the data set, instead of being dropped and counted.
+    pub refuse_faults: bool,
+}
+
+/// Files whose problems are drawn together.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileSource {
-    /// The problems to train on.
-    pub path: PathBuf,
-    /// The problems to evaluate on; `None` takes them out of `path`, by the seed.
-    pub held_out_path: Option<PathBuf>,
-    /// Which columns are read.
-    pub fields: Fields,
-    /// How answers are judged where a row does not say.
-    pub rules: Rules,
+    /// Its name and its weight.
+    pub source: DataSource,
+    /// Files, or patterns that files match.
+    pub files: Vec<PathBuf>,
+    /// How rows are read.
+    pub rules: RowRules,
 }
 
 impl Dataset {
-    /// Reads the files of a source. The same files, seed and number of held-out problems give the same data set in the same order.
+    /// Reads the files of a set. The same files, seed and number of held-out problems give the same data set in the same order.
     ///
     /// # Errors
-    /// A file that cannot be read or is beyond the limits, a row that is no problem (by file and line).
+    /// A file that cannot be read, is beyond the limits, or has no row that is a problem; a row at fault, where such are refused.
     pub fn read(
-        source: &FileSource,
+        name: &str,
+        set: &FileSet,
         seed: u64,
         held_out: u32,
         limits: &Limits,
         cancel: &Cancel,
     ) -> Result<Self, DataError> {
-        let problems = |path| {
-            let rows = read::rows(path, limits, cancel)?;
-            let problem = |row: Result<crate::Row, DataError>| {
-                let row = row?;
-                Problem::read(&row, &source.fields, &source.rules)
-                    .map_err(|error| DataError::file(path, format!("line {}: {error}", row.number())))
-            };
-            rows.map(problem).collect::<Result<Vec<_>, _>>()
-        };
-        let all = problems(&source.path)?;
-        let (train, held_out) = match &source.held_out_path {
-            None => hold_out(all, held_out, seed, |problem| problem.prompt.clone()),
-            Some(path) => {
-                let mut held = problems(path)?;
-                let asked: HashSet<&str> = held.iter().map(|problem| problem.prompt.as_str()).collect();
-                let before = all.len();
-                let train: Vec<_> =
-                    all.into_iter().filter(|problem| !asked.contains(problem.prompt.as_str())).collect();
-                if train.len() < before {
-                    let (left_out, path) = (before - train.len(), path.display());
-                    tracing::warn!(left_out, %path, "problems to train on are also held out and not trained on");
-                }
-                held.truncate(held_out as usize);
-                (train, held)
+        let mut collector = Collector::new(limits, cancel, set.refuse_faults);
+        for (index, source) in set.sources.iter().enumerate() {
+            for path in files(&source.files, cancel)? {
+                collector.read_file(&path, (index, &source.source.name), Part::Training, &source.rules)?;
             }
+        }
+        collector.require_prompts()?;
+        let (all, mut report) = collector.finish();
+        let (train, held_out) = if set.held_out.is_empty() {
+            let (train, held, twins) = hold_out(all, held_out, seed, |problem| normalized(&problem.prompt));
+            drop_twins(&mut report, &twins);
+            (train, held)
+        } else {
+            let mut collector = Collector::new(limits, cancel, set.refuse_faults);
+            for path in files(&set.held_out, cancel)? {
+                collector.read_file(&path, (0, name), Part::Evaluation, &set.held_out_rules)?;
+            }
+            collector.require_prompts()?;
+            let (mut held, evaluation) = collector.finish();
+            let asked: HashSet<String> = held.iter().map(|problem| normalized(&problem.prompt)).collect();
+            let (twins, train): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|problem| asked.contains(&normalized(&problem.prompt)));
+            drop_twins(&mut report, &twins);
+            let offset = report.append(evaluation);
+            held.iter_mut().for_each(|problem| problem.origin.file += offset);
+            held.truncate(held_out as usize);
+            (train, held)
         };
-        let name =
-            source.path.file_stem().map_or_else(|| "data".to_owned(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Self { name, train, held_out })
+        let sources = set.sources.iter().map(|source| source.source.clone()).collect();
+        Ok(Self { name: name.to_owned(), sources, train, held_out, report })
     }
 
     /// All problems.
@@ -81,13 +111,30 @@ impl Dataset {
     }
 }
 
-/// Takes `count` problems out by the seed. Problems of one `key` stay together: what is held out has no twin that is trained on.
+fn files(names: &[PathBuf], cancel: &Cancel) -> Result<Vec<PathBuf>, DataError> {
+    let files: Vec<_> = names.iter().map(|name| expand(name, cancel)).collect::<Result<_, _>>()?;
+    Ok(files.into_iter().flatten().collect())
+}
+
+/// Counts problems that are asked in evaluations and therefore not trained on.
+fn drop_twins(report: &mut DataReport, twins: &[Problem]) {
+    if !twins.is_empty() {
+        tracing::warn!(left_out = twins.len(), "problems to train on are also held out and not trained on");
+    }
+    for twin in twins {
+        let message = "the same text is among the problems for evaluation";
+        report.drop_prompt(twin.origin.file, Reason::InEvaluation, &twin.id, message);
+    }
+}
+
+/// Takes `count` problems out by the seed: what is trained on, what is held out, and what is in neither part since its key is held
+/// out. What is held out has no twin that is trained on.
 pub(crate) fn hold_out<K: std::hash::Hash + Eq>(
     problems: Vec<Problem>,
     count: u32,
     seed: u64,
     key: impl Fn(&Problem) -> K,
-) -> (Vec<Problem>, Vec<Problem>) {
+) -> (Vec<Problem>, Vec<Problem>, Vec<Problem>) {
     let mut order: Vec<usize> = (0..problems.len()).collect();
     order.shuffle(&mut rng(seed, Stream::HeldOut));
     let (mut keys, mut held) = (HashSet::new(), Vec::new());
@@ -97,11 +144,14 @@ pub(crate) fn hold_out<K: std::hash::Hash + Eq>(
         }
         // One of each key is asked; its twins are in neither part.
         if keys.insert(key(&problems[index])) {
-            held.push(problems[index].clone());
+            held.push(index);
         }
     }
-    let train = problems.into_iter().filter(|problem| !keys.contains(&key(problem))).collect();
-    (train, held)
+    let asked: HashSet<usize> = held.iter().copied().collect();
+    let held = held.into_iter().map(|index| problems[index].clone()).collect();
+    let rest = problems.into_iter().enumerate().filter(|(index, _)| !asked.contains(index)).map(|(_, problem)| problem);
+    let (twins, train): (Vec<_>, Vec<_>) = rest.partition(|problem| keys.contains(&key(problem)));
+    (train, held, twins)
 }
 
 #[cfg(test)]
@@ -109,29 +159,44 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::TaskKind;
+    use crate::{Fields, TaskKind};
+    use evenkeel_chat::Prompt;
 
-    fn read(text: &str, change: impl FnOnce(&mut FileSource)) -> Result<Dataset, String> {
+    fn read(text: &str, change: impl FnOnce(&mut FileSet)) -> Result<Dataset, String> {
         read_within(text, change, &Limits::default())
     }
 
-    fn read_within(text: &str, change: impl FnOnce(&mut FileSource), limits: &Limits) -> Result<Dataset, String> {
+    fn read_within(text: &str, change: impl FnOnce(&mut FileSet), limits: &Limits) -> Result<Dataset, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows.jsonl");
         std::fs::write(&path, text).unwrap();
-        let mut source = FileSource { path, held_out_path: None, fields: Fields::default(), rules: Rules::default() };
-        change(&mut source);
+        let source = DataSource { name: "rows".into(), weight: 1.0 };
+        let source = FileSource { source, files: vec![path], rules: RowRules::default() };
+        let mut set = FileSet {
+            sources: vec![source],
+            held_out: Vec::new(),
+            held_out_rules: RowRules::default(),
+            refuse_faults: true,
+        };
+        change(&mut set);
         let strip = |error: DataError| error.to_string().replace(&dir.path().display().to_string(), "");
-        Dataset::read(&source, 0, 1, limits, &Cancel::default()).map_err(strip)
+        Dataset::read("rows", &set, 0, 1, limits, &Cancel::default()).map_err(strip)
+    }
+
+    fn text(problem: &Problem) -> &str {
+        match &problem.prompt {
+            Prompt::Text(text) => text,
+            Prompt::Messages(_) => panic!("a text was written"),
+        }
     }
 
     #[test]
     fn rows_become_problems_and_one_is_held_out() {
         let rows = (0..5).map(|i| format!("{{\"q\": \"what is {i}?\", \"answer\": {i}}}\n\n")).collect::<String>();
-        let data = read(&rows, |source| source.fields = Fields::named("q", "", "", "")).unwrap();
+        let data = read(&rows, |set| set.sources[0].rules.fields = Fields::named("q", "", "", "")).unwrap();
         assert_eq!((data.name.as_str(), data.train.len(), data.held_out.len()), ("rows", 4, 1));
         assert!(!data.train.contains(&data.held_out[0]));
-        let asks_for = |problem: &Problem| problem.task.golds().all(|gold| problem.prompt.contains(gold));
+        let asks_for = |problem: &Problem| problem.task.golds().all(|gold| text(problem).contains(gold));
         assert!(data.train.iter().all(asks_for));
     }
 
@@ -147,49 +212,76 @@ mod tests {
 
     #[test]
     fn files_beyond_the_limits_are_refused_by_the_limit() {
-        let row = "{\"prompt\": \"a\", \"answer\": \"1\"}\n";
+        let row = |prompt: char| format!("{{\"prompt\": \"{prompt}\", \"answer\": \"1\"}}\n");
+        let rows = format!("{}{}{}", row('a'), row('b'), row('b'));
         let refused = |change: &dyn Fn(&mut Limits)| {
             let mut limits = Limits::default();
             change(&mut limits);
-            read_within(&row.repeat(3), |_| {}, &limits).unwrap_err()
+            read_within(&rows, |_| {}, &limits).unwrap_err()
         };
-        let size = row.len() as u64;
-        let error = refused(&|limits| limits.max_bytes = 3 * size - 1);
-        assert!(
-            error.ends_with(&format!("has {} bytes or more, allowed: at most {}", 3 * size, 3 * size - 1)),
-            "{error}"
-        );
-        let error = refused(&|limits| limits.max_row_bytes = row.len() - 2);
+        let size = rows.len() as u64;
+        let error = refused(&|limits| limits.max_bytes = size - 1);
+        assert!(error.ends_with(&format!("has {size} bytes or more, allowed: at most {}", size - 1)), "{error}");
+        let error = refused(&|limits| limits.max_row_bytes = row('a').len() - 2);
         assert!(error.contains("line 1: longer than"), "{error}");
         let error = refused(&|limits| limits.max_rows = 2);
-        assert!(error.contains("line 3: is one more than 2 problems"), "{error}");
+        assert!(error.contains("line 3: is one more than 2 rows"), "{error}");
+        let error = refused(&|limits| limits.max_problems = 1);
+        assert!(error.contains("line 2: is one more than 1 problems"), "{error}");
+        let limits = Limits { max_problems: 2, ..Limits::default() };
+        assert!(read_within(&rows, |_| {}, &limits).is_ok(), "duplicates are no problems");
     }
 
     #[test]
     fn a_held_out_prompt_is_never_trained_on() {
         let dir = tempfile::tempdir().unwrap();
         let held = dir.path().join("held.jsonl");
-        std::fs::write(&held, "{\"prompt\": \"a\", \"answer\": \"1\"}\n").unwrap();
-        let rows = "{\"prompt\": \"a\", \"answer\": \"1\"}\n{\"prompt\": \"b\", \"answer\": \"2\"}\n";
-        let data = read(rows, |source| source.held_out_path = Some(held)).unwrap();
-        assert_eq!((data.train.len(), data.train[0].prompt.as_str()), (1, "b"));
+        std::fs::write(&held, "{\"prompt\": \" A\\tb\", \"answer\": \"1\"}\n").unwrap();
+        let rows = "{\"prompt\": \"a b\", \"answer\": \"1\"}\n{\"prompt\": \"b\", \"answer\": \"2\"}\n";
+        let data = read(rows, |set| set.held_out = vec![held]).unwrap();
+        assert_eq!((data.train.len(), text(&data.train[0])), (1, "b"));
+        let [training, evaluation] = &data.report.files[..] else { panic!("{:?}", data.report) };
+        assert_eq!((training.prompts, training.dropped[&Reason::InEvaluation]), (1, 1));
+        assert_eq!((evaluation.part, evaluation.prompts), (Part::Evaluation, 1));
+        assert_eq!(data.held_out[0].origin.file, 1);
     }
 
     #[test]
-    fn rows_that_are_no_problems_are_named() {
+    fn of_problems_with_the_same_text_none_is_trained_on_once_one_is_held_out() {
+        let rows = "{\"prompt\": \"a\", \"answer\": \"1\"}\n{\"prompt\": \"A \", \"answer\": \"1\"}\n";
+        let data = read(rows, |_| {}).unwrap();
+        assert_eq!((data.train.len(), data.held_out.len()), (0, 1));
+        assert_eq!(data.report.files[0].dropped[&Reason::InEvaluation], 1);
+    }
+
+    #[test]
+    fn rows_that_are_no_problems_are_named_where_they_are_refused() {
         let good = "{\"prompt\": \"a\", \"answer\": \"1\"}\n";
         let cases = [
             ("{", "/rows.jsonl: line 2: no JSON"),
             ("[1]", "/rows.jsonl: line 2: the row is a list, allowed: a JSON object"),
             ("{\"prompt\": \"a\"}", "/rows.jsonl: line 2: no gold answer, allowed: one of gold, "),
-            ("{\"prompt\": \"\", \"answer\": \"1\"}", "/rows.jsonl: line 2: field `prompt` is empty, allowed: a text"),
-            ("{\"prompt\": [], \"answer\": \"1\"}", "/rows.jsonl: line 2: field `prompt` is a list of messages"),
-            ("{\"prompt\": \"a\", \"answer\": {}}", "/rows.jsonl: line 2: `answer` is an object, allowed: a text"),
-            ("{\"prompt\": \"a\", \"answer\": \"\"}", "/rows.jsonl: line 2: the gold answer is empty, allowed: a text"),
+            ("{\"prompt\": \"\", \"answer\": \"1\"}", "/rows.jsonl: line 2: prompt is empty, allowed: a text"),
+            ("{\"prompt\": [], \"answer\": \"1\"}", "/rows.jsonl: line 2: prompt is messages of []"),
+            ("{\"prompt\": \"b\", \"answer\": {}}", "/rows.jsonl: line 2: `answer` is an object, allowed: a text"),
+            ("{\"prompt\": \"b\", \"answer\": \"\"}", "/rows.jsonl: line 2: the gold answer is empty, allowed: a text"),
+            ("{\"prompt\": \"a\", \"answer\": \"2\"}", "/rows.jsonl: line 2: has the messages of `/rows.jsonl#0` and"),
         ];
         for (row, words) in cases {
             let error = read(&format!("{good}{row}\n"), |_| {}).unwrap_err();
             assert!(error.starts_with(words), "{row}: {error}");
         }
+    }
+
+    #[test]
+    fn a_file_without_a_single_problem_is_refused_with_what_is_wrong() {
+        let rows = "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n";
+        let error = read(rows, |set| set.refuse_faults = false).unwrap_err();
+        assert!(
+            error.starts_with("/rows.jsonl: gives no prompt: 2 rows, 0 prompts, 1 missing-prompt, 1 missing-gold"),
+            "{error}"
+        );
+        let error = read("\n", |set| set.refuse_faults = false).unwrap_err();
+        assert_eq!(error, "/rows.jsonl: has no rows, allowed: at least one");
     }
 }

@@ -9,18 +9,20 @@
 //! | demonstration | `demonstration` |
 //! | name | `id`, `question_id`, `question.question_id` |
 
-use evenkeel_math::extract::{Extracted, extract};
-use evenkeel_math::{Marker, Policy, Thinking};
+use evenkeel_chat::Prompt;
 use serde_json::Value;
 
+use crate::gold::gold;
+use crate::read::Columns;
 use crate::row::{Row, RowError, text};
-use crate::{Task, code};
+use crate::{Reason, Shape, Task, code};
 
 const PROMPT: &[&str] = &["prompt", "problem", "question", "question_content", "question.question_content"];
 const GOLD: &[&str] = &["gold", "reward_model.ground_truth", "final_answer", "answer", "label", "solution"];
 const DEMONSTRATION: &[&str] = &["demonstration"];
 const ID: &[&str] = &["id", "question_id", "question.question_id"];
 const CUSTOM: &str = "custom";
+const PROFILE: &str = "profile";
 
 /// Which columns of a row are read: the usual ones, unless named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,13 +58,13 @@ impl Names {
         self.iter().find_map(|name| Some((name, row.get(name)?)))
     }
 
-    fn missing(&self, what: &str, row: &Row) -> RowError {
-        match self {
-            Self::Named(name) => RowError(format!("has no field `{name}`, it has: {}", row.columns())),
-            Self::Usual(names) => {
-                RowError(format!("no {what}, allowed: one of {}; it has: {}", names.join(", "), row.columns()))
-            }
-        }
+    fn missing(&self, reason: Reason, what: &str, row: &Row) -> RowError {
+        let columns = row.columns();
+        let message = match self {
+            Self::Named(name) => format!("has no field `{name}`, it has: {columns}"),
+            Self::Usual(names) => format!("no {what}, allowed: one of {}; it has: {columns}", names.join(", ")),
+        };
+        RowError::new(reason, message)
     }
 }
 
@@ -83,18 +85,42 @@ impl Fields {
         }
     }
 
-    /// The prompt of a row, as the model reads it.
+    /// The columns that reading a row may look at.
+    pub fn columns(&self) -> Columns {
+        let named = [&self.prompt, &self.gold, &self.demonstration, &self.id].into_iter().flat_map(Names::iter);
+        Columns::new(named.chain([CUSTOM, PROFILE]).chain(code::COLUMNS.iter().copied()))
+    }
+
+    /// The shape in which a row is published.
+    pub fn shape(&self, row: &Row) -> Shape {
+        match (&self.prompt, &self.gold) {
+            (Names::Usual(_), Names::Usual(_)) => Shape::of(row),
+            _ => Shape::Named,
+        }
+    }
+
+    /// What a row asks: a text or messages. A question of LiveCodeBench has its starter code behind it.
     ///
     /// # Errors
-    /// No prompt; one that is no text.
-    pub fn prompt(&self, row: &Row) -> Result<String, RowError> {
-        let (name, value) = self.asked(row).ok_or_else(|| self.prompt.missing("prompt", row))?;
-        match value {
-            Value::Array(_) => Err(RowError(format!(
-                "field `{name}` is a list of messages, allowed: a text (chat templates are not supported yet)"
-            ))),
-            value => plain(name, value),
+    /// No prompt; one that is neither a text nor messages with one of the user.
+    pub fn prompt(&self, row: &Row) -> Result<Prompt, RowError> {
+        let missing = || match self.prompt.iter().find(|name| row.is_null(name)) {
+            Some(name) => RowError::field(Reason::EmptyPrompt, name, &Value::Null, "a text or a list of messages"),
+            None => self.prompt.missing(Reason::MissingPrompt, "prompt", row),
+        };
+        let (name, value) = self.asked(row).ok_or_else(missing)?;
+        let mut value = match value {
+            Value::String(text) => Value::String(code::with_starter_code(row, name, text)),
+            value => value.clone(),
+        };
+        if row.is_of_table()
+            && let Value::Array(messages) = &mut value
+        {
+            // A table has every key in every message; a template asks whether a key is there.
+            messages.iter_mut().filter_map(Value::as_object_mut).for_each(|keys| keys.retain(|_, key| !key.is_null()));
         }
+        let reason = if value.is_string() { Reason::EmptyPrompt } else { Reason::InvalidMessages };
+        Prompt::new(name, value).map_err(|error| RowError::new(reason, error.to_string()))
     }
 
     /// What a row asks, for messages and lints: its prompt, or the last message of a chat.
@@ -139,10 +165,11 @@ impl Fields {
             }
         }
         let golds = self.golds(row)?;
-        let task = Task::math(golds)
-            .ok_or_else(|| RowError("there is no gold answer in the list, allowed: one or more".to_owned()))?;
-        Ok(match row.get("profile") {
-            Some(profile) => task.with_profile(&text("profile", profile)?),
+        let task = Task::math(golds).ok_or_else(|| {
+            RowError::new(Reason::EmptyGold, "there is no gold answer in the list, allowed: one or more")
+        })?;
+        Ok(match row.get(PROFILE) {
+            Some(profile) => task.with_profile(&text(PROFILE, profile)?),
             None => task,
         })
     }
@@ -152,47 +179,23 @@ impl Fields {
     /// # Errors
     /// A row without tests; columns that cannot be read.
     pub fn code(&self, row: &Row) -> Result<Task, RowError> {
-        let missing =
-            || RowError("no tests, allowed: the columns of a LiveCodeBench row, also in `question`".to_owned());
-        code::task(row)?.ok_or_else(missing)
+        let missing = "no tests, allowed: the columns of a LiveCodeBench row, also in `question`";
+        code::task(row)?.ok_or_else(|| RowError::new(Reason::InvalidTests, missing))
     }
 
-    /// The gold answers of a row, as they are written; some data sets list several of equal worth.
+    /// The gold answers of a row, as they are written; some data sets list several of equal worth. Null in a list counts as absent.
     ///
     /// # Errors
-    /// No gold answer; one that is neither text nor number; a solution without a box.
+    /// No gold answer; one that is neither text, number nor truth value; a solution without a box.
     pub fn golds(&self, row: &Row) -> Result<Vec<String>, RowError> {
-        let (name, value) =
-            self.gold.find(row).ok_or_else(|| match self.gold.iter().find(|name| row.is_null(name)) {
-                Some(name) => RowError::field(name, &Value::Null, "a text or a number"),
-                None => self.gold.missing("gold answer", row),
-            })?;
-        let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-        values.iter().map(|value| text(name, value).and_then(|written| gold(name, written))).collect()
-    }
-}
-
-/// The gold answer in a column of that name.
-fn gold(name: &str, written: String) -> Result<String, RowError> {
-    match name.rsplit('.').next() {
-        // GSM8K writes the whole working before its answer.
-        Some("answer") => match written.rsplit_once("####") {
-            Some((_, answer)) => Ok(answer.trim().to_owned()),
-            None => Ok(written),
-        },
-        // MATH has its answer in the solution alone.
-        Some("solution") => last_box(&written).ok_or_else(|| {
-            RowError(format!("`{name}` has no boxed answer, allowed: a solution that ends in \\boxed{{...}}"))
-        }),
-        _ => Ok(written),
-    }
-}
-
-fn last_box(solution: &str) -> Option<String> {
-    let policy = Policy { markers: vec![Marker::Boxed], thinking: Thinking::Ignore, ..Policy::default() };
-    match extract(solution, &policy).ok()? {
-        Extracted::One(answer) => Some(answer.to_owned()),
-        Extracted::Several(answers) => Some(answers.join(", ")),
+        const ALLOWED: &str = "a text or a number";
+        let found = self.gold.iter().find_map(|name| Some((name, row.texts(name)?)));
+        let (name, texts) = found.ok_or_else(|| match self.gold.iter().find(|name| row.is_null(name)) {
+            Some(name) => RowError::field(Reason::EmptyGold, name, &Value::Null, ALLOWED),
+            None => self.gold.missing(Reason::MissingGold, "gold answer", row),
+        })?;
+        let unreadable = |value| RowError::field(Reason::UnreadableGold, name, value, ALLOWED);
+        texts.into_iter().map(|text| gold(name, text.map_err(unreadable)?)).collect()
     }
 }
 
@@ -200,8 +203,13 @@ fn last_box(solution: &str) -> Option<String> {
 fn custom_task(custom: &Value) -> Result<Task, RowError> {
     let endpoint = match custom.get("endpoint") {
         Some(Value::String(endpoint)) if !endpoint.is_empty() => endpoint,
-        Some(other) => return Err(RowError::field("custom.endpoint", other, "the name of a verifier")),
-        None => return Err(RowError("`custom.endpoint` is absent, allowed: the name of a verifier".to_owned())),
+        Some(other) => {
+            return Err(RowError::field(Reason::InvalidRow, "custom.endpoint", other, "the name of a verifier"));
+        }
+        None => {
+            let message = "`custom.endpoint` is absent, allowed: the name of a verifier";
+            return Err(RowError::new(Reason::InvalidRow, message));
+        }
     };
     let payload = match custom.get("payload") {
         None | Some(Value::Null) => String::new(),
@@ -213,9 +221,9 @@ fn custom_task(custom: &Value) -> Result<Task, RowError> {
 
 fn plain(name: &str, value: &Value) -> Result<String, RowError> {
     match value {
-        Value::String(text) if text.is_empty() => Err(RowError(format!("field `{name}` is empty, allowed: a text"))),
-        Value::String(text) => Ok(text.clone()),
-        other => Err(RowError(format!("field `{name}` is {}, allowed: a text", crate::row::kind(other)))),
+        Value::String(text) if !text.is_empty() => Ok(text.clone()),
+        Value::String(_) => Err(RowError::new(Reason::InvalidRow, format!("`{name}` is empty, allowed: a text"))),
+        other => Err(RowError::field(Reason::InvalidRow, name, other, "a text")),
     }
 }
 
@@ -226,45 +234,6 @@ mod tests {
 
     fn row(json: &str) -> Row {
         Row::parse(1, json).unwrap()
-    }
-
-    fn golds(json: &str) -> Result<Vec<String>, String> {
-        Fields::default().golds(&row(json)).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn gold_answers_are_read_where_published_data_sets_have_them() {
-        for (json, gold) in [
-            (r#"{"gold": "1/2", "answer": "x"}"#, "1/2"),
-            (r#"{"reward_model": {"style": "rule", "ground_truth": 34}}"#, "34"),
-            (r#"{"final_answer": "2", "solution": "\\boxed{3}"}"#, "2"),
-            (r#"{"answer": "5"}"#, "5"),
-            (r#"{"answer": "She sold 48/2 = <<48/2=24>>24 clips.\n#### 72"}"#, "72"),
-            (r#"{"answer": "1 #### 2 #### 3,000 "}"#, "3,000"),
-            (r#"{"label": 7.5}"#, "7.5"),
-            (r#"{"solution": "First \\boxed{1}. Then $\\boxed{\\frac{1}{2}}$."}"#, "\\frac{1}{2}"),
-            (r#"{"gold": null, "answer": "2"}"#, "2"),
-        ] {
-            assert_eq!(golds(json).unwrap(), [gold], "{json}");
-        }
-        assert_eq!(golds(r#"{"gold": ["2", 3]}"#).unwrap(), ["2", "3"]);
-        let named = Fields::named("", "extra.solution", "", "");
-        assert_eq!(named.golds(&row(r#"{"gold": "1", "extra": {"solution": "\\boxed{2}"}}"#)).unwrap(), ["2"]);
-    }
-
-    #[test]
-    fn a_gold_answer_that_cannot_be_read_is_refused_by_its_field() {
-        for (json, words) in [
-            (r#"{"q": "2"}"#, "no gold answer, allowed: one of gold, reward_model.ground_truth"),
-            (r#"{"gold": null}"#, "`gold` is null"),
-            (r#"{"gold": {}}"#, "`gold` is an object, allowed: a text or a number"),
-            (r#"{"solution": "so 3"}"#, "`solution` has no boxed answer"),
-        ] {
-            let error = golds(json).unwrap_err();
-            assert!(error.contains(words), "{json}: {error}");
-        }
-        let error = Fields::named("", "a", "", "").golds(&row(r#"{"b": 1}"#)).unwrap_err();
-        assert_eq!(error.to_string(), "has no field `a`, it has: b");
     }
 
     #[test]
@@ -281,15 +250,25 @@ mod tests {
     }
 
     #[test]
-    fn prompts_are_texts_and_chats_are_only_looked_at() {
+    fn prompts_are_texts_or_messages() {
         let fields = Fields::default();
-        let asked = |json: &str| fields.prompt(&row(json)).map_err(|error| error.to_string());
-        assert_eq!(asked(r#"{"problem": "1+1?"}"#).unwrap(), "1+1?");
-        assert_eq!(asked(r#"{"question": {"question_content": "double it"}}"#).unwrap(), "double it");
-        assert!(asked(r#"{"prompt": ""}"#).unwrap_err().starts_with("field `prompt` is empty"));
+        let asked = |json: &str| fields.prompt(&row(json)).map_err(|error| (error.reason, error.message));
+        let text = |text: &str| Ok(Prompt::Text(text.to_owned()));
+        assert_eq!(asked(r#"{"problem": "1+1?"}"#), text("1+1?"));
+        assert_eq!(asked(r#"{"question": {"question_content": "double it"}}"#), text("double it"));
         let chat = r#"{"prompt": [{"role": "user", "content": "1+1?"}]}"#;
-        assert!(asked(chat).unwrap_err().starts_with("field `prompt` is a list of messages"));
+        assert!(matches!(asked(chat).unwrap(), Prompt::Messages(messages) if messages.len() == 1));
         assert_eq!(fields.question(&row(chat)), Some("1+1?"));
-        assert!(asked(r#"{"q": 1}"#).unwrap_err().starts_with("no prompt, allowed: one of prompt, problem"));
+        for (json, reason, words) in [
+            (r#"{"prompt": " "}"#, Reason::EmptyPrompt, "prompt is empty"),
+            (r#"{"prompt": null}"#, Reason::EmptyPrompt, "`prompt` is null"),
+            (r#"{"prompt": 1}"#, Reason::InvalidMessages, "prompt is 1"),
+            (r#"{"prompt": [{"role": "x", "content": "a"}]}"#, Reason::InvalidMessages, "prompt[0].role is \"x\""),
+            (r#"{"prompt": [{"role": "system", "content": "a"}]}"#, Reason::InvalidMessages, "prompt is messages of"),
+            (r#"{"q": 1}"#, Reason::MissingPrompt, "no prompt, allowed: one of prompt, problem"),
+        ] {
+            let (found, message) = asked(json).unwrap_err();
+            assert!(found == reason && message.starts_with(words), "{json}: {found} {message}");
+        }
     }
 }

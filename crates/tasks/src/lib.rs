@@ -3,6 +3,7 @@
 //! - [`Task`]: what an answer is judged against: mathematics with gold answers, code with tests, or a payload for a verifier of the
 //!   user's own. One value, unchanged from the row of a data set to the reward service's request.
 //! - [`Row`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify` read the same rows.
+//! - [`Collector`]: rows to problems, duplicates merged, what is at fault dropped by [`Reason`]; [`DataReport`] has the counts and examples.
 //! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`]).
 #![forbid(unsafe_code)]
 
@@ -10,20 +11,33 @@ pub mod arithmetic;
 pub mod read;
 
 mod code;
+mod collect;
 mod dataset;
+mod digest;
 mod error;
 mod fields;
+mod filter;
+mod gold;
+mod known;
 mod lint;
 mod problem;
+mod reason;
+mod report;
 mod row;
+mod shape;
 mod sum;
 mod task;
+mod text;
 
-pub use dataset::{Dataset, FileSource};
+pub use collect::{Collector, RowRules};
+pub use dataset::{DataSource, Dataset, FileSet, FileSource};
 pub use error::{Cancel, Cancelled, DataError};
 pub use fields::Fields;
-pub use lint::unsound_golds;
-pub use problem::{Demonstration, Problem};
-pub use row::{Row, RowError};
+pub use filter::{Accepts, Filter, number};
+pub use problem::{Demonstration, Id, Origin, Problem};
+pub use reason::Reason;
+pub use report::{DataReport, Example, FileReport, Part};
+pub use row::{Place, Row, RowError};
+pub use shape::Shape;
 pub use sum::Sum;
 pub use task::{CodeRules, Rules, Task, TaskKind};

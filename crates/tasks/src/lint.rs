@@ -1,81 +1,88 @@
 //! Gold answers that a run cannot learn from, found before it starts.
 
-use std::fmt::Write;
+use evenkeel_math::{Finding, Policy, Profile, lint};
 
-use evenkeel_math::{Policy, Profile, lint};
+use crate::text::question;
+use crate::{Problem, Reason, RowError};
 
-use crate::{Cancel, Cancelled, Dataset};
+/// A gold answer that training can do little with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Suspicion {
+    /// The stable name of the finding.
+    pub(crate) code: &'static str,
+    /// The answer and what is wrong with it.
+    pub(crate) message: String,
+}
 
-/// How many problems are named.
-const NAMED: usize = 3;
-
-/// What is wrong with gold answers of a data set, as one message with counts and the first names; `None` where all are sound.
+/// Looks at the gold answers of a problem. Those that the verifier cannot read are left out where there are others.
 ///
 /// # Errors
-/// It was cancelled.
-pub fn unsound_golds(dataset: &Dataset, cancel: &Cancel) -> Result<Option<String>, Cancelled> {
-    let (mut counts, mut named) = (Vec::<(&str, usize)>::new(), Vec::new());
-    let (mut golds, mut unsound) = (0, 0);
-    for problem in dataset.problems() {
-        cancel.check()?;
-        // A name that no profile has is the reward service's to refuse.
-        let profile = problem.task.math_profile().parse::<Profile>();
-        let policy = profile.map_or_else(|_| Policy::default(), |profile| profile.policy());
-        for gold in problem.task.golds() {
-            golds += 1;
-            let Some(finding) = lint(gold, Some(&problem.prompt), &policy) else { continue };
-            unsound += 1;
-            match counts.iter_mut().find(|(code, _)| *code == finding.code()) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((finding.code(), 1)),
-            }
-            if named.len() < NAMED {
-                named.push(format!("`{}`: {finding}", problem.id));
-            }
+/// None of them can be read.
+pub(crate) fn check_golds(problem: &mut Problem) -> Result<Vec<Suspicion>, RowError> {
+    // A name that no profile has is the reward service's to refuse.
+    let profile = problem.task.math_profile().parse::<Profile>();
+    let policy = profile.map_or_else(|_| Policy::default(), |profile| profile.policy());
+    let mut question_text = None;
+    let (mut suspicions, mut unreadable) = (Vec::new(), Vec::new());
+    let mut readable = 0;
+    for gold in problem.task.golds() {
+        let text = question_text.get_or_insert_with(|| question(&problem.prompt));
+        let finding = lint(gold, Some(text), &policy);
+        if let Some(finding) = &finding {
+            suspicions.push(Suspicion { code: finding.code(), message: format!("`{gold}`: {finding}") });
+        }
+        match finding {
+            Some(Finding::Unreadable(_)) => unreadable.push(gold.to_owned()),
+            _ => readable += 1,
         }
     }
-    if unsound == 0 {
-        return Ok(None);
+    match (readable, unreadable.is_empty()) {
+        (_, true) => {}
+        (0, false) => {
+            let message = suspicions.swap_remove(0).message;
+            return Err(RowError::new(Reason::UnreadableGold, message));
+        }
+        (_, false) => {
+            let task = problem.task.with_golds(|gold| !unreadable.iter().any(|bad| bad == gold));
+            problem.task = task.expect("one gold answer can be read");
+        }
     }
-    let counts: Vec<_> = counts.into_iter().map(|(code, count)| format!("{count} {code}")).collect();
-    let mut message =
-        format!("{unsound} of {golds} gold answers are unsound ({}); {}", counts.join(", "), named.join("; "));
-    if unsound > NAMED {
-        let _ = write!(message, "; see `evenkeel verify math --lint-golds`");
-    }
-    Ok(Some(message))
+    Ok(suspicions)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Problem, Task};
+    use crate::{Origin, Task};
+    use evenkeel_chat::Prompt;
 
-    fn found(golds: &[(&str, &str)]) -> Option<String> {
-        let problem = |(number, (prompt, gold)): (usize, &(&str, &str))| Problem {
-            id: format!("p{number}"),
-            prompt: (*prompt).into(),
-            task: Task::math([(*gold).to_owned()]).unwrap(),
+    fn check(prompt: &str, golds: &[&str]) -> Result<(Vec<String>, Vec<&'static str>), Reason> {
+        let mut problem = Problem {
+            id: "p".to_owned().into(),
+            origin: Origin::default(),
+            prompt: Prompt::Text(prompt.into()),
+            task: Task::math(golds.iter().map(|gold| (*gold).to_owned())).unwrap(),
             demonstration: None,
         };
-        let train = golds.iter().enumerate().map(problem).collect();
-        let dataset = Dataset { name: "test".into(), train, held_out: Vec::new() };
-        unsound_golds(&dataset, &Cancel::default()).unwrap()
+        let suspicions = check_golds(&mut problem).map_err(|error| error.reason)?;
+        let golds = problem.task.golds().map(str::to_owned).collect();
+        Ok((golds, suspicions.iter().map(|suspicion| suspicion.code).collect()))
     }
 
     #[test]
     fn sound_answers_are_not_mentioned() {
-        assert_eq!(found(&[("1+1?", "2"), ("half?", "\\frac12")]), None);
+        assert_eq!(check("half?", &["\\frac12", "0.5"]).unwrap(), (vec!["\\frac12".into(), "0.5".into()], vec![]));
     }
 
     #[test]
-    fn unsound_answers_are_counted_and_the_first_are_named() {
-        let found = found(&[("1+1?", ""), ("1+2?", "3"), ("Factor completely: $x^2-1$", "(x-1)(x+1)")]);
-        let found = found.expect("two are unsound");
-        assert!(
-            found.starts_with("2 of 3 gold answers are unsound (1 gold_empty, 1 form_sensitive); `p0`: "),
-            "{found}"
-        );
-        assert!(found.contains("`p2`: "), "{found}");
+    fn an_answer_that_cannot_be_read_refuses_the_row_unless_there_are_others() {
+        assert_eq!(check("?", &["\\frac{1}{0}"]), Err(Reason::UnreadableGold));
+        assert_eq!(check("?", &["\\frac{1}{0}", "2"]).unwrap(), (vec!["2".into()], vec!["gold_undefined"]));
+    }
+
+    #[test]
+    fn other_findings_are_only_mentioned() {
+        let (golds, codes) = check("Factor completely: $x^2-1$", &["(x-1)(x+1)"]).unwrap();
+        assert_eq!((golds.len(), codes), (1, vec!["form_sensitive"]));
     }
 }

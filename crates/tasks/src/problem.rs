@@ -1,23 +1,63 @@
 //! One problem of a data set.
 
-use serde_json::Value;
+use std::fmt;
+
+use evenkeel_chat::Prompt;
+use rand::Rng;
+use serde::Serialize;
+use serde_json::{Number, Value};
 
 use crate::row::{Row, RowError};
 use crate::sum::Sum;
-use crate::{Fields, Rules, Task};
-use rand::Rng;
+use crate::{Fields, Reason, Rules, Task};
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// Its name in messages.
-    pub id: String,
-    /// What is asked, as the model reads it.
-    pub prompt: String,
+    pub id: Id,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What is asked.
+    pub prompt: Prompt,
     /// What answers are judged against.
     pub task: Task,
     /// An answer to imitate, if the data has one.
     pub demonstration: Option<Demonstration>,
+}
+
+/// The name of a problem: the row's own, or file and row.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Id {
+    /// A text.
+    Text(String),
+    /// A number, as some data sets have it.
+    Number(Number),
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Number(number) => number.fmt(f),
+        }
+    }
+}
+
+impl From<String> for Id {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+/// Where a problem comes from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Index of its source in [`Dataset::sources`](crate::Dataset::sources).
+    pub source: usize,
+    /// Index of its file in [`DataReport::files`](crate::DataReport::files).
+    pub file: usize,
 }
 
 /// An answer to imitate.
@@ -48,22 +88,71 @@ impl Demonstration {
 }
 
 impl Problem {
-    /// The problem of a row, judged by `rules` where the row names none.
+    /// The problem of a row, judged by `rules` where the row names none. A row without a name gets `unnamed`. Blank gold answers beside
+    /// others are left out.
     ///
     /// # Errors
-    /// No prompt, nothing to judge answers against, an empty gold answer.
-    pub fn read(row: &Row, fields: &Fields, rules: &Rules) -> Result<Self, RowError> {
+    /// No prompt, nothing to judge answers against, no gold answer that is not blank.
+    pub fn read(
+        row: &Row,
+        fields: &Fields,
+        rules: &Rules,
+        origin: Origin,
+        unnamed: impl FnOnce() -> String,
+    ) -> Result<Self, RowError> {
         let prompt = fields.prompt(row)?;
-        let task = fields.task(row)?;
-        if task.golds().any(str::is_empty) {
-            return Err(RowError("the gold answer is empty, allowed: a text or a number".to_owned()));
-        }
+        let task = fields.task(row)?.with_rules(rules);
+        let some_blank = task.golds().any(is_blank);
+        let task = match some_blank {
+            false => task,
+            true => task.with_golds(|gold| !is_blank(gold)).ok_or_else(|| {
+                RowError::new(Reason::EmptyGold, "the gold answer is empty, allowed: a text or a number")
+            })?,
+        };
         let id = match fields.id(row) {
-            Some(Value::String(id)) if !id.is_empty() => id.clone(),
-            Some(Value::Number(id)) => id.to_string(),
-            _ => format!("line {}", row.number()),
+            Some(Value::String(id)) if !id.is_empty() => Id::Text(id.clone()),
+            Some(Value::Number(id)) => Id::Number(id.clone()),
+            _ => Id::Text(unnamed()),
         };
         let demonstration = fields.demonstration(row)?.map(Demonstration::Written);
-        Ok(Self { id, prompt, task: task.with_rules(rules), demonstration })
+        Ok(Self { id, origin, prompt, task, demonstration })
+    }
+}
+
+fn is_blank(gold: &str) -> bool {
+    gold.trim().is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Problem, RowError> {
+        let row = Row::parse(1, json).unwrap();
+        Problem::read(&row, &Fields::default(), &Rules::default(), Origin::default(), || "rows#0".to_owned())
+    }
+
+    #[test]
+    fn a_problem_has_the_rows_own_name_or_that_of_file_and_row() {
+        let id = |json: &str| serde_json::to_value(read(json).unwrap().id).unwrap();
+        assert_eq!(id(r#"{"id": "a", "prompt": "1?", "answer": "1"}"#), "a");
+        assert_eq!(id(r#"{"id": 7, "prompt": "1?", "answer": "1"}"#), 7);
+        assert_eq!(id(r#"{"question_id": "q", "prompt": "1?", "answer": "1"}"#), "q");
+        assert_eq!(id(r#"{"id": "", "prompt": "1?", "answer": "1"}"#), "rows#0");
+    }
+
+    #[test]
+    fn only_a_row_without_any_gold_answer_is_refused() {
+        let golds = |json: &str| match read(json) {
+            Ok(problem) => Ok(problem.task.golds().map(str::to_owned).collect::<Vec<_>>()),
+            Err(error) => Err(error.reason),
+        };
+        assert_eq!(golds(r#"{"prompt": "1?", "answer": ["", "1", null, " ", "2"]}"#).unwrap(), ["1", "2"]);
+        for json in [r#""""#, r#"" \n""#, "null", "[]", "[null]", r#"["", " "]"#] {
+            let error = golds(&format!(r#"{{"prompt": "1?", "answer": {json}}}"#)).unwrap_err();
+            assert_eq!(error, Reason::EmptyGold, "{json}");
+        }
+        assert_eq!(golds(r#"{"prompt": "1?", "answer": {}}"#).unwrap_err(), Reason::UnreadableGold);
+        assert_eq!(golds(r#"{"prompt": "1?"}"#).unwrap_err(), Reason::MissingGold);
     }
 }

@@ -1,47 +1,101 @@
 //! A row of a data set: a JSON object, whatever file format it came from.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+
+use crate::Reason;
 
 /// Why a row cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct RowError(pub(crate) String);
+#[error("{message}")]
+pub struct RowError {
+    /// Which of the fixed reasons it is.
+    pub reason: Reason,
+    /// What is wrong: the field, its value and what is allowed.
+    pub message: String,
+}
 
 impl RowError {
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+
     /// The field that was refused, what it was, and what is allowed.
-    pub(crate) fn field(name: &str, value: &Value, allowed: &str) -> Self {
-        Self(format!("`{name}` is {}, allowed: {allowed}", kind(value)))
+    pub(crate) fn field(reason: Reason, name: &str, value: &Value, allowed: &str) -> Self {
+        Self::new(reason, format!("`{name}` is {}, allowed: {allowed}", kind(value)))
     }
 }
 
-/// A row and its number in the file.
+/// Where a row stands in its file, as messages say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// A line of a text file, from 1 on.
+    Line(usize),
+    /// A row of a table, from 0 on.
+    Row(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Line(number) => write!(f, "line {number}"),
+            Self::Row(index) => write!(f, "row {index}"),
+        }
+    }
+}
+
+/// A row and its place in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    number: usize,
+    place: Place,
     values: Map<String, Value>,
+    /// The row as it was written, for numbers that lose digits as [`Value`]s.
+    text: Option<String>,
+    /// All columns of the file, where `values` has only those that somebody asked for.
+    columns: Option<Arc<str>>,
 }
 
 impl Row {
-    /// Row `number` of a file, from 1 on.
-    pub fn new(number: usize, values: Map<String, Value>) -> Self {
-        Self { number, values }
+    /// The row at a place of a table, of whose columns only some were read; `columns` names all of them.
+    pub(crate) fn of_table(index: usize, values: Map<String, Value>, columns: Arc<str>) -> Self {
+        Self { place: Place::Row(index), values, text: None, columns: Some(columns) }
     }
 
-    /// Row `number` of a file, from 1 on, written as JSON.
+    /// The row on line `number` of a file, from 1 on, written as JSON.
     ///
     /// # Errors
     /// Text that is no JSON object.
-    pub fn parse(number: usize, text: &str) -> Result<Self, RowError> {
-        match serde_json::from_str(text) {
-            Ok(Value::Object(values)) => Ok(Self::new(number, values)),
-            Ok(other) => Err(RowError(format!("the row is {}, allowed: a JSON object", kind(&other)))),
-            Err(error) => Err(RowError(format!("no JSON: {error}"))),
+    pub fn parse(number: usize, text: impl Into<String>) -> Result<Self, RowError> {
+        let text = text.into();
+        let invalid = |message| Err(RowError::new(Reason::InvalidRow, message));
+        match serde_json::from_str(&text) {
+            Ok(Value::Object(values)) => {
+                Ok(Self { place: Place::Line(number), values, text: Some(text), columns: None })
+            }
+            Ok(other) => invalid(format!("the row is {}, allowed: a JSON object", kind(&other))),
+            Err(error) => invalid(format!("no JSON: {error}")),
         }
     }
 
-    /// Its number in the file, from 1 on.
+    /// Whether it comes from a table, which has every column in every row.
+    pub(crate) fn is_of_table(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    /// Where it stands in its file.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The number of its line from 1 on, or of its row from 0 on.
     pub fn number(&self) -> usize {
-        self.number
+        match self.place {
+            Place::Line(number) | Place::Row(number) => number,
+        }
     }
 
     /// The value at a path of names between dots; null counts as absent.
@@ -55,14 +109,64 @@ impl Row {
         self.values.get(path).or_else(nested).filter(|value| !value.is_null())
     }
 
-    /// Whether there is a column of this name, and null in it.
-    pub(crate) fn is_null(&self, name: &str) -> bool {
-        self.values.get(name).is_some_and(Value::is_null)
+    /// The texts of the scalars at a path: of a list one for each value that is not null. Numbers are as they are written.
+    pub(crate) fn texts(&self, path: &str) -> Option<Vec<Result<String, &Value>>> {
+        let found = self.get(path)?;
+        let values = found.as_array().map_or(std::slice::from_ref(found), Vec::as_slice);
+        let text = |(index, value): (usize, &'_ Value)| match value {
+            Value::String(text) => Ok(text.clone()),
+            Value::Bool(truth) => Ok(truth.to_string()),
+            Value::Number(number) if number.is_f64() => {
+                let index = found.is_array().then_some(index);
+                Ok(self.written(path, index).unwrap_or_else(|| number.to_string()))
+            }
+            Value::Number(number) => Ok(number.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => Err(index),
+        };
+        let texts = values.iter().enumerate().filter(|(_, value)| !value.is_null());
+        Some(texts.map(|pair| text(pair).map_err(|index| &values[index])).collect())
     }
 
-    /// Its columns, for messages.
+    /// The JSON at a path, or of an element of the list there, as the file has it.
+    fn written(&self, path: &str, index: Option<usize>) -> Option<String> {
+        fn object(text: &str) -> Option<BTreeMap<String, &RawValue>> {
+            serde_json::from_str(text).ok()
+        }
+        let columns = object(self.text.as_deref()?)?;
+        let nested = || {
+            let mut names = path.split('.');
+            let first = *columns.get(names.next()?)?;
+            names.try_fold(first, |value, name| object(value.get())?.get(name).copied())
+        };
+        let found = columns.get(path).copied().or_else(nested)?;
+        match index {
+            None => Some(found.get().to_owned()),
+            Some(index) => {
+                let values: Vec<&RawValue> = serde_json::from_str(found.get()).ok()?;
+                Some(values.get(index)?.get().to_owned())
+            }
+        }
+    }
+
+    /// Whether there is a column of this name, or a field of this path, and null in it.
+    pub(crate) fn is_null(&self, path: &str) -> bool {
+        let pointer = || self.values.get(path.split('.').next()?);
+        match (self.values.get(path), path.rsplit_once('.')) {
+            (Some(value), _) => value.is_null(),
+            (None, Some((parent, name))) => {
+                let parent = if parent.contains('.') { self.get(parent) } else { pointer() };
+                parent.and_then(|parent| parent.get(name)).is_some_and(Value::is_null)
+            }
+            (None, None) => false,
+        }
+    }
+
+    /// The columns of its file, for messages.
     pub(crate) fn columns(&self) -> String {
-        self.values.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+        match &self.columns {
+            Some(columns) => columns.to_string(),
+            None => self.values.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
+        }
     }
 }
 
@@ -71,7 +175,7 @@ pub(crate) fn text(name: &str, value: &Value) -> Result<String, RowError> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
-        other => Err(RowError::field(name, other, "a text or a number")),
+        other => Err(RowError::field(Reason::InvalidRow, name, other, "a text or a number")),
     }
 }
 
@@ -97,15 +201,29 @@ mod tests {
 
     #[test]
     fn values_are_found_by_path_and_null_is_absent() {
-        let row = row(r#"{"a": {"b": 1}, "c.d": 2, "e": null}"#).unwrap();
+        let row = row(r#"{"a": {"b": 1, "n": null}, "c.d": 2, "e": null}"#).unwrap();
         assert_eq!((row.get("a.b"), row.get("c.d")), (Some(&1.into()), Some(&2.into())));
         assert_eq!((row.get("e"), row.get("a.c"), row.get("x")), (None, None, None));
-        assert_eq!((row.number(), row.columns().as_str()), (7, "a, c.d, e"));
+        assert!(row.is_null("e") && row.is_null("a.n") && !row.is_null("a.b") && !row.is_null("x.y"));
+        assert_eq!((row.number(), row.place(), row.columns().as_str()), (7, Place::Line(7), "a, c.d, e"));
     }
 
     #[test]
     fn only_json_objects_are_rows() {
         assert!(row("{").unwrap_err().starts_with("no JSON: "));
         assert_eq!(row("[1]").unwrap_err(), "the row is a list, allowed: a JSON object");
+    }
+
+    #[test]
+    fn numbers_are_texts_as_they_are_written() {
+        let json =
+            r#"{"a": 7.50, "b": {"c": [1e3, 12345678901234567890123, null, 3, true]}, "d.e": -0.10, "f": [[1]]}"#;
+        let row = row(json).unwrap();
+        let texts = |path: &str| row.texts(path).unwrap().into_iter().collect::<Result<Vec<_>, _>>();
+        assert_eq!(texts("a").unwrap(), ["7.50"]);
+        assert_eq!(texts("b.c").unwrap(), ["1e3", "12345678901234567890123", "3", "true"]);
+        assert_eq!(texts("d.e").unwrap(), ["-0.10"]);
+        assert_eq!(texts("f").unwrap_err(), &serde_json::json!([1]));
+        assert!(row.texts("x").is_none());
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::digest::Digest;
+
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::verify_item::{Answer, Task as Message};
 use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, CodeTask, CustomTask, MathTask, VerifyItem};
@@ -93,6 +95,36 @@ impl Task {
             _ => None,
         };
         math.into_iter().flat_map(|task| std::iter::once(&task.gold).chain(&task.alternatives)).map(String::as_str)
+    }
+
+    /// The same task with those of its gold answers that `keep` takes; `None` where it takes none.
+    pub(crate) fn with_golds(&self, keep: impl Fn(&str) -> bool) -> Option<Self> {
+        let mut golds = self.golds().filter(|gold| keep(gold)).map(str::to_owned);
+        let first = golds.next()?;
+        let alternatives = golds.collect();
+        match &*self.0 {
+            Message::Math(task) => {
+                Some(Self::new(Message::Math(MathTask { gold: first, alternatives, ..task.clone() })))
+            }
+            _ => None,
+        }
+    }
+
+    /// A digest of what answers are judged against; the name of a question does not count.
+    pub(crate) fn digest(&self) -> Digest {
+        match &*self.0 {
+            Message::Math(task) => Digest::of_texts(["math", &task.profile].into_iter().chain(self.golds())),
+            Message::Code(task) => match &task.tests_source {
+                Some(TestsSource::LiveCodeBench(cases)) => {
+                    Digest::of_texts(["code", &cases.public_test_cases, &cases.private_test_cases, &cases.metadata])
+                }
+                Some(TestsSource::TestsDigest(digest)) => Digest::of_texts(["digest", digest]),
+                _ => Digest::of_texts(["question", &task.question_id]),
+            },
+            Message::Custom(task) => {
+                Digest::of_texts(["custom", &task.endpoint, &String::from_utf8_lossy(&task.payload)])
+            }
+        }
     }
 
     /// The profile that a mathematical answer is judged by; empty for the reward service's default.

@@ -6,7 +6,7 @@ mod prometheus;
 mod spans;
 mod trace;
 
-pub use logging::{LogFormat, TelemetryConfig, TelemetryError, init_logging};
+pub use logging::{LogFormat, TelemetryError, TelemetrySettings, init_logging};
 pub use prometheus::{DURATION_BUCKETS_SECONDS, MetricsHandle, install_metrics, metrics_router};
 pub use spans::{Span, SpansError, SpansGuard, export_spans, record_span, spans_are_wanted};
 pub use trace::{TRACEPARENT, TraceContext};

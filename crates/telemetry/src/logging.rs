@@ -20,7 +20,7 @@ const MAX_VALUE_CHARS: usize = 4000;
 /// Settings `telemetry`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct TelemetryConfig {
+pub struct TelemetrySettings {
     /// Filter: a level, or `target=level` pairs separated by commas.
     pub log: String,
     /// Format of a line.
@@ -40,13 +40,13 @@ pub enum LogFormat {
     Json,
 }
 
-impl Default for TelemetryConfig {
+impl Default for TelemetrySettings {
     fn default() -> Self {
         Self { log: "info".to_owned(), log_format: LogFormat::Human, metrics_listen: None }
     }
 }
 
-impl Settings for TelemetryConfig {
+impl Settings for TelemetrySettings {
     fn validate(&self) -> Result<(), FieldError> {
         filter(&self.log).map(drop)
     }
@@ -64,7 +64,7 @@ pub enum TelemetryError {
 }
 
 /// Sets up logging for the whole process. Call it once.
-pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
+pub fn init_logging(config: &TelemetrySettings) -> Result<(), TelemetryError> {
     let ansi = io::stderr().is_terminal();
     let builder = fmt::fmt().with_env_filter(filter(&config.log)?).with_writer(io::stderr).with_ansi(ansi);
     match config.log_format {
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn a_malformed_filter_is_refused_before_it_is_used() {
-        let config = TelemetryConfig { log: "evenkeel=loud".into(), ..TelemetryConfig::default() };
+        let config = TelemetrySettings { log: "evenkeel=loud".into(), ..TelemetrySettings::default() };
         let error = config.validate().unwrap_err();
         assert_eq!((error.field.as_str(), error.value.as_str()), ("log", "\"evenkeel=loud\""));
-        assert_eq!(TelemetryConfig::default().validate(), Ok(()));
+        assert_eq!(TelemetrySettings::default().validate(), Ok(()));
     }
 }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use candle_core::{DType, Device};
-use evenkeel_engine::{Engine, EngineConfig};
+use evenkeel_engine::{Engine, EngineSettings};
 use evenkeel_model::decode::Step;
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
 use evenkeel_model::kernels::cpu::Cpu;
@@ -154,7 +154,7 @@ async fn main() -> Result<(), Failure> {
     save_config(folder.path(), &config().to_json(), DType::F32)?;
     let decoder = Decoder::new(config(), &parameters, Cpu::new()?, THREADS)?;
     let settings =
-        EngineConfig { listen: "127.0.0.1:0".into(), threads: THREADS, ..EngineConfig::for_model(folder.path()) };
+        EngineSettings { listen: "127.0.0.1:0".into(), threads: THREADS, ..EngineSettings::for_model(folder.path()) };
     let engine = Engine::start(settings).await?;
     let mut few = connect(engine.address(), SAMPLES / 16).await?;
     let mut many = connect(engine.address(), SAMPLES).await?;

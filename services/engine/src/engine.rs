@@ -16,7 +16,7 @@ use crate::folder::Model;
 use crate::http::{App, probes, read_api_key, router};
 use crate::metrics::Metrics;
 use crate::scheduler::{Admission, Command, Scheduler};
-use crate::settings::EngineConfig;
+use crate::settings::EngineSettings;
 
 /// How long aborted responses may take to reach their clients.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ impl Engine {
     ///
     /// # Errors
     /// Invalid settings, a port in use, or a folder without a supported model or with a tokenizer that does not fit it.
-    pub async fn start(settings: EngineConfig) -> Result<RunningEngine, EngineError> {
+    pub async fn start(settings: EngineSettings) -> Result<RunningEngine, EngineError> {
         settings.validate()?;
         // The port first, so that a port in use is reported before a model is loaded.
         let listen = |source| EngineError::Listen { address: settings.listen.clone(), source };
@@ -139,7 +139,7 @@ impl RunningEngine {
 ///
 /// # Errors
 /// As for [`Engine::start`].
-pub fn check_folder(settings: &EngineConfig) -> Result<(), EngineError> {
+pub fn check_folder(settings: &EngineSettings) -> Result<(), EngineError> {
     let folder: &Path = &settings.model;
     Model::load(settings)?.decoder(folder).map(drop)
 }

@@ -9,7 +9,7 @@ use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, folder::load_parameters};
 
 use crate::error::EngineError;
-use crate::settings::EngineConfig;
+use crate::settings::EngineSettings;
 use crate::text::Tokenizer;
 
 /// A served model. Its weights belong to the scheduler.
@@ -28,7 +28,7 @@ pub(crate) struct Model {
 
 impl Model {
     /// Reads everything but the weights.
-    pub(crate) fn load(settings: &EngineConfig) -> Result<Self, EngineError> {
+    pub(crate) fn load(settings: &EngineSettings) -> Result<Self, EngineError> {
         let folder = Folder::new(&settings.model);
         let file = ConfigFile::read(&folder)?;
         let config = Config::from_json(file.json()).map_err(EngineError::model(&settings.model))?;
@@ -72,7 +72,7 @@ impl Model {
 }
 
 /// The longest sequence, which must fit in the cache.
-fn context(settings: &EngineConfig, config: &Config) -> Result<usize, EngineError> {
+fn context(settings: &EngineSettings, config: &Config) -> Result<usize, EngineError> {
     let longest = config.max_position_embeddings;
     let context = settings.max_model_len.unwrap_or(longest);
     let wrong = |field: &str, value: usize, allowed: String| evenkeel_errors::FieldError::new(field, value, allowed);

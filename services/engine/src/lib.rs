@@ -23,4 +23,4 @@ mod text;
 pub use engine::{Ended, Engine, RunningEngine, check_folder};
 pub use error::EngineError;
 pub use http::VLLM_VERSION;
-pub use settings::{EngineConfig, LogprobsMode};
+pub use settings::{EngineSettings, LogprobsMode};

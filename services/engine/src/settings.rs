@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The embedded engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct EngineConfig {
+pub struct EngineSettings {
     /// Folder with `config.json`, safetensors and, for anything that involves text, `tokenizer.json`.
     pub model: PathBuf,
     /// Name under which clients request the model. Absent: the folder as written above.
@@ -86,7 +86,7 @@ impl LogprobsMode {
     }
 }
 
-impl Default for EngineConfig {
+impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             model: PathBuf::new(),
@@ -115,7 +115,7 @@ impl Default for EngineConfig {
     }
 }
 
-impl EngineConfig {
+impl EngineSettings {
     /// The defaults for the model in `folder`.
     pub fn for_model(folder: impl Into<PathBuf>) -> Self {
         Self { model: folder.into(), ..Self::default() }
@@ -140,7 +140,7 @@ impl EngineConfig {
     }
 }
 
-impl Settings for EngineConfig {
+impl Settings for EngineSettings {
     fn validate(&self) -> Result<(), FieldError> {
         if self.model.as_os_str().is_empty() {
             return Err(FieldError::missing("model", "a folder with config.json and safetensors"));
@@ -193,27 +193,27 @@ mod tests {
 
     #[test]
     fn the_defaults_lack_only_a_model() {
-        assert_eq!(EngineConfig::default().validate().unwrap_err().field, "model");
-        assert_eq!(EngineConfig::for_model("/models/tiny").validate(), Ok(()));
-        assert_eq!(EngineConfig::for_model("/models/tiny").model_name(), "/models/tiny");
+        assert_eq!(EngineSettings::default().validate().unwrap_err().field, "model");
+        assert_eq!(EngineSettings::for_model("/models/tiny").validate(), Ok(()));
+        assert_eq!(EngineSettings::for_model("/models/tiny").model_name(), "/models/tiny");
     }
 
     #[test]
     fn invalid_values_are_refused_by_name() {
-        let good = EngineConfig::for_model("m");
+        let good = EngineSettings::for_model("m");
         let cases = [
-            ("max_sequences", EngineConfig { max_sequences: 0, ..good.clone() }),
-            ("kv_cache_tokens", EngineConfig { kv_cache_tokens: 0, ..good.clone() }),
-            ("prefill_chunk_tokens", EngineConfig { prefill_chunk_tokens: 0, ..good.clone() }),
-            ("stream_interval", EngineConfig { stream_interval: 0, ..good.clone() }),
-            ("max_model_len", EngineConfig { max_model_len: Some(0), ..good.clone() }),
-            ("max_body", EngineConfig { max_body: ByteSize::b(0), ..good.clone() }),
-            ("header_deadline", EngineConfig { header_deadline: Duration::ZERO, ..good.clone() }),
-            ("max_logprobs", EngineConfig { max_logprobs: -2, ..good.clone() }),
-            ("threads", EngineConfig { threads: 5000, ..good.clone() }),
-            ("listen", EngineConfig { listen: "8000".into(), ..good.clone() }),
-            ("weights_roots", EngineConfig { listen: "0.0.0.0:8000".into(), ..good.clone() }),
-            ("served_model_name", EngineConfig { served_model_name: Some(String::new()), ..good }),
+            ("max_sequences", EngineSettings { max_sequences: 0, ..good.clone() }),
+            ("kv_cache_tokens", EngineSettings { kv_cache_tokens: 0, ..good.clone() }),
+            ("prefill_chunk_tokens", EngineSettings { prefill_chunk_tokens: 0, ..good.clone() }),
+            ("stream_interval", EngineSettings { stream_interval: 0, ..good.clone() }),
+            ("max_model_len", EngineSettings { max_model_len: Some(0), ..good.clone() }),
+            ("max_body", EngineSettings { max_body: ByteSize::b(0), ..good.clone() }),
+            ("header_deadline", EngineSettings { header_deadline: Duration::ZERO, ..good.clone() }),
+            ("max_logprobs", EngineSettings { max_logprobs: -2, ..good.clone() }),
+            ("threads", EngineSettings { threads: 5000, ..good.clone() }),
+            ("listen", EngineSettings { listen: "8000".into(), ..good.clone() }),
+            ("weights_roots", EngineSettings { listen: "0.0.0.0:8000".into(), ..good.clone() }),
+            ("served_model_name", EngineSettings { served_model_name: Some(String::new()), ..good }),
         ];
         for (field, config) in cases {
             assert_eq!(config.validate().unwrap_err().field, field);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_misspelt_key_is_refused() {
-        let error = serde_json::from_str::<EngineConfig>(r#"{"modle": "x"}"#).unwrap_err().to_string();
+        let error = serde_json::from_str::<EngineSettings>(r#"{"modle": "x"}"#).unwrap_err().to_string();
         assert!(error.contains("modle"), "{error}");
     }
 }

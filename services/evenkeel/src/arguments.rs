@@ -8,10 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Parser)]
 #[command(version, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
-    /// What is logged on stderr, as `info` or `evenkeel_learner=debug,warn`.
+    /// Log filter for stderr, such as `info` or `evenkeel_learner=debug,warn`.
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
-    /// How it is written.
+    /// Format of the log.
     #[arg(long, global = true, value_name = "FORMAT", default_value = "human")]
     pub(crate) log_format: Format,
     #[command(subcommand)]
@@ -22,27 +22,55 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Train a model: every service in this process, over loopback gRPC.
     Train(TrainOptions),
-    /// Run one service until it is told to stop.
+    /// Run one service until a signal stops it.
     Serve(ServeOptions),
-    /// Write the fresh model that a recipe begins with, for services that each need it before the run.
+    /// Create the fresh model of a recipe, for services that need it before the run starts.
     Model(ModelOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
     /// Judge the rows of a file, in this process or by running reward services.
     #[command(subcommand)]
     Verify(VerifyCommand),
-    /// Build and compile the interpreter that runs programs, before a reward worker needs it.
+    /// Look at data sets as a run would read them, without any run.
+    #[command(subcommand)]
+    Data(DataCommand),
+    /// Build and compile the interpreter of the sandbox before a reward worker needs it.
     Guest(GuestOptions),
-    /// Run programs for a reward worker, which starts this by itself.
+    /// Run programs for a reward worker, which starts this process itself.
     #[command(hide = true)]
-    SandboxCell(CellOptions),
+    SandboxWorker(SandboxWorkerOptions),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum DataCommand {
+    /// What the model will see of each row, how its gold answer is understood, and what is merged and dropped.
+    Check(DataCheckOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct DataCheckOptions {
+    /// Folder with a tokenizer and its chat template; it needs no model [default: model.path of the recipe].
+    #[arg(long, value_name = "FOLDER", required_unless_present = "recipe")]
+    pub(crate) model: Option<PathBuf>,
+    /// One JSON object a line: each prompt, then a summary of all files.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Read as this recipe says in section `data`: a recipe that comes with the program, or a TOML file.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) recipe: Option<String>,
+    /// Set one setting, as `data.answer_field=extra.gold`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Parquet, or a JSON object on each line; or patterns that files match [default: the files of the recipe].
+    #[arg(value_name = "FILE", required_unless_present = "recipe")]
+    pub(crate) files: Vec<PathBuf>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum VerifyCommand {
-    /// Mathematical answers: rows {id, gold, prediction or completion} of JSON, a verdict row for each on stdout.
+    /// Mathematical answers: JSON rows {id, gold, prediction or completion}, with a verdict row for each on stdout.
     Math(VerifyMathOptions),
-    /// Programs: rows {question, completion} or {question, programs} of JSON, a verdict row for each program on stdout.
+    /// Programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on stdout.
     Code(VerifyCodeOptions),
 }
 
@@ -51,19 +79,19 @@ pub(crate) struct VerifyMathOptions {
     /// A JSON object on each line; `-` is stdin.
     #[arg(long, value_name = "FILE.jsonl", required_unless_present = "lint_golds")]
     pub(crate) input: Option<PathBuf>,
-    /// Instead of judging answers: name the gold answers that a data set cannot train with.
+    /// Instead of judging answers, list the gold answers that are unsuitable for training.
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["input", "endpoint"])]
     pub(crate) lint_golds: Option<PathBuf>,
-    /// Where verdict rows go [default: stdout].
+    /// File for the verdict rows [default: stdout].
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// A running reward service, as http://HOST:PORT or dns://HOST:PORT. May be repeated.
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Vec<String>,
-    /// Rules for rows that name none [default: default].
+    /// Profile for rows that name none [default: default].
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) profile: String,
-    /// Where the gold answer stands in a row, as `reward_model.ground_truth` [default: gold, or what published sets call it].
+    /// Column of the gold answer, such as `reward_model.ground_truth` [default: gold, or the columns of published data sets].
     #[arg(long, value_name = "FIELD")]
     pub(crate) gold_field: Option<String>,
 }
@@ -73,16 +101,16 @@ pub(crate) struct VerifyCodeOptions {
     /// A JSON object on each line; `-` is stdin.
     #[arg(long, value_name = "FILE.jsonl")]
     pub(crate) input: PathBuf,
-    /// Where verdict rows go [default: stdout].
+    /// File for the verdict rows [default: stdout].
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// A running reward service, as http://HOST:PORT or dns://HOST:PORT. May be repeated.
     #[arg(long, value_name = "URL")]
     pub(crate) endpoint: Vec<String>,
-    /// By which rules programs are run [default: strict, or the service's].
+    /// Rules under which programs are run [default: strict, or those of the service].
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<CodeModeOption>,
-    /// CPU time of one test [default: 18000, or the service's].
+    /// CPU time limit of a test [default: 18000, or that of the service].
     #[arg(long, value_name = "MILLISECONDS")]
     pub(crate) cpu_ms: Option<u64>,
     /// Count instructions instead of time, so that no verdict depends on the machine.
@@ -95,21 +123,21 @@ pub(crate) struct VerifyCodeOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CodeModeOption {
-    /// As a process of its own would run.
+    /// As a process would run.
     Strict,
-    /// As LiveCodeBench's grader judges, oddities included and holes closed.
+    /// As LiveCodeBench's grader judges, with its quirks, but without its loopholes.
     Livecodebench,
 }
 
 #[derive(Args)]
-pub(crate) struct CellOptions {
-    /// Where the interpreter lies.
+pub(crate) struct SandboxWorkerOptions {
+    /// Folder of the interpreter.
     pub(crate) dir: PathBuf,
 }
 
 #[derive(Args)]
 pub(crate) struct GuestOptions {
-    /// Where it is put [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
+    /// Folder to build it in [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -130,16 +158,16 @@ pub(crate) struct TrainOptions {
     /// Set one setting, as `learner.optimizer.learning_rate=1e-5`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// GRPO steps to do in all.
+    /// GRPO steps in total.
     #[arg(long, value_name = "N")]
     pub(crate) steps: Option<u64>,
-    /// Where the run is written [default: runs/RECIPE-SEED, a free name].
+    /// Directory of the run [default: runs/RECIPE-SEED, with a number if it exists].
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub(crate) out: Option<PathBuf>,
-    /// Go on with the run in this directory.
+    /// Resume the run in this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
-    /// One JSON line for each step on stdout, and nothing else there.
+    /// Print one JSON line per step on stdout, and nothing else.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -155,12 +183,12 @@ pub(crate) enum Service {
 
 #[derive(Args)]
 pub(crate) struct ServeOptions {
-    /// Which one.
+    /// The service.
     pub(crate) service: Service,
-    /// Take the service's part of a recipe; the orchestrator begins with that run, or goes on with it.
+    /// Use the service's part of a recipe; the orchestrator starts or resumes that run.
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) recipe: Option<String>,
-    /// Its settings, as TOML; the environment (EVENKEEL__KEY) and --set come on top.
+    /// Settings of the service as TOML; the environment (EVENKEEL__KEY) and --set override them.
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) config: Option<PathBuf>,
     /// Set one setting, as `server.listen=0.0.0.0:50051`. May be repeated.
@@ -169,8 +197,8 @@ pub(crate) struct ServeOptions {
     /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port).
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
-    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317. The generation service has some: a trace
-    /// for each sample.
+    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317. Only the generation service has spans: a
+    /// trace of each sample.
     #[arg(long, value_name = "URL")]
     pub(crate) traces: Option<String>,
 }
@@ -183,7 +211,7 @@ pub(crate) struct ModelOptions {
     /// Set one setting of the recipe. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The folder, which need not exist.
+    /// The folder; it is created if it does not exist.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }

@@ -1,12 +1,12 @@
-//! All services in one process, talking over loopback as they would between machines.
+//! All services in one process, connected over loopback as they would be between machines.
 
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use evenkeel_engine::{Engine, EngineConfig, RunningEngine};
+use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_learner::{MARKER, ServiceSettings};
 use evenkeel_orchestrator::{Endpoints, RunDirectory};
-use evenkeel_rpc::server::{RunningServer, ServerConfig};
+use evenkeel_rpc::server::{RunningServer, ServerSettings};
 
 use crate::recipe::Recipe;
 
@@ -17,31 +17,33 @@ pub(crate) struct Cluster {
     _servers: Vec<RunningServer>,
 }
 
-/// An address that nobody else has.
+/// Any free port on loopback.
 const LOOPBACK: &str = "127.0.0.1:0";
 
 impl Cluster {
     /// Starts the embedded engine (unless the recipe names engines of its own), generation, reward and learner.
     pub(crate) async fn start(recipe: &Recipe, model: &Path, directory: &RunDirectory) -> Result<Self> {
         let learner = ServiceSettings {
-            server: ServerConfig::on(LOOPBACK),
+            server: ServerSettings::on(LOOPBACK),
             model: model.to_owned(),
             ..recipe.learner_service_in(directory)
         };
         let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();
 
-        let reward = evenkeel_reward::RewardConfig { server: ServerConfig::on(LOOPBACK), ..recipe.reward.clone() };
-        let reward =
-            evenkeel_reward::bind_with_cells(reward, crate::guest::cells).await.context("the reward service")?.spawn();
+        let reward = evenkeel_reward::RewardSettings { server: ServerSettings::on(LOOPBACK), ..recipe.reward.clone() };
+        let reward = evenkeel_reward::bind_with_worker_processes(reward, crate::guest::worker_process)
+            .await
+            .context("the reward service")?
+            .spawn();
 
         let mut generation = recipe.generation.clone();
-        generation.server = ServerConfig::on(LOOPBACK);
+        generation.server = ServerSettings::on(LOOPBACK);
         MARKER.clone_into(&mut generation.weights.marker);
         generation.weights.roots = vec![directory.weights()];
         let engine = match generation.endpoints.is_empty() {
             false => None,
             true => {
-                let config = EngineConfig {
+                let config = EngineSettings {
                     model: model.to_owned(),
                     listen: LOOPBACK.into(),
                     per_request_metrics: true,

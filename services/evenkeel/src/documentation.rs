@@ -116,6 +116,16 @@ mod tests {
     }
 
     #[test]
+    fn no_key_carries_a_unit_since_values_do() {
+        let toml = recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap();
+        for key in toml.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key) {
+            let unit = ["_ms", "_s", "_secs", "_seconds", "_bytes", "_mib"].iter().find(|unit| key.ends_with(**unit));
+            assert_eq!(unit, None, "{key}");
+        }
+        assert!(toml.contains("call_deadline = \"10m\"") && toml.contains("max_message = \"32MiB\""), "{toml}");
+    }
+
+    #[test]
     fn every_choice_is_printed_with_its_allowed_values() {
         let text = documented(&recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap());
         for (key, values) in [

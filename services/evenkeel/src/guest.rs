@@ -1,29 +1,29 @@
-//! `evenkeel guest`: the interpreter of the sandbox, built and compiled before a reward worker needs it. And the processes that run
-//! programs with it: this binary again.
+//! `evenkeel guest`: builds the interpreter of the sandbox before a reward worker needs it. `evenkeel sandbox-worker`: runs programs with it
+//! in a worker process.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_sandbox::{CellCommand, Interpreter, guest, serve_cell};
+use evenkeel_sandbox::{Interpreter, WorkerProcessCommand, guest, run_worker_process};
 
-use crate::arguments::{CellOptions, GuestOptions};
+use crate::arguments::{GuestOptions, SandboxWorkerOptions};
 
-/// Starts this binary as a process that runs programs.
-pub(crate) fn cells(folder: &Path) -> CellCommand {
-    // The file that runs, also after another one took its name.
+/// Starts this binary as a worker process.
+pub(crate) fn worker_process(folder: &Path) -> WorkerProcessCommand {
+    // The running binary, even if its file was replaced.
     let program = PathBuf::from("/proc/self/exe");
     let program = if program.exists() { program } else { std::env::current_exe().unwrap_or_default() };
-    CellCommand { program, arguments: vec!["sandbox-cell".into(), folder.into()] }
+    WorkerProcessCommand { program, arguments: vec!["sandbox-worker".into(), folder.into()] }
 }
 
-/// `evenkeel sandbox-cell`: what [`cells`] starts.
-pub(crate) fn cell(options: &CellOptions) -> Result<ExitCode> {
-    serve_cell(&options.dir)?;
+/// `evenkeel sandbox-worker`: the worker process that [`worker_process`] starts.
+pub(crate) fn sandbox_worker(options: &SandboxWorkerOptions) -> Result<ExitCode> {
+    run_worker_process(&options.dir)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the folder in which the interpreter then lies.
+/// Has the interpreter built and prints its folder.
 #[expect(clippy::print_stderr, clippy::print_stdout, reason = "what a person and a script read")]
 pub(crate) fn make(options: &GuestOptions) -> Result<ExitCode> {
     let folder = match &options.dir {

@@ -4,6 +4,7 @@
 mod allocator;
 mod arguments;
 mod cluster;
+mod data;
 mod documentation;
 mod guest;
 mod model;
@@ -17,7 +18,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command, Format};
 use clap::Parser;
-use evenkeel_telemetry::{LogFormat, TelemetryConfig, init_logging};
+use evenkeel_telemetry::{LogFormat, TelemetrySettings, init_logging};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -33,8 +34,9 @@ fn main() -> ExitCode {
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
+                Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
-                Command::SandboxCell(options) => guest::cell(&options),
+                Command::SandboxWorker(options) => guest::sandbox_worker(&options),
             }
         })
     });
@@ -58,5 +60,5 @@ fn logging(arguments: &Arguments) -> anyhow::Result<()> {
         Format::Human => LogFormat::Human,
         Format::Json => LogFormat::Json,
     };
-    Ok(init_logging(&TelemetryConfig { log, log_format, ..TelemetryConfig::default() })?)
+    Ok(init_logging(&TelemetrySettings { log, log_format, ..TelemetrySettings::default() })?)
 }

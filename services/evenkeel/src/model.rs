@@ -8,7 +8,7 @@ use evenkeel_model::fresh::write_fresh_model;
 use crate::arguments::ModelOptions;
 use crate::recipe;
 
-/// Writes it where it is not there yet. In a cluster the learner and the engine open the folder before any run begins.
+/// Creates it unless it exists. In a cluster the learner and the engine open the folder before any run starts.
 pub(crate) fn write(options: &ModelOptions) -> Result<ExitCode> {
     let recipe = recipe::load(&options.recipe, &options.set)?.settings;
     if let Some(path) = &recipe.model.path {

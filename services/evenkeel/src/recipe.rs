@@ -1,7 +1,7 @@
-//! Recipes: every section of every service, read, completed and validated.
+//! Recipes: the settings of all services for one run.
 //!
-//! The services do not know each other's settings; this crate knows all. What several of them need is set once and derived from there,
-//! in [`shared`]; a recipe that sets one of these values against another is refused.
+//! Services do not know each other's settings; this crate knows all of them. A value that several services need is set once and derived
+//! for the others (see [`shared`]); a recipe that sets them to different values is refused.
 
 mod compose;
 mod shared;
@@ -10,8 +10,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use evenkeel_config::{ConfigError, Loaded, Loader, Settings};
-use evenkeel_engine::EngineConfig;
-use evenkeel_generation::GenerationConfig;
+use evenkeel_engine::EngineSettings;
+use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::{BatchShape, LearnerError, LearnerSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
@@ -19,22 +19,22 @@ use evenkeel_orchestrator::{
     ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
-use evenkeel_reward::RewardConfig;
+use evenkeel_reward::RewardSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use compose::ModelSettings;
 
-/// The recipes that come with the program: name and text.
+/// Built-in recipes: name and text.
 const BUILT_IN: &[(&str, &str)] = &[("arithmetic", include_str!("../../../deploy/recipes/arithmetic.toml"))];
 
-/// Everything that a run is made of.
+/// The settings of a run: every section of every service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Recipe {
     /// The run: name, seed, steps.
     pub(crate) run: RunSettings,
-    /// What it begins with.
+    /// The initial model.
     pub(crate) model: ModelSettings,
     /// Problems.
     pub(crate) data: DataSettings,
@@ -44,7 +44,7 @@ pub(crate) struct Recipe {
     pub(crate) shaping: ShapingSettings,
     /// Supervised steps before the first GRPO step.
     pub(crate) warm_start: WarmStartSettings,
-    /// Problems that are never trained on.
+    /// Held-out problems.
     pub(crate) evaluation: EvaluationSettings,
     /// What is kept on disk.
     pub(crate) checkpoint: CheckpointSettings,
@@ -53,17 +53,17 @@ pub(crate) struct Recipe {
     /// Settings of the learner.
     pub(crate) learner: LearnerSettings,
     /// Settings of the embedded engine.
-    pub(crate) engine: EngineConfig,
+    pub(crate) engine: EngineSettings,
     /// Settings of the generation service.
-    pub(crate) generation: GenerationConfig,
+    pub(crate) generation: GenerationSettings,
     /// Settings of the reward service.
-    pub(crate) reward: RewardConfig,
+    pub(crate) reward: RewardSettings,
 }
 
 /// Sections are validated by [`resolve`], once shared values are derived.
 impl Settings for Recipe {}
 
-/// Adds a recipe to the layers of a loader: one that comes with the program by its name, otherwise a TOML file by its path.
+/// Adds a recipe to the layers of a loader: a built-in one by its name, otherwise a TOML file by its path.
 fn layer(loader: Loader, name_or_path: &str) -> Result<Loader> {
     if let Some(text) = built_in(name_or_path) {
         return Ok(loader.text(&format!("recipe {name_or_path}"), text)?);
@@ -106,9 +106,9 @@ fn resolve(loader: Loader) -> Result<Loaded<Recipe>, ConfigError> {
     Ok(loaded)
 }
 
-/// Every section by the crate that it belongs to, then what only shows in several.
+/// Validates every section by its own crate, then what several sections must satisfy together.
 fn validate(recipe: &Recipe) -> Result<(), FieldError> {
-    recipe.orchestrator().validate()?;
+    recipe.loop_settings().validate()?;
     if let Err(ModelError::Input(error)) = recipe.model.fresh.validate() {
         return Err(error.within("model.fresh"));
     }
@@ -116,13 +116,13 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     recipe.generation.validate().map_err(|error| error.within("generation"))?;
     recipe.reward.validate().map_err(|error| error.within("reward"))?;
     // Its model is the run's.
-    let engine = EngineConfig { model: "model".into(), ..recipe.engine.clone() };
+    let engine = EngineSettings { model: "model".into(), ..recipe.engine.clone() };
     engine.validate().map_err(|error| error.within("engine"))?;
     validate_lengths(recipe)?;
     validate_batch(recipe)
 }
 
-/// Refuses contexts that leave no room for an answer.
+/// Refuses contexts that are too short for an answer.
 fn validate_lengths(recipe: &Recipe) -> Result<(), FieldError> {
     let most = recipe.sampling.max_tokens as usize;
     let above = |field: &str, context: usize| match context > most {
@@ -138,11 +138,11 @@ fn validate_lengths(recipe: &Recipe) -> Result<(), FieldError> {
     }
 }
 
-/// What the learner would refuse in each step of this run, said before anything starts.
+/// Refuses what the learner would refuse in every step of the run.
 fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
     let batch = BatchShape {
         group_size: recipe.sampling.group_size as usize,
-        // Verifiers give 0 to 1; the penalty comes off that.
+        // Verifiers give 0 to 1, minus the penalty.
         largest_reward: 1.0 + recipe.shaping.overlong_penalty,
     };
     let penalty = recipe.shaping.overlong_penalty;
@@ -153,7 +153,7 @@ fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
     })
 }
 
-/// Reads the recipes that come to a server.
+/// Reads recipes for the orchestrator's server.
 pub(crate) struct Reader;
 
 impl RecipeReader for Reader {

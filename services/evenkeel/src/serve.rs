@@ -6,11 +6,11 @@ use std::sync::Arc;
 use anyhow::Result;
 use clap::ValueEnum;
 use evenkeel_config::{Loader, Settings};
-use evenkeel_engine::{Engine, EngineConfig};
-use evenkeel_generation::GenerationConfig;
+use evenkeel_engine::{Engine, EngineSettings};
+use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::ServiceSettings;
-use evenkeel_orchestrator::{OrchestratorConfig, OrchestratorService};
-use evenkeel_reward::RewardConfig;
+use evenkeel_orchestrator::{OrchestratorService, OrchestratorSettings};
+use evenkeel_reward::RewardSettings;
 use evenkeel_rpc::server::{Server, shutdown_signal};
 use evenkeel_telemetry::export_spans;
 use toml::Table;
@@ -24,15 +24,18 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
     let server = match options.service {
         Service::Engine => return engine(load(&options)?).await,
         Service::Orchestrator => return orchestrator(&options).await,
-        Service::Generation => evenkeel_generation::bind(load::<GenerationConfig>(&options)?).await?,
-        Service::Reward => evenkeel_reward::bind_with_cells(load::<RewardConfig>(&options)?, guest::cells).await?,
+        Service::Generation => evenkeel_generation::bind(load::<GenerationSettings>(&options)?).await?,
+        Service::Reward => {
+            evenkeel_reward::bind_with_worker_processes(load::<RewardSettings>(&options)?, guest::worker_process)
+                .await?
+        }
         Service::Learner => evenkeel_learner::bind(load::<ServiceSettings>(&options)?).await?,
     };
     with_metrics(server, &options).await?.run(shutdown_signal()).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Defaults, then what the recipe says about the service, then the file, the environment and `--set`.
+/// Loads the defaults, the recipe's part of the service, the file, the environment and `--set`; later ones win.
 fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
     let mut loader = Loader::new();
     if let Some(name) = &options.recipe {
@@ -45,7 +48,7 @@ fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
     Ok(loader.environment()?.set(&options.set)?.load::<T>()?.settings)
 }
 
-/// What a recipe says about a service, in the service's own words.
+/// The settings of a service according to a recipe.
 fn section_of(name: &str, service: Service) -> Result<Table> {
     let recipe = recipe::load(name, &[])?.settings;
     let within = |key: &str, value: toml::Value| Table::from_iter([(key.to_owned(), value)]);
@@ -65,7 +68,7 @@ async fn with_metrics(server: Server, options: &ServeOptions) -> Result<Server> 
     })
 }
 
-async fn engine(config: EngineConfig) -> Result<ExitCode> {
+async fn engine(config: EngineSettings) -> Result<ExitCode> {
     let running = Engine::start(config).await?;
     shutdown_signal().await;
     running.stop().await;
@@ -73,13 +76,13 @@ async fn engine(config: EngineConfig) -> Result<ExitCode> {
 }
 
 async fn orchestrator(options: &ServeOptions) -> Result<ExitCode> {
-    let config: OrchestratorConfig = load(options)?;
+    let config: OrchestratorSettings = load(options)?;
     let reader = Arc::new(recipe::Reader);
     let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(config, reader).await?;
     let server = with_metrics(server, options).await?;
     service.start_configured().await?;
     server.run(shutdown_signal()).await?;
-    // A run that was told to stop ends after its step; its last lines are written before the process goes.
+    // A stopping run ends after its step; its last lines must be written before the process exits.
     service.wait_until_idle().await;
     Ok(ExitCode::SUCCESS)
 }

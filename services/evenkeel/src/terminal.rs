@@ -1,4 +1,4 @@
-//! What a person sees while a run goes on: bars in a terminal, lines elsewhere, JSON where asked for.
+//! Output of a run: progress bars in a terminal, lines elsewhere, JSON if requested.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the terminal")]
 
 use std::io::IsTerminal;
@@ -10,23 +10,23 @@ use evenkeel_proto::v1::StepKind;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
-/// How often bars are drawn anew while nothing happens.
+/// Interval between redraws of the bars.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Tells an error with its causes.
+/// Prints an error with its causes.
 pub(crate) fn complain(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
 }
 
-/// The screen of one run.
+/// The output of one run.
 pub(crate) struct Screen {
     json: bool,
     progress: watch::Receiver<Progress>,
-    /// Both bars, drawn together: text goes above them and leaves no copy of either behind.
+    /// Both bars, drawn together, so that text above them does not leave copies behind.
     bars: MultiProgress,
     warm_start: ProgressBar,
     steps: ProgressBar,
-    /// Whether stderr is a terminal; otherwise a line is printed now and then.
+    /// Whether stderr is a terminal; otherwise some steps are printed as lines.
     live: bool,
 }
 
@@ -39,7 +39,7 @@ impl Screen {
         Self { json, progress, bars, warm_start, steps, live }
     }
 
-    /// Waits for the next moment to draw.
+    /// Waits for the next redraw and draws.
     pub(crate) async fn tick(&mut self) {
         tokio::time::sleep(TICK).await;
         let progress = self.progress.borrow().clone();
@@ -106,7 +106,7 @@ impl Screen {
         }
     }
 
-    /// A line now and then where no bar can be drawn.
+    /// Prints every so many steps as a line if there are no bars.
     fn plain(&self, step: u64, every: u64, text: impl Fn() -> String) {
         if !self.live && !self.json && (step + 1).is_multiple_of(every) {
             eprintln!("{}", text());
@@ -133,7 +133,7 @@ impl Screen {
         self.steps.finish_and_clear();
     }
 
-    /// What was learnt, and where the report is.
+    /// Prints the summary and the path of the report.
     pub(crate) fn last(&self, outcome: RunOutcome, summary: &Summary, path: &Path) {
         let change = |before: Option<f64>, after: Option<f64>| match (before, after) {
             (Some(before), Some(after)) => format!("{before:.3} → {after:.3}"),
@@ -167,7 +167,7 @@ impl Screen {
     }
 }
 
-/// A number of so many digits; what rounds to 0 has no sign, which would only be noise (a loss without clipping is 0 but for rounding).
+/// A number with that many digits. Zero has no sign: a loss without clipping is 0 except for rounding.
 fn rounded(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     match text.strip_prefix('-') {
@@ -179,7 +179,7 @@ fn rounded(value: f64, digits: usize) -> String {
 fn bar(name: &str) -> ProgressBar {
     let template = format!("{name:<10} {{bar:28}} {{pos:>4}}/{{len:<4}} {{msg}}  {{left}}  {{prefix:.dim}}");
     let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    // Nothing is known of the time that is left before the first step is done.
+    // The remaining time is unknown before the first step.
     let left = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
         if state.pos() > 0 && !state.is_finished() {
             let _ = write!(out, "{:#} left", HumanDuration(state.eta()));

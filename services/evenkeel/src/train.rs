@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::recipe::{self, Recipe};
 use crate::terminal::Screen;
 
-/// What a shell expects of a program that Ctrl-C ended.
+/// Exit status after Ctrl-C, by the convention of shells.
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
@@ -54,7 +54,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     })
 }
 
-/// Starts the services and the run; whatever refuses does so before the first step.
+/// Starts the services and the run; all refusals come before the first step.
 async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirectory) -> Result<(Cluster, RunHandle)> {
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
@@ -86,7 +86,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
     }
 }
 
-/// `runs/NAME-SEED`, or the first of `runs/NAME-SEED-2`, `-3`, ... that is not there.
+/// `runs/NAME-SEED`, or the first of `runs/NAME-SEED-2`, `-3`, ... that does not exist.
 fn free_directory(recipe: &str, seed: u64) -> Result<PathBuf> {
     let stem = Path::new(recipe).file_stem().and_then(|stem| stem.to_str()).unwrap_or("run");
     let name = |number: u32| match number {

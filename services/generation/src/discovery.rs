@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use evenkeel_rpc::client::Target as Address;
+use evenkeel_rpc::client::ServerAddress;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -12,11 +12,11 @@ use crate::monitor::HealthMonitor;
 use crate::pool::{EnginePool, PooledEngine};
 
 /// Makes the client of the engine at an address.
-pub(crate) type MakeClient = Box<dyn Fn(&Address) -> Result<Box<dyn EngineClient>, EngineError> + Send + Sync>;
+pub(crate) type MakeClient = Box<dyn Fn(&ServerAddress) -> Result<Box<dyn EngineClient>, EngineError> + Send + Sync>;
 
 /// One address for each engine: a name may have addresses of both families, which lead to the same engines.
-pub(crate) fn deduplicated(found: &BTreeSet<Address>) -> Vec<Address> {
-    let is_v6 = |address: &Address| address.url.contains("://[");
+pub(crate) fn deduplicated(found: &BTreeSet<ServerAddress>) -> Vec<ServerAddress> {
+    let is_v6 = |address: &ServerAddress| address.url.contains("://[");
     let has_v4 = |host: &Option<String>| found.iter().any(|other| other.host == *host && !is_v6(other));
     let mut seen = BTreeSet::new();
     let kept = found.iter().filter(|address| address.host.is_none() || !is_v6(address) || !has_v4(&address.host));
@@ -26,7 +26,7 @@ pub(crate) fn deduplicated(found: &BTreeSet<Address>) -> Vec<Address> {
 /// Keeps the pool in step with the addresses.
 pub(crate) struct Discovery {
     pool: Arc<EnginePool>,
-    addresses: watch::Receiver<BTreeSet<Address>>,
+    addresses: watch::Receiver<BTreeSet<ServerAddress>>,
     /// The engines that joined so far, by URL.
     known: BTreeMap<String, Arc<PooledEngine>>,
     make_client: MakeClient,
@@ -37,7 +37,7 @@ impl Discovery {
     /// `known` are the engines that joined already. Their health monitors run, as do those of later ones, until `stop`.
     pub(crate) fn new(
         pool: &Arc<EnginePool>,
-        addresses: watch::Receiver<BTreeSet<Address>>,
+        addresses: watch::Receiver<BTreeSet<ServerAddress>>,
         known: BTreeMap<String, Arc<PooledEngine>>,
         make_client: MakeClient,
         stop: &CancellationToken,
@@ -60,7 +60,7 @@ impl Discovery {
     }
 
     /// Drains engines whose address is gone, and takes back those whose address returned.
-    fn update_known(&mut self, found: &[Address]) {
+    fn update_known(&mut self, found: &[ServerAddress]) {
         let pool = &self.pool;
         let members: BTreeSet<usize> = pool.members().iter().map(|engine| engine.id()).collect();
         self.known.retain(|url, engine| {
@@ -81,7 +81,7 @@ impl Discovery {
         });
     }
 
-    fn join_if_new(&mut self, address: Address) {
+    fn join_if_new(&mut self, address: ServerAddress) {
         if self.known.contains_key(&address.url) {
             return;
         }

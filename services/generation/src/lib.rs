@@ -4,13 +4,13 @@
 //! engines are validated before they count. Engines may die, hang, restart with old weights or respond with garbage: their samples are
 //! drawn again on another engine, with the same seed and id. New weights reach an engine before it samples under their version.
 //!
-//! [`bind`] makes a server from a [`GenerationConfig`]:
+//! [`bind`] makes a server from a [`GenerationSettings`]:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use evenkeel_generation::{GenerationConfig, bind};
+//! use evenkeel_generation::{GenerationSettings, bind};
 //!
-//! let config = GenerationConfig { endpoints: vec!["http://127.0.0.1:8000".into()], ..GenerationConfig::default() };
+//! let config = GenerationSettings { endpoints: vec!["http://127.0.0.1:8000".into()], ..GenerationSettings::default() };
 //! let server = bind(config).await?.spawn();
 //! println!("{}", server.endpoint());
 //! # Ok(())
@@ -34,5 +34,7 @@ mod start;
 mod update;
 
 pub use error::GenerationError;
-pub use settings::{EngineConfig, GenerationConfig, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsConfig};
+pub use settings::{
+    EngineSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsSettings,
+};
 pub use start::{bind, bind_with, serve};

@@ -10,7 +10,7 @@ use evenkeel_proto::v1::{
     WakeUpResponse, generate_request,
 };
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::items::{AnswerStream, GenerateItems, ItemServer};
+use evenkeel_rpc::items::{GenerateItems, ItemServer, ResponseStream};
 use evenkeel_rpc::server::Drain;
 use tokio::time::Instant;
 use tokio_stream::StreamExt;
@@ -69,7 +69,7 @@ impl GenerationService {
 
 #[tonic::async_trait]
 impl Generation for GenerationService {
-    type GenerateStream = AnswerStream<Rollout>;
+    type GenerateStream = ResponseStream<Rollout>;
 
     async fn generate(
         &self,

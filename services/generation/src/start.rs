@@ -9,10 +9,10 @@ use std::time::Duration;
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::generation_server::GenerationServer;
-use evenkeel_rpc::client::Target as Address;
+use evenkeel_rpc::client::ServerAddress;
 use evenkeel_rpc::dispatch::{Endpoints, Resolve, SystemResolver};
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
-use evenkeel_rpc::server::{Ended, Server};
+use evenkeel_rpc::server::{Server, ShutdownOutcome};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -25,7 +25,7 @@ use crate::error::GenerationError;
 use crate::monitor::monitor_pool;
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
 use crate::service::{GenerationService, NAME};
-use crate::settings::GenerationConfig;
+use crate::settings::GenerationSettings;
 
 /// Delay between two probes of an engine that is not up yet.
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
@@ -38,7 +38,7 @@ const ANSWER_GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Invalid settings, a port that is taken, an engine whose samples would bias training, or no engine at all.
-pub async fn bind(config: GenerationConfig) -> Result<Server, GenerationError> {
+pub async fn bind(config: GenerationSettings) -> Result<Server, GenerationError> {
     bind_with(config, Arc::new(SystemResolver)).await
 }
 
@@ -46,7 +46,7 @@ pub async fn bind(config: GenerationConfig) -> Result<Server, GenerationError> {
 ///
 /// # Errors
 /// As for [`bind`].
-pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> Result<Server, GenerationError> {
+pub async fn bind_with(config: GenerationSettings, resolver: Arc<dyn Resolve>) -> Result<Server, GenerationError> {
     config.validate().map_err(GenerationError::Setting)?;
     let endpoints = Endpoints::parse(&config.endpoints).map_err(GenerationError::Setting)?.with_resolver(resolver);
     let server = Server::bind(NAME, "generation.server", config.server.clone()).await?;
@@ -56,7 +56,7 @@ pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> 
 
     let limits = ItemLimits {
         max_items: config.max_items,
-        max_bytes: config.max_bytes,
+        max_memory: config.max_memory,
         max_running: config.max_items,
         grace: ANSWER_GRACE,
     };
@@ -78,7 +78,7 @@ pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> 
     tokio::spawn(Discovery::new(&pool, addresses, known, make_client, &stop).run());
     let drain = server.drain();
     let service = GenerationService::new(pool, ItemServer::new(limits, drain.clone()), drain, stop.drop_guard());
-    let limit = server.max_message_bytes();
+    let limit = server.max_message();
     let service = GenerationServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))
 }
@@ -87,14 +87,17 @@ pub async fn bind_with(config: GenerationConfig, resolver: Arc<dyn Resolve>) -> 
 ///
 /// # Errors
 /// As for [`bind`], and a transport that fails.
-pub async fn serve(config: GenerationConfig, shutdown: impl Future<Output = ()>) -> Result<Ended, GenerationError> {
+pub async fn serve(
+    config: GenerationSettings,
+    shutdown: impl Future<Output = ()>,
+) -> Result<ShutdownOutcome, GenerationError> {
     Ok(bind(config).await?.run(shutdown).await?)
 }
 
 /// Waits for the first address, if all endpoints are names.
 async fn first_addresses(
-    config: &GenerationConfig,
-    addresses: &mut watch::Receiver<BTreeSet<Address>>,
+    config: &GenerationSettings,
+    addresses: &mut watch::Receiver<BTreeSet<ServerAddress>>,
 ) -> Result<(), GenerationError> {
     let started = Instant::now();
     let found = addresses.wait_for(|addresses| !addresses.is_empty());
@@ -108,10 +111,11 @@ async fn first_addresses(
 }
 
 /// Addresses in the order of the settings, followed by those behind names.
-fn in_order(config: &GenerationConfig, found: &BTreeSet<Address>) -> Vec<Address> {
-    let listed = config.endpoints.iter().map(|endpoint| Address::url(endpoint.trim_end_matches('/')));
-    let mut addresses: Vec<Address> = listed.filter(|address| found.contains(address)).collect();
-    let others: Vec<Address> = deduplicated(found).into_iter().filter(|address| !addresses.contains(address)).collect();
+fn in_order(config: &GenerationSettings, found: &BTreeSet<ServerAddress>) -> Vec<ServerAddress> {
+    let listed = config.endpoints.iter().map(|endpoint| ServerAddress::new(endpoint.trim_end_matches('/')));
+    let mut addresses: Vec<ServerAddress> = listed.filter(|address| found.contains(address)).collect();
+    let others: Vec<ServerAddress> =
+        deduplicated(found).into_iter().filter(|address| !addresses.contains(address)).collect();
     addresses.extend(others);
     addresses
 }

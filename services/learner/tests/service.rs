@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use candle_core::Device;
+use evenkeel_config::ByteSize;
 use evenkeel_learner::{Learner, LearnerSettings, PublishOptions, ServiceSettings, bind};
 use evenkeel_model::Parameters;
 use evenkeel_proto::v1::learner_client::LearnerClient;
@@ -15,7 +16,7 @@ use evenkeel_proto::v1::{
     Segment, SupervisedBatch, SupervisedExample, TrainEvent, TrainGroup, TrainHeader, TrainKind, TrainPhase,
     TrainReport, TrainRequest, TrainSample, load_checkpoint_request, score_request, train_event, train_request,
 };
-use evenkeel_rpc::server::{RunningServer, ServerConfig};
+use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use support::{bits, config, group, learner, settings};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -59,7 +60,7 @@ async fn started_as(
 ) -> Served {
     let hash = training.hash();
     let mut settings = ServiceSettings {
-        server: ServerConfig::on("127.0.0.1:0"),
+        server: ServerSettings::on("127.0.0.1:0"),
         model: model.to_owned(),
         checkpoints: folder.path().join("checkpoints"),
         weights: folder.path().join("weights"),
@@ -438,16 +439,16 @@ async fn a_folder_that_is_no_model_is_refused_before_anything_is_served() {
     assert!(error.contains("config.json"), "{error}");
     let error = bind(ServiceSettings::default()).await.err().unwrap().to_string();
     assert!(error.contains("model is empty"), "{error}");
-    let small = ServiceSettings { model: "model".into(), max_bytes: 1, ..ServiceSettings::default() };
+    let small = ServiceSettings { model: "model".into(), max_memory: ByteSize::b(1), ..ServiceSettings::default() };
     let error = bind(small).await.err().unwrap().to_string();
-    assert!(error.contains("max_bytes is 1") && error.contains("server.max_message_bytes"), "{error}");
+    assert!(error.contains("max_memory is 1B") && error.contains("server.max_message"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn items_to_score_are_bounded_by_their_bytes() {
     let mut served = served_as(|settings| {
-        settings.server.max_message_bytes = 4096;
-        settings.max_bytes = 4096;
+        settings.server.max_message = ByteSize::kib(4);
+        settings.max_memory = ByteSize::kib(4);
     })
     .await;
     let item = |id: &str, tokens: usize| ScoreItem {

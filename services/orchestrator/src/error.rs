@@ -40,6 +40,14 @@ pub enum RunError {
         /// `sampling.max_tokens`.
         max_tokens: usize,
     },
+    /// A prompt that cannot be rendered.
+    #[error("prompt `{id}`: {message}")]
+    Prompt {
+        /// The problem.
+        id: String,
+        /// What is wrong.
+        message: String,
+    },
     /// A run directory of another run, or none at all.
     #[error("run directory {}: {message}", path.display())]
     Directory {
@@ -64,7 +72,7 @@ pub enum RunError {
         /// What is wrong.
         message: String,
     },
-    /// A service that was unreachable for longer than `services.wait_ms`.
+    /// A service that was unreachable for longer than `services.outage_timeout`.
     #[error("the {service} service at {endpoint} did not come back within {waited_ms} ms: {message}")]
     ServiceLost {
         /// generation, reward or learner.
@@ -76,7 +84,7 @@ pub enum RunError {
         /// The last failure.
         message: String,
     },
-    /// A disk that stayed full or otherwise unwritable for longer than `services.wait_ms`.
+    /// A disk that stayed full or otherwise unwritable for longer than `services.outage_timeout`.
     #[error("cannot write {} for {waited_ms} ms: {message}", path.display())]
     DiskLost {
         /// The file.
@@ -112,7 +120,7 @@ pub enum RunError {
     /// Too many samples took too long. Long samples are the late ones: continuing without them would favour short answers.
     #[error(
         "{what}: {late} of {samples} samples took too long, allowed: services.max_late_share = {allowed} of them, since late samples are \
-         the long ones (more engines or reward workers, a larger services.rollout_deadline_ms or verify_deadline_ms, or a smaller \
+         the long ones (more engines or reward workers, a larger services.rollout_deadline or verify_deadline, or a smaller \
          sampling.max_tokens help); last failure: {last}"
     )]
     Late {

@@ -1,12 +1,13 @@
-//! The orchestrator: it turns a recipe into prompts, rollouts, verdicts and training steps until the run is done.
+//! The orchestrator: the training loop over prompts, rollouts, verdicts and training steps.
 //!
-//! - [`Recipe`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole, resolved by the program that composes services.
+//! - [`LoopSettings`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole recipe, resolved by the program that
+//!   composes the services.
 //! - [`RunDirectory`]: everything that a run writes.
-//! - [`Run`]: the loop over gRPC, with its [`Event`]s; the same seed gives the same metrics to the bit, also after a resume.
-//! - [`serve`]: the same behind the service `evenkeel.v1.Orchestrator`.
+//! - [`Run`]: the loop over gRPC, with its [`Event`]s. The same seed gives bit-identical metrics, also after a resume.
+//! - [`serve`]: runs behind the service `evenkeel.v1.Orchestrator`.
 //!
-//! Nothing here normalises a reward or weighs a token (the learner does), and nothing reads a clock or a global generator to decide:
-//! time is measured and reported only.
+//! Advantages and token weights belong to the learner. No decision depends on a clock or a global random generator; time is only
+//! measured and reported.
 #![forbid(unsafe_code)]
 
 mod clients;
@@ -32,13 +33,14 @@ pub use error::RunError;
 pub use events::{Event, Progress, RunOutcome, Subscription};
 pub use load::{Cancel, LoadLimits};
 pub use metrics::{MetricsLine, may_differ};
-pub use recipe::{ModelSource, Recipe, RecipeReader, ResolvedRecipe, identity};
+pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity};
 pub use report::render as render_report;
 pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
-pub use server::{OrchestratorConfig, OrchestratorService, StartConfig, serve};
+pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
-    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, Overlong, ProgramMode, ProgramReward,
-    RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings, InvalidRows, LoopSettings,
+    Overlong, ProgramMode, ProgramReward, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings,
+    SourceSettings, WarmStartSettings,
 };
 pub use summary::Summary;
 pub use text::Tokenizer;

@@ -1,16 +1,18 @@
-//! Limits on what a recipe points at, and giving up once nobody waits for it. A recipe may come over the network.
+//! Limits on the files that a recipe names, and cancellation while they are loaded. A recipe may come over the network.
 
 use std::path::Path;
 
+use evenkeel_config::{ByteSize, at_least_one};
 use evenkeel_files::{open, read_optional};
 use evenkeel_hf::Folder;
 use evenkeel_proto::FieldError;
-use evenkeel_rpc::client::ClientConfig;
+use evenkeel_rpc::client::ClientSettings;
 use evenkeel_tasks::read::Limits;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::RunError;
+use crate::settings::LoopSettings;
 
 pub use evenkeel_tasks::Cancel;
 
@@ -19,31 +21,34 @@ const MAX_JSON_BYTES: u64 = 16 << 20;
 /// Largest token or certificate file, in bytes.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
 
-/// What a run may cost to load. A server sets it, since its recipes are its clients'.
+/// Limits on what a recipe may load. The server sets them, since recipes come from its clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadLimits {
-    /// Largest file of problems (`data.path`, `data.held_out_path`), in bytes.
-    pub max_data_bytes: u64,
-    /// Longest line in it, in bytes.
-    pub max_row_bytes: u64,
-    /// Most problems in it.
+    /// Largest data file (`data.files` and the like).
+    pub max_data: ByteSize,
+    /// Longest row of a data file.
+    pub max_row: ByteSize,
+    /// Largest number of rows in a data file.
+    pub max_rows: usize,
+    /// Largest number of problems in a data set, without duplicates.
     pub max_problems: usize,
-    /// Largest `tokenizer.json`, in bytes.
-    pub max_tokenizer_bytes: u64,
-    /// Most parameters of a fresh model (`model.fresh`), which are drawn and written before the run.
+    /// Largest `tokenizer.json`.
+    pub max_tokenizer: ByteSize,
+    /// Largest number of parameters of a fresh model (`model.fresh`), which is created before the run.
     pub max_fresh_parameters: u64,
-    /// Most samples of a step (prompts times group), most examples of a warm-start step.
+    /// Largest number of samples in a step (prompts times group size), and of examples in a warm-start step.
     pub max_step_samples: u64,
 }
 
 impl Default for LoadLimits {
     fn default() -> Self {
         Self {
-            max_data_bytes: 256 << 20,
-            max_row_bytes: 16 << 20,
+            max_data: ByteSize::gib(1),
+            max_row: ByteSize::mib(16),
+            max_rows: 10_000_000,
             max_problems: 1_000_000,
-            max_tokenizer_bytes: 128 << 20,
+            max_tokenizer: ByteSize::mib(128),
             max_fresh_parameters: 100_000_000,
             max_step_samples: 1_000_000,
         }
@@ -54,10 +59,11 @@ impl LoadLimits {
     /// No bounds but those of the recipe itself: for runs whose recipe is their user's own.
     pub fn unbounded() -> Self {
         Self {
-            max_data_bytes: u64::MAX,
-            max_row_bytes: u64::MAX,
+            max_data: ByteSize::b(u64::MAX),
+            max_row: ByteSize::b(u64::MAX),
+            max_rows: usize::MAX,
             max_problems: usize::MAX,
-            max_tokenizer_bytes: u64::MAX,
+            max_tokenizer: ByteSize::b(u64::MAX),
             max_fresh_parameters: u64::MAX,
             max_step_samples: u64::MAX,
         }
@@ -66,26 +72,39 @@ impl LoadLimits {
     /// Those of data files.
     pub(crate) fn data(&self) -> Limits {
         Limits {
-            max_bytes: self.max_data_bytes,
-            max_row_bytes: usize::try_from(self.max_row_bytes).unwrap_or(usize::MAX),
-            max_rows: self.max_problems,
+            max_bytes: self.max_data.bytes(),
+            max_row_bytes: self.max_row.bytes_usize(),
+            max_rows: self.max_rows,
+            max_problems: self.max_problems,
         }
+    }
+
+    /// Refuses settings that ask for more than the limits allow, before anything is read or written.
+    pub(crate) fn validate_run(&self, settings: &LoopSettings) -> Result<(), FieldError> {
+        let sampling = &settings.sampling;
+        let most = self.max_step_samples;
+        let at_most = |field: &str, value: u64| match value <= most {
+            true => Ok(()),
+            false => Err(FieldError::new(field, value, format!("at most {most} (limits.max_step_samples)"))),
+        };
+        let prompts = sampling.prompts_per_step.max(sampling.max_prompts_per_step);
+        at_most("samples of a step", u64::from(prompts).saturating_mul(sampling.group_size.into()))?;
+        at_most("warm_start.examples_per_step", settings.warm_start.examples_per_step.into())?;
+        validate_secrets(&settings.services.client).map_err(|error| error.within("services.client"))
     }
 
     /// Refuses limits with which nothing could be loaded.
     pub(crate) fn validate(&self) -> Result<(), FieldError> {
-        let all = [
-            ("max_data_bytes", self.max_data_bytes),
-            ("max_row_bytes", self.max_row_bytes),
+        let sizes = [("max_data", self.max_data), ("max_row", self.max_row), ("max_tokenizer", self.max_tokenizer)];
+        if let Some((field, size)) = sizes.into_iter().find(|(_, size)| size.bytes() == 0) {
+            return Err(FieldError::new(field, size, "at least 1B"));
+        }
+        at_least_one(&[
+            ("max_rows", self.max_rows as u64),
             ("max_problems", self.max_problems as u64),
-            ("max_tokenizer_bytes", self.max_tokenizer_bytes),
             ("max_fresh_parameters", self.max_fresh_parameters),
             ("max_step_samples", self.max_step_samples),
-        ];
-        match all.into_iter().find(|(_, value)| *value == 0) {
-            Some((field, _)) => Err(FieldError::new(field, 0, "at least 1")),
-            None => Ok(()),
-        }
+        ])
     }
 }
 
@@ -107,7 +126,7 @@ impl Loading {
     pub(crate) fn model_folder(&self, path: &Path) -> Folder {
         let cancel = self.cancel.clone();
         Folder::new(path)
-            .with_max_tokenizer_bytes(self.limits.max_tokenizer_bytes)
+            .with_max_tokenizer_bytes(self.limits.max_tokenizer.bytes())
             .read_while(move || cancel.check().is_ok())
     }
 }
@@ -121,7 +140,7 @@ pub(crate) fn optional_json(path: &Path) -> Result<Option<Value>, RunError> {
 }
 
 /// Refuses files of a client's settings that are no regular files, or too large to be secrets.
-pub(crate) fn check_secrets(client: &ClientConfig) -> Result<(), FieldError> {
+fn validate_secrets(client: &ClientSettings) -> Result<(), FieldError> {
     let tls = client.tls.iter().flat_map(|tls| {
         let own = [("tls.certificate_file", &tls.certificate_file), ("tls.key_file", &tls.key_file)];
         let own = own.into_iter().filter_map(|(field, path)| Some((field, path.as_ref()?)));
@@ -141,7 +160,7 @@ mod tests {
     use super::*;
 
     fn limited(most: u64) -> Loading {
-        let limits = LoadLimits { max_tokenizer_bytes: most, ..LoadLimits::default() };
+        let limits = LoadLimits { max_tokenizer: ByteSize::b(most), ..LoadLimits::default() };
         Loading { limits, cancel: Cancel::default() }
     }
 
@@ -156,5 +175,27 @@ mod tests {
         let loading = limited(100);
         loading.cancel.cancel();
         assert!(matches!(read(&loading), Err(RunError::Cancelled)));
+    }
+
+    #[test]
+    fn what_a_recipe_asks_for_is_bounded_before_anything_is_read() {
+        type Change = dyn Fn(&mut LoopSettings);
+        let cases: [(&Change, &str); 3] = [
+            (&|settings| settings.sampling.prompts_per_step = u32::MAX, "samples of a step is"),
+            (
+                &|settings| settings.warm_start.examples_per_step = u32::MAX,
+                "warm_start.examples_per_step is 4294967295",
+            ),
+            (
+                &|settings| settings.services.client.token_file = Some("/dev/zero".into()),
+                "services.client.token_file is /dev/zero, which is a device",
+            ),
+        ];
+        for (change, words) in cases {
+            let mut settings = LoopSettings::default();
+            change(&mut settings);
+            let error = LoadLimits::default().validate_run(&settings).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

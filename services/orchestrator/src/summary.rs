@@ -7,7 +7,7 @@ use evenkeel_proto::v1::RunState;
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::{MetricsLine, Statistics};
-use crate::recipe::Recipe;
+use crate::settings::LoopSettings;
 
 /// Steps at the start and at the end whose mean reward is compared.
 const ENDS: usize = 10;
@@ -82,7 +82,7 @@ pub(crate) struct WrittenLines<'a> {
 impl Summary {
     pub(crate) fn of(
         run_id: &str,
-        recipe: &Recipe,
+        settings: &LoopSettings,
         aggregation: Option<&str>,
         state: RunState,
         written: &WrittenLines,
@@ -109,7 +109,7 @@ impl Summary {
             run_id: run_id.to_owned(),
             state: state.label().to_owned(),
             steps: metrics.len() as u64,
-            total_steps: recipe.run.steps,
+            total_steps: settings.run.steps,
             warm_start_steps: warm_start.len() as u64,
             reward_first_ten: mean(first, "critic/score/mean"),
             reward_last_ten: mean(last, "critic/score/mean"),
@@ -122,7 +122,7 @@ impl Summary {
             invalid_samples: sum(metrics, "rollout/invalid_samples") as u64,
             seconds,
             aggregation: aggregation.map(str::to_owned),
-            seed: recipe.run.seed,
+            seed: settings.run.seed,
             versions,
         }
     }

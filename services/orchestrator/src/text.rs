@@ -1,6 +1,7 @@
 //! The tokenizer of a run: prompts to ids before it starts, responses to text for the verifier.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use evenkeel_hf::{ConfigFile, EndTokens, Folder, FolderError, TextError};
 
@@ -9,7 +10,7 @@ use crate::error::RunError;
 /// A tokenizer with the token that ends a response.
 #[derive(Debug, Clone)]
 pub struct Tokenizer {
-    inner: evenkeel_hf::Tokenizer,
+    inner: Arc<evenkeel_hf::Tokenizer>,
     end: Option<u32>,
 }
 
@@ -28,7 +29,7 @@ impl Tokenizer {
         let inner = evenkeel_hf::Tokenizer::require(folder)?;
         inner.check_fits(config.vocab_size()?)?;
         let end = EndTokens::read(folder, config, Some(&inner))?.first();
-        Ok(Self { inner, end })
+        Ok(Self { inner: Arc::new(inner), end })
     }
 
     /// The ids of a text, without special tokens that it does not spell out.
@@ -45,6 +46,11 @@ impl Tokenizer {
     /// What the tokenizer says.
     pub fn decode(&self, ids: &[u32]) -> Result<String, RunError> {
         self.inner.decode(ids, true).map_err(failed)
+    }
+
+    /// The tokenizer alone.
+    pub(crate) fn shared(&self) -> Arc<evenkeel_hf::Tokenizer> {
+        Arc::clone(&self.inner)
     }
 
     /// The token that ends a response, where the folder names one.

@@ -1,21 +1,21 @@
-//! Why the service could not start or go on.
+//! Errors of the service.
 
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::server::ServerError;
 
-/// Why the service could not start or go on.
+/// Errors of the service.
 #[derive(Debug, thiserror::Error)]
 pub enum RewardError {
-    /// A setting that cannot be.
+    /// An invalid setting.
     #[error("reward.{0}")]
     Setting(FieldError),
-    /// The sandbox for programs could not be made ready.
+    /// The sandbox could not be prepared.
     #[error("reward.code: {0}")]
     Sandbox(String),
-    /// There are no threads.
-    #[error("no thread for programs: {0}")]
+    /// A thread could not be started.
+    #[error("cannot start a thread for programs: {0}")]
     Threads(std::io::Error),
-    /// The port is taken, a file is missing, or the transport failed.
+    /// The port is in use, a file is missing, or the transport failed.
     #[error(transparent)]
     Server(#[from] ServerError),
 }

@@ -1,35 +1,36 @@
-//! The reward service: is the answer of a sample right?
+//! The reward service: judges whether the answer of a sample is right.
 //!
-//! Samples come as items of a stream, each with its own deadline; each verdict leaves the moment it stands, in any order, under the
-//! item's id. Judging happens on threads of its own, so that a long text delays no other call. Whatever goes wrong outside of the
-//! sample (a gold answer that cannot be read, a full queue, a deadline, a defect) is INVALID and has no reward: it must not be
-//! trained on as a wrong answer.
+//! Samples arrive as items of a stream, each with its own deadline. Each verdict is sent as soon as it is final, in any order, with the
+//! item's id. Judging runs on separate threads, so that a long text delays no other call. A fault that is not the sample's own (an invalid
+//! gold answer, a full queue, a deadline, a defect) is INVALID and has no reward: it must not be trained on as a wrong answer.
 //!
-//! [`bind`] makes a server of [`RewardConfig`], for a process of its own or on loopback within another:
+//! [`bind`] creates a server from [`RewardSettings`], in a process of its own or on loopback within another:
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use evenkeel_reward::{RewardConfig, bind};
+//! use evenkeel_reward::{RewardSettings, bind};
 //!
-//! let server = bind(RewardConfig::default()).await?.spawn();
+//! let server = bind(RewardSettings::default()).await?.spawn();
 //! let endpoint = server.endpoint();
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! From the outside in: `service` is the gRPC door; [`Judge`] gives the verdict on one item, on an answer by `evenkeel-math` and on a
-//! program by `evenkeel-sandbox`, whose sandbox it makes ready when the first program comes.
+//! `service` implements the gRPC API. [`Judge`] judges a single item: an answer with `evenkeel-math`, a program with `evenkeel-sandbox`,
+//! whose sandbox is prepared when the first program arrives.
 #![forbid(unsafe_code)]
 
+mod counts;
 mod error;
 mod judge;
-mod line;
 mod service;
 mod settings;
 mod start;
-mod tally;
+mod task_thread;
 
 pub use error::RewardError;
-pub use judge::{Cancel, Cells, CodeWork, Judge, MathWork, ReadProgram, Work};
-pub use settings::{CodeConfig, LimitsConfig, MathConfig, ModeConfig, RewardConfig, SandboxStart, UnsupportedConfig};
-pub use start::{bind, bind_with_cells, serve};
+pub use judge::{Cancel, CodeWork, Judge, MathWork, ReadProgram, Work, WorkerProcesses};
+pub use settings::{
+    CodeSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings, SandboxStart, UnsupportedSetting,
+};
+pub use start::{bind, bind_with_worker_processes, serve};

@@ -1,4 +1,4 @@
-//! The gRPC door: items in, verdicts out.
+//! The gRPC API: items in, verdicts out.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,63 +13,65 @@ use evenkeel_proto::v1::{
 };
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
-use evenkeel_rpc::items::{AnswerStream, ItemContext, ItemServer, Items, VerifyItems};
+use evenkeel_rpc::items::{ItemContext, ItemServer, Items, ResponseStream, VerifyItems};
 use evenkeel_rpc::server::Drain;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::counts::VerdictCounts;
 use crate::judge::{Cancel, CodeWork, Judge, Work};
-use crate::line::Line;
-use crate::settings::RewardConfig;
-use crate::tally::Tally;
+use crate::settings::RewardSettings;
+use crate::task_thread::TaskThread;
 
-/// One worker.
+/// A reward worker.
 pub(crate) struct RewardService {
     worker: Arc<Worker>,
     items: ItemServer<VerifyItems>,
     drain: Drain,
     started: Instant,
-    config: RewardConfig,
+    config: RewardSettings,
 }
 
-/// What judging an item needs.
+/// Judges items.
 struct Worker {
     judge: Judge,
-    tally: Tally,
-    /// Unpacks tests, one row after the other: no more than one is in memory twice.
-    reads: Line,
-    /// Gives programs to the sandbox, which may have to be made ready first.
-    begins: Line,
+    counts: VerdictCounts,
+    /// Reads tests, one row at a time: decompressing takes a multiple of their memory.
+    reading: TaskThread,
+    /// Submits programs to the sandbox, which may have to be prepared first.
+    submission: TaskThread,
 }
 
-/// Why a verdict will not come.
+/// Why there will be no verdict.
 #[derive(Debug, thiserror::Error)]
-enum Lost {
-    #[error("the server ended")]
-    Ended,
+enum NoVerdict {
+    #[error("the server is shutting down")]
+    ShuttingDown,
     #[error("the thread that judged it failed")]
     Failed,
 }
 
-impl From<JoinError> for Lost {
+impl From<JoinError> for NoVerdict {
     fn from(error: JoinError) -> Self {
-        if error.is_cancelled() { Self::Ended } else { Self::Failed }
+        if error.is_cancelled() { Self::ShuttingDown } else { Self::Failed }
     }
 }
 
 impl RewardService {
+    /// Starts the threads of the worker.
+    ///
     /// # Errors
-    /// The system has no threads to give.
+    /// The system cannot start a thread.
     pub(crate) fn new(
-        config: RewardConfig,
+        config: RewardSettings,
         judge: Judge,
         items: ItemServer<VerifyItems>,
         drain: Drain,
     ) -> std::io::Result<Self> {
-        let (reads, begins) = (Line::start("reward-tests")?, Line::start("reward-programs")?);
-        let worker = Worker { judge, tally: Tally::default(), reads, begins };
+        let (reading, submission) = (TaskThread::start("reward-tests")?, TaskThread::start("reward-programs")?);
+        let worker = Worker { judge, counts: VerdictCounts::default(), reading, submission };
         Ok(Self { worker: Arc::new(worker), items, drain, started: Instant::now(), config })
     }
 
@@ -82,7 +84,7 @@ impl RewardService {
 type HandlerFuture = std::pin::Pin<Box<dyn Future<Output = Verdict> + Send>>;
 
 impl Worker {
-    /// Judges one item on a thread: a text of megabytes must not hold up the connections of the others.
+    /// Judges an item on a blocking thread: a text of megabytes must not delay other connections.
     async fn handle(self: Arc<Self>, item: VerifyItem, context: ItemContext) -> Verdict {
         let queue_us = micros(context.queued);
         let id = item.id.clone();
@@ -95,51 +97,51 @@ impl Worker {
         let (verdict, work) = match judged {
             Ok(Some(verdict)) => (verdict, begun.elapsed()),
             Ok(None) => return VerifyItems::failed(id, ServiceError::Cancelled.failure()),
-            Err(Lost::Ended) => return VerifyItems::failed(id, ServiceError::Draining.failure()),
+            Err(NoVerdict::ShuttingDown) => return VerifyItems::failed(id, ServiceError::Draining.failure()),
             Err(error) => {
                 tracing::error!(id = %shown(&id, 200), %error, "judging an item failed");
-                let message = "the verifier failed in a way that it did not expect".to_owned();
+                let message = "the verifier failed unexpectedly".to_owned();
                 (VerifyItems::failed(id, ServiceError::Internal { message }.failure()), begun.elapsed())
             }
         };
-        self.tally.count(&verdict, work);
+        self.counts.record(&verdict, work);
         Verdict { timings: Some(VerifyTimings { queue_us, work_us: micros(work) }), ..verdict }
     }
 
-    /// Does work on a thread that may block; nothing where nobody waits any more when its turn comes.
+    /// Runs work on a blocking thread. `None` if the item was cancelled before the work started.
     async fn on_thread<T: Send + 'static>(
         self: &Arc<Self>,
         context: &ItemContext,
         work: impl FnOnce(&Judge) -> T + Send + 'static,
-    ) -> Result<Option<T>, Lost> {
+    ) -> Result<Option<T>, NoVerdict> {
         let (worker, context) = (Arc::clone(self), context.clone());
         Ok(tokio::task::spawn_blocking(move || (!context.is_stopped()).then(|| work(&worker.judge))).await?)
     }
 
-    /// Gives a program to the sandbox and waits. Whoever drops this takes the program back.
-    async fn in_sandbox(self: &Arc<Self>, context: &ItemContext, work: CodeWork) -> Result<Option<Verdict>, Lost> {
-        // From here on there are threads and queues of its own, so that no program holds up mathematics.
-        context.leave_place();
+    /// Submits a program to the sandbox and waits for its verdict. Dropping the future cancels the program.
+    async fn in_sandbox(self: &Arc<Self>, context: &ItemContext, work: CodeWork) -> Result<Option<Verdict>, NoVerdict> {
+        // The sandbox has its own threads and queue, so that programs do not delay mathematical answers.
+        context.release_permit();
         let cancel = CancelOnDrop(Cancel::new());
         let (sender, receiver) = oneshot::channel();
-        let (worker, program) = (Arc::clone(self), Program { work, cancel: cancel.0.clone(), answer: sender });
-        self.begins.put(move || worker.begin(program));
-        receiver.await.map(Some).map_err(|_| Lost::Failed)
+        let (worker, program) = (Arc::clone(self), Program { work, cancel: cancel.0.clone(), verdict: sender });
+        self.submission.submit(move || worker.submit(program));
+        receiver.await.map(Some).map_err(|_| NoVerdict::Failed)
     }
 
-    /// Gives a program to the sandbox at once where its tests are here, and otherwise when they have been read.
-    fn begin(self: Arc<Self>, program: Program) {
-        if self.judge.is_quick(&program.work) {
+    /// Submits a program to the sandbox, at once if its tests are cached or small, otherwise after they were read.
+    fn submit(self: Arc<Self>, program: Program) {
+        if self.judge.has_tests(&program.work) {
             if let Some(run) = program.read(&self.judge) {
                 run(&self.judge);
             }
             return;
         }
         let worker = Arc::clone(&self);
-        self.reads.put(move || {
+        self.reading.submit(move || {
             if let Some(run) = program.read(&worker.judge) {
-                let begins = Arc::clone(&worker);
-                worker.begins.put(move || run(&begins.judge));
+                let submitter = Arc::clone(&worker);
+                worker.submission.submit(move || run(&submitter.judge));
             }
         });
     }
@@ -149,30 +151,30 @@ impl Worker {
 struct Program {
     work: CodeWork,
     cancel: Cancel,
-    answer: oneshot::Sender<Verdict>,
+    verdict: oneshot::Sender<Verdict>,
 }
 
 impl Program {
-    /// What gives it to the sandbox, unless it is answered already or nobody waits for it.
+    /// Reads the program and its tests. Returns what submits it to the sandbox, unless it has a verdict already or was cancelled.
     fn read(self, judge: &Judge) -> Option<impl FnOnce(&Judge) + Send + 'static> {
-        let Self { work, cancel, answer } = self;
+        let Self { work, cancel, verdict: sender } = self;
         if cancel.is_cancelled() {
             return None;
         }
         match judge.read_code(work, &cancel) {
-            // A receiver that is gone has taken its program back.
+            // Without a receiver the program was cancelled.
             Ok(program) => {
-                Some(move |judge: &Judge| judge.run_code(program, cancel, move |verdict| drop(answer.send(verdict))))
+                Some(move |judge: &Judge| judge.run_code(program, cancel, move |verdict| drop(sender.send(verdict))))
             }
             Err(verdict) => {
-                let _ = answer.send(*verdict);
+                let _ = sender.send(*verdict);
                 None
             }
         }
     }
 }
 
-/// Ends a program that nobody waits for.
+/// Cancels a program when dropped.
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {
@@ -187,7 +189,7 @@ fn micros(duration: std::time::Duration) -> u64 {
 
 #[tonic::async_trait]
 impl Reward for RewardService {
-    type VerifyStream = AnswerStream<Verdict>;
+    type VerifyStream = ResponseStream<Verdict>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
         let call = Deadline::of_call(request.metadata());
@@ -219,8 +221,8 @@ impl Reward for RewardService {
             math: true,
             math_profiles: std::iter::once(default).chain(others).map(|profile| profile.name().to_owned()).collect(),
             code: self.worker.judge.judges_code(),
-            verdicts: self.worker.tally.counts(),
-            max_completion_bytes: self.config.max_completion_bytes as u64,
+            verdicts: self.worker.counts.by_outcome(),
+            max_completion_bytes: self.config.max_completion.bytes(),
             custom: false,
         }))
     }

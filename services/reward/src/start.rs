@@ -1,4 +1,4 @@
-//! From settings to a server. Whatever is wrong is said before anything is served.
+//! Starts the server. All errors in settings are reported before anything is served.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,46 +6,53 @@ use std::time::Duration;
 use evenkeel_config::Settings;
 use evenkeel_proto::v1::reward_server::RewardServer;
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
-use evenkeel_rpc::server::{Ended, Server};
+use evenkeel_rpc::server::{Server, ShutdownOutcome};
 
 use crate::error::RewardError;
-use crate::judge::{Cells, Judge};
+use crate::judge::{Judge, WorkerProcesses};
 use crate::service::RewardService;
-use crate::settings::{RewardConfig, SandboxStart};
+use crate::settings::{RewardSettings, SandboxStart};
 
-/// Takes the port and returns a server that serves nothing yet: [`Server::spawn`] or [`Server::run`] does.
+/// Binds the port. The returned server does not serve yet: [`Server::spawn`] or [`Server::run`] does.
 ///
 /// # Errors
-/// Settings that cannot be, a port that is taken, a file that is not there.
-pub async fn bind(config: RewardConfig) -> Result<Server, RewardError> {
+/// Invalid settings, a port that is in use, a missing file.
+pub async fn bind(config: RewardSettings) -> Result<Server, RewardError> {
     start(config, None).await
 }
 
-/// [`bind`], with programs in processes beside this one, which are started as `cells` says.
+/// [`bind`], with programs in worker processes.
 ///
 /// # Errors
 /// Those of [`bind`].
-pub async fn bind_with_cells(config: RewardConfig, cells: Cells) -> Result<Server, RewardError> {
-    start(config, Some(cells)).await
+pub async fn bind_with_worker_processes(
+    config: RewardSettings,
+    processes: WorkerProcesses,
+) -> Result<Server, RewardError> {
+    start(config, Some(processes)).await
 }
 
-async fn start(config: RewardConfig, cells: Option<Cells>) -> Result<Server, RewardError> {
+async fn start(config: RewardSettings, processes: Option<WorkerProcesses>) -> Result<Server, RewardError> {
     config.validate().map_err(RewardError::Setting)?;
-    let judge = judge(&config, cells).await?;
+    let judge = judge(&config, processes).await?;
     let server = Server::bind(&config.name, "reward.server", config.server.clone()).await?;
-    // A check has no half of a verdict to give, so that a stopped one gets no grace.
-    let RewardConfig { max_items, max_bytes, .. } = config;
-    let limits = ItemLimits { max_items, max_bytes, max_running: config.thread_count(), grace: Duration::ZERO };
+    let limits = ItemLimits {
+        max_items: config.max_items,
+        max_memory: config.max_memory,
+        max_running: config.thread_count(),
+        // There are no partial verdicts that a cancelled check could still return.
+        grace: Duration::ZERO,
+    };
     let items = ItemServer::new(limits, server.drain());
     let service = RewardService::new(config, judge, items, server.drain()).map_err(RewardError::Threads)?;
-    let limit = server.max_message_bytes();
+    let limit = server.max_message();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))
 }
 
-/// The judge of a worker, with its sandbox where that is to be ready before anything is served.
-async fn judge(config: &RewardConfig, cells: Option<Cells>) -> Result<Judge, RewardError> {
-    let judge = Judge::new(config, cells);
+/// The judge of a worker. Prepares the sandbox if the settings require that before anything is served.
+async fn judge(config: &RewardSettings, processes: Option<WorkerProcesses>) -> Result<Judge, RewardError> {
+    let judge = Judge::new(config, processes);
     if config.code.sandbox != SandboxStart::AtStart {
         return Ok(judge);
     }
@@ -57,10 +64,10 @@ async fn judge(config: &RewardConfig, cells: Option<Cells>) -> Result<Judge, Rew
     prepared.map_err(RewardError::Sandbox)
 }
 
-/// [`bind`], and serves until `shutdown` ends.
+/// [`bind`], and serves until `shutdown` completes.
 ///
 /// # Errors
-/// Those of [`bind`], and a transport that fails.
-pub async fn serve(config: RewardConfig, shutdown: impl Future<Output = ()>) -> Result<Ended, RewardError> {
+/// Those of [`bind`], and transport errors.
+pub async fn serve(config: RewardSettings, shutdown: impl Future<Output = ()>) -> Result<ShutdownOutcome, RewardError> {
     Ok(bind(config).await?.run(shutdown).await?)
 }

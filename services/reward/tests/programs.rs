@@ -1,4 +1,4 @@
-//! Programs, as a client of the service sees them judged.
+//! Judging programs, from the perspective of a client.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod support;
@@ -11,7 +11,7 @@ use evenkeel_proto::v1::{
     CancelItem, CodeLimits, CodeMode, CodeReward, CodeTask, CodeTest, CodeTestKind, CodeTests, InvalidReason,
     LiveCodeBenchCases, Outcome, Verdict, VerifyItem,
 };
-use evenkeel_reward::{CodeConfig, RewardConfig, SandboxStart, UnsupportedConfig, bind};
+use evenkeel_reward::{CodeSettings, RewardSettings, SandboxStart, UnsupportedSetting, bind};
 use sha2::{Digest, Sha256};
 use support::{Stream, Worker, item, with_sandbox};
 
@@ -32,12 +32,12 @@ fn program(id: &str, completion: &str, task: CodeTask) -> VerifyItem {
     VerifyItem { id: id.into(), answer, task: Some(Task::Code(task)), ..VerifyItem::default() }
 }
 
-/// A program alone, taken as it is.
+/// A program that is already extracted.
 fn bare(id: &str, code: &str, task: CodeTask) -> VerifyItem {
     VerifyItem { answer: Some(Answer::Extracted(code.into())), ..program(id, "", task) }
 }
 
-fn said(verdict: &Verdict) -> (Outcome, &str, Option<f64>) {
+fn outcome_of(verdict: &Verdict) -> (Outcome, &str, Option<f64>) {
     (verdict.outcome(), verdict.reason_code.as_str(), verdict.reward)
 }
 
@@ -46,7 +46,7 @@ fn a_program_that_passes_every_test_earns_its_reward() {
     with_sandbox(async {
         let worker = Worker::start().await;
         let verdict = worker.one(program("a", RIGHT, doubles())).await;
-        assert_eq!(said(&verdict), (Outcome::Correct, "pass", Some(1.0)), "{}", verdict.detail);
+        assert_eq!(outcome_of(&verdict), (Outcome::Correct, "pass", Some(1.0)), "{}", verdict.detail);
         assert_eq!((verdict.id.as_str(), verdict.worker.as_str()), ("a", "reward"));
         assert_eq!(verdict.extracted.as_deref(), Some("print(int(input()) * 2)\n"));
         let report = verdict.code.as_ref().unwrap();
@@ -60,7 +60,7 @@ fn a_program_that_passes_every_test_earns_its_reward() {
 }
 
 #[test]
-fn what_goes_wrong_in_a_program_is_told_apart() {
+fn failures_of_programs_are_distinguished() {
     with_sandbox(async {
         let worker = Worker::start().await;
         let limits = CodeLimits {
@@ -84,7 +84,7 @@ fn what_goes_wrong_in_a_program_is_told_apart() {
             assert_eq!(verdict.check(), Ok(()));
         }
         let none = worker.one(program("a", "I do not know.", doubles())).await;
-        assert_eq!(said(&none), (Outcome::NoAnswer, "no_code", Some(0.0)));
+        assert_eq!(outcome_of(&none), (Outcome::NoAnswer, "no_code", Some(0.0)));
         let error = worker.one(bare("a", "raise ValueError('no')", doubles())).await;
         assert_eq!(error.detail, "ValueError: no");
         assert!(error.code.unwrap().stderr_excerpt.contains("line 1"));
@@ -92,28 +92,28 @@ fn what_goes_wrong_in_a_program_is_told_apart() {
 }
 
 #[test]
-fn a_program_that_needs_what_the_sandbox_lacks_is_worth_what_the_worker_says() {
+fn the_settings_decide_about_programs_that_need_what_the_sandbox_lacks() {
     with_sandbox(async {
         for (unsupported, outcome, reward) in [
-            (UnsupportedConfig::Wrong, Outcome::RuntimeError, Some(0.0)),
-            (UnsupportedConfig::Invalid, Outcome::Invalid, None),
+            (UnsupportedSetting::Wrong, Outcome::RuntimeError, Some(0.0)),
+            (UnsupportedSetting::Invalid, Outcome::Invalid, None),
         ] {
-            let code = CodeConfig { unsupported, threads: 1, ..CodeConfig::default() };
-            let worker = Worker::with(RewardConfig { code, ..RewardConfig::default() }).await;
+            let code = CodeSettings { unsupported, threads: 1, ..CodeSettings::default() };
+            let worker = Worker::with(RewardSettings { code, ..RewardSettings::default() }).await;
             for program in ["import numpy", "len(range(10**10))"] {
                 let verdict = worker.one(bare("a", program, doubles())).await;
-                assert_eq!(said(&verdict), (outcome, "unsupported", reward), "{}", verdict.detail);
+                assert_eq!(outcome_of(&verdict), (outcome, "unsupported", reward), "{}", verdict.detail);
                 assert!(verdict.detail.contains("[sandbox: "), "{}", verdict.detail);
                 assert_eq!(verdict.check(), Ok(()));
             }
             let own = worker.one(bare("b", "1 / 0", doubles())).await;
-            assert_eq!(said(&own), (Outcome::RuntimeError, "runtime_error", Some(0.0)));
+            assert_eq!(outcome_of(&own), (Outcome::RuntimeError, "runtime_error", Some(0.0)));
         }
     });
 }
 
 #[test]
-fn a_program_has_cpu_time_for_all_its_tests_together() {
+fn the_time_limit_over_all_tests_applies() {
     with_sandbox(async {
         let worker = Worker::start().await;
         let limits = CodeLimits { program_cpu_ms: Some(500), ..CodeLimits::default() };
@@ -132,7 +132,7 @@ fn a_task_chooses_mode_and_reward() {
         let task = CodeTask { tests_source: Some(tests(&[("1", "2"), ("2", "5"), ("4", "8")])), ..CodeTask::default() };
         let fraction = CodeTask { reward: CodeReward::PassedFraction.into(), ..task.clone() };
         let verdict = worker.one(program("a", RIGHT, fraction)).await;
-        assert_eq!(said(&verdict), (Outcome::WrongAnswer, "wrong_answer", Some(2.0 / 3.0)));
+        assert_eq!(outcome_of(&verdict), (Outcome::WrongAnswer, "wrong_answer", Some(2.0 / 3.0)));
         let graded = CodeTask { mode: CodeMode::LiveCodeBench.into(), question_id: "abc311_c".into(), ..task };
         let report = worker.one(program("a", RIGHT, graded)).await.code.unwrap();
         assert_eq!((report.live_code_bench_results, report.live_code_bench_error), (vec![1, -2], Some(-2)));
@@ -141,7 +141,7 @@ fn a_task_chooses_mode_and_reward() {
 }
 
 #[test]
-fn tests_are_sent_once_and_named_afterwards() {
+fn tests_are_sent_once_and_identified_by_their_digest_afterwards() {
     with_sandbox(async {
         let worker = Worker::start().await;
         let (input, output) = ("[1, 2]", "3");
@@ -162,7 +162,7 @@ fn tests_are_sent_once_and_named_afterwards() {
     });
 }
 
-/// The name of tests, as a client makes it from the protocol.
+/// The digest of tests, computed by the definition in the protocol.
 fn digest(tests: &CodeTests) -> String {
     let mut hash = Sha256::new();
     let text = |hash: &mut Sha256, text: &str| {
@@ -180,10 +180,10 @@ fn digest(tests: &CodeTests) -> String {
 }
 
 #[test]
-fn a_program_that_is_taken_back_frees_its_thread() {
+fn a_cancelled_program_frees_its_thread() {
     with_sandbox(async {
-        let code = CodeConfig { threads: 1, ..CodeConfig::default() };
-        let worker = Worker::with(RewardConfig { code, ..RewardConfig::default() }).await;
+        let code = CodeSettings { threads: 1, ..CodeSettings::default() };
+        let worker = Worker::with(RewardSettings { code, ..RewardSettings::default() }).await;
         worker.one(program("warm", RIGHT, doubles())).await;
         let limits = CodeLimits { cpu_ms: Some(60_000), ..CodeLimits::default() };
         let mut stream = Stream::open(&worker).await;
@@ -195,7 +195,7 @@ fn a_program_that_is_taken_back_frees_its_thread() {
         assert_eq!(stream.verdict().await.invalid_reason(), InvalidReason::Cancelled);
         assert_eq!(worker.one(program("next", RIGHT, doubles())).await.outcome(), Outcome::Correct);
         assert!(began.elapsed() < Duration::from_secs(50), "{:?}", began.elapsed());
-        // A call that ends takes everything back that it asked for.
+        // The end of a call cancels its items.
         stream.send(endless).await;
         worker.running(1).await;
         drop(stream);
@@ -205,10 +205,10 @@ fn a_program_that_is_taken_back_frees_its_thread() {
 }
 
 #[test]
-fn programs_wait_in_the_sandbox_and_hold_up_no_answer_of_mathematics() {
+fn programs_do_not_delay_mathematical_answers() {
     with_sandbox(async {
-        let code = CodeConfig { threads: 1, ..CodeConfig::default() };
-        let worker = Worker::with(RewardConfig { threads: 1, code, ..RewardConfig::default() }).await;
+        let code = CodeSettings { threads: 1, ..CodeSettings::default() };
+        let worker = Worker::with(RewardSettings { threads: 1, code, ..RewardSettings::default() }).await;
         worker.one(program("warm", RIGHT, doubles())).await;
         let limits = CodeLimits { cpu_ms: Some(2000), ..CodeLimits::default() };
         let mut stream = Stream::open(&worker).await;
@@ -223,7 +223,7 @@ fn programs_wait_in_the_sandbox_and_hold_up_no_answer_of_mathematics() {
 }
 
 #[test]
-fn what_is_no_task_is_refused_by_field_and_stops_no_other() {
+fn an_invalid_task_is_refused_by_field_and_does_not_affect_others() {
     with_sandbox(async {
         let worker = Worker::start().await;
         let mut stream = Stream::open(&worker).await;
@@ -258,22 +258,22 @@ fn what_is_no_task_is_refused_by_field_and_stops_no_other() {
 }
 
 #[test]
-fn a_worker_without_a_sandbox_says_so_and_what_is_missing() {
+fn a_worker_without_a_sandbox_reports_what_is_missing() {
     with_sandbox(async {
-        let code = CodeConfig { sandbox: SandboxStart::Off, ..CodeConfig::default() };
-        let worker = Worker::with(RewardConfig { code, ..RewardConfig::default() }).await;
+        let code = CodeSettings { sandbox: SandboxStart::Off, ..CodeSettings::default() };
+        let worker = Worker::with(RewardSettings { code, ..RewardSettings::default() }).await;
         let verdict = worker.one(program("a", RIGHT, doubles())).await;
         assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Unimplemented));
         assert_eq!(verdict.detail, "this worker runs no programs: reward.code.sandbox is off");
         assert!(!worker.status().await.code);
 
-        let nowhere = CodeConfig { guest_dir: Some("/proc/nowhere".into()), ..CodeConfig::default() };
-        let worker = Worker::with(RewardConfig { code: nowhere.clone(), ..RewardConfig::default() }).await;
+        let nowhere = CodeSettings { guest_dir: Some("/proc/nowhere".into()), ..CodeSettings::default() };
+        let worker = Worker::with(RewardSettings { code: nowhere.clone(), ..RewardSettings::default() }).await;
         let verdict = worker.one(program("a", RIGHT, doubles())).await;
         assert_eq!(verdict.invalid_reason(), InvalidReason::Unimplemented);
         assert!(verdict.detail.contains("/proc/nowhere"), "{}", verdict.detail);
-        let at_start = CodeConfig { sandbox: SandboxStart::AtStart, ..nowhere };
-        let refused = bind(RewardConfig { code: at_start, ..RewardConfig::default() }).await;
+        let at_start = CodeSettings { sandbox: SandboxStart::AtStart, ..nowhere };
+        let refused = bind(RewardSettings { code: at_start, ..RewardSettings::default() }).await;
         let error = refused.err().unwrap().to_string();
         assert!(error.starts_with("reward.code: ") && error.contains("/proc/nowhere"), "{error}");
     });

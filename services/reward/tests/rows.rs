@@ -1,4 +1,4 @@
-//! LiveCodeBench rows that inflate: a small message must not cost the worker its memory or others their time.
+//! Compressed LiveCodeBench rows: a small message must neither exhaust the memory of the worker nor delay others.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod support;
@@ -8,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{CodeTask, InvalidReason, LiveCodeBenchCases, VerifyItem};
-use evenkeel_reward::RewardConfig;
+use evenkeel_reward::RewardSettings;
 use support::{Stream, Worker, item, with_sandbox};
 
-/// A row whose private tests are this text, packed.
+/// A row with this text as its compressed private tests.
 fn row(id: &str, json: &str) -> VerifyItem {
     let pickle =
         [b"\x80\x03X", &u32::try_from(json.len()).unwrap().to_le_bytes()[..], json.as_bytes(), b"q\0."].concat();
@@ -29,26 +29,26 @@ fn row(id: &str, json: &str) -> VerifyItem {
     }
 }
 
-/// The most memory that this process has had, in bytes. `None` where the system does not say.
-fn most_memory() -> Option<u64> {
+/// Peak memory of this process in bytes. `None` if the system does not tell.
+fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? * 1024)
 }
 
 #[test]
-fn rows_that_inflate_hold_up_no_mathematics_and_little_memory() {
+fn bombs_neither_delay_mathematics_nor_take_much_memory() {
     with_sandbox(async {
-        let worker = Worker::with(RewardConfig { threads: 1, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { threads: 1, ..RewardSettings::default() }).await;
         let mut bombs = Vec::new();
         for bomb in 0..4 {
             let test = r#"{"input":"","output":""}"#;
             let json = format!("[{}{test}]", format!("{test},").repeat(10_000_000));
             bombs.push(row(&format!("bomb{bomb}"), &json));
         }
-        // What the test itself needed for them is above what follows; forget it where the system can.
+        // Building the rows takes more memory than judging them: reset the peak if the system supports it.
         let _ = std::fs::write("/proc/self/clear_refs", "5");
-        let before = most_memory();
+        let before = peak_memory();
         let mut stream = Stream::open(&worker).await;
         for bomb in bombs {
             stream.send(bomb).await;
@@ -69,7 +69,7 @@ fn rows_that_inflate_hold_up_no_mathematics_and_little_memory() {
         }
         assert!(order[23].starts_with("bomb"), "rows wait, mathematics does not: {order:?}");
         assert!(order[22].starts_with("bomb"), "rows wait, mathematics does not: {order:?}");
-        if let (Some(before), Some(after)) = (before, most_memory()) {
+        if let (Some(before), Some(after)) = (before, peak_memory()) {
             let most = after.saturating_sub(before) >> 20;
             assert!(most < 1_500, "four rows of 260 MB cost {most} MiB");
         }

@@ -1,4 +1,4 @@
-//! A stream of items, seen by a client: each is answered once, whatever happens to it, and none holds up the others.
+//! Item streams from the perspective of a client: each item is answered exactly once, and none delays the others.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod support;
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{CancelItem, InvalidReason, Outcome, VerifyItem};
-use evenkeel_reward::{RewardConfig, RewardError, bind};
-use evenkeel_rpc::server::{Ended, ServerConfig};
+use evenkeel_reward::{RewardError, RewardSettings, bind};
+use evenkeel_rpc::server::{ServerSettings, ShutdownOutcome};
 use support::{Occupied, Stream, Worker, bounded, item};
 
 #[test]
-fn thousands_of_items_are_answered_once_each_in_any_order() {
+fn thousands_of_items_are_answered_exactly_once_in_any_order() {
     bounded(async {
         const ITEMS: usize = 3000;
         let worker = Worker::start().await;
@@ -45,14 +45,14 @@ fn a_verdict_does_not_wait_for_the_end_of_the_stream() {
             stream.send(item(id, "1", "\\boxed{1}")).await;
             assert_eq!(stream.verdict().await.id, id);
         }
-        // An id is free again once it is answered.
+        // An id may be used again once its item was answered.
         stream.send(item("a", "1", "\\boxed{2}")).await;
         assert_eq!(stream.verdict().await.outcome(), Outcome::Incorrect);
     });
 }
 
 #[test]
-fn an_item_has_a_deadline_of_its_own() {
+fn an_item_has_its_own_deadline() {
     bounded(async {
         let worker = Worker::start().await;
         let mut stream = Stream::open(&worker).await;
@@ -70,7 +70,7 @@ fn an_item_has_a_deadline_of_its_own() {
 }
 
 #[test]
-fn an_item_can_be_taken_back() {
+fn an_item_can_be_cancelled() {
     bounded(async {
         let worker = Worker::start().await;
         let mut stream = Stream::open(&worker).await;
@@ -86,9 +86,9 @@ fn an_item_can_be_taken_back() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_item_by_item_and_may_come_again() {
+fn items_beyond_the_capacity_are_refused_and_may_be_sent_again() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { max_items: 2, threads: 1, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { max_items: 2, threads: 1, ..RewardSettings::default() }).await;
         let mut stream = Stream::open(&worker).await;
         let occupied = Occupied::thread().await;
         for id in ["running", "waiting", "refused"] {
@@ -96,7 +96,7 @@ fn what_does_not_fit_is_refused_item_by_item_and_may_come_again() {
         }
         let refused = stream.verdict().await;
         assert_eq!((refused.id.as_str(), refused.invalid_reason()), ("refused", InvalidReason::Overloaded));
-        assert_eq!(refused.detail, "queue `verify` is full, it takes 2 items");
+        assert_eq!(refused.detail, "queue `verify` is full, its capacity is 2 items");
         assert!(refused.is_retryable());
         worker.running(1).await;
         let queue = worker.status().await.queue.unwrap();
@@ -112,9 +112,9 @@ fn what_does_not_fit_is_refused_item_by_item_and_may_come_again() {
 }
 
 #[test]
-fn a_client_that_goes_away_frees_its_places() {
+fn a_client_that_disconnects_frees_its_capacity() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { max_items: 8, threads: 4, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { max_items: 8, threads: 4, ..RewardSettings::default() }).await;
         let occupied = Occupied::thread().await;
         let stream = Stream::open(&worker).await;
         for id in 0..8 {
@@ -129,23 +129,23 @@ fn a_client_that_goes_away_frees_its_places() {
 }
 
 #[test]
-fn a_completion_of_megabytes_holds_up_no_other_call() {
+fn a_completion_of_megabytes_delays_no_other_call() {
     bounded(async {
         let worker = Worker::start().await;
         let mut stream = Stream::open(&worker).await;
         let prose = "Let us see {what} \\frac{1}{2} gives. ".repeat((12 << 20) / 37);
         stream.send(item("long", "1", &format!("{prose}\\boxed{{1}}"))).await;
-        // The status is answered while the item is on its way, in work, or done.
+        // The status is answered whether the item is being sent, in progress or completed.
         worker.status().await;
         assert_eq!(stream.verdict().await.outcome(), Outcome::Correct);
     });
 }
 
 #[test]
-fn a_drain_ends_what_was_begun_and_nothing_else() {
+fn a_drain_completes_items_in_progress_and_nothing_else() {
     bounded(async {
-        let server = ServerConfig { drain_ms: 20_000, ..ServerConfig::default() };
-        let worker = Worker::with(RewardConfig { server, ..RewardConfig::default() }).await;
+        let server = ServerSettings { drain: Duration::from_secs(20), ..ServerSettings::default() };
+        let worker = Worker::with(RewardSettings { server, ..RewardSettings::default() }).await;
         let mut stream = Stream::open(&worker).await;
         let occupied = Occupied::thread().await;
         stream.send(item("begun", "1", "\\boxed{1}")).await;
@@ -157,18 +157,18 @@ fn a_drain_ends_what_was_begun_and_nothing_else() {
         assert_eq!((verdict.id.as_str(), verdict.outcome()), ("begun", Outcome::Correct));
         assert!(stream.try_verdict().await.is_err(), "items that crossed with the drain are the client's again");
         drop(stream);
-        assert_eq!(stopping.await.unwrap().unwrap(), Ended::Drained);
+        assert_eq!(stopping.await.unwrap().unwrap(), ShutdownOutcome::Drained);
     });
 }
 
 #[test]
-fn settings_that_cannot_be_and_ports_that_are_taken_are_refused_before_anything_starts() {
+fn invalid_settings_and_ports_in_use_are_refused_before_anything_starts() {
     bounded(async {
-        let error = bind(RewardConfig { max_items: 0, ..RewardConfig::default() }).await.unwrap_err();
+        let error = bind(RewardSettings { max_items: 0, ..RewardSettings::default() }).await.unwrap_err();
         assert_eq!(error.to_string(), "reward.max_items is 0, allowed: at least 1");
         let worker = Worker::start().await;
         let taken = worker.server.address().to_string();
-        let error = bind(RewardConfig::on(&taken)).await.unwrap_err();
+        let error = bind(RewardSettings::on(&taken)).await.unwrap_err();
         assert!(matches!(error, RewardError::Server(_)));
         assert!(
             error.to_string().starts_with(&format!("cannot listen on {taken} (setting `reward.server.listen`)")),

@@ -1,27 +1,28 @@
-//! What a verdict says, seen by a client: outcome, reason, reward, and never a wrong answer for a fault that is not the sample's.
+//! Verdicts from the perspective of a client: outcome, reason and reward. A fault that is not the sample's is never a wrong answer.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod support;
 
+use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{
     AnswerMarker, CustomTask, DecimalRule, InvalidReason, MathSettings, MathTask, Outcome, Verdict, VerifyItem,
     VerifyOneRequest,
 };
-use evenkeel_reward::RewardConfig;
+use evenkeel_reward::RewardSettings;
 use support::{Worker, bounded, item, task};
 use tonic::Code;
 
-fn said(verdict: &Verdict) -> (Outcome, &str, Option<f64>) {
+fn outcome_of(verdict: &Verdict) -> (Outcome, &str, Option<f64>) {
     (verdict.outcome(), verdict.reason_code.as_str(), verdict.reward)
 }
 
 #[test]
-fn a_right_answer_earns_its_reward_and_shows_what_was_read() {
+fn a_right_answer_earns_its_reward_and_shows_how_it_was_parsed() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { name: "reward-3".into(), ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { name: "reward-3".into(), ..RewardSettings::default() }).await;
         let verdict = worker.one(item("a", "\\frac{3}{4}", "Thus \\boxed{\\dfrac{6}{8}}.")).await;
-        assert_eq!(said(&verdict), (Outcome::Correct, "equal_rational", Some(1.0)));
+        assert_eq!(outcome_of(&verdict), (Outcome::Correct, "equal_rational", Some(1.0)));
         assert_eq!((verdict.id.as_str(), verdict.worker.as_str()), ("a", "reward-3"));
         assert_eq!((verdict.extracted.as_deref(), verdict.canonical.as_deref()), (Some("\\dfrac{6}{8}"), Some("3/4")));
         assert!(verdict.timings.is_some());
@@ -30,29 +31,29 @@ fn a_right_answer_earns_its_reward_and_shows_what_was_read() {
 }
 
 #[test]
-fn a_wrong_answer_and_no_answer_earn_nothing_and_are_told_apart() {
+fn a_wrong_answer_and_no_answer_earn_nothing_and_are_distinguished() {
     bounded(async {
         let worker = Worker::start().await;
         let wrong = worker.one(item("a", "7", "\\boxed{8}")).await;
-        assert_eq!(said(&wrong), (Outcome::Incorrect, "different_number", Some(0.0)));
+        assert_eq!(outcome_of(&wrong), (Outcome::Incorrect, "different_number", Some(0.0)));
         assert_eq!(wrong.detail, "the gold answer is 7");
         let none = worker.one(item("b", "7", "It is 7.")).await;
-        assert_eq!(said(&none), (Outcome::NoAnswer, "nothing_marked", Some(0.0)));
+        assert_eq!(outcome_of(&none), (Outcome::NoAnswer, "nothing_marked", Some(0.0)));
         assert_eq!((none.extracted, none.canonical), (None, None));
         let empty = worker.one(item("c", "7", "")).await;
-        assert_eq!(said(&empty), (Outcome::NoAnswer, "empty_completion", Some(0.0)));
+        assert_eq!(outcome_of(&empty), (Outcome::NoAnswer, "empty_completion", Some(0.0)));
         let fuel = MathSettings { fuel: Some(3), ..MathSettings::default() };
         let undecided =
             task("d", "\\boxed{7, 8, 9}", MathTask { gold: "7".into(), settings: Some(fuel), ..MathTask::default() });
-        assert_eq!(said(&worker.one(undecided).await), (Outcome::Undecided, "out_of_fuel", Some(0.0)));
+        assert_eq!(outcome_of(&worker.one(undecided).await), (Outcome::Undecided, "out_of_fuel", Some(0.0)));
     });
 }
 
 #[test]
-fn any_of_several_gold_answers_will_do() {
+fn any_of_several_gold_answers_is_accepted() {
     bounded(async {
         let worker = Worker::start().await;
-        let beside = |completion: &str, gold: &str, alternatives: &[&str]| {
+        let with_alternatives = |completion: &str, gold: &str, alternatives: &[&str]| {
             let alternatives = alternatives.iter().map(|&gold| gold.to_owned()).collect();
             task("a", completion, MathTask { gold: gold.into(), alternatives, ..MathTask::default() })
         };
@@ -64,17 +65,17 @@ fn any_of_several_gold_answers_will_do() {
             ("1", &["", "2"], Outcome::Incorrect),
             ("", &[""], Outcome::Invalid),
         ] {
-            let verdict = worker.one(beside("\\boxed{3}", gold, alternatives)).await;
+            let verdict = worker.one(with_alternatives("\\boxed{3}", gold, alternatives)).await;
             assert_eq!(verdict.outcome(), outcome, "{gold} or {alternatives:?}");
         }
-        let many = worker.one(beside("\\boxed{3}", "3", &["4"; 101])).await;
+        let many = worker.one(with_alternatives("\\boxed{3}", "3", &["4"; 101])).await;
         assert_eq!(many.invalid_reason(), InvalidReason::BadRequest);
         assert!(many.detail.contains("math.alternatives is 101 gold answers, allowed: at most 100"), "{}", many.detail);
     });
 }
 
 #[test]
-fn a_task_for_an_unknown_verifier_is_no_wrong_answer() {
+fn a_task_for_an_unknown_verifier_is_not_a_wrong_answer() {
     bounded(async {
         let worker = Worker::start().await;
         let custom = CustomTask { endpoint: "http://judge".into(), payload: b"{}".to_vec() };
@@ -86,7 +87,7 @@ fn a_task_for_an_unknown_verifier_is_no_wrong_answer() {
 }
 
 #[test]
-fn an_answer_in_any_script_has_its_verdict() {
+fn an_answer_in_any_script_has_a_verdict() {
     bounded(async {
         let worker = Worker::start().await;
         for (gold, completion, outcome, reason) in [
@@ -104,23 +105,23 @@ fn an_answer_in_any_script_has_its_verdict() {
 }
 
 #[test]
-fn an_answer_alone_is_taken_as_it_is() {
+fn an_extracted_answer_is_used_unchanged() {
     bounded(async {
         let worker = Worker::start().await;
         let bare = VerifyItem { answer: Some(Answer::Extracted(" 0.750 ".into())), ..item("a", "3/4", "") };
-        assert_eq!(said(&worker.one(bare).await), (Outcome::Correct, "equal_decimal", Some(1.0)));
+        assert_eq!(outcome_of(&worker.one(bare).await), (Outcome::Correct, "equal_decimal", Some(1.0)));
     });
 }
 
 #[test]
-fn a_gold_answer_that_cannot_be_read_is_no_wrong_answer() {
+fn an_invalid_gold_answer_is_not_a_wrong_answer() {
     bounded(async {
         let worker = Worker::start().await;
         for (gold, reason) in
             [("", "gold_empty"), ("\\frac{1}{0}", "gold_undefined"), ("\\frac{1}{2", "gold_unbalanced")]
         {
             let verdict = worker.one(item("a", gold, "\\boxed{1}")).await;
-            assert_eq!(said(&verdict), (Outcome::Invalid, reason, None));
+            assert_eq!(outcome_of(&verdict), (Outcome::Invalid, reason, None));
             assert_eq!(verdict.invalid_reason(), InvalidReason::BadGold);
             assert!(!verdict.is_retryable());
             assert_eq!(verdict.check(), Ok(()));
@@ -129,7 +130,7 @@ fn a_gold_answer_that_cannot_be_read_is_no_wrong_answer() {
 }
 
 #[test]
-fn an_item_that_breaks_the_protocol_names_the_field() {
+fn the_verdict_on_an_invalid_item_names_the_field() {
     bounded(async {
         let worker = Worker::start().await;
         let profile = MathTask { gold: "7".into(), profile: "aime".into(), ..MathTask::default() };
@@ -155,9 +156,10 @@ fn an_item_that_breaks_the_protocol_names_the_field() {
 }
 
 #[test]
-fn a_field_beyond_the_limits_is_no_wrong_answer() {
+fn a_field_beyond_the_limits_is_not_a_wrong_answer() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { max_completion_bytes: 1000, ..RewardConfig::default() }).await;
+        let worker =
+            Worker::with(RewardSettings { max_completion: ByteSize::b(1000), ..RewardSettings::default() }).await;
         let long = worker.one(item("a", "7", &"x".repeat(1001))).await;
         assert_eq!((long.outcome(), long.invalid_reason()), (Outcome::Invalid, InvalidReason::TooLarge));
         assert_eq!(long.detail, "completion is 1001 bytes, allowed: at most 1000 bytes");
@@ -169,7 +171,7 @@ fn a_field_beyond_the_limits_is_no_wrong_answer() {
 }
 
 #[test]
-fn a_task_may_depart_from_the_workers_rules() {
+fn a_task_may_override_the_workers_rules() {
     bounded(async {
         let worker = Worker::start().await;
         let judged = |completion: &'static str, gold: &str, profile: &str, settings| {
@@ -191,9 +193,9 @@ fn a_task_may_depart_from_the_workers_rules() {
 }
 
 #[test]
-fn long_answers_are_cut_in_verdicts() {
+fn long_answers_are_truncated_in_verdicts() {
     bounded(async {
-        let worker = Worker::with(RewardConfig { max_text_bytes: 16, ..RewardConfig::default() }).await;
+        let worker = Worker::with(RewardSettings { max_text: ByteSize::b(16), ..RewardSettings::default() }).await;
         let gold = "7".repeat(100);
         let verdict = worker.one(item("a", &gold, &format!("\\boxed{{{gold}}}"))).await;
         assert!(verdict.is_valid());
@@ -203,7 +205,7 @@ fn long_answers_are_cut_in_verdicts() {
 }
 
 #[test]
-fn the_status_says_what_the_worker_can_and_has_done() {
+fn the_status_contains_capabilities_and_counts() {
     bounded(async {
         let worker = Worker::start().await;
         worker.one(item("a", "7", "\\boxed{7}")).await;

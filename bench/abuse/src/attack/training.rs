@@ -169,9 +169,9 @@ pub(super) async fn starts(round: Round) -> Result<(), Failed> {
     let toml = |text: String| StartRunRequest { configuration: Some(Configuration::Toml(text)), ..recipe(&[]) };
     let named = |run_id: &str| StartRunRequest { run_id: run_id.to_owned(), ..recipe(&["model.fresh.layers=5000"]) };
     let requests = [
-        recipe(&["data.kind=jsonl", "data.path=/dev/zero"]),
-        recipe(&["data.kind=jsonl", "data.path=/proc/self/fd/0"]),
-        recipe(&["data.kind=jsonl", "data.path=/dev/stdin"]),
+        recipe(&["data.files=/dev/zero"]),
+        recipe(&["data.files=/proc/self/fd/0"]),
+        recipe(&["data.files=/dev/stdin"]),
         recipe(&["model.fresh.hidden_size=1000000000"]),
         recipe(&["model.path=/etc"]),
         recipe(&["services.client.token_file=/dev/zero"]),

@@ -1,9 +1,9 @@
-//! Puts constants that are added to an address into the instruction that uses the address.
+//! Folds constants that are added to an address into the offset of the instruction that uses it.
 //!
-//! The interpreter is compiled with `-fno-strict-overflow`, so that to its compiler `p + 8` might begin again at zero, which the
-//! offset of an instruction of WebAssembly does not: every field of every object is read by an addition and a load. But the first
-//! MiB of the guest's memory, where its stack once was, is used by nobody (see [`super::stack`]): an address that begins again at zero
-//! by the addition of less than that is none, and the offset may as well be the instruction's own, which costs nothing.
+//! The interpreter is compiled with `-fno-strict-overflow`. Its compiler must therefore assume that `p + 8` may wrap around, which offsets
+//! of WebAssembly instructions do not, and accesses every field of every object by an addition and a load. But the first MiB of the guest's
+//! memory, where its stack used to be, is unused (see [`super::stack`]): an address that wraps around by adding less than that is never
+//! valid. The constant can therefore become the offset of the instruction, which costs nothing.
 
 use wasmparser::{
     BlockType, ContType, FrameKind, FuncType, FunctionBody, MemArg, ModuleArity, Operator, RefType, SubType,
@@ -13,16 +13,16 @@ use super::LinkError;
 use super::OLD_TOP;
 use super::module::Module;
 
-/// What is different in a function.
+/// The changes to a function.
 #[derive(Default)]
 pub(super) struct Folded {
-    /// Operators that are left out, in their order.
+    /// Indices of omitted operators, ascending.
     dropped: Vec<usize>,
-    /// What is added to the offset of an operator.
+    /// Constants to add to the offset of an operator.
     offsets: Vec<(usize, u32)>,
 }
 
-/// A value on the stack that is a sum: where the constant stands, behind which is the addition.
+/// A value on the stack that is a sum: the index of its constant, which the addition follows.
 #[derive(Clone, Copy)]
 struct Sum {
     constant: usize,
@@ -30,10 +30,10 @@ struct Sum {
 }
 
 impl Folded {
-    /// Finds the constants of a function that can go into an offset.
+    /// Finds the constants that can be folded.
     pub(super) fn of(module: &Module<'_>, body: &FunctionBody<'_>) -> Result<Self, LinkError> {
         let mut folded = Self::default();
-        // The values of which something is known, and what lies among them.
+        // The known part of the operand stack.
         let mut stack: Vec<Option<Sum>> = Vec::new();
         let mut before = None;
         let mut reader = body.get_operators_reader()?;
@@ -62,7 +62,7 @@ impl Folded {
                     stack.truncate(stack.len().saturating_sub(taken));
                     stack.extend((0..given).map(|_| result));
                 }
-                // Where a block begins or ends, nothing is known.
+                // At the start or end of a block nothing is known.
                 None => stack.clear(),
             }
             index += 1;
@@ -72,7 +72,7 @@ impl Folded {
         Ok(folded)
     }
 
-    /// An operator as it is now; none where it is left out.
+    /// The changed operator; `None` if it is omitted.
     pub(super) fn apply<'a>(&self, index: usize, mut operator: Operator<'a>) -> Option<Operator<'a>> {
         if self.dropped.binary_search(&index).is_ok() {
             return None;
@@ -86,7 +86,7 @@ impl Folded {
     }
 }
 
-/// What an operator reads or writes, and how many values lie above the address.
+/// The memory operand of an operator, and the number of values above the address on the stack.
 fn memarg<'o>(operator: &'o mut Operator<'_>) -> Option<(&'o mut MemArg, usize)> {
     use Operator as O;
     match operator {
@@ -117,7 +117,7 @@ fn memarg<'o>(operator: &'o mut Operator<'_>) -> Option<(&'o mut MemArg, usize)>
     }
 }
 
-/// How many values an operator takes and gives; none for one that begins or ends a block.
+/// How many values an operator pops and pushes; `None` for operators that start or end a block.
 fn effect(module: &Module<'_>, operator: &Operator<'_>) -> Option<(usize, usize)> {
     use Operator as O;
     match operator {
@@ -130,7 +130,7 @@ fn effect(module: &Module<'_>, operator: &Operator<'_>) -> Option<(usize, usize)
         | O::BrTable { .. }
         | O::Return
         | O::Unreachable => None,
-        // What is below the condition stays.
+        // Values below the condition stay.
         O::BrIf { .. } => Some((1, 0)),
         O::Call { function_index } => arity(module, module.type_of(*function_index)?),
         O::CallIndirect { type_index, .. } => {
@@ -149,7 +149,7 @@ fn arity(module: &Module<'_>, ty: u32) -> Option<(usize, usize)> {
     Some((ty.params().len(), ty.results().len()))
 }
 
-/// Operators whose effect depends on types are looked at above, or end what is known.
+/// No type information: operators whose effect depends on types are handled above, or treated as unknown.
 struct NoTypes;
 
 impl ModuleArity for NoTypes {

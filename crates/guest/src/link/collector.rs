@@ -1,13 +1,13 @@
-//! When the guest looks for cyclic garbage.
+//! When the guest collects cyclic garbage.
 //!
-//! CPython 3.14.0 collects in steps: after every 2,000 new objects it marks all that is reachable or collects what is not, so that a
-//! program that keeps a million objects walks over all of them hundreds of times; and garbage among objects that were marked may stay
-//! for ever (python/cpython issues 139951 and 141890; later releases went back to generations). Here a collection is a whole one, and
-//! is due when the program has one and a half times as many objects as after the last: what collections cost is in proportion to
-//! what was allocated, and what waits for them is at most half of what lives. As before nothing is due before `gc.get_threshold()`
-//! new objects, `gc.disable()` ends it, and what the guest begins with does not count.
+//! CPython 3.14.0 collects incrementally: after every 2,000 new objects it marks reachable objects or collects garbage, so that a program
+//! that keeps a million objects traverses all of them hundreds of times; and garbage among marked objects may never be freed (python/cpython
+//! issues 139951 and 141890; later releases returned to generations). Here collections are full ones, and one is due when the program has
+//! one and a half times as many objects as after the last: the cost of collections is proportional to allocations, and garbage takes at most
+//! half as much memory as live objects. As before, none is due before `gc.get_threshold()` new objects, `gc.disable()` disables them, and
+//! initial objects do not count.
 //!
-//! The function that decides is replaced. Where it or what it needs is not found exactly as it was, the build ends.
+//! The function that triggers collections is replaced. The build fails unless it and everything it depends on have the expected form.
 
 use wasm_encoder::{BlockType, Function, InstructionSink, MemArg, ValType};
 use wasmparser::Operator;
@@ -16,54 +16,54 @@ use super::graph::{Defined, Graph};
 use super::numbers::Numbers;
 use super::{LinkError, unexpected};
 
-/// The interpreter calls it between two instructions of a program when enough objects are new.
-const DECIDES: &str = "_Py_RunGC";
-/// Collects: the thread, the generation, the reason.
-const COLLECTS: &str = "_PyGC_Collect";
-/// Links a new object, and counts it.
-const COUNTS: &str = "_PyObject_GC_Link";
+/// Called by the interpreter between two bytecode instructions after enough new objects.
+const TRIGGER: &str = "_Py_RunGC";
+/// Runs a collection. Arguments: thread, generation, reason.
+const COLLECT: &str = "_PyGC_Collect";
+/// Links and counts a new object.
+const LINK: &str = "_PyObject_GC_Link";
 
 /// `struct _gc_runtime_state` of CPython 3.14 (pycore_interp_structs.h) where pointers have 32 bits, relative to its first field,
 /// `enabled`.
 mod field {
-    /// New objects that make a collection worth a thought.
+    /// Minimum of new objects before a collection.
     pub(super) const THRESHOLD: u32 = 16;
-    /// Objects made since the last one, without those that went.
+    /// Objects created since the last collection, minus those freed.
     pub(super) const COUNT: u32 = 20;
-    /// Threshold and count of the permanent generation, which the interpreter does not use: here, how many objects the guest began
-    /// with, and how many there were after the last collection or at the least since.
+    /// Threshold and count of the permanent generation, which the interpreter does not use. Used here for the number of initial objects,
+    /// and for the smallest number of objects since the last collection.
     pub(super) const FIRST: u32 = 64;
     pub(super) const LAST: u32 = 68;
     pub(super) const COLLECTING: u32 = 108;
-    /// All objects.
+    /// Number of all objects.
     pub(super) const ALL: u32 = 120;
 }
-/// The generation that is everything.
+/// The generation of a full collection.
 const FULL: i32 = 2;
-/// A collection is due when the program's objects have grown by one part in so many.
+/// A collection is due when the program's objects have grown by this fraction: one half.
 const GROWTH: i32 = 2;
 
-/// A function of the joined module that is another than it was.
+/// A new body for a function of the linked module.
 pub(super) struct Replacement {
-    /// The module's place, and the function's among those that it defines.
-    pub place: (usize, usize),
+    /// Index of the module, and of the function among those that it defines.
+    pub position: (usize, usize),
     pub function: Function,
 }
 
-/// The function that decides when there is a collection.
+/// The new function that triggers collections.
 pub(super) fn policy(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<Replacement, LinkError> {
-    let module = graph.modules.iter().position(|module| module.names.contains_key(DECIDES));
-    let module = module.ok_or_else(|| unexpected(format!("no function is called `{DECIDES}`")))?;
-    let (decides, collects) = (graph.defined(module, DECIDES)?, graph.defined(module, COLLECTS)?);
-    let (interpreter, enabled) = offsets(graph, module, decides, collects)?;
+    let module = graph.modules.iter().position(|module| module.names.contains_key(TRIGGER));
+    let module = module.ok_or_else(|| unexpected(format!("no function is called `{TRIGGER}`")))?;
+    let (trigger, collect) = (graph.defined(module, TRIGGER)?, graph.defined(module, COLLECT)?);
+    let (interpreter, enabled) = offsets(graph, module, trigger, collect)?;
     check_counting(graph, module, enabled)?;
-    let collect = numbers.functions[module][collects.index as usize];
-    Ok(Replacement { place: (module, decides.body), function: body(interpreter, enabled, collect) })
+    let collect = numbers.functions[module][collect.index as usize];
+    Ok(Replacement { position: (module, trigger.body), function: body(interpreter, enabled, collect) })
 }
 
-/// Where the thread's interpreter and the collector's state in it are, as the function says that was there.
-fn offsets(graph: &Graph<'_>, module: usize, decides: Defined, collects: Defined) -> Result<(u32, u32), LinkError> {
-    let body = &graph.modules[module].bodies[decides.body];
+/// Offsets of the interpreter in the thread state and of the collector's state in the interpreter, from the original function.
+fn offsets(graph: &Graph<'_>, module: usize, trigger: Defined, collect: Defined) -> Result<(u32, u32), LinkError> {
+    let body = &graph.modules[module].bodies[trigger.body];
     let mut reader = body.get_operators_reader()?;
     let mut operators = Vec::new();
     while !reader.eof() {
@@ -89,16 +89,16 @@ fn offsets(graph: &Graph<'_>, module: usize, decides: Defined, collects: Defined
             Operator::Drop,
             Operator::End,
             Operator::End,
-        ] if plain(first) && plain(second) && *function_index == collects.index => {
+        ] if plain(first) && plain(second) && *function_index == collect.index => {
             Ok((interpreter.cast_unsigned(), enabled.cast_unsigned()))
         }
-        other => Err(unexpected(format!("`{DECIDES}` is another: {other:?}"))),
+        other => Err(unexpected(format!("`{TRIGGER}` has another form: {other:?}"))),
     }
 }
 
-/// Whether objects are counted where they are expected to be.
+/// Checks that objects are counted in the expected fields.
 fn check_counting(graph: &Graph<'_>, module: usize, enabled: u32) -> Result<(), LinkError> {
-    let counts = graph.defined(module, COUNTS)?;
+    let counts = graph.defined(module, LINK)?;
     let mut reader = graph.modules[module].bodies[counts.body].get_operators_reader()?;
     let mut added = Vec::new();
     while !reader.eof() {
@@ -108,7 +108,7 @@ fn check_counting(graph: &Graph<'_>, module: usize, enabled: u32) -> Result<(), 
     }
     for field in [0, field::THRESHOLD, field::COUNT, field::COLLECTING, field::ALL] {
         if !added.contains(&(enabled + field)) {
-            return Err(unexpected(format!("`{COUNTS}` does not touch the collector's field at {field}")));
+            return Err(unexpected(format!("`{LINK}` does not access the collector's field at {field}")));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! How the core modules of a component are put together: which import of which module is whose export.
+//! How the core modules of a component are connected: which export each import refers to.
 
 use std::collections::HashMap;
 
@@ -10,27 +10,27 @@ use wasmparser::{
 use super::module::Module;
 use super::{LinkError, unexpected};
 
-/// By this export a module is known through which the host's functions are called before they can be made: they need the memory of
-/// a module that needs them. Another module imports it, and the host's functions with it, by the same names.
+/// The export that identifies the shim: host functions need the memory of a module that imports them, so that this module imports the shim
+/// instead. The module that fills the shim imports this export, together with the host functions by the same names.
 const SHIM: &str = "$imports";
 
 /// The core half of a component.
 #[derive(Default)]
 pub(super) struct Graph<'a> {
-    /// In the order in which they are instantiated; the shim and what fills it are not among them.
+    /// In the order of instantiation, without the shim and its filler.
     pub modules: Vec<Module<'a>>,
     /// The component's own exports.
     pub exports: Vec<Export<'a>>,
     all: Vec<Option<Module<'a>>>,
     instances: Vec<CoreInstance<'a>>,
-    /// For each of `modules`, its imports: the names of instances.
+    /// For each of `modules`, the instances that it imports from, by name.
     arguments: Vec<HashMap<&'a str, u32>>,
     functions: Vec<Item<'a>>,
     tables: Vec<Item<'a>>,
     memories: Vec<Item<'a>>,
     globals: Vec<Item<'a>>,
     component_functions: Vec<Option<Lift>>,
-    /// What allocates what the host's functions give: core functions of the component.
+    /// Core functions that allocate the results of host functions.
     pub reallocs: Vec<u32>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Lift {
 /// Where an import or a core item of the component comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Origin {
-    /// Defined by a module: its place in [`Graph::modules`], and the item's in the module's index space of that kind.
+    /// Defined by a module: its index in [`Graph::modules`], and the index in the module's index space of that kind.
     Module(usize, u32),
     /// A function of the host.
     Host,
@@ -60,9 +60,9 @@ pub(super) enum Origin {
 /// A function that a module defines.
 #[derive(Clone, Copy)]
 pub(super) struct Defined {
-    /// In the module's index space.
+    /// Index in the module's index space.
     pub index: u32,
-    /// Among the module's bodies.
+    /// Index among the module's bodies.
     pub body: usize,
 }
 
@@ -86,22 +86,22 @@ impl<'a> Graph<'a> {
         let mut graph = Self::default();
         let mut rest = component;
         let mut parser = Parser::new(0);
-        let cut_short = || unexpected("it is cut short");
+        let truncated = || unexpected("it is truncated");
         loop {
             let (payload, length) = match parser.parse(rest, true)? {
                 wasmparser::Chunk::Parsed { payload, consumed } => (payload, consumed),
-                wasmparser::Chunk::NeedMoreData(_) => return Err(cut_short()),
+                wasmparser::Chunk::NeedMoreData(_) => return Err(truncated()),
             };
             rest = &rest[length..];
             match payload {
                 Payload::ModuleSection { unchecked_range, .. } => {
-                    let module = component.get(unchecked_range.clone()).ok_or_else(cut_short)?;
+                    let module = component.get(unchecked_range.clone()).ok_or_else(truncated)?;
                     graph.all.push(Some(Module::read(module)?));
                     rest = &component[unchecked_range.end..];
                 }
-                // Wraps an exported interface, of which there is only the builder's own.
+                // Wraps an exported interface. Only the builder's own interface is exported.
                 Payload::ComponentSection { unchecked_range, .. } => {
-                    rest = component.get(unchecked_range.end..).ok_or_else(cut_short)?;
+                    rest = component.get(unchecked_range.end..).ok_or_else(truncated)?;
                 }
                 Payload::InstanceSection(instances) => {
                     for instance in instances {
@@ -136,23 +136,23 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The one memory.
+    /// The only memory.
     pub(super) fn memory(&mut self) -> Result<&mut MemoryType, LinkError> {
         let mut memories = self.modules.iter_mut().flat_map(|module| &mut module.memories);
         match (memories.next(), memories.next()) {
             (Some(memory), None) => Ok(memory),
-            _ => Err(unexpected("another number of memories than one")),
+            _ => Err(unexpected("not exactly one memory")),
         }
     }
 
-    /// Where the import of a module comes from.
+    /// The origin of an import of a module.
     pub(super) fn origin(&self, module: usize, import: &Import<'_>, kind: ExternalKind) -> Result<Origin, LinkError> {
         let instance = self.arguments[module].get(import.module);
         let instance = instance.ok_or_else(|| unexpected(format!("no instance for `{}`", import.module)))?;
         self.lookup(*instance, import.name, kind)
     }
 
-    /// A function that a module defines, by the name that the compiler gave it.
+    /// A function that a module defines, by its name in the name section.
     pub(super) fn defined(&self, module: usize, name: &str) -> Result<Defined, LinkError> {
         let module = &self.modules[module];
         let imported = module.imports_of(ExternalKind::Func).count() as u32;
@@ -163,7 +163,7 @@ impl<'a> Graph<'a> {
         defined.ok_or_else(|| unexpected(format!("no function is called `{name}`")))
     }
 
-    /// Where a core function of the component comes from.
+    /// The origin of a core function of the component.
     pub(super) fn function(&self, index: u32) -> Result<Origin, LinkError> {
         self.item(index, ExternalKind::Func)
     }
@@ -185,7 +185,7 @@ impl<'a> Graph<'a> {
                 _ => Err(missing()),
             },
             CoreInstance::Shim => {
-                // What it will be filled with.
+                // The function that it is filled with.
                 let filled = self.instances.iter().find_map(|instance| match instance {
                     CoreInstance::Exports(exports) if exports.contains_key(SHIM) => exports.get(name),
                     _ => None,
@@ -282,13 +282,14 @@ impl<'a> Graph<'a> {
     fn lower_option(&mut self, option: &CanonicalOption) -> Result<(), LinkError> {
         match option {
             CanonicalOption::Memory(_) | CanonicalOption::UTF8 => Ok(()),
-            // Every library has one of this name, which takes from the C library's heap. One that allocates in another way has another.
+            // Every library has a function of this name, which allocates from the C library's heap. A different name means a different
+            // allocator.
             CanonicalOption::Realloc(function) => match self.functions.get(*function as usize) {
                 Some(Item::Export { name: "cabi_realloc", .. }) => {
                     self.reallocs.push(*function);
                     Ok(())
                 }
-                _ => Err(unexpected("a function that allocates in a way of its own")),
+                _ => Err(unexpected("an allocation function with an unknown name")),
             },
             other => Err(unexpected(format!("an import with the option {other:?}"))),
         }
@@ -302,7 +303,7 @@ impl<'a> Graph<'a> {
         let lift = self.component_functions.get(export.index as usize).copied().flatten();
         let lift = lift.ok_or_else(|| unexpected(format!("the export `{name}`, which no module has")))?;
         self.exports.push(Export { name, lift });
-        // An export is a function of the component as well.
+        // An export also defines a function of the component.
         self.component_functions.push(Some(lift));
         Ok(())
     }

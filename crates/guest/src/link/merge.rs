@@ -1,4 +1,4 @@
-//! Writes the modules as one.
+//! Writes the linked module.
 
 use wasm_encoder::reencode::{self, Reencode};
 use wasm_encoder::{
@@ -12,12 +12,12 @@ use super::collector::Replacement;
 use super::graph::Graph;
 use super::image::Image;
 use super::module::Module;
-use super::numbers::{Numbers, Place, Value, evaluate};
+use super::numbers::{Numbers, ResolvedGlobal, Value, evaluate};
 use super::saturate::Saturated;
 use super::{LinkError, unexpected};
 
-/// The joined module, with the names that a component's encoder expects for imports and exports; its memory begins as `image`,
-/// `replaced` are functions that are others than they were, and `saturated` says which calls are others.
+/// The linked module, with imports and exports named as the component encoder expects. `image` is its initial memory, `replaced` are
+/// functions with a new body, and `saturated` determines which calls are redirected.
 pub(super) fn merge(
     graph: &Graph<'_>,
     numbers: &Numbers<'_>,
@@ -39,18 +39,18 @@ pub(super) fn merge(
     Ok(module.finish())
 }
 
-/// Writes one module's parts in the joined module's numbers.
+/// Reencodes a module with the indices of the linked module.
 struct Writer<'n, 'a> {
     numbers: &'n Numbers<'a>,
     module: usize,
 }
 
 impl Writer<'_, '_> {
-    /// A function, with constants in its addresses, and other calls where they are to be others.
+    /// Reencodes a function, with folded constants and redirected calls.
     fn function(
         &mut self,
         module: &Module<'_>,
-        (place, body): (usize, &FunctionBody<'_>),
+        (position, body): (usize, &FunctionBody<'_>),
         saturated: &Saturated,
     ) -> Result<Function, LinkError> {
         let folded = Folded::of(module, body)?;
@@ -59,7 +59,7 @@ impl Writer<'_, '_> {
         let mut index = 0;
         while !reader.eof() {
             if let Some(operator) = folded.apply(index, reader.read()?) {
-                let (before, operator) = saturated.apply((self.module, place), operator);
+                let (before, operator) = saturated.apply((self.module, position), operator);
                 if let Some(before) = before {
                     function.instruction(&self.instruction(before)?);
                 }
@@ -86,14 +86,14 @@ impl Reencode for Writer<'_, '_> {
 
     fn global_index(&mut self, global: u32) -> Written<u32> {
         match self.numbers.globals[self.module][global as usize] {
-            Place::Global(number) => Ok(number),
-            Place::Constant(_) => Err(reencode::Error::UserError(unexpected("a constant that is changed"))),
+            ResolvedGlobal::Mutable(number) => Ok(number),
+            ResolvedGlobal::Constant(_) => Err(reencode::Error::UserError(unexpected("a constant that is set"))),
         }
     }
 
     fn instruction<'b>(&mut self, operator: Operator<'b>) -> Written<Instruction<'b>> {
         if let Operator::GlobalGet { global_index } = operator
-            && let Place::Constant(value) = self.numbers.globals[self.module][global_index as usize]
+            && let ResolvedGlobal::Constant(value) = self.numbers.globals[self.module][global_index as usize]
         {
             return Ok(match value {
                 Value::I32(value) => Instruction::I32Const(value),
@@ -109,8 +109,7 @@ impl Reencode for Writer<'_, '_> {
     }
 }
 
-/// Whether the operator leaves something behind in an instance that is neither memory nor a global: `sandbox/snapshot.rs` puts back
-/// memory alone.
+/// Whether the operator changes the state of an instance other than its memory and its globals. `sandbox/snapshot.rs` only restores memory.
 fn changes_more_than_memory(operator: &Operator<'_>) -> bool {
     matches!(
         operator,
@@ -152,7 +151,7 @@ fn functions(graph: &Graph<'_>, numbers: &Numbers<'_>) -> FunctionSection {
     section
 }
 
-/// The one table and the one memory.
+/// The only table and the only memory.
 fn shared(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<(TableSection, MemorySection), LinkError> {
     let mut writer = Writer { numbers, module: 0 };
     let (mut tables, mut memories) = (TableSection::new(), MemorySection::new());
@@ -199,8 +198,8 @@ fn exports(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<ExportSection, Li
         }
         reallocs.extend(export.lift.realloc);
     }
-    // What allocates for lists that the host gives: where it answers, and where it calls. All of them take from the C library's heap, so
-    // that the first does for all.
+    // The functions that allocate lists passed by the host, in results and in arguments. All of them allocate from the C library's heap, so
+    // that the first can be used for all.
     for (name, functions) in [("cabi_import_realloc", &graph.reallocs), ("cabi_export_realloc", &reallocs)] {
         if let Some(function) = functions.first() {
             section.export(name, ExportKind::Func, numbers.component_function(graph, *function)?);
@@ -209,38 +208,38 @@ fn exports(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<ExportSection, Li
     Ok(section)
 }
 
-/// Where a segment begins.
+/// The offset of a segment.
 fn offset(
     numbers: &Numbers<'_>,
     module: usize,
     expression: &wasmparser::ConstExpr<'_>,
 ) -> Result<ConstExpr, LinkError> {
     let global = |index: u32| match numbers.globals[module][index as usize] {
-        Place::Constant(value) => Ok(value),
-        Place::Global(_) => Err(unexpected("a segment that begins where a global says that changes")),
+        ResolvedGlobal::Constant(value) => Ok(value),
+        ResolvedGlobal::Mutable(_) => Err(unexpected("a segment whose offset is a mutable global")),
     };
     match evaluate(expression, &global)? {
         Value::I32(value) => Ok(ConstExpr::i32_const(value)),
-        Value::I64(_) => Err(unexpected("a segment that begins at 64 bits")),
+        Value::I64(_) => Err(unexpected("a segment with a 64-bit offset")),
     }
 }
 
 fn elements(graph: &Graph<'_>, numbers: &Numbers<'_>) -> Result<ElementSection, LinkError> {
     let mut section = ElementSection::new();
-    for (place, module) in graph.modules.iter().enumerate() {
-        let mut writer = Writer { numbers, module: place };
+    for (position, module) in graph.modules.iter().enumerate() {
+        let mut writer = Writer { numbers, module: position };
         for element in &module.elements {
             let ElementItems::Functions(functions) = &element.items else {
-                return Err(unexpected("a table that is filled with something else than functions"));
+                return Err(unexpected("a table with anything but functions"));
             };
             if functions.count() == 0 {
                 continue;
             }
             let items = writer.element_items(element.items.clone())?;
             match &element.kind {
-                // With its offset known, the table's content is known before there is an instance.
+                // With a constant offset the content of the table is known at compile time.
                 ElementKind::Active { offset_expr, .. } => {
-                    section.active(None, &offset(numbers, place, offset_expr)?, items)
+                    section.active(None, &offset(numbers, position, offset_expr)?, items)
                 }
                 ElementKind::Declared => section.declared(items),
                 ElementKind::Passive => return Err(unexpected("a table that is filled later")),
@@ -257,10 +256,10 @@ fn code(
     saturated: &Saturated,
 ) -> Result<CodeSection, LinkError> {
     let mut section = CodeSection::new();
-    for (place, module) in graph.modules.iter().enumerate() {
-        let mut writer = Writer { numbers, module: place };
+    for (position, module) in graph.modules.iter().enumerate() {
+        let mut writer = Writer { numbers, module: position };
         for (index, body) in module.bodies.iter().enumerate() {
-            match replaced.iter().find(|replacement| replacement.place == (place, index)) {
+            match replaced.iter().find(|replacement| replacement.position == (position, index)) {
                 Some(replacement) => section.function(&replacement.function),
                 None => section.function(&writer.function(module, (index, body), saturated)?),
             };

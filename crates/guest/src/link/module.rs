@@ -1,4 +1,4 @@
-//! One core module of the component, taken apart.
+//! The parts of a core module.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use wasmparser::{
 
 use super::{LinkError, unexpected};
 
-/// A core module's parts that matter when it is joined with others.
+/// The parts of a core module that matter for linking.
 #[derive(Default)]
 pub(super) struct Module<'a> {
     pub types: Vec<FuncType>,
     pub imports: Vec<Import<'a>>,
-    /// Type of each function that is defined here.
+    /// Type indices of the defined functions.
     pub functions: Vec<u32>,
     pub bodies: Vec<FunctionBody<'a>>,
     pub tables: Vec<TableType>,
@@ -23,12 +23,12 @@ pub(super) struct Module<'a> {
     pub exports: HashMap<&'a str, (ExternalKind, u32)>,
     pub elements: Vec<Element<'a>>,
     pub data: Vec<Data<'a>>,
-    /// Functions by the names that the compiler gave them, of which the first counts.
+    /// Functions by their names in the name section. For duplicates the first counts.
     pub names: HashMap<&'a str, u32>,
 }
 
 impl<'a> Module<'a> {
-    /// Reads a module; what cannot be joined with another is refused.
+    /// Reads a module. Features that cannot be linked are refused.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, LinkError> {
         let mut module = Self::default();
         for payload in Parser::new(0).parse_all(bytes) {
@@ -87,8 +87,8 @@ impl<'a> Module<'a> {
         Ok(())
     }
 
-    /// Drops the functions of a module without exports: nobody can call them. So has componentize-py's last module left the function
-    /// that once wrote addresses into every library's globals, which are constants only without it.
+    /// Drops the functions of a module without exports, which nobody can call. componentize-py's last module contains such a function: it once
+    /// wrote addresses into every library's globals, which are constants only without it.
     pub(super) fn drop_unreachable(&mut self) -> Result<(), LinkError> {
         if !self.exports.is_empty() {
             return Ok(());
@@ -121,7 +121,7 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// What is imported of one kind, in the order of that kind's index space.
+    /// The imports of a kind, in the order of its index space.
     pub(super) fn imports_of(&self, kind: ExternalKind) -> impl Iterator<Item = &Import<'a>> {
         self.imports.iter().filter(move |import| kind_of(import.ty) == kind)
     }

@@ -1,22 +1,22 @@
-//! Lets counts and positions be larger than the guest's lengths.
+//! Accepts counts and positions beyond the largest length.
 //!
-//! `text.split(" ", 10**10)` means all of it, and so it does on 64 bits. Where a function only asks how many at most, or where to put
-//! something, a number beyond the largest length is as good as that: its call of the conversion that raises OverflowError becomes one of
-//! the conversion that cuts. What needs the number itself (`len`, `enumerate`, `bisect`) keeps raising.
+//! `text.split(" ", 10**10)` splits everything, as with 64 bits. If a function only needs an upper bound or a position, a number beyond the
+//! largest length is equivalent to that length. In such functions the conversion that raises OverflowError is replaced by the one that
+//! saturates. Functions that need the number itself (`len`, `enumerate`, `bisect`) still raise.
 
 use wasmparser::Operator;
 
 use super::graph::Graph;
 use super::{LinkError, unexpected};
 
-/// Raises where the number does not fit.
-const RAISES: &str = "PyLong_AsSsize_t";
-/// Takes the exception to raise as well, and cuts where there is none.
-const CUTS: &str = "PyNumber_AsSsize_t";
+/// Raises if the number does not fit.
+const RAISING: &str = "PyLong_AsSsize_t";
+/// Has the exception to raise as a second argument, and saturates without one.
+const SATURATING: &str = "PyNumber_AsSsize_t";
 
-/// Functions in which a number too large is as good as the largest.
+/// Functions in which a number beyond the largest length is equivalent to it.
 const FUNCTIONS: [&str; 26] = [
-    // How many at most.
+    // Upper bounds.
     "unicode_split",
     "unicode_rsplit",
     "unicode_replace",
@@ -28,9 +28,9 @@ const FUNCTIONS: [&str; 26] = [
     "bytearray_replace",
     "deque_init",
     "_io_TextIOWrapper_readline",
-    // `n` of the older functions: `itertools.repeat` is one of them.
+    // Format `n` of functions with old-style argument parsing, such as `itertools.repeat`.
     "convertitem",
-    // Where to.
+    // Positions.
     "list_insert",
     "list_pop",
     "bytearray_insert",
@@ -38,7 +38,7 @@ const FUNCTIONS: [&str; 26] = [
     "array_array_insert",
     "array_array_pop",
     "deque_insert",
-    // Where from and where to, or how many at most.
+    // Positions or upper bounds.
     "_sre_SRE_Pattern_match",
     "_sre_SRE_Pattern_fullmatch",
     "_sre_SRE_Pattern_search",
@@ -48,53 +48,53 @@ const FUNCTIONS: [&str; 26] = [
     "_sre_SRE_Pattern_split",
 ];
 
-/// Which calls become others.
+/// The calls to redirect.
 pub(super) struct Saturated {
-    /// The interpreter's place among the modules.
+    /// Index of the interpreter's module.
     module: usize,
-    /// The functions, among the module's bodies.
+    /// Indices of the functions among the module's bodies.
     bodies: Vec<usize>,
-    raises: u32,
-    cuts: u32,
+    raising: u32,
+    saturating: u32,
 }
 
 impl Saturated {
     /// Finds the functions and their calls.
     pub(super) fn of(graph: &Graph<'_>) -> Result<Self, LinkError> {
-        let module = graph.modules.iter().position(|module| module.names.contains_key(RAISES));
-        let module = module.ok_or_else(|| unexpected(format!("no function is called `{RAISES}`")))?;
-        let (raises, cuts) = (graph.defined(module, RAISES)?.index, graph.defined(module, CUTS)?.index);
+        let module = graph.modules.iter().position(|module| module.names.contains_key(RAISING));
+        let module = module.ok_or_else(|| unexpected(format!("no function is called `{RAISING}`")))?;
+        let (raising, saturating) = (graph.defined(module, RAISING)?.index, graph.defined(module, SATURATING)?.index);
         let mut bodies = Vec::new();
         for name in FUNCTIONS {
             let body = graph.defined(module, name)?.body;
             let mut reader = graph.modules[module].bodies[body].get_operators_reader()?;
             let mut calls = false;
             while !reader.eof() {
-                calls |= matches!(reader.read()?, Operator::Call { function_index } if function_index == raises);
+                calls |= matches!(reader.read()?, Operator::Call { function_index } if function_index == raising);
             }
             if !calls {
-                return Err(unexpected(format!("`{name}` does not call `{RAISES}`")));
+                return Err(unexpected(format!("`{name}` does not call `{RAISING}`")));
             }
             bodies.push(body);
         }
-        Ok(Self { module, bodies, raises, cuts })
+        Ok(Self { module, bodies, raising, saturating })
     }
 
-    /// None, for modules that are not the interpreter's.
+    /// No calls, for modules other than the interpreter.
     #[cfg(test)]
     pub(super) fn nothing() -> Self {
-        Self { module: usize::MAX, bodies: Vec::new(), raises: 0, cuts: 0 }
+        Self { module: usize::MAX, bodies: Vec::new(), raising: 0, saturating: 0 }
     }
 
-    /// What stands in the place of an operator of a function: one or two.
+    /// Replaces an operator by one or two.
     pub(super) fn apply<'a>(
         &self,
         (module, body): (usize, usize),
         operator: Operator<'a>,
     ) -> (Option<Operator<'a>>, Operator<'a>) {
-        let calls = matches!(operator, Operator::Call { function_index } if function_index == self.raises);
+        let calls = matches!(operator, Operator::Call { function_index } if function_index == self.raising);
         if calls && module == self.module && self.bodies.contains(&body) {
-            (Some(Operator::I32Const { value: 0 }), Operator::Call { function_index: self.cuts })
+            (Some(Operator::I32Const { value: 0 }), Operator::Call { function_index: self.saturating })
         } else {
             (None, operator)
         }

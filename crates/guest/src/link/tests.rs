@@ -3,10 +3,10 @@ use wasmtime::{Engine, Instance, Linker, Module, Store};
 use super::image::Image;
 use super::numbers::{Numbers, Value};
 use super::saturate::Saturated;
-use super::{LinkError, STACK_IS_MADE, collector, graph, immortal, link, merge, settles, stack};
+use super::{LinkError, STACK_ALLOCATED, check_mutable_globals, collector, graph, immortal, link, merge, stack};
 
-/// Two libraries as componentize-py links them: the second is loaded at addresses that the first says, fills a part of the first one's
-/// table, and calls the host through functions that are there before the host's.
+/// Two libraries, linked as by componentize-py: the second is loaded at addresses that the first exports, fills part of its table, and calls
+/// the host through a shim.
 const LIBRARIES: &str = r#"
 (component
   (import "host" (instance $host (export "double" (func (param "x" u32) (result u32)))))
@@ -58,7 +58,7 @@ const LIBRARIES: &str = r#"
   (func (export "stack-pointer") (result u32) (canon lift (core func $second "stack-pointer"))))
 "#;
 
-/// Where the stack of the joined module begins.
+/// Initial stack pointer of the linked module.
 const TOP: u32 = 0x20_0000;
 
 fn joined(component: &str) -> Result<Vec<u8>, LinkError> {
@@ -80,14 +80,14 @@ fn instance(module: &[u8]) -> (Store<()>, Instance) {
 }
 
 #[test]
-fn the_joined_module_does_what_the_modules_did_together() {
+fn the_linked_module_behaves_like_the_separate_modules() {
     let (mut store, instance) = instance(&joined(LIBRARIES).unwrap());
     let run = instance.get_typed_func::<i32, i32>(&mut store, "run").unwrap();
     assert_eq!(run.call(&mut store, 3).unwrap(), 40 + 5 + 6);
 }
 
 #[test]
-fn what_nobody_changes_is_a_constant_and_the_stack_begins_where_it_is_told() {
+fn immutable_globals_are_constants_and_the_stack_is_moved() {
     let module = joined(LIBRARIES).unwrap();
     let parsed = super::module::Module::read(&module).unwrap();
     assert_eq!(parsed.globals.len(), 1);
@@ -97,7 +97,7 @@ fn what_nobody_changes_is_a_constant_and_the_stack_begins_where_it_is_told() {
 }
 
 #[test]
-fn constants_go_into_addresses_where_they_cannot_begin_again_at_zero() {
+fn constants_are_folded_into_addresses_that_cannot_wrap_around() {
     let code = |body: &str| {
         let component = format!(
             "(component (core module $m (memory 1) (table 1 funcref) (global (mut i32) (i32.const 0x100000)) (global i32 (i32.const 0x100000)) (func (export \"run\") (param i32 i32) (result i32) {body})) (core instance (instantiate $m)) (alias core export 0 \"run\" (core func $run)) (func (export \"run\") (param \"x\" u32) (param \"y\" u32) (result u32) (canon lift (core func $run))))"
@@ -117,19 +117,19 @@ fn constants_go_into_addresses_where_they_cannot_begin_again_at_zero() {
     let read = "(i32.load offset=4 (i32.add (local.get 0) (i32.const 16)))";
     let write = |value: &str| format!("(i32.store (i32.add (local.get 0) (i32.const 20)) {value})");
     assert_eq!(code(&format!("{} {read}", write("(local.get 1)"))), (7, 0));
-    // The value that is written may be a sum as well, and has to stay one.
+    // The stored value may be a sum as well, which must not be folded.
     assert_eq!(code(&format!("{} {read}", write("(i32.add (local.get 1) (i32.const 3))"))), (10, 1));
-    // A sum that is kept is used once more.
+    // A sum that is stored in a local is used again.
     let kept = "(i32.store (local.tee 0 (i32.add (local.get 0) (i32.const 8))) (local.get 1)) (i32.load (local.get 0))";
     assert_eq!(code(kept), (7, 1));
-    // Up to here an address may have come from below zero.
+    // A larger address may have wrapped around.
     let far = "(i32.store offset=1 (i32.add (local.get 0) (i32.const 0xfffff)) (local.get 1)) (i32.const 1)";
     let far = far.replace("(local.get 0)", "(i32.sub (local.get 0) (i32.const 0xfffff))");
     assert_eq!(code(&far), (1, 1));
 }
 
 #[test]
-fn a_guest_that_collects_garbage_in_another_way_is_refused() {
+fn a_guest_with_another_garbage_collector_is_refused() {
     let refused = |component: &str| {
         let component = wat::parse_str(component).unwrap();
         let graph = graph::Graph::read(&component).unwrap();
@@ -140,11 +140,11 @@ fn a_guest_that_collects_garbage_in_another_way_is_refused() {
     let collects = "(func $_PyGC_Collect (param i32 i32 i32) (result i32) i32.const 0)\n    (func $_Py_RunGC";
     let other = LIBRARIES.replace("(func $forty", collects).replace("$forty", "$_Py_RunGC");
     let said = refused(&other);
-    assert!(said.contains("`_Py_RunGC` is another"), "{said}");
+    assert!(said.contains("`_Py_RunGC` has another form"), "{said}");
 }
 
 #[test]
-fn a_component_of_another_make_is_refused_and_says_why() {
+fn a_component_with_another_structure_is_refused_with_the_reason() {
     let refused = |from: &str, to: &str| {
         assert!(LIBRARIES.contains(from));
         joined(&LIBRARIES.replace(from, to)).unwrap_err().to_string()
@@ -164,7 +164,7 @@ fn a_component_of_another_make_is_refused_and_says_why() {
         )
         .contains("start")
     );
-    // What is put back between two tests is the memory alone.
+    // Between two tests only the memory is restored.
     assert!(
         refused(
             "(func $forty (result i32) i32.const 40)",
@@ -172,27 +172,27 @@ fn a_component_of_another_make_is_refused_and_says_why() {
         )
         .contains("a table or a segment that changes")
     );
-    let changing = [Value::I32(7), Value::I32(5), Value::I32(0), Value::I32(STACK_IS_MADE)];
-    assert!(settles(&changing, 7).is_ok());
-    assert!(settles(&changing, 8).is_err());
-    assert!(settles(&changing[..3], 7).is_err());
+    let changing = [Value::I32(7), Value::I32(5), Value::I32(0), Value::I32(STACK_ALLOCATED)];
+    assert!(check_mutable_globals(&changing, 7).is_ok());
+    assert!(check_mutable_globals(&changing, 8).is_err());
+    assert!(check_mutable_globals(&changing[..3], 7).is_err());
     assert!(matches!(link(b"no component"), Err(LinkError::Read(_))));
 }
 
 #[test]
-fn a_component_that_is_cut_short_is_refused_or_has_less() {
+fn a_truncated_component_is_refused_or_smaller() {
     let whole = wat::parse_str(LIBRARIES).unwrap();
     let module = joined_bytes(&whole).unwrap();
     let exports = |bytes: &[u8]| graph::Graph::read(bytes).unwrap().exports.len();
     for length in 0..whole.len() {
-        // Cut between two sections it is a smaller component, or one without the names that the text gives to its parts.
+        // Truncated between two sections it is a smaller component, or one without names.
         let cut = &whole[..length];
         let harmless = joined_bytes(cut).map_or(true, |joined| joined == module || exports(cut) < exports(&whole));
         assert!(harmless, "cut after {length} bytes");
     }
 }
 
-/// A memory with these words from address 1024 on.
+/// A memory with these words, starting at address 1024.
 fn memory(words: &[u32]) -> Image {
     let bytes: String = words.iter().flat_map(|word| word.to_le_bytes()).map(|byte| format!("\\{byte:02x}")).collect();
     let component = format!(
@@ -203,11 +203,11 @@ fn memory(words: &[u32]) -> Image {
 }
 
 #[test]
-fn listed_objects_become_immortal_unless_they_are_gone() {
+fn listed_objects_become_immortal_unless_they_were_freed() {
     let (ty, other, immortal) = (77, 78, 5 << 28);
-    // Living, freed, chained among the free ones, of another type by now, immortal already.
+    // Live, freed, in a free list, reused with another type, already immortal.
     let objects = [3, ty, 0, ty, 0x37_0000, ty, 9, other, 7 << 28, ty];
-    // Far more that live, so that the three that are gone do not end the build.
+    // Many more live objects, so that three freed ones do not fail the build.
     let living = 400;
     let listed = 5 + living;
     let mut words = objects.to_vec();
@@ -223,7 +223,7 @@ fn listed_objects_become_immortal_unless_they_are_gone() {
 }
 
 #[test]
-fn a_list_of_objects_that_are_not_there_ends_the_build() {
+fn a_list_of_freed_objects_fails_the_build() {
     let mark = [0xE7E2_0004, 0xE7E2_0003, 0xE7E2_0002, 0xE7E2_0001];
     let gone = [mark.as_slice(), &[1, 8, 77]].concat();
     assert!(immortal::mark(&mut memory(&gone)).unwrap_err().to_string().contains("1 of 1"));
@@ -233,7 +233,7 @@ fn a_list_of_objects_that_are_not_there_ends_the_build() {
 }
 
 #[test]
-fn the_stack_lies_behind_the_memory_and_the_interpreter_is_told() {
+fn the_stack_is_behind_the_memory_and_the_interpreters_bounds_are_adjusted() {
     let mut image = memory(&[1 << 20, 0x4000, 0x2000]);
     let component = wat::parse_str("(component (core module $m (memory 3)) (core instance (instantiate $m)))").unwrap();
     let mut graph = graph::Graph::read(&component).unwrap();
@@ -247,7 +247,7 @@ fn the_stack_lies_behind_the_memory_and_the_interpreter_is_told() {
 }
 
 #[test]
-fn the_image_is_written_without_its_empty_pages() {
+fn the_image_is_written_without_empty_pages() {
     let mut words = vec![0; 4096];
     words[0] = 1;
     words[4095] = 2;

@@ -1,18 +1,25 @@
 //! Lists and sets: a one-to-one matching between the items.
 
 use super::{compare as compare_values, is_equal};
-use crate::value::assigned_values;
+use crate::value::Assignments;
 use crate::{Fuel, Order, Outcome, Policy, Reason, Value};
 
 /// Longest list that is matched in any order; rows of the search are bit masks of this width.
 const MAX_MATCHED: usize = 64;
 
 pub(super) fn compare(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
-    // Assignments to several names against bare values: in the order of the names.
-    match (assigned_values(gold), assigned_values(answer)) {
-        (Some(values), None) if values.len() == answer.len() => return in_order(&values, answer, policy, fuel),
-        (None, Some(values)) if values.len() == gold.len() => {
-            let named = in_order(gold, &values, policy, fuel);
+    match (Assignments::of(gold), Assignments::of(answer)) {
+        // Solutions for one name have no order; values of several names are expected in the order of the names.
+        (Some(assigned), None) if assigned.values.len() == answer.len() => {
+            let values = &assigned.values;
+            return if assigned.share_a_name() {
+                compare_items(values, answer, policy, fuel)
+            } else {
+                in_order(values, answer, policy, fuel)
+            };
+        }
+        (None, Some(assigned)) if assigned.values.len() == gold.len() => {
+            let named = in_order(gold, &assigned.values, policy, fuel);
             if is_equal(named) {
                 return named;
             }
@@ -184,6 +191,19 @@ mod tests {
         assert_eq!(judged("1, 1, 2", "1, 2, 2", &policy), Reason::DifferentItem);
         assert_eq!(judged("1, 2", "1, 2, 2", &policy), Reason::DifferentCount);
         assert_eq!(judged("(1, 2), x", "x, (1,2)", &policy), Reason::EqualList);
+    }
+
+    #[test]
+    fn solutions_for_one_name_have_no_order_and_values_of_several_names_do() {
+        let policy = Policy::default();
+        assert_eq!(judged("x = 2, x = -3", "-3, 2", &policy), Reason::EqualList);
+        assert_eq!(judged("x = 2, x = -3", "-3, 3", &policy), Reason::DifferentItem);
+        assert_eq!(judged("x = 2, x = 2", "2, -3", &policy), Reason::DifferentItem);
+        assert_eq!(judged("x = 2, y = -3", "-3, 2", &policy), Reason::DifferentItem);
+        assert_eq!(judged("x = 2, y = -3", "2, -3", &policy), Reason::EqualList);
+        let strict = Policy { order: Order::Strict, ..policy };
+        assert_eq!(judged("x = 2, x = -3", "-3, 2", &strict), Reason::DifferentItem);
+        assert_eq!(judged("x = 2, x = -3", "2, -3", &strict), Reason::EqualList);
     }
 
     #[test]

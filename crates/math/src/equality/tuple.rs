@@ -1,7 +1,7 @@
 //! Tuples, vectors and matrices.
 
 use super::{pairwise, quantity, region};
-use crate::value::assigned_values;
+use crate::value::Assignments;
 use crate::{Fuel, Policy, Reason, Tuple, Value};
 
 /// A tuple against anything but a relation, a region or a matrix.
@@ -9,11 +9,11 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
     match (gold, answer) {
         (Value::Tuple(a), Value::Tuple(b)) => tuples(a, b, policy, fuel),
         (Value::Tuple(tuple), Value::List(items)) => {
-            let items = assigned_values(items).unwrap_or_else(|| items.clone());
+            let items = Assignments::of(items).map_or_else(|| items.clone(), |assignments| assignments.values);
             in_order(&tuple.items, &items, policy, fuel)
         }
         (Value::List(items), Value::Tuple(tuple)) => {
-            let items = assigned_values(items).unwrap_or_else(|| items.clone());
+            let items = Assignments::of(items).map_or_else(|| items.clone(), |assignments| assignments.values);
             in_order(&items, &tuple.items, policy, fuel)
         }
         (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), Value::Tuple(tuple)) => match tuple.items.as_slice() {

@@ -101,16 +101,31 @@ impl Relation {
     }
 }
 
-/// The values of a list of assignments, `x = 1, y = 2`. `None` where an item assigns nothing.
-pub(crate) fn assigned_values(items: &[Value]) -> Option<Vec<Value>> {
-    let assigned = |item: &Value| match item {
-        Value::Relation(relation) => {
-            let (name, value) = relation.equation()?;
-            name.is_name().then(|| value.clone())
-        }
-        _ => None,
-    };
-    items.iter().map(assigned).collect()
+/// A list of assignments: `x = 1, y = 2`.
+pub(crate) struct Assignments<'v> {
+    names: Vec<&'v Value>,
+    /// The assigned values, in order.
+    pub(crate) values: Vec<Value>,
+}
+
+impl<'v> Assignments<'v> {
+    /// `None` where an item assigns nothing.
+    pub(crate) fn of(items: &'v [Value]) -> Option<Self> {
+        let assignment = |item: &'v Value| match item {
+            Value::Relation(relation) => {
+                let (name, value) = relation.equation()?;
+                name.is_name().then(|| (name, value.clone()))
+            }
+            _ => None,
+        };
+        let (names, values) = items.iter().map(assignment).collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        Some(Self { names, values })
+    }
+
+    /// Whether all values are assigned to the same name: `x = 2, x = -3` lists the solutions for x.
+    pub(crate) fn share_a_name(&self) -> bool {
+        self.names.windows(2).all(|pair| pair.first() == pair.last())
+    }
 }
 
 impl fmt::Display for Relation {

@@ -1,118 +1,108 @@
-//! From an endpoint to a channel.
+//! Channels to servers.
 
-use std::time::Duration;
-
+use evenkeel_config::human;
 use http::Uri;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-use super::{ClientConfig, ClientError, Headers, chain};
-use crate::files::read_token;
+use super::{ClientError, ClientSettings, ClientTlsSettings, Headers, chain};
+use crate::files::{read, read_token};
 
-/// What generated clients are made of: `RewardClient::new(channel)`.
+/// The channel of generated clients: `RewardClient::new(channel)`.
 pub type ClientChannel = InterceptedService<Channel, Headers>;
 
-/// One server to connect to.
+/// The address of one server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Target {
-    /// Its URL.
+pub struct ServerAddress {
+    /// Its URL, `http://HOST:PORT` or `https://HOST:PORT`.
     pub url: String,
-    /// The host that its certificate must name, where the URL holds an address that was found for that name.
+    /// The name that the address in the URL was resolved from; its certificate must be issued for it.
     pub host: Option<String>,
 }
 
-impl Target {
-    /// A server by its URL.
-    pub fn url(url: impl Into<String>) -> Self {
+impl ServerAddress {
+    /// A server whose certificate is issued for the host of the URL.
+    pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), host: None }
     }
 }
 
-/// Makes channels by one set of settings.
+/// Opens channels with the settings of a client.
 #[derive(Debug, Clone)]
 pub struct Connector {
-    config: ClientConfig,
+    settings: ClientSettings,
     headers: Headers,
-    #[cfg(feature = "tls")]
-    tls: Option<tonic::transport::ClientTlsConfig>,
+    tls: Option<ClientTlsConfig>,
 }
 
 impl Connector {
     /// Reads the files that the settings name. `section` is their path, for messages: `reward.client`.
-    pub fn new(section: &str, config: ClientConfig) -> Result<Self, ClientError> {
-        let token =
-            config.token_file.as_deref().map(|path| read_token(&format!("{section}.token_file"), path)).transpose()?;
+    pub fn new(section: &str, settings: ClientSettings) -> Result<Self, ClientError> {
+        let token = settings
+            .token_file
+            .as_deref()
+            .map(|path| read_token(&format!("{section}.token_file"), path))
+            .transpose()?;
         Ok(Self {
             headers: Headers::new(token.as_ref()),
-            #[cfg(feature = "tls")]
-            tls: config.tls.as_ref().map(|config| tls(section, config)).transpose()?,
-            config,
+            tls: settings.tls.as_ref().map(|tls| load_tls(section, tls)).transpose()?,
+            settings,
         })
     }
 
-    /// A connection that stands.
-    pub async fn connect(&self, target: &Target) -> Result<ClientChannel, ClientError> {
-        let endpoint = self.endpoint(target)?;
-        let connected = tokio::time::timeout(self.connect_timeout(), endpoint.connect()).await;
-        let failed = |message: String| ClientError::Connect { url: target.url.clone(), message };
+    /// Opens a connection.
+    pub async fn connect(&self, address: &ServerAddress) -> Result<ClientChannel, ClientError> {
+        let endpoint = self.endpoint(address)?;
+        let connected = tokio::time::timeout(self.settings.connect_timeout, endpoint.connect()).await;
+        let failed = |message: String| ClientError::Connect { url: address.url.clone(), message };
         match connected {
             Ok(Ok(channel)) => Ok(InterceptedService::new(channel, self.headers.clone())),
             Ok(Err(error)) => Err(failed(chain(&error))),
-            Err(_) => Err(failed(format!("no answer within {} ms", self.config.connect_timeout_ms))),
+            Err(_) => Err(failed(format!("no answer within {}", human(self.settings.connect_timeout)))),
         }
     }
 
-    /// A channel that connects at its first call, and again after its connection was lost.
-    pub fn connect_lazy(&self, target: &Target) -> Result<ClientChannel, ClientError> {
-        Ok(InterceptedService::new(self.endpoint(target)?.connect_lazy(), self.headers.clone()))
+    /// A channel that connects with its first call and reconnects after its connection was lost.
+    pub fn connect_lazy(&self, address: &ServerAddress) -> Result<ClientChannel, ClientError> {
+        Ok(InterceptedService::new(self.endpoint(address)?.connect_lazy(), self.headers.clone()))
     }
 
-    /// The settings' limit for `max_decoding_message_size` and `max_encoding_message_size`.
-    pub fn max_message_bytes(&self) -> usize {
-        self.config.max_message_bytes
+    /// `max_message` of the settings in bytes, for `max_decoding_message_size` and `max_encoding_message_size`.
+    pub fn max_message(&self) -> usize {
+        self.settings.max_message.bytes_usize()
     }
 
-    fn connect_timeout(&self) -> Duration {
-        Duration::from_millis(self.config.connect_timeout_ms)
-    }
-
-    fn endpoint(&self, target: &Target) -> Result<Endpoint, ClientError> {
-        let secure = check_url(&target.url)?;
-        let invalid = |_| ClientError::Url { url: target.url.clone() };
-        let mut endpoint = Endpoint::from_shared(target.url.clone())
+    fn endpoint(&self, address: &ServerAddress) -> Result<Endpoint, ClientError> {
+        let secure = validate_url(&address.url)?;
+        let invalid = |_| ClientError::Url { url: address.url.clone() };
+        let mut endpoint = Endpoint::from_shared(address.url.clone())
             .map_err(invalid)?
-            .connect_timeout(self.connect_timeout())
+            .connect_timeout(self.settings.connect_timeout)
             .tcp_nodelay(true);
-        if self.config.keepalive_interval_ms > 0 {
+        if !self.settings.keepalive_interval.is_zero() {
             endpoint = endpoint
-                .http2_keep_alive_interval(Duration::from_millis(self.config.keepalive_interval_ms))
-                .keep_alive_timeout(Duration::from_millis(self.config.keepalive_timeout_ms))
-                // A worker that died while it had nothing to do must be found out before it gets something.
+                .http2_keep_alive_interval(self.settings.keepalive_interval)
+                .keep_alive_timeout(self.settings.keepalive_timeout)
+                // A dead worker must be detected before it gets an item.
                 .keep_alive_while_idle(true);
         }
-        if secure { self.secure(endpoint, target) } else { Ok(endpoint) }
+        if secure { self.secure(endpoint, address) } else { Ok(endpoint) }
     }
 
-    #[cfg(feature = "tls")]
-    fn secure(&self, endpoint: Endpoint, target: &Target) -> Result<Endpoint, ClientError> {
-        let failed = |message: String| ClientError::Tls { url: target.url.clone(), message };
-        let Some(tls) = &self.tls else { return Err(failed("the settings hold no certificates (`tls`)".to_owned())) };
-        let named = self.config.tls.as_ref().and_then(|tls| tls.server_name.as_ref());
-        let tls = match named.or(target.host.as_ref()) {
+    fn secure(&self, endpoint: Endpoint, address: &ServerAddress) -> Result<Endpoint, ClientError> {
+        let failed = |message: String| ClientError::Tls { url: address.url.clone(), message };
+        let Some(tls) = &self.tls else { return Err(failed("the settings have no certificates (`tls`)".to_owned())) };
+        let named = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_ref());
+        let tls = match named.or(address.host.as_ref()) {
             None => tls.clone(),
             Some(name) => tls.clone().domain_name(name),
         };
         endpoint.tls_config(tls).map_err(|error| failed(chain(&error)))
     }
-
-    #[cfg(not(feature = "tls"))]
-    fn secure(&self, _: Endpoint, target: &Target) -> Result<Endpoint, ClientError> {
-        Err(ClientError::Tls { url: target.url.clone(), message: "this program was built without TLS".to_owned() })
-    }
 }
 
-/// Whether the URL asks for TLS.
-fn check_url(url: &str) -> Result<bool, ClientError> {
+/// Whether a URL uses TLS. Refuses anything but scheme, host and port.
+fn validate_url(url: &str) -> Result<bool, ClientError> {
     let invalid = || ClientError::Url { url: url.to_owned() };
     let uri: Uri = url.parse().map_err(|_| invalid())?;
     let secure = match uri.scheme_str() {
@@ -125,14 +115,10 @@ fn check_url(url: &str) -> Result<bool, ClientError> {
     if named && uri.port_u16().is_some() && plain_path { Ok(secure) } else { Err(invalid()) }
 }
 
-#[cfg(feature = "tls")]
-fn tls(section: &str, config: &super::ClientTlsConfig) -> Result<tonic::transport::ClientTlsConfig, ClientError> {
-    use crate::files::read;
-    use tonic::transport::{Certificate, Identity};
-
-    let authority = Certificate::from_pem(read(&format!("{section}.tls.ca_file"), &config.ca_file)?);
-    let tls = tonic::transport::ClientTlsConfig::new().ca_certificate(authority);
-    let (Some(certificate), Some(key)) = (&config.certificate_file, &config.key_file) else { return Ok(tls) };
+fn load_tls(section: &str, settings: &ClientTlsSettings) -> Result<ClientTlsConfig, ClientError> {
+    let authority = Certificate::from_pem(read(&format!("{section}.tls.ca_file"), &settings.ca_file)?);
+    let tls = ClientTlsConfig::new().ca_certificate(authority);
+    let (Some(certificate), Some(key)) = (&settings.certificate_file, &settings.key_file) else { return Ok(tls) };
     let certificate = read(&format!("{section}.tls.certificate_file"), certificate)?;
     let key = read(&format!("{section}.tls.key_file"), key)?;
     Ok(tls.identity(Identity::from_pem(certificate, key)))
@@ -144,18 +130,18 @@ mod tests {
 
     #[test]
     fn an_endpoint_has_scheme_host_and_port() {
-        assert!(!check_url("http://reward:50051").unwrap());
-        assert!(check_url("https://[::1]:443/").unwrap());
+        assert!(!validate_url("http://reward:50051").unwrap());
+        assert!(validate_url("https://[::1]:443/").unwrap());
         for url in ["", "reward:50051", "http://reward", "ftp://reward:1", "http://reward:1/path", "http://:1"] {
-            let error = check_url(url).unwrap_err().to_string();
+            let error = validate_url(url).unwrap_err().to_string();
             assert_eq!(error, format!("`{url}` is not an endpoint, allowed: http://HOST:PORT or https://HOST:PORT"));
         }
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_there_is_named() {
-        let connector = Connector::new("client", ClientConfig::default()).unwrap();
-        let error = connector.connect(&Target::url("http://127.0.0.1:1")).await.unwrap_err().to_string();
+    async fn the_error_names_a_server_that_cannot_be_reached() {
+        let connector = Connector::new("client", ClientSettings::default()).unwrap();
+        let error = connector.connect(&ServerAddress::new("http://127.0.0.1:1")).await.unwrap_err().to_string();
         assert!(error.starts_with("cannot connect to http://127.0.0.1:1: "), "{error}");
         assert!(error.contains("Connection refused"), "{error}");
     }

@@ -1,4 +1,4 @@
-//! What every call of ours carries: the token, and the place in the trace.
+//! Headers of every call: the token and the trace context.
 
 use evenkeel_files::Secret;
 use tonic::metadata::{Ascii, MetadataValue};
@@ -7,14 +7,14 @@ use tonic::{Request, Status};
 
 use evenkeel_telemetry::{TRACEPARENT, TraceContext};
 
-/// Adds the headers to each call.
+/// The interceptor that adds them.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
     authorization: Option<MetadataValue<Ascii>>,
 }
 
 impl Headers {
-    /// With this bearer token, or none.
+    /// With an optional bearer token.
     pub(super) fn new(token: Option<&Secret>) -> Self {
         let authorization = token.map(|token| {
             let mut value: MetadataValue<Ascii> = format!("Bearer {}", token.expose())

@@ -1,28 +1,28 @@
-//! Channels to one server, with the limits, certificates and tokens of the settings; the trace of the running task travels along.
-//!
-//! For one server each (learner, generation). Many workers of one kind are what [`crate::dispatch`] is for.
+//! Channels to single servers (learner, generation), with the limits, certificates and tokens of the settings. Calls carry the trace
+//! context of the current task. For many workers of one kind see [`crate::dispatch`].
 
 mod channel;
-mod config;
 mod headers;
+mod settings;
 
-pub use channel::{ClientChannel, Connector, Target};
-pub use config::{ClientConfig, ClientTlsConfig};
+pub use channel::{ClientChannel, Connector, ServerAddress};
 pub use headers::Headers;
+pub(crate) use settings::MIN_MESSAGE;
+pub use settings::{ClientSettings, ClientTlsSettings};
 
-/// Why no channel could be had.
+/// Why a channel could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Not a URL of a server.
+    /// An invalid URL.
     #[error("`{url}` is not an endpoint, allowed: http://HOST:PORT or https://HOST:PORT")]
     Url {
-        /// What it was.
+        /// The value.
         url: String,
     },
     /// A file that a setting names cannot be used.
     #[error(transparent)]
     File(#[from] crate::files::FileError),
-    /// The certificates cannot be used, or the program was built without them.
+    /// The certificates cannot be used, or the settings have none.
     #[error("cannot use TLS for {url}: {message}")]
     Tls {
         /// The endpoint.
@@ -30,17 +30,17 @@ pub enum ClientError {
         /// What is wrong.
         message: String,
     },
-    /// Nobody answers there.
+    /// The connection failed.
     #[error("cannot connect to {url}: {message}")]
     Connect {
         /// The endpoint.
         url: String,
-        /// What the system said.
+        /// The error of the transport.
         message: String,
     },
 }
 
-/// An error with everything behind it; transport errors say nothing by themselves.
+/// An error with its sources; transport errors alone say nothing.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Where the workers are.
+//! Endpoints of workers and the resolution of their names.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -11,9 +11,9 @@ use std::time::Duration;
 use evenkeel_proto::FieldError;
 use tokio::sync::watch;
 
-use crate::client::Target;
+use crate::client::ServerAddress;
 
-/// Finds the addresses behind a name.
+/// Resolves names.
 pub trait Resolve: Send + Sync + 'static {
     /// All addresses of `host`, with `port`.
     fn resolve<'a>(
@@ -23,7 +23,7 @@ pub trait Resolve: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
 }
 
-/// The system's resolver: DNS, hosts file, whatever it is configured for.
+/// The system's resolver.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
@@ -37,15 +37,15 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Endpoints as the settings name them.
+/// The endpoints of a setting.
 #[derive(Clone)]
 pub struct Endpoints {
-    fixed: BTreeSet<Target>,
+    fixed: BTreeSet<ServerAddress>,
     names: Vec<Name>,
     resolver: Arc<dyn Resolve>,
 }
 
-/// A name with any number of workers behind it.
+/// A name with a worker at each address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Name {
     host: String,
@@ -54,7 +54,7 @@ struct Name {
 }
 
 impl Endpoints {
-    /// Reads the setting `endpoints`.
+    /// Parses the setting `endpoints`.
     pub fn parse(endpoints: &[impl AsRef<str>]) -> Result<Self, FieldError> {
         const ALLOWED: &str = "http://HOST:PORT, https://HOST:PORT, dns://HOST:PORT or dns+tls://HOST:PORT";
         if endpoints.is_empty() {
@@ -72,7 +72,7 @@ impl Endpoints {
             }
             match scheme {
                 "http" | "https" => {
-                    parsed.fixed.insert(Target::url(format!("{scheme}://{host}:{port}")));
+                    parsed.fixed.insert(ServerAddress::new(format!("{scheme}://{host}:{port}")));
                 }
                 "dns" | "dns+tls" => {
                     let name = Name { host: host.to_owned(), port, secure: scheme == "dns+tls" };
@@ -86,15 +86,15 @@ impl Endpoints {
         Ok(parsed)
     }
 
-    /// With another resolver.
+    /// Replaces the resolver.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Arc<dyn Resolve>) -> Self {
         self.resolver = resolver;
         self
     }
 
-    /// The workers now and from now on: those with a URL at once, those behind names as they are found. Ends with its receivers.
-    pub fn watch(self, interval: Duration) -> watch::Receiver<BTreeSet<Target>> {
+    /// The current addresses: fixed ones at once, those behind names as they are resolved. Resolution ends with the last receiver.
+    pub fn watch(self, interval: Duration) -> watch::Receiver<BTreeSet<ServerAddress>> {
         let (found, receiver) = watch::channel(self.fixed.clone());
         if !self.names.is_empty() {
             tokio::spawn(self.keep_resolving(interval, found));
@@ -102,8 +102,8 @@ impl Endpoints {
         receiver
     }
 
-    async fn keep_resolving(self, interval: Duration, found: watch::Sender<BTreeSet<Target>>) {
-        let mut known: Vec<BTreeSet<Target>> = vec![BTreeSet::new(); self.names.len()];
+    async fn keep_resolving(self, interval: Duration, found: watch::Sender<BTreeSet<ServerAddress>>) {
+        let mut known: Vec<BTreeSet<ServerAddress>> = vec![BTreeSet::new(); self.names.len()];
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -112,16 +112,16 @@ impl Endpoints {
                 () = found.closed() => return,
             }
             for (name, known) in self.names.iter().zip(&mut known) {
-                // A resolver that hangs must not keep what it found before from being used.
+                // A resolver that hangs must not block the other names.
                 let answer = tokio::time::timeout(
                     interval.max(Duration::from_secs(5)),
                     self.resolver.resolve(&name.host, name.port),
                 );
                 match answer.await.map_err(io::Error::from).flatten() {
                     Ok(addresses) if !addresses.is_empty() => {
-                        *known = addresses.into_iter().map(|at| name.target(at)).collect()
+                        *known = addresses.into_iter().map(|at| name.address(at)).collect()
                     }
-                    // The last answer stands: a resolver that fails says nothing about the workers.
+                    // The last result stays valid: a resolver that fails says nothing about the workers.
                     Ok(_) => tracing::debug!(host = name.host, "no address found"),
                     Err(error) => {
                         metrics::counter!("evenkeel_resolve_failures_total", "host" => name.host.clone()).increment(1);
@@ -129,7 +129,7 @@ impl Endpoints {
                     }
                 }
             }
-            let all: BTreeSet<Target> = known.iter().flatten().chain(&self.fixed).cloned().collect();
+            let all: BTreeSet<ServerAddress> = known.iter().flatten().chain(&self.fixed).cloned().collect();
             found.send_if_modified(|current| {
                 let changed = *current != all;
                 *current = all;
@@ -140,9 +140,9 @@ impl Endpoints {
 }
 
 impl Name {
-    fn target(&self, address: SocketAddr) -> Target {
+    fn address(&self, socket: SocketAddr) -> ServerAddress {
         let scheme = if self.secure { "https" } else { "http" };
-        Target { url: format!("{scheme}://{address}"), host: Some(self.host.clone()) }
+        ServerAddress { url: format!("{scheme}://{socket}"), host: Some(self.host.clone()) }
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers what it is told to.
+    /// Returns the configured result.
     #[derive(Default)]
     struct Scripted(Mutex<Option<Vec<SocketAddr>>>);
 
@@ -167,8 +167,8 @@ mod tests {
         }
     }
 
-    fn urls(targets: &BTreeSet<Target>) -> Vec<&str> {
-        targets.iter().map(|target| target.url.as_str()).collect()
+    fn urls(addresses: &BTreeSet<ServerAddress>) -> Vec<&str> {
+        addresses.iter().map(|target| target.url.as_str()).collect()
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_name_is_asked_again_and_its_last_answer_stands() {
+    async fn a_name_is_resolved_again_and_its_last_result_stays_valid() {
         let resolver = Arc::new(Scripted::default());
         let set = |answer: Option<&[&str]>| {
             *resolver.0.lock().unwrap() = answer.map(|list| list.iter().map(|at| at.parse().unwrap()).collect());
@@ -198,7 +198,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(10)).await;
         set(Some(&[]));
         tokio::time::sleep(Duration::from_secs(10)).await;
-        assert!(!found.has_changed().unwrap(), "failures take no worker away");
+        assert!(!found.has_changed().unwrap(), "failures remove no worker");
 
         set(Some(&["10.0.0.2:7", "10.0.0.3:7"]));
         found.changed().await.unwrap();

@@ -1,17 +1,16 @@
-//! The client's end of item streams, over many workers.
+//! The client side of item streams, over many workers.
 //!
-//! A [`Dispatcher`] holds one stream to each worker and gives every item to the worker with the least outstanding work. Workers
-//! are a list of endpoints or the addresses behind a DNS name, which is asked again and again, so that workers may come and go.
-//! What a lost worker had is given to another under the same id; every item is answered exactly once, whatever happens. Callers
-//! wait while everything is full, and dropping what they wait for takes the item back from the worker.
+//! A [`Dispatcher`] keeps one stream to each worker and assigns every item to the worker with the least outstanding work. Workers are a
+//! list of endpoints, or the addresses behind a DNS name, which is resolved periodically. The items of a lost worker go to others under
+//! the same ids; every item is answered exactly once. Callers wait while all workers are full; dropping their future cancels the item.
 
 mod actor;
-mod board;
-mod config;
+mod connection;
 mod discovery;
-mod link;
+mod options;
 mod pending;
-mod slots;
+mod scheduler;
+mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +22,13 @@ use crate::client::Connector;
 use crate::error::{ServiceError, millis};
 use crate::items::Items;
 
-pub use config::{DeadlineStart, DispatchConfig};
 pub use discovery::{Endpoints, Resolve, SystemResolver};
+pub use options::{DeadlineStart, DispatchOptions};
 pub use pending::Pending;
 
 use actor::Command;
 
-/// Why an item has no answer.
+/// Why an item has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DispatchError {
     /// Every worker that had it was lost.
@@ -37,12 +36,12 @@ pub enum DispatchError {
     WorkerLost {
         /// The item.
         id: String,
-        /// How often it was begun.
+        /// Attempts.
         attempts: u32,
         /// Why the last worker was lost.
         last: String,
     },
-    /// Its deadline ended first.
+    /// Its deadline passed.
     #[error("the deadline of item `{id}` ended after {waited_ms} ms")]
     Deadline {
         /// The item.
@@ -50,14 +49,14 @@ pub enum DispatchError {
         /// How long it waited.
         waited_ms: u64,
     },
-    /// An item of the same id is not answered yet.
-    #[error("item `{id}` is in work already")]
-    InWork {
+    /// An unanswered item has the same id.
+    #[error("item `{id}` is already in flight")]
+    InFlight {
         /// The item.
         id: String,
     },
     /// The item has no id.
-    #[error("an item without id cannot be answered")]
+    #[error("the item has no id")]
     NoId,
     /// The dispatcher has ended.
     #[error("the dispatcher has ended")]
@@ -65,13 +64,13 @@ pub enum DispatchError {
 }
 
 impl DispatchError {
-    /// The same as the failure of an item, for callers that answer items themselves.
+    /// The failure of an item that reports this, for servers that forward items.
     pub fn failure(&self) -> Failure {
         let message = self.to_string();
         match self {
             Self::WorkerLost { .. } => ServiceError::Unavailable { reason: "WORKER_LOST", message },
             Self::Deadline { waited_ms, .. } => ServiceError::Deadline(Duration::from_millis(*waited_ms)),
-            Self::InWork { .. } | Self::NoId => ServiceError::Precondition { reason: "DUPLICATE_ID", message },
+            Self::InFlight { .. } | Self::NoId => ServiceError::Precondition { reason: "DUPLICATE_ID", message },
             Self::Closed => ServiceError::Cancelled,
         }
         .failure()
@@ -83,20 +82,20 @@ impl DispatchError {
 pub struct WorkerStatus {
     /// Its URL.
     pub name: String,
-    /// Its stream stands.
+    /// Whether its stream is open.
     pub connected: bool,
-    /// Items that it has and has not answered.
+    /// Items that it has not answered.
     pub outstanding: usize,
     /// Items that it answered.
     pub answered: u64,
-    /// Why its stream was lost last; empty where it never was.
+    /// Why its stream was lost last; empty if it never was.
     pub last_error: String,
 }
 
-/// Gives items to workers. Clones are the same; it ends when the last clone and the last pending item are dropped.
+/// Assigns items to workers. Clones share its state; it ends when the last clone and the last pending item are dropped.
 pub struct Dispatcher<P: Items> {
     commands: mpsc::UnboundedSender<Command<P>>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     capacity: usize,
     default_deadline: Duration,
     connected: watch::Receiver<usize>,
@@ -106,7 +105,7 @@ impl<P: Items> Clone for Dispatcher<P> {
     fn clone(&self) -> Self {
         Self {
             commands: self.commands.clone(),
-            places: Arc::clone(&self.places),
+            permits: Arc::clone(&self.permits),
             capacity: self.capacity,
             default_deadline: self.default_deadline,
             connected: self.connected.clone(),
@@ -115,44 +114,47 @@ impl<P: Items> Clone for Dispatcher<P> {
 }
 
 impl<P: Items> Dispatcher<P> {
-    /// Begins to connect. The settings were checked; endpoints that cannot be reached yet are tried until they can.
-    pub fn start(config: &DispatchConfig, endpoints: Endpoints, connector: Connector) -> Self {
-        let capacity = config.max_queued.clamp(1, Semaphore::MAX_PERMITS);
+    /// Starts to connect. Workers that cannot be reached yet are retried until they can.
+    pub fn start(options: &DispatchOptions, endpoints: Endpoints, connector: Connector) -> Self {
+        let capacity = options.max_pending.clamp(1, Semaphore::MAX_PERMITS);
         let (commands, receiver) = mpsc::unbounded_channel();
         let (count, connected) = watch::channel(0);
-        tokio::spawn(actor::Actor::<P>::new(config.clone(), connector, count).run(receiver, endpoints));
+        tokio::spawn(actor::Actor::<P>::new(options.clone(), connector, count).run(receiver, endpoints));
         Self {
             commands,
-            places: Arc::new(Semaphore::new(capacity)),
+            permits: Arc::new(Semaphore::new(capacity)),
             capacity,
-            default_deadline: Duration::from_millis(config.item_deadline_ms),
+            default_deadline: options.item_deadline,
             connected,
         }
     }
 
-    /// The answer to an item. Dropping the future takes the item back.
-    pub async fn call(&self, item: P::Item) -> Result<P::Answer, DispatchError> {
+    /// The response to an item. Dropping the future cancels the item.
+    pub async fn call(&self, item: P::Item) -> Result<P::Response, DispatchError> {
         self.submit(item).await?.await
     }
 
-    /// Hands an item over, as soon as there is a place for it. Waiting is the back-pressure: whoever submits in a loop goes as
-    /// fast as the workers.
+    /// Submits an item once fewer than `max_pending` are unanswered. This wait is the backpressure.
     pub async fn submit(&self, item: P::Item) -> Result<Pending<P>, DispatchError> {
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| DispatchError::Closed)?;
-        self.hand_over(item, place)
+        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| DispatchError::Closed)?;
+        self.submit_with_permit(item, permit)
     }
 
-    fn hand_over(&self, item: P::Item, place: tokio::sync::OwnedSemaphorePermit) -> Result<Pending<P>, DispatchError> {
+    fn submit_with_permit(
+        &self,
+        item: P::Item,
+        permit: tokio::sync::OwnedSemaphorePermit,
+    ) -> Result<Pending<P>, DispatchError> {
         if P::id(&item).is_empty() {
             return Err(DispatchError::NoId);
         }
         let budget = P::deadline_ms(&item).map_or(self.default_deadline, Duration::from_millis);
-        Pending::submit(&self.commands, item, budget, place)
+        Pending::submit(&self.commands, item, budget, permit)
     }
 
-    /// Items handed over and not answered yet.
+    /// Unanswered items.
     pub fn pending(&self) -> usize {
-        self.capacity - self.places.available_permits()
+        self.capacity - self.permits.available_permits()
     }
 
     /// Whether any worker is connected.
@@ -160,14 +162,14 @@ impl<P: Items> Dispatcher<P> {
         *self.connected.borrow() > 0
     }
 
-    /// Waits until that many workers are connected, at most that long. False where they were not.
+    /// Waits until that many workers are connected; false if they were not within that time.
     pub async fn ready(&self, workers: usize, within: Duration) -> bool {
         let mut connected = self.connected.clone();
         let enough = connected.wait_for(|&count| count >= workers);
         matches!(tokio::time::timeout(within, enough).await, Ok(Ok(_)))
     }
 
-    /// Every worker that is known, by name.
+    /// The state of all workers, sorted by name.
     pub async fn workers(&self) -> Vec<WorkerStatus> {
         let (reply, status) = oneshot::channel();
         let _ = self.commands.send(Command::Status(reply));
@@ -175,7 +177,7 @@ impl<P: Items> Dispatcher<P> {
     }
 }
 
-/// Time that is left, as a `deadline_ms`; at least 1, since 0 has passed.
+/// Remaining time as a `deadline_ms`; at least 1, since 0 would have passed.
 fn left_ms(deadline: tokio::time::Instant, now: tokio::time::Instant) -> u64 {
     millis(deadline.saturating_duration_since(now)).max(1)
 }

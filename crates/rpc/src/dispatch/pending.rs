@@ -1,4 +1,4 @@
-//! An item that was handed over.
+//! The future of a submitted item.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,14 +11,14 @@ use tokio::time::Instant;
 
 use super::DispatchError;
 use super::actor::Command;
-use super::board::Submission;
+use super::scheduler::Submission;
 use crate::items::Items;
 
-/// The answer to come. Dropping it takes the item back and frees its place.
-#[must_use = "dropping it takes the item back"]
+/// Resolves to the response. Dropping it cancels the item and frees its permit.
+#[must_use = "dropping it cancels the item"]
 pub struct Pending<P: Items> {
     ticket: u64,
-    reply: oneshot::Receiver<Result<P::Answer, DispatchError>>,
+    reply: oneshot::Receiver<Result<P::Response, DispatchError>>,
     commands: mpsc::UnboundedSender<Command<P>>,
     answered: bool,
 }
@@ -28,20 +28,20 @@ impl<P: Items> Pending<P> {
         commands: &mpsc::UnboundedSender<Command<P>>,
         item: P::Item,
         budget: Duration,
-        place: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
     ) -> Result<Self, DispatchError> {
         static TICKETS: AtomicU64 = AtomicU64::new(0);
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
         let submitted = Instant::now();
         let (sender, reply) = oneshot::channel();
-        let submission = Submission { ticket, item, submitted, budget, reply: sender, place };
+        let submission = Submission { ticket, item, submitted, budget, reply: sender, permit };
         commands.send(Command::Submit(Box::new(submission))).map_err(|_| DispatchError::Closed)?;
         Ok(Self { ticket, reply, commands: commands.clone(), answered: false })
     }
 }
 
 impl<P: Items> Future for Pending<P> {
-    type Output = Result<P::Answer, DispatchError>;
+    type Output = Result<P::Response, DispatchError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.reply).poll(cx));
@@ -53,8 +53,8 @@ impl<P: Items> Future for Pending<P> {
 impl<P: Items> Drop for Pending<P> {
     fn drop(&mut self) {
         if !self.answered {
-            // Where nobody receives it, nothing is left to be taken back.
-            let _ = self.commands.send(Command::Withdraw(self.ticket));
+            // If the dispatcher has ended, there is nothing to cancel.
+            let _ = self.commands.send(Command::Cancel(self.ticket));
         }
     }
 }

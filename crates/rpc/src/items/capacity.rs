@@ -1,42 +1,43 @@
-//! What a server has for one kind of items: room for them and their bytes, turns to run, time to end.
+//! The capacity of a server for one kind of items: how many it holds, their memory, how many run.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::QueueStatus;
 
 use super::Items;
-use super::turns::Turns;
-use crate::admission::{Admission, ClientId, Taken, Unit};
+use super::fair_semaphore::FairSemaphore;
+use crate::admission::{Admission, ClientId, Reservation, Unit};
 use crate::error::ServiceError;
 use crate::server::Drain;
 
-/// How much a server takes at once, over all streams.
+/// Limits of a server over all streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ItemLimits {
-    /// Items that may wait or be in work; one more is answered RESOURCE_EXHAUSTED.
+    /// Items that may wait or run; a further one is answered RESOURCE_EXHAUSTED.
     pub max_items: usize,
-    /// Bytes of those items, and of answers that are not read yet. Not below the largest message, which could never be taken.
-    pub max_bytes: usize,
-    /// Items that may be in work. Their turns go round the clients that have some waiting.
+    /// Memory for those items and for answers that are not read yet. Not below the largest message, which could never be taken.
+    pub max_memory: ByteSize,
+    /// Items that may run. Clients that have items waiting take turns.
     pub max_running: usize,
-    /// How long a stopped handler may take to answer with what it has.
+    /// How long a stopped handler may take to respond with a partial result.
     pub grace: Duration,
 }
 
 impl ItemLimits {
-    /// [`Self::max_bytes`] where nobody sets it.
-    pub const MAX_BYTES: usize = 512 << 20;
+    /// Default of [`Self::max_memory`].
+    pub const DEFAULT_MEMORY: ByteSize = ByteSize::mib(512);
 }
 
 /// The capacity of one server for one kind of items. Clones share it.
 pub(super) struct Capacity<P> {
     items: Admission,
     pub(super) bytes: Admission,
-    pub(super) running: Turns,
-    pub(super) in_work: Arc<AtomicUsize>,
+    pub(super) running: FairSemaphore,
+    pub(super) in_flight: Arc<AtomicUsize>,
     pub(super) grace: Duration,
     pub(super) drain: Drain,
     protocol: PhantomData<fn() -> P>,
@@ -48,7 +49,7 @@ impl<P> Clone for Capacity<P> {
             items: self.items.clone(),
             bytes: self.bytes.clone(),
             running: self.running.clone(),
-            in_work: Arc::clone(&self.in_work),
+            in_flight: Arc::clone(&self.in_flight),
             grace: self.grace,
             drain: self.drain.clone(),
             protocol: PhantomData,
@@ -60,21 +61,21 @@ impl<P: Items> Capacity<P> {
     pub(super) fn new(limits: ItemLimits, drain: Drain) -> Self {
         Self {
             items: Admission::new(P::NAME, Unit::Items, limits.max_items),
-            bytes: Admission::new(P::NAME, Unit::Bytes, limits.max_bytes),
-            running: Turns::new(limits.max_running),
-            in_work: Arc::new(AtomicUsize::new(0)),
+            bytes: Admission::new(P::NAME, Unit::Bytes, limits.max_memory.bytes_usize()),
+            running: FairSemaphore::new(limits.max_running),
+            in_flight: Arc::new(AtomicUsize::new(0)),
             grace: limits.grace,
             drain,
             protocol: PhantomData,
         }
     }
 
-    /// Room for an item and its bytes.
-    pub(super) fn admit(&self, client: ClientId, item: &P::Item) -> Result<[Taken; 2], ServiceError> {
-        Ok([self.items.try_take(client, 1)?, self.bytes.try_take(client, P::held_bytes(item))?])
+    /// Reserves a place and the memory of an item.
+    pub(super) fn admit(&self, client: ClientId, item: &P::Item) -> Result<[Reservation; 2], ServiceError> {
+        Ok([self.items.try_reserve(client, 1)?, self.bytes.try_reserve(client, P::held_bytes(item))?])
     }
 
     pub(super) fn status(&self) -> QueueStatus {
-        self.items.status(self.in_work.load(Ordering::Relaxed))
+        self.items.status(self.in_flight.load(Ordering::Relaxed))
     }
 }

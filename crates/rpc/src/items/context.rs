@@ -1,27 +1,27 @@
-//! What a handler knows of its item besides the item.
+//! What a handler knows about its item besides the message.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::turns::Turn;
+use super::fair_semaphore::FairPermit;
 use crate::deadline::Deadline;
 use crate::error::ServiceError;
 use evenkeel_telemetry::TraceContext;
 
 /// Why an item was stopped before it had a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
-    /// Its caller took it back.
+pub enum StopReason {
+    /// The client cancelled it.
     Cancelled,
-    /// Its or its call's deadline ended.
+    /// Its deadline or that of its call passed.
     Deadline,
-    /// The server ends.
+    /// The server is shutting down.
     Aborted,
 }
 
-impl Stopped {
+impl StopReason {
     pub(super) fn error(self, waited: Duration) -> ServiceError {
         match self {
             Self::Cancelled => ServiceError::Cancelled,
@@ -31,67 +31,66 @@ impl Stopped {
     }
 }
 
-/// What a handler knows of its item.
+/// What a handler knows about its item.
 #[derive(Debug, Clone)]
 pub struct ItemContext {
-    /// When the item ends. It is enforced around the handler, which need not look at it.
+    /// Deadline of the item. It is enforced outside the handler.
     pub deadline: Deadline,
-    /// How long the item waited for a place to be worked on.
+    /// How long the item waited before its handler started.
     pub queued: Duration,
-    /// The item's place in its trace; handlers already run in its scope.
+    /// Trace context of the item; handlers already run in its scope.
     pub trace: TraceContext,
-    pub(super) stop: Stop,
-    pub(super) place: Weak<Place>,
+    pub(super) stop: StopSignal,
+    pub(super) permit: Weak<HeldPermit>,
 }
 
-/// An item's place in work.
-pub(super) type Place = Mutex<Option<Turn>>;
+/// The permit of a running item, unless its handler released it.
+pub(super) type HeldPermit = Mutex<Option<FairPermit>>;
 
 impl ItemContext {
-    /// Ends when the item is stopped. A handler that listens may answer itself within the server's grace (with what it has so
-    /// far); one that does not is dropped.
-    pub async fn stopped(&self) -> Stopped {
+    /// Completes when the item is stopped. A handler that waits for it may still respond within the server's grace period, for example
+    /// with a partial result; any other handler is dropped.
+    pub async fn stopped(&self) -> StopReason {
         self.stop.wait().await
     }
 
-    /// Becomes true when the item is stopped: for work on threads, which cannot be dropped and has to look.
+    /// Whether the item is stopped: for work on threads, which cannot be dropped and must poll.
     pub fn is_stopped(&self) -> bool {
         self.stop.token.is_cancelled()
     }
 
-    /// Gives the item's place in work to another item: for a handler that has a queue and threads of its own. The item still
-    /// counts as one in work.
-    pub fn leave_place(&self) {
-        if let Some(place) = self.place.upgrade() {
-            drop(place.lock().unwrap_or_else(PoisonError::into_inner).take());
+    /// Lets another item run: for handlers with a queue and threads of their own. The item still counts as running.
+    pub fn release_permit(&self) {
+        if let Some(permit) = self.permit.upgrade() {
+            drop(permit.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 }
 
-/// Tells a handler that it is stopped, and why; the first reason stands.
+/// Tells a handler that its item is stopped, and why. The first reason wins.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stop {
-    reason: Arc<OnceLock<Stopped>>,
+pub(super) struct StopSignal {
+    reason: Arc<OnceLock<StopReason>>,
     token: CancellationToken,
 }
 
-impl Stop {
-    pub(super) fn because(&self, reason: Stopped) {
+impl StopSignal {
+    pub(super) fn stop(&self, reason: StopReason) {
         self.reason.get_or_init(|| reason);
         self.token.cancel();
     }
 
-    pub(super) async fn wait(&self) -> Stopped {
+    pub(super) async fn wait(&self) -> StopReason {
         self.token.cancelled().await;
         *self.reason.get().expect("the reason is set before the token is cancelled")
     }
 }
 
-/// Stops the item when its task is dropped, for work on threads that outlives the task.
-pub(super) struct StopOnDrop(pub(super) Stop);
+/// Stops the item when its task is dropped: its threads may outlive the task.
+pub(super) struct StopOnDrop(pub(super) StopSignal);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.because(Stopped::Aborted);
+        self.0.stop(StopReason::Aborted);
     }
 }

@@ -18,7 +18,7 @@ impl Items for GenerateItems {
     const NAME: &'static str = "generate";
     type Item = GenerateItem;
     type Request = GenerateRequest;
-    type Answer = Rollout;
+    type Response = Rollout;
 
     fn id(item: &GenerateItem) -> &str {
         &item.sample_id
@@ -52,7 +52,7 @@ impl Items for GenerateItems {
         }
     }
 
-    fn answered(rollout: &Rollout) -> &str {
+    fn response_id(rollout: &Rollout) -> &str {
         &rollout.sample_id
     }
 
@@ -71,12 +71,11 @@ impl Items for GenerateItems {
 
     async fn open(
         channel: ClientChannel,
-        max_message_bytes: usize,
+        max_message: usize,
         requests: ReceiverStream<GenerateRequest>,
     ) -> Result<Streaming<Rollout>, Status> {
         let client = GenerationClient::new(channel);
-        let mut client =
-            client.max_decoding_message_size(max_message_bytes).max_encoding_message_size(max_message_bytes);
+        let mut client = client.max_decoding_message_size(max_message).max_encoding_message_size(max_message);
         Ok(client.generate(requests).await?.into_inner())
     }
 }

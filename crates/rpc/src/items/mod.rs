@@ -1,16 +1,16 @@
-//! Streams of items: one call carries thousands of them, so that id, deadline, cancellation and failure belong to the item.
+//! Streams of items: one call carries thousands of items, each with its own id, deadline, cancellation and failure.
 //!
-//! [`Items`] says how the messages of one such stream are read; [`ItemServer`] is the server's end of all of them, and
-//! [`crate::dispatch::Dispatcher`] the client's.
+//! [`Items`] describes the messages of one kind of stream. [`ItemServer`] is the server side, [`crate::dispatch::Dispatcher`] the client
+//! side.
 
-mod answers;
 mod capacity;
 mod context;
+mod fair_semaphore;
 mod generate;
+mod responses;
 mod score;
 mod server;
 mod stream;
-mod turns;
 mod verify;
 
 use std::future::Future;
@@ -23,38 +23,38 @@ use tonic::{Status, Streaming};
 
 use crate::client::ClientChannel;
 
-pub use answers::AnswerStream;
 pub use capacity::ItemLimits;
-pub use context::{ItemContext, Stopped};
+pub use context::{ItemContext, StopReason};
 pub use generate::GenerateItems;
+pub use responses::ResponseStream;
 pub use score::ScoreItems;
 pub use server::ItemServer;
 pub use verify::VerifyItems;
 
-/// What a message of the request stream is.
+/// A message of the request stream.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming<Item> {
-    /// Something to be done and answered.
+    /// A new item.
     Item(Item),
-    /// The id of an item that is taken back.
+    /// The id of an item to cancel.
     Cancel(String),
-    /// Neither, which breaks the protocol.
+    /// Neither, which violates the protocol.
     Neither,
 }
 
-/// What a client does with an answer.
+/// What a client does with a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// It is the answer.
+    /// It is the result.
     Final,
-    /// The worker failed at it; another may not. Counts as an attempt.
+    /// The worker failed; another may succeed. Counts as an attempt.
     Failed,
-    /// The worker is full: elsewhere, or later. Does not count as an attempt.
+    /// The worker is full: try another one, or later. Does not count as an attempt.
     Overloaded {
-        /// When the worker wants to be asked again, in milliseconds. `None` where it does not say.
+        /// Delay before the worker is tried again, in milliseconds. `None` if it gives none.
         retry_after_ms: Option<u64>,
     },
-    /// The worker is about to end. Does not count as an attempt.
+    /// The worker is shutting down. Does not count as an attempt.
     Draining,
 }
 
@@ -62,50 +62,50 @@ pub enum Disposition {
 pub trait Items: Sized + Send + Sync + 'static {
     /// Name for metrics and messages.
     const NAME: &'static str;
-    /// One thing to be done.
+    /// A unit of work.
     type Item: Message + Clone + 'static;
     /// A message of the request stream.
     type Request: Send + 'static;
-    /// A message of the response stream, the answer to one item.
-    type Answer: Message + 'static;
+    /// A message of the response stream: the result of one item.
+    type Response: Message + 'static;
 
     /// The item's id.
     fn id(item: &Self::Item) -> &str;
-    /// Milliseconds that the item may take.
+    /// Deadline of the item in milliseconds.
     fn deadline_ms(item: &Self::Item) -> Option<u64>;
-    /// The item with another deadline, since some of its time has passed.
+    /// Replaces the deadline, after some of it has passed.
     fn set_deadline_ms(item: &mut Self::Item, deadline_ms: u64);
-    /// Bytes of memory that the item holds.
+    /// Memory of the item in bytes.
     fn held_bytes(item: &Self::Item) -> usize {
         size_of::<Self::Item>() + item.encoded_len()
     }
-    /// The item's place in its trace; empty where it has none.
+    /// The item's `traceparent`; empty if it has none.
     fn traceparent(item: &Self::Item) -> &str;
 
     /// The item as a message.
     fn request(item: Self::Item) -> Self::Request;
-    /// The cancel of an item as a message.
+    /// The cancellation of an item as a message.
     fn cancel(id: &str) -> Self::Request;
-    /// What a message is.
+    /// Parses a message.
     fn incoming(request: Self::Request) -> Incoming<Self::Item>;
 
-    /// The id of the item that an answer is to.
-    fn answered(answer: &Self::Answer) -> &str;
-    /// The answer that says why there is no result.
-    fn failed(id: String, failure: Failure) -> Self::Answer;
-    /// What a client does with an answer.
-    fn disposition(answer: &Self::Answer) -> Disposition;
+    /// The id of the item that a response belongs to.
+    fn response_id(response: &Self::Response) -> &str;
+    /// The response that reports a failure.
+    fn failed(id: String, failure: Failure) -> Self::Response;
+    /// What a client does with a response.
+    fn disposition(response: &Self::Response) -> Disposition;
 
     /// Opens the stream.
     fn open(
         channel: ClientChannel,
-        max_message_bytes: usize,
+        max_message: usize,
         requests: ReceiverStream<Self::Request>,
-    ) -> impl Future<Output = Result<Streaming<Self::Answer>, Status>> + Send;
+    ) -> impl Future<Output = Result<Streaming<Self::Response>, Status>> + Send;
 }
 
-/// Why a message of the request stream ends the whole call: there is no id that it could be answered under.
-fn check_id(field: &str, id: &str) -> Result<(), FieldError> {
+/// Refuses an empty id, which ends the whole call: no response could refer to the item.
+fn validate_id(field: &str, id: &str) -> Result<(), FieldError> {
     if id.is_empty() {
         Err(FieldError::missing(field, "an id that no other unanswered item of the stream has"))
     } else {

@@ -16,7 +16,7 @@ impl Items for ScoreItems {
     const NAME: &'static str = "score";
     type Item = ScoreItem;
     type Request = ScoreRequest;
-    type Answer = ScoreResponse;
+    type Response = ScoreResponse;
 
     fn id(item: &ScoreItem) -> &str {
         &item.id
@@ -50,7 +50,7 @@ impl Items for ScoreItems {
         }
     }
 
-    fn answered(response: &ScoreResponse) -> &str {
+    fn response_id(response: &ScoreResponse) -> &str {
         &response.id
     }
 
@@ -64,12 +64,11 @@ impl Items for ScoreItems {
 
     async fn open(
         channel: ClientChannel,
-        max_message_bytes: usize,
+        max_message: usize,
         requests: ReceiverStream<ScoreRequest>,
     ) -> Result<Streaming<ScoreResponse>, Status> {
         let client = LearnerClient::new(channel);
-        let mut client =
-            client.max_decoding_message_size(max_message_bytes).max_encoding_message_size(max_message_bytes);
+        let mut client = client.max_decoding_message_size(max_message).max_encoding_message_size(max_message);
         Ok(client.score(requests).await?.into_inner())
     }
 }

@@ -1,4 +1,4 @@
-//! The server's end of an item stream: capacity, deadlines, cancellation, drain, and exactly one answer for each item.
+//! The server side of item streams: capacity, deadlines, cancellation, drain, and exactly one response for each item.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use tokio_stream::Stream;
 use tonic::Status;
 
 use super::capacity::{Capacity, ItemLimits};
-use super::stream::{Connection, work};
-use super::{AnswerStream, ItemContext, Items};
+use super::stream::{ItemStream, run_item};
+use super::{ItemContext, Items, ResponseStream};
 use crate::deadline::Deadline;
 use crate::error::ServiceError;
 use crate::peer::ClientId;
@@ -25,27 +25,26 @@ impl<P> Clone for ItemServer<P> {
 }
 
 impl<P: Items> ItemServer<P> {
-    /// With these limits; `drain` is the server's.
+    /// With these limits; `drain` is the shutdown signal of the server.
     pub fn new(limits: ItemLimits, drain: Drain) -> Self {
         Self(Capacity::new(limits, drain))
     }
 
-    /// Answers one stream. `handler` does one item; it is dropped when the item is stopped. A handler that panics costs its item
-    /// and nothing else.
-    pub fn serve<S, H, F>(&self, requests: S, call: Deadline, handler: H) -> AnswerStream<P::Answer>
+    /// Serves one stream. `handler` processes one item; it is dropped when the item is stopped. A panic fails only its item.
+    pub fn serve<S, H, F>(&self, requests: S, call: Deadline, handler: H) -> ResponseStream<P::Response>
     where
         S: Stream<Item = Result<P::Request, Status>> + Send + Unpin + 'static,
         H: Fn(P::Item, ItemContext) -> F + Send + Sync + 'static,
-        F: Future<Output = P::Answer> + Send + 'static,
+        F: Future<Output = P::Response> + Send + 'static,
     {
-        Connection::start(self.0.clone(), requests, call, Arc::new(handler))
+        ItemStream::start(self.0.clone(), requests, call, Arc::new(handler))
     }
 
-    /// Answers one item outside of a stream, by the same places and limits.
-    pub async fn serve_one<H, F>(&self, item: P::Item, call: Deadline, handler: H) -> P::Answer
+    /// Processes one item outside of a stream, under the same limits.
+    pub async fn serve_one<H, F>(&self, item: P::Item, call: Deadline, handler: H) -> P::Response
     where
         H: FnOnce(P::Item, ItemContext) -> F,
-        F: Future<Output = P::Answer>,
+        F: Future<Output = P::Response>,
     {
         let id = P::id(&item).to_owned();
         if self.0.drain.is_draining() {
@@ -57,7 +56,7 @@ impl<P: Items> ItemServer<P> {
             Err(full) => return P::failed(id, full.failure()),
         };
         let deadline = call.and_item(P::deadline_ms(&item));
-        work(&self.0, client, id, item, deadline, super::context::Stop::default(), handler).await
+        run_item(&self.0, client, id, item, deadline, super::context::StopSignal::default(), handler).await
     }
 
     /// The state of its queue.

@@ -14,10 +14,10 @@ use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 use tracing::Instrument;
 
-use super::answers::{AnswerStream, Answers, READ_TIMEOUT};
 use super::capacity::Capacity;
-use super::context::{Stop, StopOnDrop};
-use super::{Incoming, ItemContext, Items, Stopped, check_id};
+use super::context::{StopOnDrop, StopSignal};
+use super::responses::{READ_TIMEOUT, ResponseSender, ResponseStream};
+use super::{Incoming, ItemContext, Items, StopReason, validate_id};
 use crate::deadline::Deadline;
 use crate::error::ServiceError;
 use crate::peer::ClientId;
@@ -26,48 +26,63 @@ use evenkeel_telemetry::TraceContext;
 /// Longest id that is logged, in characters.
 const MAX_ID_CHARS: usize = 200;
 
-/// The server's end of one stream.
-pub(super) struct Connection<P: Items, S, H> {
+/// The server's side of one stream.
+pub(super) struct ItemStream<P: Items, S, H> {
     server: Capacity<P>,
     requests: S,
     call: Deadline,
     handler: Arc<H>,
     client: ClientId,
-    answers: Answers<P::Answer>,
+    responses: ResponseSender<P::Response>,
     tasks: JoinSet<()>,
-    live: HashMap<String, Stop>,
+    unanswered: HashMap<String, StopSignal>,
     ids: HashMap<Id, String>,
-    begun: Instant,
+    started: Instant,
 }
 
-impl<P, S, H, F> Connection<P, S, H>
+impl<P, S, H, F> ItemStream<P, S, H>
 where
     P: Items,
     S: Stream<Item = Result<P::Request, Status>> + Send + Unpin + 'static,
     H: Fn(P::Item, ItemContext) -> F + Send + Sync + 'static,
-    F: Future<Output = P::Answer> + Send + 'static,
+    F: Future<Output = P::Response> + Send + 'static,
 {
-    pub(super) fn start(server: Capacity<P>, requests: S, call: Deadline, handler: Arc<H>) -> AnswerStream<P::Answer> {
+    pub(super) fn start(
+        server: Capacity<P>,
+        requests: S,
+        call: Deadline,
+        handler: Arc<H>,
+    ) -> ResponseStream<P::Response> {
         let client = ClientId::current();
-        let (answers, stream) = Answers::channel(server.bytes.nothing(client));
-        let (tasks, live, ids) = (JoinSet::new(), HashMap::new(), HashMap::new());
-        let begun = Instant::now();
-        let connection =
-            Self { server, requests, call, handler, client, answers: answers.clone(), tasks, live, ids, begun };
+        let (responses, stream) = ResponseSender::channel(server.bytes.empty(client));
+        let (tasks, unanswered, ids) = (JoinSet::new(), HashMap::new(), HashMap::new());
+        let started = Instant::now();
+        let items = Self {
+            server,
+            requests,
+            call,
+            handler,
+            client,
+            responses: responses.clone(),
+            tasks,
+            unanswered,
+            ids,
+            started,
+        };
         tokio::spawn(async move {
-            // However this ends, dropping the rest frees what the stream held.
-            let _end = EndOnDrop(answers.clone());
+            // Whichever branch completes, dropping the others frees what the stream held.
+            let _end = EndOnDrop(responses.clone());
             let served = async {
-                connection.run().await;
-                answers.end();
-                answers.read().await;
+                items.run().await;
+                responses.end();
+                responses.all_read().await;
             };
             tokio::select! {
-                // The client went away: nobody reads answers any more.
-                () = answers.gone() => {}
-                () = answers.stalled() => {
+                // The client went away.
+                () = responses.closed() => {}
+                () = responses.stalled() => {
                     count::<P>("unread");
-                    answers.cut(ServiceError::Unread { timeout: READ_TIMEOUT }.into());
+                    responses.abort(ServiceError::ResponsesUnread { timeout: READ_TIMEOUT }.into());
                 }
                 () = served => {}
             }
@@ -84,21 +99,21 @@ where
             }
             tokio::select! {
                 biased;
-                Some(ended) = self.tasks.join_next_with_id() => self.end(ended),
+                Some(ended) = self.tasks.join_next_with_id() => self.task_ended(ended),
                 () = drain.aborting() => break,
                 () = drain.draining(), if !draining => draining = true,
-                // Every item's own deadline ends by now, too: the loop goes on until they have said so.
+                // It bounds the deadlines of all items: the loop ends once they are answered.
                 () = self.call.passed(), if !expired => (expired, reading) = (true, false),
-                request = next(&self.answers, &mut self.requests), if reading => match request {
+                request = next(&self.responses, &mut self.requests), if reading => match request {
                     Some(Ok(request)) => {
-                        if let Err(broken) = self.take(request, draining) {
-                            self.answers.send(Err(ServiceError::from(broken).into()));
+                        if let Err(violation) = self.handle_message(request, draining) {
+                            self.responses.send(Err(ServiceError::from(violation).into()));
                             return;
                         }
                     }
-                    // A message that the server does not take, or a client that went away in the middle and hears nothing.
-                    Some(Err(broken)) => {
-                        self.answers.send(Err(broken));
+                    // A message that the transport refused, or a client that went away.
+                    Some(Err(status)) => {
+                        self.responses.send(Err(status));
                         return;
                     }
                     None => reading = false,
@@ -106,82 +121,82 @@ where
             }
         }
         let status = match (draining, expired) {
-            // Items that crossed with the drain were never taken: the client gives them to another.
+            // Items that are still on the wire were not accepted: the client sends them to another worker.
             (true, _) if reading => ServiceError::Draining,
-            (_, true) => ServiceError::Deadline(self.begun.elapsed()),
+            (_, true) => ServiceError::Deadline(self.started.elapsed()),
             _ => return,
         };
-        self.answers.send(Err(status.into()));
+        self.responses.send(Err(status.into()));
     }
 
-    /// Takes a message. An error breaks the protocol in a way that no answer could say.
-    fn take(&mut self, request: P::Request, draining: bool) -> Result<(), FieldError> {
+    /// Handles a message. An error is a violation of the protocol that no response could refer to.
+    fn handle_message(&mut self, request: P::Request, draining: bool) -> Result<(), FieldError> {
         let item = match P::incoming(request) {
             Incoming::Item(item) => item,
             Incoming::Cancel(id) => {
-                if let Some(stop) = self.live.get(&id) {
-                    stop.because(Stopped::Cancelled);
+                if let Some(stop) = self.unanswered.get(&id) {
+                    stop.stop(StopReason::Cancelled);
                 }
                 return Ok(());
             }
             Incoming::Neither => return Err(FieldError::missing("kind", "item or cancel")),
         };
         let id = P::id(&item).to_owned();
-        check_id("item.id", &id)?;
-        if self.live.contains_key(&id) {
+        validate_id("item.id", &id)?;
+        if self.unanswered.contains_key(&id) {
             let allowed = "an id that no other unanswered item of the stream has";
-            return Err(FieldError::new("item.id", format_args!("`{id}`, which is in work"), allowed));
+            return Err(FieldError::new("item.id", format_args!("`{id}`, which is in flight"), allowed));
         }
         let refusal = if draining { Some(ServiceError::Draining) } else { None };
         let held = match refusal.map_or_else(|| self.server.admit(self.client, &item), Err) {
             Ok(held) => held,
             Err(refused) => {
                 count::<P>("refused");
-                self.answers.send(Ok(P::failed(id, refused.failure())));
+                self.responses.send(Ok(P::failed(id, refused.failure())));
                 return Ok(());
             }
         };
         let deadline = self.call.and_item(P::deadline_ms(&item));
-        let stop = Stop::default();
-        self.live.insert(id.clone(), stop.clone());
-        let (server, handler, answers) = (self.server.clone(), Arc::clone(&self.handler), self.answers.clone());
+        let stop = StopSignal::default();
+        self.unanswered.insert(id.clone(), stop.clone());
+        let (server, handler, responses) = (self.server.clone(), Arc::clone(&self.handler), self.responses.clone());
         let (client, task_id) = (self.client, id.clone());
         let task = self.tasks.spawn(async move {
             let answer =
-                work(&server, client, task_id, item, deadline, stop, |item, context| handler(item, context)).await;
+                run_item(&server, client, task_id, item, deadline, stop, |item, context| handler(item, context)).await;
             drop(held);
-            answers.send(Ok(answer));
+            responses.send(Ok(answer));
         });
         self.ids.insert(task.id(), id);
         Ok(())
     }
 
-    /// Forgets an item that was answered, or answers for a handler that panicked.
-    fn end(&mut self, ended: Result<(Id, ()), JoinError>) {
+    /// Forgets an item whose task has ended; answers it if its handler panicked.
+    fn task_ended(&mut self, ended: Result<(Id, ()), JoinError>) {
         let (task, panicked) = match &ended {
             Ok((task, ())) => (*task, false),
             Err(error) => (error.id(), true),
         };
         let Some(id) = self.ids.remove(&task) else { return };
-        self.live.remove(&id);
+        self.unanswered.remove(&id);
         if panicked {
             count::<P>("panicked");
             tracing::error!(items = P::NAME, id = %shown(&id, MAX_ID_CHARS), "a handler panicked");
-            let message = "the handler failed in a way that it did not expect".to_owned();
+            let message = "the handler panicked".to_owned();
             let failure = ServiceError::Internal { message }.failure();
-            self.answers.send(Ok(P::failed(id, failure)));
+            self.responses.send(Ok(P::failed(id, failure)));
         }
     }
 }
 
-/// The next message, as soon as the answers to it would have room. Waiting slows the client down.
-async fn next<A, S: Stream + Unpin>(answers: &Answers<A>, requests: &mut S) -> Option<S::Item> {
-    answers.room().await;
+/// The next message, once there is capacity for its response. Waiting is the backpressure on the client.
+async fn next<A, S: Stream + Unpin>(responses: &ResponseSender<A>, requests: &mut S) -> Option<S::Item> {
+    responses.has_capacity().await;
     requests.next().await
 }
 
-/// Ends the stream of answers when its connection is dropped.
-struct EndOnDrop<A>(Answers<A>);
+/// Ends the response stream when it is dropped.
+struct EndOnDrop<A>(ResponseSender<A>);
 
 impl<A> Drop for EndOnDrop<A> {
     fn drop(&mut self) {
@@ -189,53 +204,53 @@ impl<A> Drop for EndOnDrop<A> {
     }
 }
 
-/// One item from its place to its answer.
-pub(super) async fn work<P, H, F>(
+/// Runs one item: waits for a permit, calls the handler, and bounds both by deadline, cancellation and shutdown.
+pub(super) async fn run_item<P, H, F>(
     server: &Capacity<P>,
     client: ClientId,
     id: String,
     item: P::Item,
     deadline: Deadline,
-    stop: Stop,
+    stop: StopSignal,
     handler: H,
-) -> P::Answer
+) -> P::Response
 where
     P: Items,
     H: FnOnce(P::Item, ItemContext) -> F,
-    F: Future<Output = P::Answer>,
+    F: Future<Output = P::Response>,
 {
-    let taken = Instant::now();
-    let given: Result<TraceContext, _> = P::traceparent(&item).parse();
-    let trace = given.ok().or_else(TraceContext::current).map_or_else(TraceContext::root, TraceContext::child);
-    let _stop_threads = StopOnDrop(stop.clone());
+    let accepted = Instant::now();
+    let own: Result<TraceContext, _> = P::traceparent(&item).parse();
+    let trace = own.ok().or_else(TraceContext::current).map_or_else(TraceContext::root, TraceContext::child);
+    let _stop_on_drop = StopOnDrop(stop.clone());
     let stopping = async {
         tokio::select! {
             reason = stop.wait() => reason,
-            () = deadline.passed() => Stopped::Deadline,
-            () = server.drain.aborting() => Stopped::Aborted,
+            () = deadline.passed() => StopReason::Deadline,
+            () = server.drain.aborting() => StopReason::Aborted,
         }
     };
     let mut stopping = pin!(stopping);
-    let stopped = |reason: Stopped| {
+    let stopped = |reason: StopReason| {
         count::<P>(match reason {
-            Stopped::Cancelled => "cancelled",
-            Stopped::Deadline => "deadline",
-            Stopped::Aborted => "aborted",
+            StopReason::Cancelled => "cancelled",
+            StopReason::Deadline => "deadline",
+            StopReason::Aborted => "aborted",
         });
-        P::failed(id.clone(), reason.error(taken.elapsed()).failure())
+        P::failed(id.clone(), reason.error(accepted.elapsed()).failure())
     };
 
-    let turn = tokio::select! {
+    let permit = tokio::select! {
         biased;
         reason = &mut stopping => return stopped(reason),
-        turn = server.running.take(client) => turn,
+        permit = server.running.acquire(client) => permit,
     };
-    let place = Arc::new(Mutex::new(Some(turn)));
-    let queued = taken.elapsed();
-    let context = ItemContext { deadline, queued, trace, stop: stop.clone(), place: Arc::downgrade(&place) };
+    let permit = Arc::new(Mutex::new(Some(permit)));
+    let queued = accepted.elapsed();
+    let context = ItemContext { deadline, queued, trace, stop: stop.clone(), permit: Arc::downgrade(&permit) };
     metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(queued);
-    let begun = Instant::now();
-    let _in_work = InWork::enter(&server.in_work);
+    let started = Instant::now();
+    let _in_flight = InFlight::enter(&server.in_flight);
     let span =
         tracing::debug_span!("item", items = P::NAME, id = %shown(&id, MAX_ID_CHARS), trace_id = %trace.trace_id());
     let mut answering = pin!(trace.scope(handler(item, context)).instrument(span));
@@ -243,14 +258,14 @@ where
         biased;
         answer = &mut answering => answer,
         reason = &mut stopping => {
-            stop.because(reason);
+            stop.stop(reason);
             match tokio::time::timeout(server.grace, answering).await {
                 Ok(answer) => answer,
                 Err(_) => return stopped(reason),
             }
         }
     };
-    metrics::histogram!("evenkeel_item_work_seconds", "items" => P::NAME).record(begun.elapsed());
+    metrics::histogram!("evenkeel_item_work_seconds", "items" => P::NAME).record(started.elapsed());
     count::<P>("answered");
     answer
 }
@@ -259,17 +274,17 @@ fn count<P: Items>(result: &'static str) {
     metrics::counter!("evenkeel_items_total", "items" => P::NAME, "result" => result).increment(1);
 }
 
-/// Counts an item in work, however its work ends.
-struct InWork<'a>(&'a AtomicUsize);
+/// Counts a running item until it is dropped.
+struct InFlight<'a>(&'a AtomicUsize);
 
-impl<'a> InWork<'a> {
+impl<'a> InFlight<'a> {
     fn enter(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(count)
     }
 }
 
-impl Drop for InWork<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

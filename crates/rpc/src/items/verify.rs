@@ -20,7 +20,7 @@ impl Items for VerifyItems {
     const NAME: &'static str = "verify";
     type Item = VerifyItem;
     type Request = VerifyRequest;
-    type Answer = Verdict;
+    type Response = Verdict;
 
     fn id(item: &VerifyItem) -> &str {
         &item.id
@@ -66,7 +66,7 @@ impl Items for VerifyItems {
         }
     }
 
-    fn answered(verdict: &Verdict) -> &str {
+    fn response_id(verdict: &Verdict) -> &str {
         &verdict.id
     }
 
@@ -100,12 +100,11 @@ impl Items for VerifyItems {
 
     async fn open(
         channel: ClientChannel,
-        max_message_bytes: usize,
+        max_message: usize,
         requests: ReceiverStream<VerifyRequest>,
     ) -> Result<Streaming<Verdict>, Status> {
         let client = RewardClient::new(channel);
-        let mut client =
-            client.max_decoding_message_size(max_message_bytes).max_encoding_message_size(max_message_bytes);
+        let mut client = client.max_decoding_message_size(max_message).max_encoding_message_size(max_message);
         Ok(client.verify(requests).await?.into_inner())
     }
 }

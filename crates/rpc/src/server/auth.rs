@@ -1,4 +1,4 @@
-//! Bearer tokens: every call but a health check must carry the server's.
+//! Bearer tokens: every call except health checks must carry it.
 
 use std::future::Future;
 use std::path::Path;
@@ -14,10 +14,10 @@ use tower::{Layer, Service};
 
 use crate::files::{FileError, read_token};
 
-/// Probes of load balancers and orchestrators carry no token.
-const OPEN_PREFIX: &str = "/grpc.health.v1.Health/";
+/// Health probes carry no token.
+const HEALTH_PREFIX: &str = "/grpc.health.v1.Health/";
 
-/// Lets calls through that carry the token, or all where there is none.
+/// Refuses calls without the token, if there is one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct AuthLayer {
     expected: Option<Secret>,
@@ -38,7 +38,7 @@ impl<S> Layer<S> for AuthLayer {
     }
 }
 
-/// The service behind the token.
+/// The service that the layer protects.
 #[derive(Debug, Clone)]
 pub(super) struct AuthService<S> {
     inner: S,
@@ -63,7 +63,7 @@ where
         let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let allowed = match &self.expected {
             None => true,
-            Some(_) if request.uri().path().starts_with(OPEN_PREFIX) => true,
+            Some(_) if request.uri().path().starts_with(HEALTH_PREFIX) => true,
             Some(expected) => given.is_some_and(|given| expected.is_bearer(given)),
         };
         if allowed {

@@ -1,4 +1,4 @@
-//! Ports, taken before any work begins.
+//! Binding ports.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,23 +7,23 @@ use tokio::net::TcpListener;
 
 use crate::files::FileError;
 
-/// Why a server could not start or go on.
+/// Why a server could not start or failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The port is taken, the address is not ours, or it is no address.
+    /// The address cannot be bound.
     #[error("cannot listen on {address} (setting `{setting}`): {source}")]
     Listen {
         /// The setting with its path.
         setting: String,
         /// Its value.
         address: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A file that a setting names cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The certificates do not go together.
+    /// The certificates cannot be used, or do not belong together.
     #[error("cannot use the certificates of setting `{setting}`: {message}")]
     Tls {
         /// The setting with its path.
@@ -36,7 +36,7 @@ pub enum ServerError {
     Transport(#[from] tonic::transport::Error),
 }
 
-/// Takes a port.
+/// Binds an address; `setting` names it in errors.
 pub(super) async fn bind(setting: String, address: &str) -> Result<(TcpListener, SocketAddr), ServerError> {
     let listen = |source| ServerError::Listen { setting, address: address.to_owned(), source };
     let bound = async {

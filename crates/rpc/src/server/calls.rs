@@ -1,4 +1,4 @@
-//! Around every call: its place in the trace, its metrics, and an end for streams that would otherwise outlive the server.
+//! The layer around every call: trace context, metrics, limits on received messages, and the end of streams that never end by themselves.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,30 +15,30 @@ use tonic::{Code, Status};
 use tower::{Layer, Service};
 use tracing::Instrument;
 
-use super::connections::{Call, Peer};
-use super::receive::Receiving;
+use super::connections::{CallGuard, ConnectionHandle};
+use super::receive::ReceivingBody;
 use super::schema::Schema;
 use crate::admission::Admission;
 use crate::error::ServiceError;
 use crate::peer::ClientId;
 use evenkeel_telemetry::{TRACEPARENT, TraceContext};
 
-/// Services of the transport's own whose streams never end by themselves: who watches health would hold up every drain.
+/// Built-in services whose streams never end by themselves: a health watcher would delay every drain.
 const ENDLESS_PREFIXES: [&str; 2] = ["/grpc.health.v1.", "/grpc.reflection.v1"];
 
-/// Answered by a server that is full, too.
+/// Also served on health-only connections.
 const HEALTH_PREFIX: &str = "/grpc.health.v1.";
 
-/// Observes calls.
+/// Wraps calls.
 #[derive(Debug, Clone)]
 pub(super) struct CallLayer {
-    /// When endless streams end.
+    /// Ends endless streams.
     pub(super) draining: CancellationToken,
-    /// Bytes of messages on their way in.
+    /// Memory of messages being received.
     pub(super) receiving: Admission,
-    /// Bytes that a message may take once it is decoded.
+    /// Largest decoded size of a message in bytes.
     pub(super) max_decoded: u64,
-    /// How long a message may take from its first byte to its last.
+    /// Time limit of a message, from its first byte to its last.
     pub(super) message_timeout: Duration,
 }
 
@@ -50,7 +50,7 @@ impl<S> Layer<S> for CallLayer {
     }
 }
 
-/// The observed service.
+/// The wrapped service.
 #[derive(Debug, Clone)]
 pub(super) struct CallService<S> {
     inner: S,
@@ -74,40 +74,40 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let path = request.uri().path();
         let endless = ENDLESS_PREFIXES.iter().any(|prefix| path.starts_with(prefix));
-        let cut = endless.then(|| Box::pin(self.layer.draining.clone().cancelled_owned()));
-        let mut record = Record::begin(path.trim_start_matches('/'));
-        let peer = peer(request.extensions());
-        record.call = peer.map(Peer::call);
-        if peer.is_some_and(Peer::is_health_only) && !path.starts_with(HEALTH_PREFIX) {
+        let abort = endless.then(|| Box::pin(self.layer.draining.clone().cancelled_owned()));
+        let mut record = CallRecord::start(path.trim_start_matches('/'));
+        let connection = connection(request.extensions());
+        record.call = connection.map(ConnectionHandle::call);
+        if connection.is_some_and(ConnectionHandle::is_health_only) && !path.starts_with(HEALTH_PREFIX) {
             let status = Status::from(ServiceError::ConnectionsFull);
             record.code = Some(status.code());
             return Box::pin(std::future::ready(Ok(status.into_http())));
         }
-        let client = peer.map_or_else(ClientId::unseen, Peer::client);
+        let client = connection.map_or_else(ClientId::anonymous, ConnectionHandle::client);
         let given =
             request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse::<TraceContext>().ok());
         let context = given.map_or_else(TraceContext::root, TraceContext::child);
         let span = tracing::info_span!("call", method = %record.method, trace_id = %context.trace_id());
-        let held = self.layer.receiving.nothing(client);
+        let held = self.layer.receiving.empty(client);
         let (max_decoded, timeout) = (self.layer.max_decoded, self.layer.message_timeout);
-        let request = request.map(|body| Body::new(Receiving::new(body, &record.method, held, max_decoded, timeout)));
+        let request =
+            request.map(|body| Body::new(ReceivingBody::new(body, &record.method, held, max_decoded, timeout)));
         let response = client.scope(context.scope(self.inner.call(request))).instrument(span);
         Box::pin(async move {
             let response = response.await?;
             Ok(response.map_with_headers(|headers, body| {
                 let mut record = record;
-                // A refusal travels in the headers, without a body.
-                record.see(headers);
-                Body::new(Observed { body, record, cut })
+                // An error without a body is in the headers.
+                record.read_status(headers);
+                Body::new(ObservedBody { body, record, abort })
             }))
         })
     }
 }
 
-/// The connection that a call came on.
-fn peer(extensions: &http::Extensions) -> Option<&Peer> {
-    #[cfg(feature = "tls")]
-    if let Some(info) = extensions.get::<tonic::transport::server::TlsConnectInfo<Peer>>() {
+/// The connection of a call.
+fn connection(extensions: &http::Extensions) -> Option<&ConnectionHandle> {
+    if let Some(info) = extensions.get::<tonic::transport::server::TlsConnectInfo<ConnectionHandle>>() {
         return Some(info.get_ref());
     }
     extensions.get()
@@ -126,48 +126,48 @@ impl MapWithHeaders for Response<Body> {
 }
 
 /// What is recorded of a call, at the latest when it is dropped.
-struct Record {
+struct CallRecord {
     method: String,
-    begun: Instant,
+    started: Instant,
     in_flight: Gauge,
     /// The status, once it was seen. A call that is dropped before was cancelled by its client.
     code: Option<Code>,
     /// Keeps the connection in use.
-    call: Option<Call>,
+    call: Option<CallGuard>,
 }
 
-impl Record {
-    fn begin(method: &str) -> Self {
-        // Others come from outside and could be any number of names.
+impl CallRecord {
+    fn start(method: &str) -> Self {
+        // Unknown names come from clients: as labels they could be any number.
         let method = if Schema::known().has_method(method) { method } else { "unknown" }.to_owned();
         let in_flight = metrics::gauge!("evenkeel_grpc_calls_in_flight", "method" => method.clone());
         in_flight.increment(1);
-        Self { method, begun: Instant::now(), in_flight, code: None, call: None }
+        Self { method, started: Instant::now(), in_flight, code: None, call: None }
     }
 
-    fn see(&mut self, headers: &HeaderMap) {
+    fn read_status(&mut self, headers: &HeaderMap) {
         self.code = Status::from_header_map(headers).map(|status| status.code()).or(self.code);
     }
 }
 
-impl Drop for Record {
+impl Drop for CallRecord {
     fn drop(&mut self) {
         self.in_flight.decrement(1);
         let code = format!("{:?}", self.code.unwrap_or(Code::Cancelled));
         let method = std::mem::take(&mut self.method);
         metrics::counter!("evenkeel_grpc_calls_total", "method" => method.clone(), "code" => code).increment(1);
-        metrics::histogram!("evenkeel_grpc_call_seconds", "method" => method).record(self.begun.elapsed());
+        metrics::histogram!("evenkeel_grpc_call_seconds", "method" => method).record(self.started.elapsed());
     }
 }
 
-/// A response body whose trailers are read on their way.
-struct Observed {
+/// A response body that reads its trailers.
+struct ObservedBody {
     body: Body,
-    record: Record,
-    cut: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    record: CallRecord,
+    abort: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
-impl HttpBody for Observed {
+impl HttpBody for ObservedBody {
     type Data = <Body as HttpBody>::Data;
     type Error = Status;
 
@@ -177,16 +177,16 @@ impl HttpBody for Observed {
                 if let Some(Ok(frame)) = &frame
                     && let Some(trailers) = frame.trailers_ref()
                 {
-                    self.record.see(trailers);
+                    self.record.read_status(trailers);
                 }
                 Poll::Ready(frame)
             }
             Poll::Pending => {
-                let Some(cut) = &mut self.cut else { return Poll::Pending };
-                if cut.as_mut().poll(cx).is_pending() {
+                let Some(abort) = &mut self.abort else { return Poll::Pending };
+                if abort.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }
-                self.cut = None;
+                self.abort = None;
                 self.body = Body::empty();
                 self.record.code = Some(Code::Unavailable);
                 let mut trailers = HeaderMap::new();

@@ -1,8 +1,8 @@
-//! The connections of a server: how many there are, and for how long one may do nothing.
+//! The open connections of a server: their number, and how long they may be idle.
 //!
-//! Beyond `max_connections` one without a call makes room: of the host that has the most, the one that has been without the longest.
-//! Where all of them have calls, a few more are taken for a moment, and answered health checks alone: a server that is full is alive. One
-//! host has all but a sixteenth at most, and makes room among its own beyond that.
+//! Beyond `max_connections` a new connection replaces an idle one: of the host that has the most, the one that has been idle longest. If
+//! none is idle, a few more are accepted for health checks only, so that a full server still counts as alive. A host may have all but a
+//! sixteenth of the connections; beyond that it replaces its own.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -13,17 +13,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ServerConfig;
+use super::ServerSettings;
 use crate::peer::{ClientId, Host};
 
-/// What one host leaves to others: one connection of so many.
-const LEFT_TO_OTHERS: usize = 16;
-/// Connections for health checks where there are no others.
+/// One of so many connections is out of reach of any single host.
+const RESERVED_SHARE: usize = 16;
+/// Additional connections for health checks.
 const HEALTH_ONLY: usize = 16;
-/// How often connections are looked through for those whose time is over.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval between searches for expired connections.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
-/// All connections of one server. Clones are the same.
+/// The connections of one server. Clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Connections(Arc<Limits>);
 
@@ -32,143 +32,149 @@ struct Limits {
     max: usize,
     handshake: Duration,
     idle: Option<Duration>,
-    peers: Mutex<HashMap<ClientId, Peer>>,
+    handles: Mutex<HashMap<ClientId, ConnectionHandle>>,
 }
 
-/// A connection as its calls see it. Clones are the same.
+/// A handle to a connection. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Peer(Arc<Link>);
+pub(super) struct ConnectionHandle(Arc<ConnectionState>);
 
 #[derive(Debug)]
-struct Link {
+struct ConnectionState {
     client: ClientId,
     health_only: bool,
     begun: Instant,
-    use_: Mutex<Use>,
+    activity: Mutex<Activity>,
     close: CancellationToken,
 }
 
 #[derive(Debug)]
-struct Use {
+struct Activity {
     calls: usize,
     called: bool,
     since: Instant,
 }
 
-/// A connection's entry among the others, as long as it stands.
+/// Keeps a connection registered until it is dropped.
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) peer: Peer,
+pub(super) struct Registration {
+    pub(super) handle: ConnectionHandle,
     connections: Connections,
 }
 
-/// A call on a connection, which is in use as long.
+/// Keeps a connection in use until it is dropped.
 #[derive(Debug)]
-pub(super) struct Call(Peer);
+pub(super) struct CallGuard(ConnectionHandle);
 
 impl Connections {
-    pub(super) fn new(config: &ServerConfig) -> Self {
+    pub(super) fn new(settings: &ServerSettings) -> Self {
         Self(Arc::new(Limits {
-            max: config.max_connections,
-            handshake: Duration::from_millis(config.handshake_timeout_ms),
-            idle: (config.idle_timeout_ms > 0).then(|| Duration::from_millis(config.idle_timeout_ms)),
-            peers: Mutex::default(),
+            max: settings.max_connections,
+            handshake: settings.handshake_timeout,
+            idle: Some(settings.idle_timeout).filter(|timeout| !timeout.is_zero()),
+            handles: Mutex::default(),
         }))
     }
 
-    fn peers(&self) -> MutexGuard<'_, HashMap<ClientId, Peer>> {
-        self.0.peers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn handles(&self) -> MutexGuard<'_, HashMap<ClientId, ConnectionHandle>> {
+        self.0.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a connection from an address, for whose sake another may be closed. It ends with `cut`.
-    pub(super) fn take(&self, address: IpAddr, cut: &CancellationToken) -> Entry {
+    /// Registers a connection from an address, possibly closing another one for it. `abort` closes it, too.
+    pub(super) fn register(&self, address: IpAddr, abort: &CancellationToken) -> Registration {
         let client = ClientId::at(address);
-        let mut peers = self.peers();
-        let usual = peers.values().filter(|peer| !peer.0.health_only && !peer.0.close.is_cancelled());
+        let mut handles = self.handles();
+        let usual = handles.values().filter(|handle| !handle.0.health_only && !handle.0.close.is_cancelled());
         let mut by_host = HashMap::<Host, usize>::new();
-        usual.clone().for_each(|peer| *by_host.entry(peer.client().host()).or_default() += 1);
-        let of_host = |peer: &Peer| by_host.get(&peer.client().host()).copied().unwrap_or(0);
-        let own = by_host.get(&client.host()).copied().unwrap_or(0) >= self.0.max - self.0.max / LEFT_TO_OTHERS;
+        usual.clone().for_each(|handle| *by_host.entry(handle.client().host()).or_default() += 1);
+        let of_host = |handle: &ConnectionHandle| by_host.get(&handle.client().host()).copied().unwrap_or(0);
+        let own = by_host.get(&client.host()).copied().unwrap_or(0) >= self.0.max - self.0.max / RESERVED_SHARE;
         let full = own || usual.clone().count() >= self.0.max;
         let health_only = full && {
-            let may = usual.filter(|peer| !own || peer.client().host() == client.host());
-            let idle = may.filter_map(|peer| Some((Reverse(of_host(peer)), peer.idle_since()?, peer)));
-            let first = idle.min_by_key(|(most, since, _)| (*most, *since)).map(|(.., peer)| peer);
-            first.inspect(|peer| peer.close("room was needed")).is_none()
+            let may = usual.filter(|handle| !own || handle.client().host() == client.host());
+            let idle = may.filter_map(|handle| Some((Reverse(of_host(handle)), handle.idle_since()?, handle)));
+            let first = idle.min_by_key(|(most, since, _)| (*most, *since)).map(|(.., handle)| handle);
+            first.inspect(|handle| handle.close("room was needed")).is_none()
         };
         if health_only {
-            let others = peers.values().filter(|peer| peer.0.health_only && !peer.0.close.is_cancelled());
+            let others = handles.values().filter(|handle| handle.0.health_only && !handle.0.close.is_cancelled());
             if others.clone().count() >= HEALTH_ONLY
-                && let Some(oldest) = others.min_by_key(|peer| peer.0.begun)
+                && let Some(oldest) = others.min_by_key(|handle| handle.0.begun)
             {
                 oldest.close("room was needed");
             }
             metrics::counter!("evenkeel_connections_full_total").increment(1);
         }
         let begun = Instant::now();
-        let use_ = Mutex::new(Use { calls: 0, called: false, since: begun });
-        let peer = Peer(Arc::new(Link { client, health_only, begun, use_, close: cut.child_token() }));
-        peers.insert(client, peer.clone());
+        let activity = Mutex::new(Activity { calls: 0, called: false, since: begun });
+        let handle = ConnectionHandle(Arc::new(ConnectionState {
+            client,
+            health_only,
+            begun,
+            activity,
+            close: abort.child_token(),
+        }));
+        handles.insert(client, handle.clone());
         metrics::gauge!("evenkeel_connections").increment(1);
-        Entry { peer, connections: self.clone() }
+        Registration { handle, connections: self.clone() }
     }
 
-    /// Closes connections whose time is over, for ever.
-    pub(super) async fn look_after(self) {
-        let mut interval = tokio::time::interval(LOOK_INTERVAL);
+    /// Closes expired connections; never returns.
+    pub(super) async fn close_expired(self) {
+        let mut interval = tokio::time::interval(SWEEP_INTERVAL);
         loop {
             interval.tick().await;
-            for peer in self.peers().values() {
-                self.look_at(peer);
+            for handle in self.handles().values() {
+                self.close_if_expired(handle);
             }
         }
     }
 
-    fn look_at(&self, peer: &Peer) {
-        let age = peer.0.begun.elapsed();
-        let state = peer.in_use();
+    fn close_if_expired(&self, handle: &ConnectionHandle) {
+        let age = handle.0.begun.elapsed();
+        let state = handle.activity();
         let idle = (state.calls == 0).then(|| state.since.elapsed());
         let called = state.called;
         drop(state);
-        if (!called || peer.0.health_only) && age > self.0.handshake {
-            peer.close("no call was begun in time");
+        if (!called || handle.0.health_only) && age > self.0.handshake {
+            handle.close("no call was begun in time");
         } else if let (Some(idle), Some(most)) = (idle, self.0.idle)
             && idle > most
         {
-            peer.close("no call for long");
+            handle.close("no call for long");
         }
     }
 }
 
-impl Peer {
+impl ConnectionHandle {
     pub(super) fn client(&self) -> ClientId {
         self.0.client
     }
 
-    /// Whether only health checks are answered.
+    /// Whether it serves health checks only.
     pub(super) fn is_health_only(&self) -> bool {
         self.0.health_only
     }
 
-    /// Ends when the connection must.
+    /// Cancelled when the connection must close.
     pub(super) fn closing(&self) -> CancellationToken {
         self.0.close.clone()
     }
 
-    /// Begins a call.
-    pub(super) fn call(&self) -> Call {
-        let mut state = self.in_use();
+    /// Registers a call.
+    pub(super) fn call(&self) -> CallGuard {
+        let mut state = self.activity();
         state.calls += 1;
         state.called = true;
-        Call(self.clone())
+        CallGuard(self.clone())
     }
 
-    fn in_use(&self) -> MutexGuard<'_, Use> {
-        self.0.use_.lock().unwrap_or_else(PoisonError::into_inner)
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        self.0.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn idle_since(&self) -> Option<Instant> {
-        let state = self.in_use();
+        let state = self.activity();
         (state.calls == 0).then_some(state.since)
     }
 
@@ -181,17 +187,17 @@ impl Peer {
     }
 }
 
-impl Drop for Call {
+impl Drop for CallGuard {
     fn drop(&mut self) {
-        let mut state = self.0.in_use();
+        let mut state = self.0.activity();
         state.calls -= 1;
         state.since = Instant::now();
     }
 }
 
-impl Drop for Entry {
+impl Drop for Registration {
     fn drop(&mut self) {
-        self.connections.peers().remove(&self.peer.client());
+        self.connections.handles().remove(&self.handle.client());
         metrics::gauge!("evenkeel_connections").decrement(1);
     }
 }
@@ -201,34 +207,34 @@ mod tests {
     use super::*;
 
     fn with(max_connections: usize) -> (Connections, CancellationToken) {
-        let config = ServerConfig { max_connections, ..ServerConfig::default() };
-        (Connections::new(&config), CancellationToken::new())
+        let settings = ServerSettings { max_connections, ..ServerSettings::default() };
+        (Connections::new(&settings), CancellationToken::new())
     }
 
     #[tokio::test]
-    async fn a_host_leaves_connections_to_others_though_all_of_its_own_have_calls() {
-        let (connections, cut) = with(32);
+    async fn a_host_leaves_connections_to_others_even_if_all_of_its_own_have_calls() {
+        let (connections, abort) = with(32);
         let (greedy, other) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
         let held: Vec<_> = (0..40)
             .map(|_| {
-                let entry = connections.take(greedy, &cut);
-                let call = entry.peer.call();
-                (entry, call)
+                let registration = connections.register(greedy, &abort);
+                let call = registration.handle.call();
+                (registration, call)
             })
             .collect();
-        let usual = held.iter().filter(|(entry, _)| !entry.peer.is_health_only()).count();
+        let usual = held.iter().filter(|(registration, _)| !registration.handle.is_health_only()).count();
         assert_eq!(usual, 30);
-        assert!(!connections.take(other, &cut).peer.is_health_only());
+        assert!(!connections.register(other, &abort).handle.is_health_only());
     }
 
     #[tokio::test]
-    async fn the_host_with_the_most_connections_makes_room() {
-        let (connections, cut) = with(4);
+    async fn the_host_with_the_most_connections_loses_one() {
+        let (connections, abort) = with(4);
         let (many, one) = ("10.0.0.1".parse().unwrap(), "10.0.0.2".parse().unwrap());
-        let first = connections.take(one, &cut);
-        let others: Vec<_> = (0..10).map(|_| connections.take(many, &cut)).collect();
-        assert!(!first.peer.closing().is_cancelled(), "though it is the oldest");
-        let standing = others.iter().filter(|entry| !entry.peer.closing().is_cancelled()).count();
+        let first = connections.register(one, &abort);
+        let others: Vec<_> = (0..10).map(|_| connections.register(many, &abort)).collect();
+        assert!(!first.handle.closing().is_cancelled(), "although it is the oldest");
+        let standing = others.iter().filter(|registration| !registration.handle.closing().is_cancelled()).count();
         assert_eq!(standing, 3);
     }
 }

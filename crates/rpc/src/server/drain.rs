@@ -1,8 +1,8 @@
-//! The end of a server as its handlers see it: first no new work, in the end no work at all.
+//! The shutdown of a server as its handlers see it: draining, then aborting.
 
 use tokio_util::sync::CancellationToken;
 
-/// Tells handlers that the server ends. Clones are the same.
+/// The shutdown signal for handlers. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Drain {
     draining: CancellationToken,
@@ -10,33 +10,33 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// A server that does not end yet.
+    /// A server that is not shutting down.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// No new work from now on; what there is goes on.
+    /// Starts to drain: new work is refused, work in progress continues.
     pub fn begin(&self) {
         self.draining.cancel();
     }
 
-    /// No work at all from now on.
+    /// Aborts work in progress.
     pub fn abort(&self) {
         self.draining.cancel();
         self.aborting.cancel();
     }
 
-    /// Whether no new work is taken.
+    /// Whether new work is refused.
     pub fn is_draining(&self) -> bool {
         self.draining.is_cancelled()
     }
 
-    /// Ends when no new work is taken any more.
+    /// Completes when the server drains.
     pub async fn draining(&self) {
         self.draining.cancelled().await;
     }
 
-    /// Ends when work in progress must end too.
+    /// Completes when work in progress is aborted.
     pub async fn aborting(&self) {
         self.aborting.cancelled().await;
     }

@@ -1,5 +1,5 @@
-//! Connections that can be cut, all at once or one. The transport serves each in a task of its own that nobody can reach: a deadline around the server
-//! would leave them running. So the end is put where they all pass, into their reads and writes.
+//! Connections that can be aborted, one or all at once. The transport serves each in a task of its own to which there is no handle, so a
+//! time limit around the server would leave them running. Instead their reads and writes fail.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -15,32 +15,36 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
-use super::connections::{Connections, Entry, Peer};
+use super::connections::{ConnectionHandle, Connections, Registration};
 
-/// Accepted connections that wait to be served.
+/// Accepted connections that the transport has not taken yet.
 const BACKLOG: usize = 64;
-/// Pause after a failed accept: usually file descriptors ran out, and asking at once again would only burn the CPU.
+/// Pause after a failed accept: usually file descriptors have run out, and an immediate retry would only use CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until `stop`; every connection breaks at `cut`, or when its time is over.
+/// Accepts connections until `stop`. All are closed at `abort`, each also when it has expired.
 pub(super) fn accept(
     helpers: &mut JoinSet<()>,
     listener: TcpListener,
     stop: CancellationToken,
-    cut: CancellationToken,
-    peers: Connections,
+    abort: CancellationToken,
+    registry: Connections,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (connections, incoming) = mpsc::channel(BACKLOG);
     let accepting = async move {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => {
-                    // Verdicts and progress are small messages that somebody waits for.
+                    // Small messages (verdicts, progress) must not be delayed.
                     if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%peer, %error, "connection gone before it was served");
+                        tracing::debug!(%peer, %error, "connection closed before it was served");
                         continue;
                     }
-                    if connections.send(Ok(Connection::new(stream, peers.take(peer.ip(), &cut)))).await.is_err() {
+                    if connections
+                        .send(Ok(Connection::new(stream, registry.register(peer.ip(), &abort))))
+                        .await
+                        .is_err()
+                    {
                         return;
                     }
                 }
@@ -57,23 +61,23 @@ pub(super) fn accept(
     ReceiverStream::new(incoming)
 }
 
-/// A TCP connection that breaks when the server must end.
+/// A TCP connection whose reads and writes fail once it is aborted.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
-    entry: Entry,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    registration: Registration,
+    abort: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, entry: Entry) -> Self {
-        let cut = Box::pin(entry.peer.closing().cancelled_owned());
-        Self { stream, entry, cut }
+    fn new(stream: TcpStream, registration: Registration) -> Self {
+        let abort = Box::pin(registration.handle.closing().cancelled_owned());
+        Self { stream, registration, abort }
     }
 
-    /// Registers for the cut, too: who waits for this connection then waits for either.
-    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        match self.cut.as_mut().poll(context) {
+    /// Fails once the connection is aborted, and registers the task to be woken then.
+    fn poll_abort(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.abort.as_mut().poll(context) {
             Poll::Ready(()) => Err(io::Error::new(io::ErrorKind::ConnectionAborted, "closed by the server")),
             Poll::Pending => Ok(()),
         }
@@ -82,14 +86,14 @@ impl Connection {
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.check(cx)?;
+        self.poll_abort(cx)?;
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
+        self.poll_abort(cx)?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -98,7 +102,7 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.check(cx)?;
+        self.poll_abort(cx)?;
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 
@@ -116,9 +120,9 @@ impl AsyncWrite for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = Peer;
+    type ConnectInfo = ConnectionHandle;
 
-    fn connect_info(&self) -> Peer {
-        self.entry.peer.clone()
+    fn connect_info(&self) -> ConnectionHandle {
+        self.registration.handle.clone()
     }
 }

@@ -1,4 +1,4 @@
-//! From ports to the last answer.
+//! A server from binding its port to its shutdown.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
+use evenkeel_config::human;
 use http::Request;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -23,29 +24,29 @@ use super::calls::CallLayer;
 use super::connections::Connections;
 use super::incoming::accept;
 use super::metrics_port;
-use super::{Drain, ServerConfig, ServerError};
+use super::{Drain, ServerError, ServerSettings};
 use crate::admission::{Admission, Unit};
 use evenkeel_telemetry::{MetricsHandle, install_metrics, metrics_router};
 
-/// How often histograms are folded where nobody scrapes.
+/// Interval of the upkeep of histograms, which must not wait for a scrape.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// How long cut connections may take to notice.
-const CUT_GRACE: Duration = Duration::from_secs(1);
+/// How long aborted connections may take to close.
+const ABORT_GRACE: Duration = Duration::from_secs(1);
 
-/// How a server ended.
+/// How a shutdown ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// Everything that was begun was answered.
+pub enum ShutdownOutcome {
+    /// All work in progress was finished.
     Drained,
-    /// The drain's deadline ended first, and what was left was cut.
-    Cut,
+    /// The time limit of the drain was over, and the rest was aborted.
+    Aborted,
 }
 
-/// A server whose ports are taken and that serves nothing yet.
+/// A bound server that does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     name: String,
-    config: ServerConfig,
+    settings: ServerSettings,
     listener: TcpListener,
     address: SocketAddr,
     metrics: Option<(TcpListener, MetricsHandle)>,
@@ -57,16 +58,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the ports and reads the files of the settings. `section` is their path, for messages: `reward.server`.
-    pub async fn bind(name: &str, section: &str, config: ServerConfig) -> Result<Self, ServerError> {
-        let (listener, address) = bind(format!("{section}.listen"), &config.listen).await?;
-        let auth = AuthLayer::from_file(section, config.token_file.as_deref())?;
+    /// Binds the port and reads the files of the settings. `section` is the path of the settings for errors, such as `reward.server`.
+    pub async fn bind(name: &str, section: &str, settings: ServerSettings) -> Result<Self, ServerError> {
+        let (listener, address) = bind(format!("{section}.listen"), &settings.listen).await?;
+        let auth = AuthLayer::from_file(section, settings.token_file.as_deref())?;
         let transport = tonic::transport::Server::builder()
-            .max_concurrent_streams(config.max_concurrent_streams)
-            .http2_keepalive_interval(config.keepalive_interval())
-            .http2_keepalive_timeout(Some(Duration::from_millis(config.keepalive_timeout_ms)));
-        #[cfg(feature = "tls")]
-        let transport = match &config.tls {
+            .max_concurrent_streams(settings.max_concurrent_streams)
+            .http2_keepalive_interval(settings.keepalive_interval())
+            .http2_keepalive_timeout(Some(settings.keepalive_timeout));
+        let transport = match &settings.tls {
             None => transport,
             Some(tls) => transport.tls_config(super::tls::load(section, tls)?).map_err(|error| ServerError::Tls {
                 setting: format!("{section}.tls"),
@@ -75,7 +75,7 @@ impl Server {
         };
         Ok(Self {
             name: name.to_owned(),
-            config,
+            settings,
             listener,
             address,
             metrics: None,
@@ -87,7 +87,7 @@ impl Server {
         })
     }
 
-    /// Takes a port for `/metrics` as well. In one process it is enough that one server does.
+    /// Also serves `/metrics` on another port. One server per process is enough.
     pub async fn with_metrics(mut self, setting: &str, address: &str) -> Result<Self, ServerError> {
         let (listener, address) = bind(setting.to_owned(), address).await?;
         match install_metrics() {
@@ -96,13 +96,13 @@ impl Server {
                 self.metrics = Some((listener, handle));
             }
             None => {
-                tracing::warn!(server = self.name, "another metrics recorder is installed, none of ours are served")
+                tracing::warn!(server = self.name, "another metrics recorder is installed; /metrics is not served")
             }
         }
         Ok(self)
     }
 
-    /// Adds a service. Give it [`Server::max_message_bytes`] before: generated servers have limits of their own.
+    /// Adds a service. Set its message limits to [`Server::max_message`] first: generated servers have defaults of their own.
     #[must_use]
     pub fn with_service<S>(mut self, service: S) -> Self
     where
@@ -115,41 +115,45 @@ impl Server {
         self
     }
 
-    /// What it listens on; the port that was found where the settings said 0.
+    /// The bound address, with the actual port if the settings have port 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How its handlers learn that it ends.
+    /// The shutdown signal for handlers.
     pub fn drain(&self) -> Drain {
         self.drain.clone()
     }
 
-    /// The settings' limit for `max_decoding_message_size` and `max_encoding_message_size`.
-    pub fn max_message_bytes(&self) -> usize {
-        self.config.max_message_bytes
+    /// `max_message` of the settings in bytes, for `max_decoding_message_size` and `max_encoding_message_size`.
+    pub fn max_message(&self) -> usize {
+        self.settings.max_message.bytes_usize()
     }
 
-    /// How clients in the same process reach it, as a URL.
+    /// Its URL for clients on the same machine.
     pub fn endpoint(&self) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {
             address.set_ip(if address.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
         }
-        format!("{}://{address}", if self.config.tls.is_some() { "https" } else { "http" })
+        format!("{}://{address}", if self.settings.tls.is_some() { "https" } else { "http" })
     }
 
-    /// Serves until `shutdown` ends, then drains.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Ended, ServerError> {
-        // They own the listeners: when they have ended, the ports are free again.
+    /// Serves until `shutdown` completes, then drains.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<ShutdownOutcome, ServerError> {
+        // They own the listeners: once they have ended, the ports are free again.
         let mut helpers = JoinSet::new();
         let result = self.serve(&mut helpers, shutdown).await;
         helpers.shutdown().await;
         result
     }
 
-    async fn serve(self, helpers: &mut JoinSet<()>, shutdown: impl Future<Output = ()>) -> Result<Ended, ServerError> {
-        let Self { name, config, listener, address, metrics, transport, auth, mut routes, services, drain } = self;
+    async fn serve(
+        self,
+        helpers: &mut JoinSet<()>,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<ShutdownOutcome, ServerError> {
+        let Self { name, settings, listener, address, metrics, transport, auth, mut routes, services, drain } = self;
         if let Some((listener, handle)) = metrics {
             serve_metrics(helpers, listener, handle);
         }
@@ -157,20 +161,20 @@ impl Server {
         routes.add_service(tonic_health::pb::health_server::HealthServer::new(
             tonic_health::server::HealthService::from_health_reporter(health.clone()),
         ));
-        if config.reflection {
+        if settings.reflection {
             add_reflection(&mut routes, &services);
         }
-        tell(&health, &services, ServingStatus::Serving).await;
+        set_health(&health, &services, ServingStatus::Serving).await;
 
         let stop = CancellationToken::new();
-        let connections = Connections::new(&config);
-        helpers.spawn(connections.clone().look_after());
+        let connections = Connections::new(&settings);
+        helpers.spawn(connections.clone().close_expired());
         let incoming = accept(helpers, listener, stop.clone(), drain.aborting_token(), connections);
         let calls = CallLayer {
             draining: drain.draining_token(),
-            receiving: Admission::new("receive", Unit::Bytes, config.max_receive_bytes),
-            max_decoded: config.max_decoded_bytes as u64,
-            message_timeout: Duration::from_millis(config.message_timeout_ms),
+            receiving: Admission::new("receive", Unit::Bytes, settings.max_receive.bytes_usize()),
+            max_decoded: settings.max_decoded.bytes(),
+            message_timeout: settings.message_timeout,
         };
         let serving = transport
             .layer(calls)
@@ -183,18 +187,18 @@ impl Server {
         let end = async {
             tokio::select! {
                 () = shutdown => {}
-                // Who aborts has no time for a drain.
+                // Aborting skips the drain.
                 () = drain.aborting() => return,
             }
-            tell(&health, &services, ServingStatus::NotServing).await;
-            tracing::info!(server = name, settle_ms = config.settle_ms, drain_ms = config.drain_ms, "draining");
+            set_health(&health, &services, ServingStatus::NotServing).await;
+            tracing::info!(server = name, settle = %human(settings.settle), drain = %human(settings.drain), "draining");
             tokio::select! {
-                () = tokio::time::sleep(Duration::from_millis(config.settle_ms)) => {}
+                () = tokio::time::sleep(settings.settle) => {}
                 () = drain.aborting() => {}
             }
         };
         tokio::select! {
-            result = &mut serving => return result.map(|()| Ended::Drained).map_err(ServerError::from),
+            result = &mut serving => return result.map(|()| ShutdownOutcome::Drained).map_err(ServerError::from),
             () = end => {}
         }
 
@@ -204,24 +208,24 @@ impl Server {
             tokio::select! {
                 biased;
                 () = drain.aborting() => None,
-                result = tokio::time::timeout(Duration::from_millis(config.drain_ms), &mut serving) => result.ok(),
+                result = tokio::time::timeout(settings.drain, &mut serving) => result.ok(),
             }
         };
         if let Some(result) = drained.await {
             result?;
-            tracing::info!(server = name, "ended, everything answered");
-            return Ok(Ended::Drained);
+            tracing::info!(server = name, "shut down; everything was answered");
+            return Ok(ShutdownOutcome::Drained);
         }
         drain.abort();
-        if tokio::time::timeout(CUT_GRACE, serving).await.is_err() {
-            tracing::warn!(server = name, "a connection did not notice that it was cut");
+        if tokio::time::timeout(ABORT_GRACE, serving).await.is_err() {
+            tracing::warn!(server = name, "a connection did not close after it was aborted");
         }
-        tracing::warn!(server = name, "ended, unanswered work was cut");
-        Ok(Ended::Cut)
+        tracing::warn!(server = name, "shut down; unanswered work was aborted");
+        Ok(ShutdownOutcome::Aborted)
     }
 }
 
-/// `/metrics` on a port of its own, also while the server drains.
+/// Serves `/metrics`, also while the server drains.
 fn serve_metrics(helpers: &mut JoinSet<()>, listener: TcpListener, handle: MetricsHandle) {
     let upkeep = handle.clone();
     helpers.spawn(metrics_port::serve(listener, metrics_router(handle)));
@@ -234,14 +238,14 @@ fn serve_metrics(helpers: &mut JoinSet<()>, listener: TcpListener, handle: Metri
     });
 }
 
-/// Health of every service, and of the server as a whole under the empty name.
-async fn tell(health: &HealthReporter, services: &[&'static str], status: ServingStatus) {
+/// Sets the health of every service, and of the whole server under the empty name.
+async fn set_health(health: &HealthReporter, services: &[&'static str], status: ServingStatus) {
     for service in services.iter().chain(&[""]) {
         health.set_service_status(*service, status).await;
     }
 }
 
-/// Describes what is served here and nothing else, in both versions of the protocol: older tools know only the alpha.
+/// Adds reflection of exactly the services of this server, in both versions of the protocol: older tools know only v1alpha.
 fn add_reflection(routes: &mut RoutesBuilder, services: &[&'static str]) {
     let builder = || {
         let builder = tonic_reflection::server::Builder::configure()

@@ -1,4 +1,4 @@
-//! `/metrics` on a port of its own: few connections, each for one request and a short while.
+//! `/metrics` on a port of its own: few connections, each for one request and a limited time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Connections at once. One more takes the place of the oldest.
-const CONNECTIONS: usize = 32;
-/// How long a connection may take to send its request.
-const HEADER: Duration = Duration::from_secs(5);
-/// How long it may stand.
-const WHOLE: Duration = Duration::from_secs(30);
-/// Pause after the system had no connection to give, so that it is not asked in a loop.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Concurrent connections. A further one replaces the oldest.
+const MAX_CONNECTIONS: usize = 32;
+/// Time limit of the request headers.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit of the whole connection.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause after a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves for ever.
+/// Serves until it is dropped.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
-    // Ended with this future.
+    // Dropped with this future.
     let mut tasks = JoinSet::new();
-    let mut standing = VecDeque::<AbortHandle>::new();
+    let mut open = VecDeque::<AbortHandle>::new();
     loop {
         let accepted = tokio::select! {
             Some(_) = tasks.join_next() => continue,
@@ -33,26 +33,26 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
             Ok((stream, _)) => stream,
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection for metrics");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        standing.retain(|connection| !connection.is_finished());
-        if standing.len() >= CONNECTIONS
-            && let Some(oldest) = standing.pop_front()
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= MAX_CONNECTIONS
+            && let Some(oldest) = open.pop_front()
         {
             oldest.abort();
         }
-        standing.push_back(tasks.spawn(answer(stream, router.clone())));
+        open.push_back(tasks.spawn(serve_connection(stream, router.clone())));
     }
 }
 
-/// What fails on a connection is its client's to notice.
-async fn answer(stream: TcpStream, router: Router) {
+/// Serves one connection. Its failures concern only its client.
+async fn serve_connection(stream: TcpStream, router: Router) {
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER).keep_alive(false);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let _ = tokio::time::timeout(WHOLE, connection).await;
+    let _ = tokio::time::timeout(REQUEST_TIMEOUT, connection).await;
 }
 
 #[cfg(test)]
@@ -81,13 +81,13 @@ mod tests {
     async fn connections_that_do_nothing_keep_nobody_from_the_metrics() {
         let address = start().await;
         let mut idle = Vec::new();
-        for _ in 0..4 * CONNECTIONS {
+        for _ in 0..4 * MAX_CONNECTIONS {
             idle.push(TcpStream::connect(address).await.unwrap());
             idle.last_mut().unwrap().write_all(b"GET /metr").await.unwrap();
         }
         assert!(scrape(address).await.starts_with("HTTP/1.1 200"));
         // The oldest were closed for the newer ones.
-        for mut connection in idle.drain(..CONNECTIONS) {
+        for mut connection in idle.drain(..MAX_CONNECTIONS) {
             let mut rest = Vec::new();
             let _ = connection.read_to_end(&mut rest).await;
         }

@@ -1,17 +1,16 @@
-//! The lifecycle of a server. In this order:
+//! The lifecycle of a server:
 //!
-//! 1. [`Server::bind`] takes every port and reads every file that the settings name; whatever is wrong is said now, before any work.
+//! 1. [`Server::bind`] binds the port and reads the files of the settings, so that errors appear before any work starts.
 //! 2. Services are added; health is NOT_SERVING.
-//! 3. [`Server::run`] (until a signal) or [`Server::spawn`] (within a process) serves; health is SERVING.
-//! 4. At the end health is NOT_SERVING first, then the server settles, drains what it has, and after the drain's deadline cuts what
-//!    is left. Nothing waits longer than that.
+//! 3. [`Server::run`] (until a signal) or [`Server::spawn`] (in a task) serves; health is SERVING.
+//! 4. At shutdown health becomes NOT_SERVING; the server settles, drains work in progress, and aborts what is left after the time limit
+//!    of the drain.
 
 mod auth;
 mod bind;
 mod calls;
-mod config;
 mod connections;
-mod decoded;
+mod decoded_size;
 mod drain;
 mod incoming;
 mod lifecycle;
@@ -19,14 +18,14 @@ mod metrics_port;
 mod receive;
 mod running;
 mod schema;
+mod settings;
 mod signal;
-#[cfg(feature = "tls")]
 mod tls;
 
 pub use crate::files::FileError;
 pub use bind::ServerError;
-pub use config::{ServerConfig, ServerTlsConfig};
 pub use drain::Drain;
-pub use lifecycle::{Ended, Server};
+pub use lifecycle::{Server, ShutdownOutcome};
 pub use running::RunningServer;
+pub use settings::{ServerSettings, ServerTlsSettings};
 pub use signal::shutdown_signal;

@@ -1,7 +1,7 @@
-//! Messages on their way in: what is received of them is counted, and has an end.
+//! Limits on messages while they are received: memory and time.
 //!
-//! The transport gathers a message in memory until it is whole, and keeps that memory as long as the call is open. Both are invisible
-//! behind it, so that the bodies of requests are looked at before they reach it.
+//! The transport buffers a message until it is complete and keeps the buffer as long as the call is open. It reports neither, so this body
+//! wraps that of the request and counts.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,43 +13,43 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::Status;
 
-use super::decoded::{Broken, Scan};
-use crate::admission::Taken;
+use super::decoded_size::{MalformedMessage, SizeScanner};
+use crate::admission::Reservation;
 use crate::error::ServiceError;
 
-/// Flag and length in front of a message.
+/// The prefix of a message: flag and length.
 const PREFIX_BYTES: usize = 5;
 
-/// Where in the sequence of messages the received bytes end.
+/// Splits the received bytes into messages.
 #[derive(Debug, Default)]
-struct Place {
+struct MessageFramer {
     prefix: [u8; PREFIX_BYTES],
     prefix_bytes: usize,
-    /// Bytes of the message that were received, and that are missing.
+    /// Received and missing bytes of the current message.
     received: u64,
     missing: u64,
     is_plain: bool,
-    /// What messages become, where that is known.
-    scan: Option<Scan>,
+    /// Estimates decoded sizes, if the messages of the method are known.
+    scan: Option<SizeScanner>,
 }
 
-/// The most that any one message has.
+/// Sizes of the largest message in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Most {
-    /// Bytes that were received.
+struct Largest {
+    /// Received.
     received: u64,
-    /// Bytes that it takes once it is decoded.
+    /// In memory once it is decoded.
     decoded: u64,
 }
 
-impl Place {
+impl MessageFramer {
     fn of(method: &str) -> Self {
-        Self { scan: Scan::of(method), ..Self::default() }
+        Self { scan: SizeScanner::of(method), ..Self::default() }
     }
 
-    /// Goes on by these bytes; what the largest message has of them and of those before.
-    fn pass(&mut self, mut bytes: &[u8]) -> Result<Most, Broken> {
-        let mut most = Most::default();
+    /// Consumes bytes; returns the sizes of the largest message among them, including its earlier bytes.
+    fn advance(&mut self, mut bytes: &[u8]) -> Result<Largest, MalformedMessage> {
+        let mut largest = Largest::default();
         while !bytes.is_empty() {
             if self.prefix_bytes < PREFIX_BYTES {
                 let (now, later) = bytes.split_at(bytes.len().min(PREFIX_BYTES - self.prefix_bytes));
@@ -58,7 +58,7 @@ impl Place {
                 bytes = later;
                 let [_, length @ ..] = self.prefix;
                 (self.received, self.missing) = (0, u32::from_be_bytes(length).into());
-                // What is compressed is refused by the transport, since no server takes it.
+                // The transport refuses compressed messages.
                 self.is_plain = self.prefix[0] == 0;
                 if let (PREFIX_BYTES, Some(scan)) = (self.prefix_bytes, &mut self.scan) {
                     scan.begin(self.missing);
@@ -69,17 +69,17 @@ impl Place {
                 self.missing -= length as u64;
                 let (now, later) = bytes.split_at(length);
                 if let Some(scan) = self.scan.as_mut().filter(|_| self.is_plain) {
-                    scan.pass(now)?;
-                    most.decoded = most.decoded.max(scan.decoded());
+                    scan.advance(now)?;
+                    largest.decoded = largest.decoded.max(scan.decoded());
                 }
                 bytes = later;
             }
-            most.received = most.received.max(self.received);
+            largest.received = largest.received.max(self.received);
             if self.prefix_bytes == PREFIX_BYTES && self.missing == 0 {
                 self.prefix_bytes = 0;
             }
         }
-        Ok(most)
+        Ok(largest)
     }
 
     fn is_within_message(&self) -> bool {
@@ -87,29 +87,29 @@ impl Place {
     }
 }
 
-/// The body of a request whose messages are counted and end in time.
-pub(super) struct Receiving<B> {
+/// A request body that enforces the limits.
+pub(super) struct ReceivingBody<B> {
     body: B,
-    place: Place,
-    /// Bytes of the largest message so far: the transport keeps its memory.
+    framer: MessageFramer,
+    /// Size of the largest message so far in bytes: the transport keeps its buffer.
     largest: u64,
-    /// As much as that, and what the message in progress becomes.
-    held: Taken,
+    /// Reserves that, plus the decoded size of the message in progress.
+    held: Reservation,
     max_decoded: u64,
     timeout: Duration,
-    /// How long the message in progress was waited for, and since when.
+    /// How long the message in progress was waited for, and the start of the current wait.
     waited: Duration,
     waiting_since: Option<Instant>,
     timer: Option<Pin<Box<Sleep>>>,
     failed: bool,
 }
 
-impl<B> Receiving<B> {
-    /// `held` is nothing of the budget that counts; no message of the method may take more than `max_decoded` bytes.
-    pub(super) fn new(body: B, method: &str, held: Taken, max_decoded: u64, timeout: Duration) -> Self {
+impl<B> ReceivingBody<B> {
+    /// `held` is an empty reservation of the budget for received messages; `max_decoded` limits the decoded size of a message in bytes.
+    pub(super) fn new(body: B, method: &str, held: Reservation, max_decoded: u64, timeout: Duration) -> Self {
         Self {
             body,
-            place: Place::of(method),
+            framer: MessageFramer::of(method),
             largest: 0,
             held,
             max_decoded,
@@ -121,26 +121,26 @@ impl<B> Receiving<B> {
         }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> Result<(), ServiceError> {
-        let was_within = self.place.is_within_message();
-        let most = self.place.pass(bytes).map_err(|Broken| ServiceError::Malformed)?;
-        if !self.place.is_within_message() || !was_within {
+    fn account(&mut self, bytes: &[u8]) -> Result<(), ServiceError> {
+        let was_within = self.framer.is_within_message();
+        let largest = self.framer.advance(bytes).map_err(|MalformedMessage| ServiceError::Malformed)?;
+        if !self.framer.is_within_message() || !was_within {
             self.waited = Duration::ZERO;
         }
-        if most.decoded > self.max_decoded {
-            return Err(ServiceError::Expands { most: self.max_decoded });
+        if largest.decoded > self.max_decoded {
+            return Err(ServiceError::MessageExpands { most: self.max_decoded });
         }
-        self.largest = self.largest.max(most.received);
-        let holds = self.largest + most.decoded;
+        self.largest = self.largest.max(largest.received);
+        let holds = self.largest + largest.decoded;
         if holds < self.held.amount() {
             self.held.resize(holds);
         }
         self.held.try_grow(holds - self.held.amount())
     }
 
-    /// Whether the message in progress has been waited for too long.
-    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        if !self.place.is_within_message() {
+    /// Whether the message in progress has exceeded its time limit.
+    fn poll_timeout(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.framer.is_within_message() {
             self.timer = None;
             return false;
         }
@@ -156,7 +156,7 @@ impl<B> Receiving<B> {
     }
 }
 
-impl<B> HttpBody for Receiving<B>
+impl<B> HttpBody for ReceivingBody<B>
 where
     B: HttpBody<Data = Bytes, Error = Status> + Unpin,
 {
@@ -172,11 +172,11 @@ where
             this.waited += since.elapsed();
         }
         let failed = match Pin::new(&mut this.body).poll_frame(context) {
-            Poll::Ready(Some(Ok(frame))) => match frame.data_ref().map_or(Ok(()), |data| this.take(data)) {
+            Poll::Ready(Some(Ok(frame))) => match frame.data_ref().map_or(Ok(()), |data| this.account(data)) {
                 Ok(()) => return Poll::Ready(Some(Ok(frame))),
                 Err(full) => full,
             },
-            Poll::Pending if this.is_late(context) => ServiceError::Late { timeout: this.timeout },
+            Poll::Pending if this.poll_timeout(context) => ServiceError::MessageTimeout { timeout: this.timeout },
             other => return other,
         };
         this.failed = true;
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_told_apart_wherever_frames_end() {
+    fn messages_are_split_wherever_frames_end() {
         let bytes = [message(3), message(0), message(700), message(20)].concat();
         for size in [1, 2, 5, 6, 7, 64, bytes.len()] {
-            let mut place = Place::default();
-            let most = bytes.chunks(size).map(|chunk| place.pass(chunk).unwrap().received).max();
-            assert_eq!((most, place.is_within_message()), (Some(700), false), "{size}");
-            assert_eq!(place.pass(&message(10)[..9]), Ok(Most { received: 4, decoded: 0 }));
-            assert!(place.is_within_message());
+            let mut framer = MessageFramer::default();
+            let largest = bytes.chunks(size).map(|chunk| framer.advance(chunk).unwrap().received).max();
+            assert_eq!((largest, framer.is_within_message()), (Some(700), false), "{size}");
+            assert_eq!(framer.advance(&message(10)[..9]), Ok(Largest { received: 4, decoded: 0 }));
+            assert!(framer.is_within_message());
         }
     }
 }

@@ -1,19 +1,19 @@
-//! A server in a task: the one-process mode, and tests.
+//! A server in a task, for several services in one process and for tests.
 
 use std::net::SocketAddr;
 
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Drain, Ended, Server, ServerError};
+use super::{Drain, Server, ServerError, ShutdownOutcome};
 
-/// A server that serves. Dropping it begins its drain and does not wait.
+/// A running server. Dropping it starts its drain without waiting.
 pub struct RunningServer {
     address: SocketAddr,
     endpoint: String,
     drain: Drain,
     stop: DropGuard,
-    task: JoinHandle<Result<Ended, ServerError>>,
+    task: JoinHandle<Result<ShutdownOutcome, ServerError>>,
 }
 
 impl RunningServer {
@@ -24,50 +24,50 @@ impl RunningServer {
         Self { address, endpoint, drain, stop: stop.drop_guard(), task }
     }
 
-    /// What it listens on.
+    /// The bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How clients in the same process reach it, as a URL.
+    /// Its URL for clients on the same machine.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Drains and ends.
-    pub async fn stop(self) -> Result<Ended, ServerError> {
+    /// Drains and shuts down.
+    pub async fn stop(self) -> Result<ShutdownOutcome, ServerError> {
         drop(self.stop);
         joined(self.task).await
     }
 
-    /// Cuts every connection and ends, as a killed process would.
-    pub async fn kill(self) -> Result<Ended, ServerError> {
+    /// Closes every connection at once, as if the process had been killed.
+    pub async fn kill(self) -> Result<ShutdownOutcome, ServerError> {
         self.drain.abort();
         joined(self.task).await
     }
 
-    /// Waits for its end without asking for it: it ends by itself only where its transport fails.
-    pub async fn ended(&mut self) -> Result<Ended, ServerError> {
+    /// Waits for its end without a shutdown: it ends by itself only if its transport fails.
+    pub async fn ended(&mut self) -> Result<ShutdownOutcome, ServerError> {
         joined(&mut self.task).await
     }
 }
 
 impl Server {
-    /// Serves in a task of its own, until it is told to stop.
+    /// Serves in a task of its own until [`RunningServer::stop`].
     pub fn spawn(self) -> RunningServer {
         RunningServer::start(self)
     }
 }
 
 async fn joined(
-    task: impl Future<Output = Result<Result<Ended, ServerError>, tokio::task::JoinError>>,
-) -> Result<Ended, ServerError> {
+    task: impl Future<Output = Result<Result<ShutdownOutcome, ServerError>, tokio::task::JoinError>>,
+) -> Result<ShutdownOutcome, ServerError> {
     match task.await {
         Ok(ended) => ended,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime ends, and everything with it.
-            Err(_) => Ok(Ended::Cut),
+            // The runtime is shutting down.
+            Err(_) => Ok(ShutdownOutcome::Aborted),
         },
     }
 }

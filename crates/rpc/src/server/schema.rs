@@ -1,7 +1,7 @@
-//! What messages take in memory once they are decoded, by their descriptors.
+//! Sizes of decoded messages, from their descriptors.
 //!
-//! An empty element of a list is two bytes of a message and a structure in memory, thirty times as large or more. So what a message
-//! becomes is estimated from its bytes before they are decoded (`decoded`).
+//! An empty list element is two bytes on the wire and a struct in memory that is thirty times as large or more. Therefore the decoded size
+//! is estimated before decoding (`decoded_size`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -12,9 +12,9 @@ use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
 
 /// A `Vec`, a `String` or a map without what it holds.
 const CONTAINER_BYTES: u64 = 24;
-/// Lists grow by doubling.
+/// Capacity of a list relative to its length: lists grow by doubling.
 const LIST_SLACK: u64 = 2;
-/// Methods of the transport's own services, which have no descriptors here.
+/// Methods of built-in services, which have no descriptors here.
 const OTHER_METHODS: [&str; 5] = [
     "grpc.health.v1.Health/Check",
     "grpc.health.v1.Health/List",
@@ -24,19 +24,19 @@ const OTHER_METHODS: [&str; 5] = [
 ];
 
 /// Index of a message.
-pub(super) type Kind = usize;
+pub(super) type MessageIndex = usize;
 
-/// What one occurrence of a field adds, besides what is inside it.
+/// What one occurrence of a field adds to the decoded size, without its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
-    /// A message: an element of a list, or part of the message around it.
+    /// A message: an element of a list, or part of the enclosing message.
     Message {
         /// Its type.
-        of: Kind,
+        of: MessageIndex,
         /// Bytes of a new element.
         element: u64,
     },
-    /// A text or bytes: as long as it is.
+    /// A text or bytes, plus their length.
     Text {
         /// Bytes of a new element.
         element: u64,
@@ -51,19 +51,19 @@ pub(super) enum Field {
 }
 
 #[derive(Debug, Default)]
-struct Shape {
+struct MessageShape {
     fields: HashMap<u32, Field>,
 }
 
-/// Every message of `evenkeel.v1`, and which of them a method takes.
+/// The messages and methods of `evenkeel.v1`.
 #[derive(Debug, Default)]
 pub(super) struct Schema {
-    shapes: Vec<Shape>,
-    methods: HashMap<String, Kind>,
+    shapes: Vec<MessageShape>,
+    methods: HashMap<String, MessageIndex>,
 }
 
 impl Schema {
-    /// That of the services that this program knows.
+    /// The schema of `evenkeel.v1`.
     pub(super) fn known() -> &'static Self {
         static KNOWN: LazyLock<Schema> = LazyLock::new(|| {
             let files = FileDescriptorSet::decode(evenkeel_proto::FILE_DESCRIPTOR_SET);
@@ -72,18 +72,18 @@ impl Schema {
         &KNOWN
     }
 
-    /// The message that a method takes, by the path of its calls without the first slash.
-    pub(super) fn request(&self, method: &str) -> Option<Kind> {
+    /// The request message of a method, given as the path of its calls without the leading slash.
+    pub(super) fn request(&self, method: &str) -> Option<MessageIndex> {
         self.methods.get(method).copied()
     }
 
-    /// Whether there is such a method, on one server or another.
+    /// Whether any server has the method.
     pub(super) fn has_method(&self, method: &str) -> bool {
         self.methods.contains_key(method) || OTHER_METHODS.contains(&method)
     }
 
-    /// What a field of a message is. `None` for one that is skipped.
-    pub(super) fn field(&self, of: Kind, number: u32) -> Option<Field> {
+    /// A field of a message. `None` if it is unknown and skipped.
+    pub(super) fn field(&self, of: MessageIndex, number: u32) -> Option<Field> {
         self.shapes.get(of)?.fields.get(&number).copied()
     }
 
@@ -92,7 +92,7 @@ impl Schema {
         for file in &files.file {
             file.message_type.iter().for_each(|message| collect(file.package(), message, &mut messages));
         }
-        let index: HashMap<&str, Kind> =
+        let index: HashMap<&str, MessageIndex> =
             messages.iter().enumerate().map(|(index, (name, _))| (&**name, index)).collect();
         let named = |name: &str| index.get(name.trim_start_matches('.')).copied();
         let sizes: Vec<u64> =
@@ -110,7 +110,7 @@ impl Schema {
                 };
                 Some((field.number().cast_unsigned(), kind))
             });
-            Shape { fields: fields.collect() }
+            MessageShape { fields: fields.collect() }
         });
         let shapes = shapes.collect();
         let mut methods = HashMap::new();
@@ -126,28 +126,28 @@ impl Schema {
     }
 }
 
-/// A message and those within it, by their full names.
-fn collect<'d>(around: &str, message: &'d DescriptorProto, into: &mut Vec<(String, &'d DescriptorProto)>) {
-    let name = format!("{around}.{}", message.name());
+/// A message and its nested messages with their full names.
+fn collect<'d>(enclosing: &str, message: &'d DescriptorProto, into: &mut Vec<(String, &'d DescriptorProto)>) {
+    let name = format!("{enclosing}.{}", message.name());
     message.nested_type.iter().for_each(|nested| collect(&name, nested, into));
     into.push((name, message));
 }
 
-/// Bytes of a message that holds nothing, about: members of a `oneof` lie in one place.
+/// Approximate size of an empty message in bytes: members of a `oneof` share their memory.
 fn size(
-    message: Kind,
+    message: MessageIndex,
     messages: &[(String, &DescriptorProto)],
-    named: &dyn Fn(&str) -> Option<Kind>,
-    around: &mut Vec<Kind>,
+    named: &dyn Fn(&str) -> Option<MessageIndex>,
+    enclosing: &mut Vec<MessageIndex>,
 ) -> u64 {
-    if around.contains(&message) {
+    if enclosing.contains(&message) {
         // A message within itself is boxed.
         return 8;
     }
-    around.push(message);
+    enclosing.push(message);
     let mut field_bytes = |field: &FieldDescriptorProto| match (field.label(), field.r#type()) {
         (Label::Repeated, _) | (_, Type::String | Type::Bytes) => CONTAINER_BYTES,
-        (_, Type::Message) => named(field.type_name()).map_or(0, |of| size(of, messages, named, around)) + 8,
+        (_, Type::Message) => named(field.type_name()).map_or(0, |of| size(of, messages, named, enclosing)) + 8,
         (_, number) => number_bytes(number) * if field.proto3_optional() { 2 } else { 1 },
     };
     let (mut bytes, mut choices) = (0, HashMap::<i32, u64>::new());
@@ -161,7 +161,7 @@ fn size(
             _ => bytes += of_field,
         }
     }
-    around.pop();
+    enclosing.pop();
     (bytes + choices.values().sum::<u64>()).next_multiple_of(8)
 }
 

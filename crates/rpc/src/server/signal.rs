@@ -1,17 +1,17 @@
-//! The signals that end a server.
+//! The signals that shut down a server.
 
 use std::io;
 
-/// Exit status after a second signal, as shells write it for SIGINT.
+/// Exit status after a second signal: the shell convention for SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Ends at the first SIGTERM or Ctrl-C. A second one exits the process at once: whoever asks twice means it.
+/// Completes at the first SIGTERM or Ctrl-C. A second one exits the process at once.
 pub async fn shutdown_signal() {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
         Err(error) => {
-            // Without a handler the system's own ends the process, which needs no help.
-            tracing::warn!(%error, "cannot listen for signals, the server ends without draining");
+            // Without a handler the default action ends the process.
+            tracing::warn!(%error, "cannot listen for signals; the server will end without draining");
             return std::future::pending().await;
         }
     };

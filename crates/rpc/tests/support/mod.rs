@@ -14,10 +14,10 @@ use evenkeel_proto::v1::{
     MathTask, Outcome, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest,
     VerifyOneResponse, VerifyRequest, verify_item,
 };
-use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
+use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::items::{AnswerStream, ItemContext, ItemLimits, ItemServer, VerifyItems};
-use evenkeel_rpc::server::{RunningServer, Server, ServerConfig};
+use evenkeel_rpc::items::{ItemContext, ItemLimits, ItemServer, ResponseStream, VerifyItems};
+use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
 use tonic::{Request, Response, Status, Streaming};
 
 /// No test takes longer.
@@ -73,11 +73,11 @@ impl TestReward {
                     ("sleep", ms) => tokio::time::sleep(Duration::from_millis(ms.parse().unwrap())).await,
                     ("echo", _) => {
                         count.1 = true;
-                        let echo = Verdict::judged(item.id, Outcome::Correct, "as_told", 1.0);
+                        let echo = Verdict::judged(item.id, Outcome::Correct, "scripted", 1.0);
                         return Verdict { extracted: Some(completion.into()), ..echo };
                     }
                     ("hang", _) => std::future::pending().await,
-                    ("panic", _) => panic!("as the item wants it"),
+                    ("panic", _) => panic!("as scripted"),
                     ("partial", _) => {
                         let reason = context.stopped().await;
                         count.1 = true;
@@ -89,7 +89,7 @@ impl TestReward {
                     _ => {}
                 }
                 count.1 = true;
-                Verdict { worker: name, ..Verdict::judged(item.id, Outcome::Correct, "as_told", 1.0) }
+                Verdict { worker: name, ..Verdict::judged(item.id, Outcome::Correct, "scripted", 1.0) }
             })
         }
     }
@@ -97,7 +97,7 @@ impl TestReward {
 
 #[tonic::async_trait]
 impl Reward for TestReward {
-    type VerifyStream = AnswerStream<Verdict>;
+    type VerifyStream = ResponseStream<Verdict>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
         let call = Deadline::of_call(request.metadata());
@@ -121,18 +121,18 @@ impl Reward for TestReward {
 
 /// How a worker is set up.
 pub(crate) struct Setup {
-    pub(crate) server: ServerConfig,
+    pub(crate) server: ServerSettings,
     pub(crate) limits: ItemLimits,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        let server = ServerConfig { drain_ms: 5_000, ..ServerConfig::default() };
+        let server = ServerSettings { drain: Duration::from_secs(5), ..ServerSettings::default() };
         Self {
             server,
             limits: ItemLimits {
                 max_items: 1024,
-                max_bytes: ItemLimits::MAX_BYTES,
+                max_memory: ItemLimits::DEFAULT_MEMORY,
                 max_running: 64,
                 grace: Duration::ZERO,
             },
@@ -151,7 +151,7 @@ impl Setup {
         let server = Server::bind(name, "reward.server", self.server).await.unwrap();
         let items = ItemServer::new(self.limits, server.drain());
         let reward = TestReward { name: name.into(), items, seen: Arc::default() };
-        let limit = server.max_message_bytes();
+        let limit = server.max_message();
         let service =
             RewardServer::new(reward.clone()).max_decoding_message_size(limit).max_encoding_message_size(limit);
         (server.with_service(service), reward)
@@ -179,11 +179,11 @@ impl Worker {
 
 /// A client of one server.
 pub(crate) async fn client(endpoint: &str) -> RewardClient<ClientChannel> {
-    RewardClient::new(channel(endpoint, ClientConfig::default()).await)
+    RewardClient::new(channel(endpoint, ClientSettings::default()).await)
 }
 
-pub(crate) async fn channel(endpoint: &str, config: ClientConfig) -> ClientChannel {
-    Connector::new("client", config).unwrap().connect(&Target::url(endpoint)).await.unwrap()
+pub(crate) async fn channel(endpoint: &str, config: ClientSettings) -> ClientChannel {
+    Connector::new("client", config).unwrap().connect(&ServerAddress::new(endpoint)).await.unwrap()
 }
 
 /// An item that tells the worker what to do.

@@ -1,15 +1,15 @@
-//! Exact decimals as Python's `Decimal` reads them. Nothing is expanded: `1e999999999` costs as much as it is long.
+//! Exact decimals as parsed by Python's `Decimal`. Exponents are not expanded, so that the cost of `1e999999999` is that of its digits.
 
 use super::digits::digit;
 
-/// Largest exponent of a leading digit that `Decimal` takes, and the smallest of a last one.
+/// Largest exponent of a leading digit that `Decimal` accepts, and the smallest of a last one.
 const MAX_EXPONENT: i128 = 999_999_999_999_999_999;
 const MIN_EXPONENT: i128 = -1_999_999_999_999_999_997;
 
-/// A decimal number in its one normal form.
+/// A decimal number in normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decimal {
-    /// Digits without zeros at either end, none for zero; the exponent belongs to the last digit.
+    /// Digits without zeros at either end, none for zero. The exponent is that of the last digit.
     Finite {
         negative: bool,
         digits: Vec<u8>,
@@ -18,16 +18,16 @@ pub(super) enum Decimal {
     Infinite {
         negative: bool,
     },
-    /// Equal to nothing.
+    /// Not equal to anything.
     NotANumber,
-    /// Cannot even be compared: Python raises.
+    /// Comparing it raises an exception in Python.
     Signalling,
 }
 
 impl Decimal {
-    /// Reads a token without whitespace.
+    /// Parses a token without white space.
     pub(super) fn read(token: &str) -> Option<Self> {
-        // Underscores are dropped wherever they stand, digits may be of any script.
+        // Underscores are ignored anywhere, and digits may be of any script.
         let plain: Option<String> = token
             .chars()
             .filter(|character| *character != '_')
@@ -83,7 +83,7 @@ impl Decimal {
         Some(Self::Finite { negative, digits, exponent })
     }
 
-    /// Equal as numbers; `None` where Python raises.
+    /// Whether both are equal as numbers. `None` if Python raises an exception.
     pub(super) fn equals(&self, other: &Self) -> Option<bool> {
         match (self, other) {
             (Self::Signalling, _) | (_, Self::Signalling) => None,
@@ -99,7 +99,7 @@ fn read_exponent(text: &str) -> Option<i128> {
         return None;
     }
     let digits = digits.trim_start_matches('0');
-    // Far outside of what is taken, whatever the digits are.
+    // Far outside the accepted range, whatever the digits are.
     let value = if digits.len() > 30 { i128::MAX / 4 } else { format!("0{digits}").parse().ok()? };
     Some(if text.starts_with('-') { -value } else { value })
 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_decimal_is_refused() {
+    fn other_texts_are_refused() {
         for text in [
             "",
             "+",

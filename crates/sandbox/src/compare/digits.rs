@@ -1,6 +1,6 @@
-//! Decimal digits of every script, as Python's numbers take them.
+//! Decimal digits of every script, as accepted in Python's numbers.
 
-/// The zeros of all blocks of ten decimal digits (general category Nd) in Unicode 14, which the reference grader's Python has.
+/// The zeros of all blocks of ten decimal digits (general category Nd) in Unicode 14, the version of the reference grader's Python.
 #[rustfmt::skip]
 const ZEROS: [u32; 66] = [
     0x30, 0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0, 0xf20, 0x1040,
@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_decimal_digits_are_none() {
+    fn other_numeric_characters_are_not_decimal_digits() {
         for character in ['²', '½', 'Ⅷ', 'a', '一'] {
             assert_eq!(digit(character), None, "{character}");
         }

@@ -1,18 +1,18 @@
 //! Integers of any size, as far as equality needs them.
 
-/// Most decimal digits of an integer in expected JSON: what the reference grader's Python reads.
+/// Most decimal digits of an integer in expected JSON: the limit of the reference grader's Python.
 pub const MAX_DIGITS: usize = 50_000;
 
-/// An integer in its one normal form.
+/// An integer in normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Int {
     negative: bool,
-    /// Words of 32 bits, the least first, without zeros at the end; none for zero.
+    /// 32-bit words, least significant first, without trailing zeros; none for zero.
     words: Vec<u32>,
 }
 
 impl Int {
-    /// Reads decimal digits with an optional minus sign. `None` where they are none or too many.
+    /// Parses decimal digits with an optional minus sign. `None` for other characters, and for too many digits.
     #[must_use]
     pub fn from_decimal(text: &str) -> Option<Self> {
         let digits = text.strip_prefix('-').unwrap_or(text);
@@ -28,7 +28,7 @@ impl Int {
         Some(Self::new(text.starts_with('-'), words))
     }
 
-    /// From digits of 15 bits, the least first, as marshal has them.
+    /// From 15-bit digits, least significant first, as marshal stores them.
     #[must_use]
     pub fn from_marshal(negative: bool, digits: &[u16]) -> Self {
         let mut words = vec![0_u32; digits.len() * 15 / 32 + 1];
@@ -43,7 +43,7 @@ impl Int {
         Self::new(negative, words)
     }
 
-    /// The integer that a float is, where it is one.
+    /// Converts a float. `None` if it is not an integer.
     #[must_use]
     pub fn from_float(value: f64) -> Option<Self> {
         if !value.is_finite() || value.fract() != 0.0 {
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn a_float_with_a_fraction_is_no_integer() {
+    fn a_float_with_a_fraction_is_not_an_integer() {
         assert_eq!(Int::from_float(0.5), None);
         assert_eq!(Int::from_float(f64::INFINITY), None);
         assert_eq!(Int::from_float(f64::NAN), None);
     }
 
     #[test]
-    fn more_digits_than_the_grader_reads_are_refused() {
+    fn more_digits_than_the_grader_accepts_are_refused() {
         assert!(Int::from_decimal(&"9".repeat(MAX_DIGITS)).is_some());
         assert_eq!(Int::from_decimal(&"9".repeat(MAX_DIGITS + 1)), None);
     }

@@ -1,49 +1,49 @@
-//! JSON as Python's `json.loads` reads it: integers of any size, `NaN` and the infinities, lone surrogates in text.
+//! JSON as parsed by Python's `json.loads`: integers of any size, `NaN` and infinities, lone surrogates in strings.
 
 use super::int::Int;
 use super::value::Value;
 
-/// How deep a document may be nested.
+/// Maximum nesting depth of a document.
 const MAX_DEPTH: usize = 1000;
 
-const TOO_LARGE: &str = "more memory than there is for it";
+const TOO_LARGE: &str = "it exceeds the memory limit";
 
-/// Why a text is no JSON.
+/// Why a text is not JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not JSON at byte {at}: {problem}")]
 pub struct NotJson {
-    /// Where, from 0.
+    /// Offset in bytes.
     pub at: usize,
     /// What is wrong.
     pub problem: &'static str,
 }
 
-/// Reads one document.
+/// Parses a document.
 ///
 /// # Errors
 ///
-/// Says where the text stops being JSON.
+/// Where the text stops being JSON.
 pub fn read(text: &str) -> Result<Value, NotJson> {
-    let mut room = usize::MAX;
-    read_within(text, &mut room)
+    let mut available = usize::MAX;
+    read_within(text, &mut available)
 }
 
-/// Reads one document that may hold `room` bytes of memory, which becomes what is left of it.
+/// Parses a document that may take `available` bytes of memory, from which the memory of the document is subtracted.
 ///
 /// # Errors
 ///
-/// Says where the text stops being JSON, or holds too much.
-pub fn read_within(text: &str, room: &mut usize) -> Result<Value, NotJson> {
-    let mut reader = Reader { bytes: text.as_bytes(), text, at: 0, room: *room };
+/// Where the text stops being JSON, or exceeds the memory limit.
+pub fn read_within(text: &str, available: &mut usize) -> Result<Value, NotJson> {
+    let mut reader = Reader { bytes: text.as_bytes(), text, at: 0, available: *available };
     reader.space();
     let value = reader.value(0)?;
     reader.space();
-    *room = reader.room;
+    *available = reader.available;
     if reader.at < text.len() { Err(reader.wrong("more than one document")) } else { Ok(value) }
 }
 
 impl NotJson {
-    /// Whether it is JSON, but holds too much.
+    /// Whether the document exceeds the memory limit.
     pub(crate) fn is_too_large(&self) -> bool {
         self.problem == TOO_LARGE
     }
@@ -53,7 +53,8 @@ struct Reader<'a> {
     bytes: &'a [u8],
     text: &'a str,
     at: usize,
-    room: usize,
+    /// Bytes of memory that the rest of the document may take.
+    available: usize,
 }
 
 impl Reader<'_> {
@@ -85,15 +86,15 @@ impl Reader<'_> {
         }
         let start = self.at;
         let value = self.any_value(depth)?;
-        // Lists grow by doubling.
+        // Vectors grow by doubling.
         let held = 2 * size_of::<Value>()
             + match &value {
                 Value::Text(_) | Value::Int(_) => self.at - start,
-                // Names stand twice while an object is read.
+                // Names are stored twice while an object is parsed.
                 Value::Dict(entries) => entries.len() * 4 * size_of::<Value>(),
                 _ => 0,
             };
-        self.room = self.room.checked_sub(held).ok_or_else(|| self.wrong(TOO_LARGE))?;
+        self.available = self.available.checked_sub(held).ok_or_else(|| self.wrong(TOO_LARGE))?;
         Ok(value)
     }
 
@@ -134,7 +135,7 @@ impl Reader<'_> {
 
     fn object(&mut self, depth: usize) -> Result<Value, NotJson> {
         let mut entries: Vec<(Value, Value)> = Vec::new();
-        let mut places = std::collections::HashMap::new();
+        let mut indices = std::collections::HashMap::new();
         self.at += 1;
         self.space();
         if self.take("}") {
@@ -152,14 +153,14 @@ impl Reader<'_> {
             }
             self.space();
             let value = self.value(depth + 1)?;
-            // A name that stands twice has its last value.
-            match places.get(&name) {
-                Some(place) => {
-                    let entry: &mut (Value, Value) = &mut entries[*place];
+            // The last value of a repeated name counts.
+            match indices.get(&name) {
+                Some(index) => {
+                    let entry: &mut (Value, Value) = &mut entries[*index];
                     entry.1 = value;
                 }
                 None => {
-                    places.insert(name.clone(), entries.len());
+                    indices.insert(name.clone(), entries.len());
                     entries.push((Value::Text(name), value));
                 }
             }
@@ -191,7 +192,7 @@ impl Reader<'_> {
             return Err(self.wrong("a digit was expected"));
         }
         let whole = self.at;
-        // A point or an exponent without digits does not belong to the number.
+        // A decimal point or an exponent without digits is not part of the number.
         if self.peek() == Some(b'.') {
             self.at += 1;
             if self.digits() == 0 {
@@ -230,8 +231,8 @@ impl Reader<'_> {
                     return Ok(text);
                 }
                 Some(b'\\') => self.escape(&mut text)?,
-                Some(_) => return Err(self.wrong("a control character in text")),
-                None => return Err(self.wrong("text without an end")),
+                Some(_) => return Err(self.wrong("a control character in a string")),
+                None => return Err(self.wrong("an unterminated string")),
             }
         }
     }
@@ -246,7 +247,7 @@ impl Reader<'_> {
             Some(b'r') => b'\r',
             Some(b't') => b'\t',
             Some(b'u') => return self.code_point(text),
-            _ => return Err(self.wrong("an escape that is none")),
+            _ => return Err(self.wrong("an unknown escape sequence")),
         };
         self.at += 1;
         text.push(plain);
@@ -267,13 +268,13 @@ impl Reader<'_> {
         }
         match char::from_u32(code) {
             Some(character) => text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
-            // A lone surrogate, in the three bytes that UTF-8 would have for it.
+            // A lone surrogate, encoded as UTF-8 would encode it.
             None => text.extend([0xe0 | byte(code >> 12), 0x80 | byte(code >> 6 & 63), 0x80 | byte(code & 63)]),
         }
         Ok(())
     }
 
-    /// Four hex digits after the `u` at the place.
+    /// Four hex digits after the `u` at the current position.
     fn hex(&mut self) -> Result<u32, NotJson> {
         let digits = self.bytes.get(self.at + 1..self.at + 5).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let code = digits
@@ -293,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_python_reads_is_read() {
+    fn everything_that_python_accepts_is_accepted() {
         assert_eq!(
             read(" [1, -2.5e3, \"a\\u00e9\\n\", null, true] ").unwrap(),
             Value::List(vec![
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_python_refuses_is_refused() {
+    fn everything_that_python_refuses_is_refused() {
         for text in [
             "",
             "[1,]",

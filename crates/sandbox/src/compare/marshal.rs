@@ -1,16 +1,16 @@
-//! Values in marshal's second version, as the guest sends them. A program can send anything here, so every length is checked, and what
-//! has more parts than the expected value is not read: a byte of marshal would become many of memory.
+//! Values in version 2 of Python's marshal format, as sent by the guest. A program can send anything, so every length is checked, and
+//! parsing stops once a value has more parts than the expected one: a byte of marshalled data may take many bytes of memory.
 
 use super::int::Int;
 use super::value::Value;
 
-/// How deep a value may be nested: more than marshal itself writes.
+/// Maximum nesting depth, above that of marshal itself.
 const MAX_DEPTH: usize = 2500;
 
-/// Reads a value of at most so many parts, itself included. `None` where there is no such value: what was sent equals nothing.
+/// Parses a value of at most `max_parts` parts, including itself. `None` if it is invalid or larger: it is then not equal to any value.
 #[must_use]
-pub fn read(bytes: &[u8], most: usize) -> Option<Value> {
-    let mut reader = Reader { bytes, left: most };
+pub fn read(bytes: &[u8], max_parts: usize) -> Option<Value> {
+    let mut reader = Reader { bytes, left: max_parts };
     reader.value(0).flatten()
 }
 
@@ -42,7 +42,7 @@ impl Reader<'_> {
         self.take().map(f64::from_le_bytes)
     }
 
-    /// The next value; `Some(None)` is the mark that ends a dictionary.
+    /// The next value. `Some(None)` is the marker at the end of a dictionary.
     fn value(&mut self, depth: usize) -> Option<Option<Value>> {
         if depth > MAX_DEPTH {
             return None;
@@ -61,13 +61,13 @@ impl Reader<'_> {
             b'g' => Value::Float(self.float()?),
             b'y' => {
                 let (real, imaginary) = (self.float()?, self.float()?);
-                // Equal to a real number where it is one.
+                // A complex number without imaginary part equals a real one.
                 if imaginary == 0.0 { Value::Float(real) } else { Value::Other("complex".to_owned()) }
             }
             b'u' | b't' => Value::Text(self.slice()?),
             b's' => {
-                let said = String::from_utf8_lossy(&self.slice()?).into_owned();
-                Value::Other(said.strip_prefix('?').map_or("bytes", |name| name).to_owned())
+                let text = String::from_utf8_lossy(&self.slice()?).into_owned();
+                Value::Other(text.strip_prefix('?').map_or("bytes", |name| name).to_owned())
             }
             b'[' => Value::List(self.parts(depth)?),
             b'(' => Value::Tuple(self.parts(depth)?),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_more_parts_than_asked_for_is_not_read() {
+    fn a_value_of_more_parts_than_expected_is_refused() {
         let nothings = [&b"[\x03\0\0\0"[..], b"NNN"].concat();
         let nested = b"[\x01\0\0\0[\x01\0\0\0[\x01\0\0\0N";
         for (bytes, parts) in [(&nothings[..], 4), (nested, 4), (b"{t\x01\0\0\0aN0", 3), (b"N", 1)] {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_short_or_forged_equals_nothing() {
+    fn truncated_and_forged_values_are_refused() {
         let deep = [b"[\x01\0\0\0".repeat(100_000), b"N".to_vec()].concat();
         for bytes in
             [&b""[..], b"[", b"[\xff\xff\xff\xff", b"u\x05\0\0\0a", b"l\0\0\0\x80", b"{N", b"c\0\0\0\0", b"0", &deep]

@@ -1,7 +1,8 @@
-//! Is what a program gave what the test expects? LiveCodeBench's rules to the letter, on the host, where no program reaches.
+//! Compares what a program produced with what a test expects, by LiveCodeBench's exact rules. This happens on the host, out of reach of any
+//! program.
 //!
-//! [`text`] is for programs that write: stripped lines, equal as text or as exact decimals. [`value`] is for functions that return:
-//! Python's own equality between the returned value and the expected JSON.
+//! [`text`] compares standard output: stripped lines, equal as text or as exact decimals. [`value`] compares return values: Python's own
+//! equality between the returned value and the expected JSON.
 
 mod decimal;
 mod digits;

@@ -1,22 +1,22 @@
-//! Written output: stripped lines, each equal as text or, token by token, as exact decimals.
+//! Comparison of standard output: stripped lines, each equal as text or, token by token, as exact decimals.
 
 use super::decimal::Decimal;
 
-/// How two outputs compare.
+/// The result of comparing two outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
-    /// Every line is equal.
+    /// All lines are equal.
     Equal,
-    /// They have different numbers of lines.
+    /// The numbers of lines differ.
     Lengths {
-        /// Lines that were written.
+        /// Number of lines written.
         written: usize,
-        /// Lines that are expected.
+        /// Number of lines expected.
         expected: usize,
     },
-    /// This line differs, the first that does, from 0.
+    /// Index of the first line that differs, from 0.
     Line(usize),
-    /// The comparison itself fails in the reference grader (a signalling NaN): an error of its own there, a wrong answer elsewhere.
+    /// Comparing this line (a signalling NaN) raises an exception in the reference grader: a separate error there, a wrong answer elsewhere.
     Raises(usize),
 }
 
@@ -38,7 +38,7 @@ pub fn compare(written: &str, expected: &str) -> Match {
                     };
                 }
             }
-            // A different length is told before any line is looked at.
+            // A different number of lines takes precedence over different lines.
             (Some(_), None) => return Match::Lengths { written: index + 1 + written_lines.count(), expected: index },
             (None, Some(_)) => return Match::Lengths { written: index, expected: index + 1 + expected_lines.count() },
         }
@@ -54,7 +54,7 @@ fn line_equals(line: &str, wanted: &str) -> Option<bool> {
     if line == wanted {
         return Some(true);
     }
-    // Pair by pair: all numbers of a line at once would take many times its length in memory.
+    // Pair by pair, since all numbers of a line would take many times its length in memory.
     let (mut numbers, mut wanted) = (decimals(line), decimals(wanted));
     let mut equal = Some(true);
     loop {
@@ -62,7 +62,7 @@ fn line_equals(line: &str, wanted: &str) -> Option<bool> {
             (None, None) => return equal,
             (Some(Some(number)), Some(Some(wanted))) => match number.equals(&wanted) {
                 Some(false) if equal.is_some() => return Some(false),
-                // Raised only where both lines are numbers to their ends, and equally many.
+                // The exception occurs only if both lines consist of equally many numbers.
                 None => equal = None,
                 Some(_) => {}
             },
@@ -71,17 +71,17 @@ fn line_equals(line: &str, wanted: &str) -> Option<bool> {
     }
 }
 
-/// The tokens of a line as numbers; `None` for one that is no number.
+/// The tokens of a line as numbers; `None` for tokens that are not numbers.
 fn decimals(line: &str) -> impl Iterator<Item = Option<Decimal>> {
     line.split(is_space).filter(|token| !token.is_empty()).map(Decimal::read)
 }
 
-/// What Python's `str.strip` takes away at both ends.
+/// Python's `str.strip`.
 fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// Whitespace as Python's `str` has it: Unicode's, and four separators of ASCII.
+/// White space according to Python's `str`: that of Unicode and four ASCII separators.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\x1c'..='\x1f')
 }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_told_before_lines() {
+    fn different_lengths_take_precedence_over_different_lines() {
         assert_eq!(compare("x\ny", "1\n2\n3"), Match::Lengths { written: 2, expected: 3 });
     }
 
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signalling_nan_raises_only_where_it_is_reached() {
+    fn a_signalling_nan_raises_only_if_it_is_compared() {
         assert_eq!(compare("1 sNaN", "1 2"), Match::Raises(0));
         assert_eq!(compare("7 sNaN", "1 2"), Match::Line(0));
         assert_eq!(compare("sNaN 7", "1 2"), Match::Raises(0));

@@ -1,4 +1,4 @@
-//! Values of Python, and its equality between them.
+//! Python values and their equality.
 
 use super::int::Int;
 
@@ -7,35 +7,36 @@ use super::int::Int;
 pub enum Value {
     /// `None`, JSON's null.
     None,
-    /// A truth value: equal to 0 or 1.
+    /// A boolean, equal to 0 or 1.
     Bool(bool),
     /// An integer of any size.
     Int(Int),
     /// A float.
     Float(f64),
-    /// Text as UTF-8 in which lone surrogates may stand.
+    /// A string as UTF-8, possibly with lone surrogates.
     Text(Vec<u8>),
     /// A list, JSON's array.
     List(Vec<Value>),
-    /// A tuple, equal to no list.
+    /// A tuple, not equal to any list.
     Tuple(Vec<Value>),
     /// A dictionary, JSON's object.
     Dict(Vec<(Value, Value)>),
-    /// Something that JSON has no counterpart of, and what it was.
+    /// The type of a value without a JSON equivalent.
     Other(String),
 }
 
 impl Value {
-    /// Python's `==`, where this is what was returned: a tuple counts as a list at the top, as the reference grader has it.
+    /// Whether a returned value is the expected one: Python's `==`, except that like in the reference grader a top-level tuple counts as a
+    /// list.
     #[must_use]
-    pub fn answers(&self, expected: &Self) -> bool {
+    pub fn satisfies(&self, expected: &Self) -> bool {
         match (self, expected) {
             (Self::Tuple(left), Self::List(right)) => all_equal(left, right),
             _ => self.equals(expected),
         }
     }
 
-    /// Values that this one is made of, itself included. Equal values have equally many.
+    /// Number of values in this one, including itself. Equal values have equally many.
     #[must_use]
     pub fn parts(&self) -> usize {
         1 + match self {
@@ -85,7 +86,7 @@ fn dicts_equal(left: &[(Value, Value)], right: &[(Value, Value)]) -> bool {
             })
             .collect()
     };
-    // The keys of JSON are text, so any other key makes the two unequal.
+    // JSON keys are strings, so that any other key makes the two unequal.
     let (Some(mut left), Some(mut right)) = (text(left), text(right)) else { return false };
     left.sort_by(|left, right| left.0.cmp(&right.0));
     right.sort_by(|left, right| left.0.cmp(&right.0));
@@ -98,8 +99,8 @@ mod tests {
     use super::super::json;
     use super::*;
 
-    fn answers(returned: Value, expected: &str) -> bool {
-        returned.answers(&json::read(expected).unwrap())
+    fn satisfies(returned: Value, expected: &str) -> bool {
+        returned.satisfies(&json::read(expected).unwrap())
     }
 
     fn int(value: i32) -> Value {
@@ -108,35 +109,35 @@ mod tests {
 
     #[test]
     fn numbers_are_equal_across_types() {
-        assert!(answers(Value::Bool(true), "1"));
-        assert!(answers(Value::Float(1.0), "1"));
-        assert!(answers(int(1), "1.0"));
-        assert!(answers(int(0), "false"));
-        assert!(!answers(Value::Float(0.1 + 0.2), "0.3"));
-        assert!(!answers(Value::Float(9_007_199_254_740_992.0), "9007199254740993"));
-        assert!(!answers(Value::Float(f64::NAN), "NaN"));
-        assert!(answers(Value::Float(f64::INFINITY), "Infinity"));
+        assert!(satisfies(Value::Bool(true), "1"));
+        assert!(satisfies(Value::Float(1.0), "1"));
+        assert!(satisfies(int(1), "1.0"));
+        assert!(satisfies(int(0), "false"));
+        assert!(!satisfies(Value::Float(0.1 + 0.2), "0.3"));
+        assert!(!satisfies(Value::Float(9_007_199_254_740_992.0), "9007199254740993"));
+        assert!(!satisfies(Value::Float(f64::NAN), "NaN"));
+        assert!(satisfies(Value::Float(f64::INFINITY), "Infinity"));
     }
 
     #[test]
-    fn a_tuple_is_a_list_only_at_the_top() {
-        assert!(answers(Value::Tuple(vec![int(1), int(2)]), "[1,2]"));
-        assert!(!answers(Value::List(vec![Value::Tuple(vec![int(1)])]), "[[1]]"));
+    fn a_tuple_counts_as_a_list_only_at_the_top_level() {
+        assert!(satisfies(Value::Tuple(vec![int(1), int(2)]), "[1,2]"));
+        assert!(!satisfies(Value::List(vec![Value::Tuple(vec![int(1)])]), "[[1]]"));
     }
 
     #[test]
-    fn text_is_no_number_and_nothing_is_no_empty_list() {
-        assert!(!answers(Value::Text(b"1".to_vec()), "1"));
-        assert!(!answers(Value::None, "[]"));
-        assert!(answers(Value::None, "null"));
-        assert!(!answers(Value::Other("generator".into()), "[1]"));
+    fn a_string_is_not_a_number_and_none_is_not_an_empty_list() {
+        assert!(!satisfies(Value::Text(b"1".to_vec()), "1"));
+        assert!(!satisfies(Value::None, "[]"));
+        assert!(satisfies(Value::None, "null"));
+        assert!(!satisfies(Value::Other("generator".into()), "[1]"));
     }
 
     #[test]
     fn dictionaries_are_equal_in_any_order() {
         let entry = |key: &str, value| (Value::Text(key.into()), int(value));
-        assert!(answers(Value::Dict(vec![entry("b", 2), entry("a", 1)]), r#"{"a": 1, "b": 2}"#));
-        assert!(!answers(Value::Dict(vec![entry("a", 1)]), r#"{"a": 1, "b": 2}"#));
-        assert!(!answers(Value::Dict(vec![(int(1), int(1))]), r#"{"1": 1}"#));
+        assert!(satisfies(Value::Dict(vec![entry("b", 2), entry("a", 1)]), r#"{"a": 1, "b": 2}"#));
+        assert!(!satisfies(Value::Dict(vec![entry("a", 1)]), r#"{"a": 1, "b": 2}"#));
+        assert!(!satisfies(Value::Dict(vec![(int(1), int(1))]), r#"{"1": 1}"#));
     }
 }

@@ -1,4 +1,4 @@
-//! Starts the program that builds the guest.
+//! Runs the program that builds the guest.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use super::{Form, GuestError};
 
-/// Name of the program, and of the package that has it.
+/// Name of the program and of its package.
 pub const BUILDER: &str = "evenkeel-guest";
 
-/// Lines of the builder that an error repeats.
+/// Lines of output that an error includes.
 const LINES: usize = 20;
 
 /// Builds the guest in a folder.
@@ -22,7 +22,7 @@ pub(super) fn run(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<
     }
     let mut builder = command.spawn().map_err(GuestError::io(&program))?;
     let mut last = Vec::new();
-    // It writes to a pipe of its own, so that this ends when it ends.
+    // The pipe closes when the builder exits.
     for line in builder.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
         progress(&line);
         if last.len() == LINES {
@@ -37,7 +37,7 @@ pub(super) fn run(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<
     }
 }
 
-/// `EVENKEEL_GUEST_BUILDER`, the program beside this one (for tests, which lie one folder deeper, above it), or one on the search path.
+/// `EVENKEEL_GUEST_BUILDER`, or the builder in the folder of this program (for tests, in its parent), or the builder on the search path.
 fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("EVENKEEL_GUEST_BUILDER").filter(|named| !named.is_empty()) {
         return Some(named.into());

@@ -1,19 +1,17 @@
-//! Files in the guest's folder: written whole or not at all, trusted only with their hash.
+//! Files in the guest's folder: written atomically, and used only if they match their hash.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
+use evenkeel_files::FileDigest;
 
 use super::GuestError;
-use super::sources::hex;
 
 /// `EVENKEEL_GUEST_DIR`, or `evenkeel` in the user's cache folder.
 ///
 /// # Errors
 ///
-/// [`GuestError::NoFolder`] where the environment names neither.
+/// [`GuestError::NoFolder`] if the environment defines neither.
 pub fn default_folder() -> Result<PathBuf, GuestError> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     named("EVENKEEL_GUEST_DIR")
@@ -22,16 +20,16 @@ pub fn default_folder() -> Result<PathBuf, GuestError> {
         .ok_or(GuestError::NoFolder)
 }
 
-/// `EVENKEEL_GUEST_IMAGE`, where it is set.
+/// `EVENKEEL_GUEST_IMAGE`, if set.
 pub fn image_folder() -> Option<PathBuf> {
     std::env::var_os("EVENKEEL_GUEST_IMAGE").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Held while something is made, so that two processes that begin together do not both make it.
+/// A lock to be held while building, so that two processes that start together do not both build.
 ///
 /// # Errors
 ///
-/// A folder that cannot be made or written to.
+/// A folder that cannot be created or written to.
 pub fn lock(folder: &Path) -> Result<File, GuestError> {
     fs::create_dir_all(folder).map_err(GuestError::io(folder))?;
     let path = folder.join("lock");
@@ -40,37 +38,24 @@ pub fn lock(folder: &Path) -> Result<File, GuestError> {
     Ok(file)
 }
 
-/// Whether the file exists and is what was written.
+/// Whether the file exists and matches its hash.
 pub fn is_whole(path: &Path) -> bool {
-    match (sha256(path), fs::read_to_string(hash_path(path))) {
-        (Ok(hash), Ok(noted)) => hash == noted.trim(),
+    match (FileDigest::of(path), fs::read_to_string(hash_path(path))) {
+        (Ok(digest), Ok(recorded)) => digest.sha256 == recorded.trim(),
         _ => false,
     }
 }
 
-/// Moves a finished file to its name and notes its hash.
+/// Records the hash of a finished file and moves it to its final name.
 ///
 /// # Errors
 ///
 /// A folder that cannot be written to.
 pub fn finish(temporary: &Path, path: &Path) -> Result<(), GuestError> {
-    let hash = sha256(temporary).map_err(GuestError::io(temporary))?;
-    let noted = hash_path(path);
-    fs::write(&noted, hash).map_err(GuestError::io(&noted))?;
+    let digest = FileDigest::of(temporary).map_err(GuestError::io(temporary))?;
+    let recorded = hash_path(path);
+    fs::write(&recorded, digest.sha256).map_err(GuestError::io(&recorded))?;
     fs::rename(temporary, path).map_err(GuestError::io(path))
-}
-
-/// SHA-256 of a file's content.
-fn sha256(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex(&hash.finalize())),
-            length => hash.update(&buffer[..length]),
-        }
-    }
 }
 
 fn hash_path(path: &Path) -> PathBuf {

@@ -1,18 +1,18 @@
-//! The compiled forms of the guest, and what it is compiled for.
+//! The compiled forms of the guest and their compilation target.
 
 use wasmtime::Config;
 
 use super::sources;
 use crate::sandbox;
 
-/// On x86-64 the guest is compiled for any processor of this level (Haswell, Zen and later), so that a folder can be carried from one
-/// machine to another.
+/// On x86-64 the guest is compiled for any processor of this level (Haswell, Zen and later), so that a folder can be copied to other
+/// machines.
 const X86_LEVEL: &str = "x86-64-v3";
 
-/// The engine, as far as files made for one release do not fit another.
+/// The engine: code compiled for one release does not run in another.
 const ENGINE: &str = "wasmtime48";
 
-/// How the time of programs is limited.
+/// A compiled form, by how it limits the time of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// By the CPU time of the thread.
@@ -22,7 +22,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The file's name: what it was made from and for.
+    /// The file name, which identifies sources and target.
     pub fn file_name(self) -> String {
         let target =
             Self::target().map_or_else(|| format!("native-{}", std::env::consts::ARCH), |(_, level)| level.to_owned());
@@ -30,12 +30,12 @@ impl Form {
         format!("guest-{}-{ENGINE}-{target}{counted}.cwasm", &sources::digest()[..16])
     }
 
-    /// Target triple and level of instructions to compile for. `None`: for this processor.
+    /// Target triple and CPU level to compile for. `None` for the processor of this machine.
     pub fn target() -> Option<(&'static str, &'static str)> {
         cfg!(all(target_arch = "x86_64", target_os = "linux")).then_some(("x86_64-unknown-linux-gnu", X86_LEVEL))
     }
 
-    /// The engine's configuration, without what only a compiler has.
+    /// The configuration of the engine, without the options of a compiler.
     pub fn config(self) -> Config {
         sandbox::config(1, self == Self::Counted)
     }

@@ -1,10 +1,10 @@
-//! The guest: CPython as a WebAssembly component, compiled to machine code and found in a folder.
+//! The guest: CPython as a WebAssembly component, compiled to machine code and stored in a folder.
 //!
-//! `crates/guest` builds and compiles it, with tools that no worker needs. Here it is found by its name, which says what it was made
-//! from, and loaded; where it is missing the builder's program is started.
+//! `crates/guest` builds and compiles it, with tools that the sandbox itself does not need. Here it is located by its file name, which
+//! identifies its sources, and loaded. If it is missing, the builder is started.
 //!
-//! The folder is `EVENKEEL_GUEST_DIR`, or `evenkeel` in the user's cache folder. Each file has its hash beside it: one that was cut short
-//! or changed is made again. A read-only folder named by `EVENKEEL_GUEST_IMAGE` is searched first: container images carry the guest there.
+//! The folder is `EVENKEEL_GUEST_DIR`, or `evenkeel` in the user's cache folder. Each file is stored with its hash, and rebuilt if it does
+//! not match. A read-only folder named by `EVENKEEL_GUEST_IMAGE` is searched first: container images include the guest there.
 
 mod builder;
 mod folder;
@@ -19,29 +19,28 @@ use wasmtime::component::Component;
 pub use builder::BUILDER;
 pub use folder::{default_folder, finish, image_folder, is_whole, lock};
 pub use form::Form;
-pub(crate) use sources::hex;
 pub use sources::{COMPONENTIZER, LINKER_DIGEST, MODULES, WHEELS, WIT, component_name};
 
-/// Why there is no guest.
+/// Why the guest is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// It is not in the folder, and neither is the program that builds it.
+    /// It is not in the folder, and its builder is not installed.
     #[error(
         "the guest interpreter is not in {folder} and `{BUILDER}`, which builds it, is not installed: run `cargo run --release -p {BUILDER}` \
          in a checkout, or name the program with EVENKEEL_GUEST_BUILDER",
         folder = folder.display()
     )]
     NoBuilder {
-        /// Where the guest was looked for.
+        /// Where it was searched for.
         folder: PathBuf,
     },
     /// The builder failed.
     #[error("building the guest interpreter failed: {0}")]
     Build(String),
-    /// The compiled guest does not fit this program or this processor.
+    /// The compiled guest is incompatible with this program or this processor.
     #[error("the guest interpreter cannot be loaded: {0}")]
     Load(String),
-    /// No folder to keep it in.
+    /// There is no folder to store it in.
     #[error("no folder for the guest interpreter: set EVENKEEL_GUEST_DIR, XDG_CACHE_HOME or HOME")]
     NoFolder,
     /// A file could not be read or written.
@@ -49,19 +48,19 @@ pub enum GuestError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What happened.
+        /// The error.
         source: std::io::Error,
     },
 }
 
 impl GuestError {
-    /// What happened to a file.
+    /// Wraps an error about a file.
     pub fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
         move |source| Self::Io { path: path.to_owned(), source }
     }
 }
 
-/// Loads the compiled guest, and has it built first where it is missing. `progress` is called with every line that the builder writes.
+/// Loads the compiled guest, and has it built first if it is missing. `progress` is called with every line that the builder writes.
 pub(crate) fn load(
     folder: &Path,
     engine: &Engine,
@@ -82,19 +81,19 @@ pub(crate) fn load(
     open(engine, &folder.join(&name)).map_err(GuestError::Load)
 }
 
-/// The compiled form in a file, if it is whole and made for an engine like this one and for this processor.
+/// Loads a compiled guest from a file.
 ///
 /// # Errors
 ///
-/// Says what is wrong with the file.
+/// The file does not match its hash, or was compiled for another engine or processor.
 pub fn open(engine: &Engine, path: &Path) -> Result<Component, String> {
     if !is_whole(path) {
         return Err(format!("{} is missing or damaged", path.display()));
     }
-    // SAFETY: the file holds machine code, and wasmtime requires that `precompile_component` made it. It lies in a folder of this
-    // program's own, got its name by a rename after it was written whole, is never written to again, and has just been found to have
-    // the hash that was noted when it was made. Whoever can forge both files can replace this program as well. A form made by another
-    // version or for another processor is refused by wasmtime itself.
+    // SAFETY: the file contains machine code, and wasmtime requires that it comes from `precompile_component`. It is in a folder that belongs
+    // to this program, was renamed to its name after it was written completely, is never modified, and matches the hash that was recorded
+    // when it was built. Whoever can forge both files can replace this program as well. Wasmtime itself refuses code for another version or
+    // processor.
     #[allow(unsafe_code)]
     let component = unsafe { Component::deserialize_file(engine, path) };
     component.map_err(|error| format!("{}: {error:#}", path.display()))

@@ -1,11 +1,11 @@
-//! What the guest is built from: the files of `guest/`, and the versions of the tools.
+//! The sources of the guest: the files of `guest/` and the versions of the tools.
 
 use sha2::{Digest, Sha256};
 
 /// The builder.
 pub const COMPONENTIZER: &str = "componentize-py==0.25.1";
 
-/// Hashes of the builder's wheels for Linux (x86-64, ARM) and macOS (ARM, x86-64): pip takes no other.
+/// Hashes of the builder's wheels for Linux (x86-64, ARM) and macOS (ARM, x86-64). pip accepts no others.
 pub const WHEELS: [&str; 4] = [
     "8623cd8cab8453cb0cd8bf03f3c7103420d06f2f3d360186a280a70a1ca5e89f",
     "7b6a87c520358166843af0daa86d2312d7af4cbcbbf1e598951085cf7f2991ca",
@@ -13,7 +13,7 @@ pub const WHEELS: [&str; 4] = [
     "65fbc4a94df1de8acf7da50a1f5ed1711230188844e53e6332d99029be4e0afa",
 ];
 
-/// What the guest can be asked for.
+/// The interface of the guest.
 pub const WIT: (&str, &str) = ("sandbox.wit", include_str!("../../guest/wit/sandbox.wit"));
 
 /// The guest's own modules and the scripts that build it.
@@ -21,7 +21,7 @@ pub const MODULES: [(&str, &str); 19] = [
     ("build.py", include_str!("../../guest/build.py")),
     ("definitions.py", include_str!("../../guest/definitions.py")),
     ("dense.py", include_str!("../../guest/dense.py")),
-    ("ending.py", include_str!("../../guest/ending.py")),
+    ("exit_status.py", include_str!("../../guest/exit_status.py")),
     ("fixed_entropy.py", include_str!("../../guest/fixed_entropy.py")),
     ("foreign.py", include_str!("../../guest/foreign.py")),
     ("grader.py", include_str!("../../guest/grader.py")),
@@ -39,16 +39,16 @@ pub const MODULES: [(&str, &str); 19] = [
     ("wide.py", include_str!("../../guest/wide.py")),
 ];
 
-/// What links its libraries: the digest of the sources of `crates/guest`, and with it the release of its encoder. A test there fails,
-/// naming the new value, when they change.
-pub const LINKER_DIGEST: &str = "48a899b850fba8ee";
+/// The linker: the digest of the sources of `crates/guest`, which includes the release of its encoder. When they change, a test there fails
+/// and names the new value.
+pub const LINKER_DIGEST: &str = "dfdcaa3c1ac158ce";
 
-/// The component's file.
+/// File name of the component.
 pub fn component_name() -> String {
     format!("guest-{}.wasm", &digest()[..16])
 }
 
-/// Names the guest that these sources give.
+/// Identifies the guest that these sources produce.
 pub(super) fn digest() -> String {
     let mut hash = Sha256::new();
     let wheels = WHEELS.iter().map(|wheel| ("", *wheel));
@@ -58,15 +58,5 @@ pub(super) fn digest() -> String {
             hash.update(part);
         }
     }
-    hex(&hash.finalize())
-}
-
-/// Lower-case hex digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    format!("{:x}", hash.finalize())
 }

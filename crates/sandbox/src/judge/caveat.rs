@@ -1,6 +1,6 @@
-//! Where the guest differs from the interpreter that a program was written for, told when a program runs into it.
+//! Differences between the guest and a native interpreter, mentioned in the detail when a program runs into one.
 
-/// Texts of exceptions that only a 32-bit interpreter raises at such numbers, or only this guest.
+/// Messages of exceptions that only a 32-bit interpreter or this guest raises, each with an explanation.
 const CAVEATS: [(&str, &str); 10] = [
     ("Python int too large to convert to C ssize_t", "a 32-bit interpreter: lengths and indexes end at 2**31 - 1"),
     ("cannot fit 'int' into an index-sized integer", "a 32-bit interpreter: lengths and indexes end at 2**31 - 1"),
@@ -8,17 +8,17 @@ const CAVEATS: [(&str, &str); 10] = [
     ("int too large to convert to C", "a 32-bit interpreter: C's long has 32 bits"),
     ("must be None or an integer: 0 <= x <= sys.maxsize", "a 32-bit interpreter: lengths and indexes end at 2**31 - 1"),
     ("argument out of range", "a 32-bit interpreter: C's long has 32 bits"),
-    ("No time zone found with key", "the sandbox has no data of time zones"),
-    (" is not in the sandbox, which has no foreign functions", "a part of ctypes for integers is all there is"),
+    ("No time zone found with key", "the sandbox has no time zone data"),
+    (" is not in the sandbox, which has no foreign functions", "only the integers of ctypes are available"),
     ("No module named 'numpy'", "numpy is not in the sandbox"),
     ("No module named 'scipy'", "scipy is not in the sandbox"),
 ];
 
 const NO_MODULE: &str = "No module named '";
-const MODULE: &str =
-    "the sandbox has the standard library without what needs a system (processes, sockets, C extensions of others)";
+const MODULE: &str = "the sandbox has the standard library without the parts that need a system (processes, sockets), and no third-party packages";
 
-/// Modules that a native interpreter has, or that programs expect beside it. That any other is missing is the program's own mistake.
+/// Modules that a native interpreter has, or that programs expect to be installed. Importing any other missing module is the program's own
+/// mistake.
 const MISSING: [&str; 38] = [
     "_bz2",
     "_curses",
@@ -60,9 +60,9 @@ const MISSING: [&str; 38] = [
     "torch",
 ];
 
-/// An exception's text, with what to know about it; and whether a native process would not have raised it.
+/// Adds the explanation to the message of an exception, and tells whether a native process would not have raised it.
 pub(super) fn annotate(text: &str) -> (String, bool) {
-    if let Some((_, caveat)) = CAVEATS.iter().find(|(said, _)| text.contains(said)) {
+    if let Some((_, caveat)) = CAVEATS.iter().find(|(message, _)| text.contains(message)) {
         return (format!("{text} [sandbox: {caveat}]"), true);
     }
     match text.split_once(NO_MODULE) {
@@ -79,7 +79,7 @@ mod tests {
     use super::annotate;
 
     #[test]
-    fn what_a_native_process_would_not_have_raised_is_told_from_a_mistake() {
+    fn limitations_of_the_sandbox_are_distinguished_from_mistakes() {
         for unsupported in [
             "OverflowError: Python int too large to convert to C ssize_t",
             "ModuleNotFoundError: No module named 'numpy'",

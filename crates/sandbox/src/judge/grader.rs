@@ -1,52 +1,58 @@
-//! A whole program by the rules of LiveCodeBench's grader: loaded once, its tests in order, up to the first that fails.
+//! LiveCodeBench mode: a program is loaded once, and its tests run in order up to the first failure.
 
 use std::time::Duration;
 
-use super::{difference, is_unsupported, meaning, strict};
+use super::{difference, is_unsupported, outcome_of, strict};
 use crate::compare::text::{self, Match};
-use crate::place::Place;
+use crate::executor::Executor;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, Cancel, Ending, Run};
+use crate::sandbox::{Budget, Cancel, ExitStatus, Run};
 use crate::task::{RewardRule, Task};
 use crate::verdict::{GraderResult, Outcome, Verdict, excerpt};
 
-/// The grader's codes.
+/// The grader's result codes.
 const WRONG_ANSWER: i32 = -2;
 const TIME_LIMIT: i32 = -3;
 const RUNTIME_ERROR: i32 = -4;
-/// What it notes when its own process is gone; the list then holds one `WRONG_ANSWER`.
+/// Reported if the grader's process died. The list of results is then a single `WRONG_ANSWER`.
 const RUNNER_ERROR: i32 = -5;
 
 /// Runs the tests of a program.
-pub(crate) fn judge(place: &mut dyn Place, program: &str, task: &Task, budget: &Budget, cancel: &Cancel) -> Verdict {
-    let (tests, most) = (&*task.tests, task.limits.program_cpu);
+pub(crate) fn judge(
+    executor: &mut dyn Executor,
+    program: &str,
+    task: &Task,
+    budget: &Budget,
+    cancel: &Cancel,
+) -> Verdict {
+    let (tests, program_limit) = (&*task.tests, task.limits.program_cpu);
     let functional = tests.function().is_some();
     let mut record = Record { results: Vec::new(), cpu: Duration::ZERO, memory: 0, total: tests.len(), functional };
-    let loaded = place.load(program.as_bytes(), tests.function().unwrap_or_default(), budget, cancel);
-    if let Outcome::Invalid(_) = meaning(&loaded).0 {
-        return record.failed(&loaded, meaning(&loaded), vec![], None);
+    let loaded = executor.load(program.as_bytes(), tests.function().unwrap_or_default(), budget, cancel);
+    if let Outcome::Invalid(_) = outcome_of(&loaded).0 {
+        return record.failed(&loaded, outcome_of(&loaded), vec![], None);
     }
-    if !matches!(loaded.ending, Ending::Returned(_)) {
-        // Whatever the grader catches here, its own alarm included, makes the whole list one runtime error.
+    if !matches!(loaded.status, ExitStatus::Returned(_)) {
+        // Whatever the grader catches here, its own alarm included, makes the list a single runtime error.
         let (results, error) =
-            if survives(&loaded.ending) { (RUNTIME_ERROR, RUNTIME_ERROR) } else { (WRONG_ANSWER, RUNNER_ERROR) };
+            if survives(&loaded.status) { (RUNTIME_ERROR, RUNTIME_ERROR) } else { (WRONG_ANSWER, RUNNER_ERROR) };
         return record.failed(&loaded, ended(&loaded), vec![results], Some(error));
     }
     record.cpu += loaded.cpu;
     for index in 0..tests.len() {
-        let run = place.grade(tests.tests()[index].input.as_bytes(), cancel);
+        let run = executor.grade(tests.tests()[index].input.as_bytes(), cancel);
         match step(&run, tests, index) {
-            Step::Passed if most.is_some_and(|most| record.cpu + run.cpu > most) => {
+            Step::Passed if program_limit.is_some_and(|limit| record.cpu + run.cpu > limit) => {
                 let results = [record.results.as_slice(), &[TIME_LIMIT]].concat();
-                let said = (Outcome::TimeLimit, super::over_all_tests(most.unwrap_or_default()));
-                return record.failed(&run, said, results, Some(TIME_LIMIT));
+                let outcome = (Outcome::TimeLimit, super::over_all_tests(program_limit.unwrap_or_default()));
+                return record.failed(&run, outcome, results, Some(TIME_LIMIT));
             }
             Step::Passed => record.passed(&run),
             Step::Failed { outcome, detail, result, error } => {
                 let results = [record.results.as_slice(), &[result]].concat();
                 return record.failed(&run, (outcome, detail), results, Some(error));
             }
-            Step::Gone { outcome, detail, result, error } => {
+            Step::GraderDied { outcome, detail, result, error } => {
                 return record.failed(&run, (outcome, detail), vec![result], Some(error));
             }
         }
@@ -64,8 +70,8 @@ enum Step {
         result: i32,
         error: i32,
     },
-    /// The list is only this.
-    Gone {
+    /// The list consists of this alone.
+    GraderDied {
         outcome: Outcome,
         detail: String,
         result: i32,
@@ -74,14 +80,14 @@ enum Step {
 }
 
 fn step(run: &Run, tests: &Tests, index: usize) -> Step {
-    let Ending::Returned(bytes) = &run.ending else {
+    let ExitStatus::Returned(bytes) = &run.status else {
         let (outcome, detail) = ended(run);
-        let (result, error) = match &run.ending {
-            Ending::TimeLimit => (TIME_LIMIT, TIME_LIMIT),
-            // It tells its alarm by name from other exceptions.
-            Ending::Raised(text) if text.to_lowercase().contains("timeoutexception") => (TIME_LIMIT, TIME_LIMIT),
-            ending if survives(ending) => (RUNTIME_ERROR, RUNTIME_ERROR),
-            _ => return Step::Gone { outcome, detail, result: WRONG_ANSWER, error: RUNNER_ERROR },
+        let (result, error) = match &run.status {
+            ExitStatus::TimeLimit => (TIME_LIMIT, TIME_LIMIT),
+            // The grader recognises its alarm by the name of the exception.
+            ExitStatus::Raised(text) if text.to_lowercase().contains("timeoutexception") => (TIME_LIMIT, TIME_LIMIT),
+            status if survives(status) => (RUNTIME_ERROR, RUNTIME_ERROR),
+            _ => return Step::GraderDied { outcome, detail, result: WRONG_ANSWER, error: RUNNER_ERROR },
         };
         return Step::Failed { outcome, detail, result, error };
     };
@@ -95,22 +101,22 @@ fn step(run: &Run, tests: &Tests, index: usize) -> Step {
     let detail = difference(&found);
     match found {
         Match::Equal => Step::Passed,
-        // The exception of the comparison leaves the grader's loop.
+        // An exception in the comparison ends the grader's loop.
         Match::Raises(_) => {
-            Step::Gone { outcome: Outcome::WrongAnswer, detail, result: RUNTIME_ERROR, error: RUNTIME_ERROR }
+            Step::GraderDied { outcome: Outcome::WrongAnswer, detail, result: RUNTIME_ERROR, error: RUNTIME_ERROR }
         }
         _ => Step::Failed { outcome: Outcome::WrongAnswer, detail, result: WRONG_ANSWER, error: WRONG_ANSWER },
     }
 }
 
-/// Whether the grader's process outlives it: what it does not is `os._exit`, a crash, and exceptions that are no `Exception`.
-fn survives(ending: &Ending) -> bool {
-    !matches!(ending, Ending::Died(_) | Ending::Exited(_) | Ending::Trapped(_) | Ending::OutputLimit)
+/// Whether the grader's process would survive. It does not survive `os._exit`, a crash, or exceptions that do not derive from `Exception`.
+fn survives(status: &ExitStatus) -> bool {
+    !matches!(status, ExitStatus::Fatal(_) | ExitStatus::Exited(_) | ExitStatus::Trapped(_) | ExitStatus::OutputLimit)
 }
 
 fn ended(run: &Run) -> (Outcome, String) {
-    match meaning(run) {
-        // A process that ends itself has not answered.
+    match outcome_of(run) {
+        // A process that ends itself has not completed the test.
         (Outcome::Pass, _) => (Outcome::RuntimeError, "ended its process before the test was over".to_owned()),
         other => other,
     }
@@ -146,9 +152,9 @@ impl Record {
     fn verdict(self, outcome: Outcome, detail: String, failing: Option<&Run>, grader: GraderResult) -> Verdict {
         let passed = self.results.len();
         let invalid = matches!(outcome, Outcome::Invalid(_));
-        let written = failing.map(|run| match &run.ending {
-            // What a function returned is no text.
-            Ending::Returned(captured) if !self.functional => excerpt(captured),
+        let written = failing.map(|run| match &run.status {
+            // A returned value is not text.
+            ExitStatus::Returned(captured) if !self.functional => excerpt(captured),
             _ => excerpt(&run.stdout),
         });
         Verdict {

@@ -1,21 +1,21 @@
-//! One test of a program, run as a process of its own would run.
+//! Strict mode: one test of a program, run as a process would.
 
 use std::time::Duration;
 
-use super::{difference, is_unsupported, meaning};
+use super::{difference, is_unsupported, outcome_of};
 use crate::compare::text::{self, Match};
 use crate::compare::{marshal, value::Value};
-use crate::place::Place;
+use crate::executor::Executor;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, Cancel, Ending, Run, Source};
+use crate::sandbox::{Budget, Cancel, ExitStatus, Run, Source};
 use crate::verdict::{Outcome, excerpt};
 
-/// What came of one test.
+/// The result of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub outcome: Outcome,
     pub detail: String,
-    /// It needs what the guest lacks.
+    /// It failed because of something that the guest lacks.
     pub unsupported: bool,
     pub stdout: String,
     pub stderr: String,
@@ -25,7 +25,7 @@ pub(crate) struct Report {
 
 /// Runs one test.
 pub(crate) fn judge(
-    place: &mut dyn Place,
+    executor: &mut dyn Executor,
     program: Source<'_>,
     tests: &Tests,
     index: usize,
@@ -34,10 +34,10 @@ pub(crate) fn judge(
 ) -> Report {
     let input = tests.tests()[index].input.as_bytes();
     let run = match tests.function() {
-        None => place.process(program, input, budget, cancel),
-        Some(name) => place.call(program, name, input, budget, cancel),
+        None => executor.process(program, input, budget, cancel),
+        Some(name) => executor.call(program, name, input, budget, cancel),
     };
-    let (outcome, detail) = match meaning(&run) {
+    let (outcome, detail) = match outcome_of(&run) {
         (Outcome::Pass, _) => compare(&run, tests, index),
         other => other,
     };
@@ -63,8 +63,8 @@ fn compare(run: &Run, tests: &Tests, index: usize) -> (Outcome, String) {
             found => (Outcome::WrongAnswer, difference(&found)),
         };
     };
-    let Ending::Returned(bytes) = &run.ending else {
-        // It ended its process before it returned anything.
+    let ExitStatus::Returned(bytes) = &run.status else {
+        // It ended its process before it returned.
         return (Outcome::RuntimeError, "ended before the function returned".to_owned());
     };
     match returned(bytes, tests, index) {
@@ -73,12 +73,12 @@ fn compare(run: &Run, tests: &Tests, index: usize) -> (Outcome, String) {
     }
 }
 
-/// Whether a function returned what a test expects; what to say where it did not.
+/// Compares what a function returned with what a test expects. The error is the detail.
 pub(super) fn returned(bytes: &[u8], tests: &Tests, index: usize) -> Result<(), String> {
     let expected = tests.expected(index);
     match (expected.and_then(|expected| marshal::read(bytes, expected.parts())), expected) {
-        (Some(returned), Some(expected)) if returned.answers(expected) => Ok(()),
-        (Some(Value::Other(what)), _) => Err(format!("returned a value that JSON has no counterpart of: {what}")),
-        _ => Err("returned another value".to_owned()),
+        (Some(returned), Some(expected)) if returned.satisfies(expected) => Ok(()),
+        (Some(Value::Other(what)), _) => Err(format!("returned a value without a JSON equivalent: {what}")),
+        _ => Err("returned a different value".to_owned()),
     }
 }

@@ -1,4 +1,4 @@
-//! One program in the pool: its tests that are still to run, and what came of the others.
+//! A program in the pool: the tests that are still to run, and the results of the others.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use crate::sandbox::Cancel;
 use crate::task::{Mode, Task};
 use crate::verdict::{Invalid, Outcome, Verdict};
 
-/// What a test is expected to cost besides its input: an instance and a short program.
+/// Expected cost of a test apart from its input: an instance and a short program.
 const TEST_COST: Duration = Duration::from_millis(2);
-/// Bytes of input that are expected to cost one microsecond more.
+/// Bytes of input that are expected to cost a further microsecond.
 const BYTES_PER_US: usize = 20;
 
 pub(super) type Done = Box<dyn FnOnce(Verdict) + Send>;
@@ -19,24 +19,24 @@ pub(super) type Done = Box<dyn FnOnce(Verdict) + Send>;
 pub(super) struct Job {
     pub task: Arc<Task>,
     pub program: Arc<Result<String, Box<Verdict>>>,
-    /// What compiling it gave, once that was done.
+    /// The compiled program, once compiled.
     code: Arc<OnceLock<Vec<u8>>>,
     pub cancel: Cancel,
     done: Option<Done>,
-    /// Units: tests, or the whole program where its tests share an instance.
+    /// Number of work units: the tests, or 1 if the tests share an instance.
     units: usize,
     next: usize,
-    /// Tests that are running, each with its own way to be stopped.
+    /// Tests that are running, each with its own cancellation.
     running: Vec<(usize, Cancel)>,
     reports: Vec<Option<Report>>,
     /// The first test known to fail.
     failed: Option<usize>,
-    /// The first by which it has used more than it may over all of them.
-    spent: Option<usize>,
+    /// The first test at which the program exceeded its time limit over all tests.
+    over_limit: Option<usize>,
 }
 
-/// A piece of a job for one thread.
-pub(super) struct Unit {
+/// A part of a job for one thread.
+pub(super) struct WorkUnit {
     pub task: Arc<Task>,
     pub program: Arc<Result<String, Box<Verdict>>>,
     pub code: Arc<OnceLock<Vec<u8>>>,
@@ -44,17 +44,17 @@ pub(super) struct Unit {
     pub test: usize,
 }
 
-/// What came of a unit.
-pub(super) enum Outturn {
+/// The result of a work unit.
+pub(super) enum UnitResult {
     Test(Report),
-    Whole(Box<Verdict>),
+    Program(Box<Verdict>),
 }
 
-impl Outturn {
+impl UnitResult {
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::Test(report) => report.outcome,
-            Self::Whole(verdict) => verdict.outcome,
+            Self::Program(verdict) => verdict.outcome,
         }
     }
 }
@@ -77,65 +77,65 @@ impl Job {
             running: Vec::new(),
             reports: vec![None; units],
             failed: None,
-            spent: None,
+            over_limit: None,
         }
     }
 
-    /// What the job is expected to take.
+    /// The expected duration of the job.
     pub(super) fn cost(&self) -> Duration {
         let tests = u32::try_from(self.task.tests.len()).unwrap_or(u32::MAX);
         TEST_COST * tests + Duration::from_micros((self.task.tests.bytes() / BYTES_PER_US) as u64)
     }
 
-    /// The next unit, where one is left.
-    pub(super) fn take(&mut self) -> Option<Unit> {
+    /// The next unit, if any is left.
+    pub(super) fn take(&mut self) -> Option<WorkUnit> {
         if !self.has_more() {
             return None;
         }
         let test = self.next;
         self.next += 1;
         self.running.push((test, self.cancel.child()));
-        self.again(test)
+        self.running_unit(test)
     }
 
-    /// A unit that was taken and is to be run, or run again.
-    pub(super) fn again(&self, test: usize) -> Option<Unit> {
+    /// A unit that was taken, to be run for the first time or again.
+    pub(super) fn running_unit(&self, test: usize) -> Option<WorkUnit> {
         let (_, cancel) = self.running.iter().find(|(running, _)| *running == test)?;
         let cancel = cancel.clone();
         let (task, program, code) = (Arc::clone(&self.task), Arc::clone(&self.program), Arc::clone(&self.code));
-        Some(Unit { task, program, code, cancel, test })
+        Some(WorkUnit { task, program, code, cancel, test })
     }
 
     /// Stops a unit that will be run again.
-    pub(super) fn interrupt(&mut self, test: usize) {
-        let again = self.cancel.child();
+    pub(super) fn preempt(&mut self, test: usize) {
+        let next = self.cancel.child();
         if let Some((_, cancel)) = self.running.iter_mut().find(|(running, _)| *running == test) {
-            std::mem::replace(cancel, again).cancel();
+            std::mem::replace(cancel, next).cancel();
         }
     }
 
-    /// Whether a unit is left to hand out.
+    /// Whether any unit is left to hand out.
     pub(super) fn has_more(&self) -> bool {
         self.next < self.units && (self.failed.is_none() || self.task.runs_all())
     }
 
-    /// Notes what came of a unit; the verdict, once it stands.
-    pub(super) fn note(&mut self, test: usize, outturn: Outturn) -> Option<(Done, Verdict)> {
+    /// Records the result of a unit. Returns the verdict once it is final.
+    pub(super) fn record(&mut self, test: usize, result: UnitResult) -> Option<(Done, Verdict)> {
         self.running.retain(|(running, _)| *running != test);
-        match outturn {
-            Outturn::Whole(verdict) => return Some((self.done.take()?, *verdict)),
-            Outturn::Test(report) => {
-                // What is invalid ends the program even where all tests are to be run.
+        match result {
+            UnitResult::Program(verdict) => return Some((self.done.take()?, *verdict)),
+            UnitResult::Test(report) => {
+                // An invalid test ends the program even if all tests are to be run.
                 if matches!(report.outcome, Outcome::Invalid(_)) {
                     self.next = self.units;
                 }
                 if report.outcome != Outcome::Pass {
                     let failed = self.failed.map_or(test, |first| first.min(test));
                     self.failed = Some(failed);
-                    self.drop_after(failed);
+                    self.cancel_after(failed);
                 }
                 self.reports[test] = Some(report);
-                self.spend();
+                self.enforce_program_limit();
             }
         }
         if !self.running.is_empty() || self.has_more() {
@@ -145,21 +145,21 @@ impl Job {
         Some((self.done.take()?, verdict))
     }
 
-    /// Ends the program at the first test by which it has used more than it may over all of them.
-    fn spend(&mut self) {
-        let Some(most) = self.task.limits.program_cpu else { return };
+    /// Ends the program at the first test at which it exceeds its time limit over all tests.
+    fn enforce_program_limit(&mut self) {
+        let Some(limit) = self.task.limits.program_cpu else { return };
         let mut used = Duration::ZERO;
         for test in 0..self.units {
             let Some(report) = &mut self.reports[test] else { return };
             used += report.cpu;
-            if used > most {
+            if used > limit {
                 if report.outcome == Outcome::Pass {
                     report.outcome = Outcome::TimeLimit;
-                    report.detail = judge::over_all_tests(most);
+                    report.detail = judge::over_all_tests(limit);
                 }
                 let failed = self.failed.map_or(test, |first| first.min(test));
                 self.failed = Some(failed);
-                self.spent = Some(test);
+                self.over_limit = Some(test);
                 self.next = self.units;
                 for (_, cancel) in self.running.iter().filter(|(running, _)| *running > test) {
                     cancel.cancel();
@@ -169,8 +169,8 @@ impl Job {
         }
     }
 
-    /// Stops what no longer counts.
-    fn drop_after(&self, failed: usize) {
+    /// Cancels tests that no longer count.
+    fn cancel_after(&self, failed: usize) {
         if self.task.runs_all() {
             return;
         }
@@ -179,12 +179,12 @@ impl Job {
         }
     }
 
-    /// The verdict on a program whose threads have gone.
+    /// Reports the verdict on a program whose pool is shutting down.
     pub(super) fn abandon(mut self) {
         let verdict = Verdict::without_run(
             Outcome::Invalid(Invalid::Cancelled),
             self.task.tests.len(),
-            "the worker is about to end",
+            "the worker is shutting down",
         );
         if let Some(done) = self.done.take() {
             done(verdict);
@@ -193,8 +193,8 @@ impl Job {
 
     fn verdict(&mut self) -> Verdict {
         let reports: Vec<Report> = self.reports.drain(..).flatten().collect();
-        // Without a failure every test has its report; with one, those before it have, since they were handed out first.
-        let last = if self.task.runs_all() { self.spent } else { self.failed };
+        // Without a failure every test has a report; otherwise at least those up to the failing one, since they were handed out first.
+        let last = if self.task.runs_all() { self.over_limit } else { self.failed };
         let counted = match last {
             Some(last) => &reports[..=last.min(reports.len() - 1)],
             None => &reports[..],

@@ -1,22 +1,22 @@
-//! What memory this machine has left, or the control group that this process is in.
+//! The memory that is available to this machine and to the control groups of this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes that can still be taken; none where the system does not say, which is anywhere but on Linux.
-pub(super) fn memory_left() -> Option<u64> {
-    let machine = available(&fs::read_to_string("/proc/meminfo").ok()?)?;
+/// Available memory in bytes. `None` if the system does not tell, which is the case everywhere but on Linux.
+pub(super) fn available_memory() -> Option<u64> {
+    let machine = meminfo_available(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let group = groups(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default());
-    Some(group.iter().filter_map(|group| group.left()).fold(machine, u64::min))
+    Some(group.iter().filter_map(|group| group.available()).fold(machine, u64::min))
 }
 
 /// `MemAvailable` of `/proc/meminfo`.
-fn available(meminfo: &str) -> Option<u64> {
+fn meminfo_available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// A control group's files: its limit, what it uses, and what of that can be given back at once.
+/// The files of a control group: its limit, its usage, and how much of that can be reclaimed immediately.
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
     folder: PathBuf,
@@ -26,9 +26,9 @@ struct Group {
 }
 
 impl Group {
-    fn left(&self) -> Option<u64> {
+    fn available(&self) -> Option<u64> {
         let read = |name: &str| fs::read_to_string(self.folder.join(name)).ok();
-        // "max" where there is no limit.
+        // "max" means no limit.
         let limit: u64 = read(self.limit)?.trim().parse().ok()?;
         let used: u64 = read(self.used)?.trim().parse().ok()?;
         let inactive = read("memory.stat").and_then(|stat| value(&stat, self.inactive)).unwrap_or(0);
@@ -40,7 +40,7 @@ fn value(stat: &str, name: &str) -> Option<u64> {
     stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// The groups that limit the memory of a process, by its `/proc/self/cgroup`: its own and those around it, of either version.
+/// The groups that limit the memory of a process, from its `/proc/self/cgroup`: its own and their ancestors, of either version.
 fn groups(cgroup: &str) -> Vec<Group> {
     let mut groups = Vec::new();
     for line in cgroup.lines() {
@@ -53,7 +53,7 @@ fn groups(cgroup: &str) -> Vec<Group> {
             }
             _ => continue,
         };
-        // Inside a container the path may be that of the host, and the root the container's own.
+        // Inside a container the path may be relative to the host's root, while the mounted root is the container's own.
         for path in Path::new(path.trim_start_matches('/')).ancestors() {
             groups.push(Group { folder: Path::new(root).join(path), limit, used, inactive });
         }
@@ -66,13 +66,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_available_is_read_in_kibibytes() {
-        assert_eq!(available("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
-        assert_eq!(available("MemTotal: 9 kB\n"), None);
+    fn available_memory_is_read_in_kibibytes() {
+        assert_eq!(meminfo_available("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        assert_eq!(meminfo_available("MemTotal: 9 kB\n"), None);
     }
 
     #[test]
-    fn every_group_around_a_process_counts() {
+    fn all_ancestors_of_a_group_count() {
         let folders = |text: &str| -> Vec<_> {
             groups(text).iter().map(|group| group.folder.join(group.limit).to_string_lossy().into_owned()).collect()
         };
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_group_can_give_back_at_once_is_left() {
+    fn reclaimable_memory_of_a_group_is_available() {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         let group = Group {
@@ -96,12 +96,12 @@ mod tests {
             used: "memory.current",
             inactive: "inactive_file",
         };
-        assert_eq!(group.left(), None);
+        assert_eq!(group.available(), None);
         write("memory.max", "1000\n");
         write("memory.current", "700\n");
         write("memory.stat", "anon 1\ninactive_file 50\n");
-        assert_eq!(group.left(), Some(350));
+        assert_eq!(group.available(), Some(350));
         write("memory.max", "max\n");
-        assert_eq!(group.left(), None);
+        assert_eq!(group.available(), None);
     }
 }

@@ -1,84 +1,86 @@
-//! The machine's memory, granted to programs that run.
+//! Grants memory to programs before they run.
 //!
-//! A program is granted all that it is allowed where that is left. Where it is not, a little is granted, which is enough for most; one
-//! that turns out to need more is run again when there is room for all of it.
+//! If enough memory is available, a program is granted all that it is allowed. Otherwise it gets a small grant, which suffices for most;
+//! if it turns out to need more, it is run again once its full allowance is available.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::machine;
 
-/// What is granted where more is not left.
-const LITTLE: u64 = 64 << 20;
-/// What a process has that runs programs, besides what a program has.
-const PROCESS: u64 = 96 << 20;
-/// Part of what is left that programs may have, in percent: others live on the machine as well.
-const PART: u64 = 90;
-/// How often what the machine has left is read again.
-const FRESH: Duration = Duration::from_millis(100);
-/// How often a program that waits looks whether it was taken back.
-const LOOK: Duration = Duration::from_millis(50);
+/// Bytes of a small grant.
+const SMALL_GRANT: u64 = 64 << 20;
+/// Bytes that a worker process needs in addition to its program.
+const PROCESS_OVERHEAD: u64 = 96 << 20;
+/// Share of the available memory that programs may use, in percent: the machine runs other things as well.
+const USABLE_PERCENT: u64 = 90;
+/// How often the available memory is read again.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+/// How often a waiting program checks for cancellation.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-pub(super) struct Memory {
+pub(super) struct MemoryBudget {
     capacity: u64,
-    /// Bytes that the machine has left; none where it does not say.
-    left: fn() -> Option<u64>,
+    /// Reads the available memory in bytes. `None` if the machine does not tell.
+    available: fn() -> Option<u64>,
     state: Mutex<State>,
     freed: Condvar,
 }
 
 struct State {
     granted: u64,
-    /// What the machine had left, and when.
-    seen: Option<(Instant, Option<u64>)>,
+    /// When the available memory was last read, and the result.
+    last_read: Option<(Instant, Option<u64>)>,
 }
 
-/// Bytes that a program may have until this is dropped.
+/// Memory that a program may use until this is dropped.
 pub(super) struct Grant<'a> {
-    memory: &'a Memory,
+    budget: &'a MemoryBudget,
     pub bytes: u64,
 }
 
-impl Memory {
-    /// For so many processes: so many bytes for all programs, or what the machine has left.
+impl MemoryBudget {
+    /// A budget of `bytes`, or by default of what is available, for this many processes.
     pub(super) fn new(bytes: Option<u64>, processes: usize) -> Self {
-        let capacity = bytes.unwrap_or_else(|| match machine::memory_left() {
-            Some(left) => (left / 100 * PART).saturating_sub(PROCESS.saturating_mul(processes as u64)),
+        let capacity = bytes.unwrap_or_else(|| match machine::available_memory() {
+            Some(available) => {
+                (available / 100 * USABLE_PERCENT).saturating_sub(PROCESS_OVERHEAD.saturating_mul(processes as u64))
+            }
             None => u64::MAX,
         });
-        // Whoever sets the capacity knows the machine.
-        let left = if bytes.is_some() { || None } else { machine::memory_left };
-        Self::with(capacity, left)
+        // A configured capacity takes precedence over the state of the machine.
+        let available = if bytes.is_some() { || None } else { machine::available_memory };
+        Self::with(capacity, available)
     }
 
-    fn with(capacity: u64, left: fn() -> Option<u64>) -> Self {
-        Self { capacity, left, state: Mutex::new(State { granted: 0, seen: None }), freed: Condvar::new() }
+    fn with(capacity: u64, available: fn() -> Option<u64>) -> Self {
+        Self { capacity, available, state: Mutex::new(State { granted: 0, last_read: None }), freed: Condvar::new() }
     }
 
-    /// What a program may have that is allowed so much; nothing where `given_up` says that it is no longer waited for.
-    pub(super) fn grant(&self, allowed: u64, given_up: impl Fn() -> bool) -> Option<Grant<'_>> {
-        self.wait(&[allowed, allowed.min(LITTLE)], given_up)
+    /// Waits for the full allowance of a program or a small grant. `None` once `is_cancelled` returns true.
+    pub(super) fn grant(&self, allowed: u64, is_cancelled: impl Fn() -> bool) -> Option<Grant<'_>> {
+        self.wait(&[allowed, allowed.min(SMALL_GRANT)], is_cancelled)
     }
 
-    /// All that a program is allowed, once there is room for it.
-    pub(super) fn grant_all(&self, allowed: u64, given_up: impl Fn() -> bool) -> Option<Grant<'_>> {
-        self.wait(&[allowed], given_up)
+    /// Waits for the full allowance of a program. `None` once `is_cancelled` returns true.
+    pub(super) fn grant_all(&self, allowed: u64, is_cancelled: impl Fn() -> bool) -> Option<Grant<'_>> {
+        self.wait(&[allowed], is_cancelled)
     }
 
-    fn wait(&self, amounts: &[u64], given_up: impl Fn() -> bool) -> Option<Grant<'_>> {
+    fn wait(&self, amounts: &[u64], is_cancelled: impl Fn() -> bool) -> Option<Grant<'_>> {
         let mut state = self.lock();
         loop {
-            // A program that is alone gets what it is allowed on any machine: waiting would change nothing.
+            // A program that is alone gets its full allowance on any machine: waiting would not help.
             let alone = state.granted == 0;
             let fitting = amounts.iter().copied().find(|bytes| alone || self.fits(&mut state, *bytes));
             if let Some(bytes) = fitting {
                 state.granted += bytes;
-                return Some(Grant { memory: self, bytes });
+                return Some(Grant { budget: self, bytes });
             }
-            if given_up() {
+            if is_cancelled() {
                 return None;
             }
-            state = self.freed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.freed.wait_timeout(state, POLL_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -86,17 +88,17 @@ impl Memory {
         if state.granted.saturating_add(bytes) > self.capacity {
             return false;
         }
-        // A little is in what processes have anyway.
-        bytes <= LITTLE || self.left(state).is_none_or(|left| bytes <= left)
+        // A small grant fits into the memory that processes hold anyway.
+        bytes <= SMALL_GRANT || self.available(state).is_none_or(|available| bytes <= available)
     }
 
-    fn left(&self, state: &mut State) -> Option<u64> {
-        match state.seen {
-            Some((when, left)) if when.elapsed() < FRESH => left,
+    fn available(&self, state: &mut State) -> Option<u64> {
+        match state.last_read {
+            Some((when, available)) if when.elapsed() < REFRESH_INTERVAL => available,
             _ => {
-                let left = (self.left)();
-                state.seen = Some((Instant::now(), left));
-                left
+                let available = (self.available)();
+                state.last_read = Some((Instant::now(), available));
+                available
             }
         }
     }
@@ -108,8 +110,8 @@ impl Memory {
 
 impl Drop for Grant<'_> {
     fn drop(&mut self) {
-        self.memory.lock().granted -= self.bytes;
-        self.memory.freed.notify_all();
+        self.budget.lock().granted -= self.bytes;
+        self.budget.freed.notify_all();
     }
 }
 
@@ -119,8 +121,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn memory(mebibytes: u64) -> Memory {
-        Memory::with(mebibytes * MIB, || None)
+    fn budget(mebibytes: u64) -> MemoryBudget {
+        MemoryBudget::with(mebibytes * MIB, || None)
     }
 
     fn granted(grant: Option<&Grant<'_>>) -> Option<u64> {
@@ -128,44 +130,44 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_decides_between_all_a_little_and_nothing() {
-        let memory = memory(1200);
-        let all = memory.grant(1024 * MIB, || true);
+    fn the_remaining_budget_allows_a_full_grant_a_small_one_or_none() {
+        let budget = budget(1200);
+        let all = budget.grant(1024 * MIB, || true);
         assert_eq!(granted(all.as_ref()), Some(1024));
-        let little = memory.grant(1024 * MIB, || true);
+        let little = budget.grant(1024 * MIB, || true);
         assert_eq!(granted(little.as_ref()), Some(64));
-        assert_eq!(granted(memory.grant_all(1024 * MIB, || true).as_ref()), None);
-        let small = memory.grant(16 * MIB, || true);
+        assert_eq!(granted(budget.grant_all(1024 * MIB, || true).as_ref()), None);
+        let small = budget.grant(16 * MIB, || true);
         assert_eq!(granted(small.as_ref()), Some(16));
         drop(all);
-        assert_eq!(granted(memory.grant_all(1024 * MIB, || true).as_ref()), Some(1024));
+        assert_eq!(granted(budget.grant_all(1024 * MIB, || true).as_ref()), Some(1024));
     }
 
     #[test]
-    fn a_program_that_is_alone_is_never_refused() {
-        let memory = memory(1);
-        let first = memory.grant(1024 * MIB, || true);
+    fn a_program_that_runs_alone_always_gets_its_full_allowance() {
+        let budget = budget(1);
+        let first = budget.grant(1024 * MIB, || true);
         assert_eq!(granted(first.as_ref()), Some(1024));
-        assert_eq!(granted(memory.grant(16 * MIB, || true).as_ref()), None);
+        assert_eq!(granted(budget.grant(16 * MIB, || true).as_ref()), None);
     }
 
     #[test]
-    fn whoever_waits_gets_what_is_given_back() {
-        let memory = memory(100);
-        let first = memory.grant(100 * MIB, || true);
+    fn freed_memory_goes_to_a_waiting_program() {
+        let budget = budget(100);
+        let first = budget.grant(100 * MIB, || true);
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| granted(memory.grant_all(80 * MIB, || false).as_ref()));
+            let second = scope.spawn(|| granted(budget.grant_all(80 * MIB, || false).as_ref()));
             drop(first);
             assert_eq!(second.join().unwrap(), Some(80));
         });
     }
 
     #[test]
-    fn what_others_took_meanwhile_is_not_granted() {
-        let memory = Memory::with(u64::MAX, || Some(500 << 20));
-        let first = memory.grant(1024 * MIB, || true);
-        assert_eq!(granted(first.as_ref()), Some(1024), "it is alone");
-        assert_eq!(granted(memory.grant(1024 * MIB, || true).as_ref()), Some(64));
-        assert_eq!(granted(memory.grant(400 * MIB, || true).as_ref()), Some(400));
+    fn memory_that_the_machine_no_longer_has_is_not_granted() {
+        let budget = MemoryBudget::with(u64::MAX, || Some(500 << 20));
+        let first = budget.grant(1024 * MIB, || true);
+        assert_eq!(granted(first.as_ref()), Some(1024), "it runs alone");
+        assert_eq!(granted(budget.grant(1024 * MIB, || true).as_ref()), Some(64));
+        assert_eq!(granted(budget.grant(400 * MIB, || true).as_ref()), Some(400));
     }
 }

@@ -1,88 +1,90 @@
-//! The worker: a bounded queue of programs, and threads that run their tests.
+//! A bounded queue of programs, and threads that run their tests.
 //!
-//! A free thread takes the next test of the program that is expected to be done first, so one program's tests spread over all threads
-//! that have nothing else to do. Tests that have run for a while give their place to those that wait (`queue`), and begin only where the
-//! machine has the memory that they may take (`memory`). A program's first failure drops its remaining tests. Which verdict comes out does not depend on which
-//! thread was faster: the failing test is the first by its index, and what ran beyond it does not count.
+//! A free thread takes the next test of the program that is expected to finish first, so that the tests of one program spread over all
+//! idle threads. Tests that run long yield to those that wait (`queue`), and a test starts only when the machine has the memory that it
+//! may use (`memory`). A program's first failure drops its remaining tests. The verdict does not depend on which thread was faster: the
+//! failing test is the first by index, and tests after it do not count.
 
 mod job;
 mod machine;
 mod memory;
 mod queue;
-mod worker;
+mod thread;
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::{Builder, JoinHandle};
 
-use crate::cell::CellCommand;
 use crate::interpreter::Interpreter;
 use crate::sandbox::Cancel;
 use crate::task::Task;
 use crate::verdict::Verdict;
+use crate::worker_process::WorkerProcessCommand;
 
 use job::Job;
-use memory::Memory;
+use memory::MemoryBudget;
 use queue::Queue;
 
-/// What a pool is made of.
+/// Settings of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolSettings {
-    /// Tests that run at once: as many as there are cores. As many again may go on that have run for more than a second.
+    /// Tests that run at once, normally the number of cores. As many again may continue after they have run for more than a second.
     pub workers: usize,
-    /// Programs that may wait or run at once; one more is refused.
+    /// Programs that may be queued or running; further ones are refused.
     pub queue: usize,
-    /// Bytes of memory that all programs together may have [default: nine tenths of what the machine or its control group has left].
+    /// Memory for all programs together, in bytes [default: nine tenths of what is available to the machine or its control group].
     pub memory_bytes: Option<u64>,
 }
 
-/// The queue is full: send the program elsewhere or later.
+/// The queue is full: submit the program elsewhere or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is full")]
 pub struct Full;
 
-/// Threads that judge programs. Dropping it cancels what waits and runs, and ends the threads.
+/// Threads that judge programs. Dropping the pool cancels all programs and joins the threads.
 pub struct Pool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Pool {
-    /// Starts threads that run programs themselves.
+    /// A pool whose threads run programs themselves.
     ///
     /// # Errors
     ///
-    /// Where the system gives no thread.
-    pub fn start(interpreter: Arc<Interpreter>, settings: PoolSettings) -> std::io::Result<Self> {
-        Self::of(settings, |queue, memory| worker::start(queue, memory, Arc::clone(&interpreter)))
+    /// The system cannot start a thread.
+    pub fn in_process(interpreter: Arc<Interpreter>, settings: PoolSettings) -> std::io::Result<Self> {
+        Self::start(settings, |queue, memory| thread::in_process(queue, memory, Arc::clone(&interpreter)))
     }
 
-    /// Starts threads that each have a process run programs. That is twice as fast for short programs, since processes do not share
-    /// the tables of their memory; and what ends a process ends one program.
+    /// A pool whose threads run programs in a worker process each. For short programs that is twice as fast, since processes do not share
+    /// page tables; and a crash takes down one program only.
     ///
     /// # Errors
     ///
-    /// Where the system gives no thread. A process that does not start is found by the first program: see [`Self::judge`].
-    pub fn of_cells(command: &CellCommand, settings: PoolSettings) -> std::io::Result<Self> {
-        Self::of(settings, |queue, memory| worker::start_with_cell(queue, memory, command.clone()))
+    /// The system cannot start a thread. A process that does not start shows in the verdict on the first program: see [`Self::judge`].
+    pub fn with_worker_processes(command: &WorkerProcessCommand, settings: PoolSettings) -> std::io::Result<Self> {
+        Self::start(settings, |queue, memory| thread::with_worker_process(queue, memory, command.clone()))
     }
 
-    fn of(
+    fn start(
         settings: PoolSettings,
-        start: impl Fn(Arc<Queue>, Arc<Memory>) -> std::io::Result<JoinHandle<()>>,
+        start_thread: impl Fn(Arc<Queue>, Arc<MemoryBudget>) -> std::io::Result<JoinHandle<()>>,
     ) -> std::io::Result<Self> {
-        let places = settings.workers.max(1);
-        let queue = Arc::new(Queue::new(settings.queue, places));
-        let memory = Arc::new(Memory::new(settings.memory_bytes, 2 * places));
+        let slots = settings.workers.max(1);
+        // A thread for each slot of either kind: see `queue`.
+        let threads = 2 * slots;
+        let queue = Arc::new(Queue::new(settings.queue, slots));
+        let memory = Arc::new(MemoryBudget::new(settings.memory_bytes, threads));
         let mut pool = Self { queue: Arc::clone(&queue), threads: Vec::new() };
-        for _ in 0..2 * places {
-            pool.threads.push(start(Arc::clone(&queue), Arc::clone(&memory))?);
+        for _ in 0..threads {
+            pool.threads.push(start_thread(Arc::clone(&queue), Arc::clone(&memory))?);
         }
-        let keeper = thread::Builder::new().name("evenkeel-places".to_owned());
-        pool.threads.push(keeper.spawn(move || queue.keep_room())?);
+        let preemption = Builder::new().name("evenkeel-preempt".to_owned());
+        pool.threads.push(preemption.spawn(move || queue.preempt_until_closed())?);
         Ok(pool)
     }
 
-    /// Gives a program to the pool. `done` is called once with its verdict, on a thread of the pool; it must not block.
+    /// Submits a program. `done` is called once with its verdict, on a thread of the pool; it must not block.
     ///
     /// # Errors
     ///
@@ -105,7 +107,7 @@ impl Pool {
         receiver.recv().map_err(|_| Full)
     }
 
-    /// Programs that wait or run.
+    /// Number of programs that are queued or running.
     #[must_use]
     pub fn load(&self) -> usize {
         self.queue.load()
@@ -116,7 +118,7 @@ impl Drop for Pool {
     fn drop(&mut self) {
         self.queue.close();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has nothing more to say.
+            // A thread that panicked needs no further handling.
             let _ = thread.join();
         }
     }

@@ -1,70 +1,70 @@
-//! The programs that wait and run, in the order in which they are expected to be done.
+//! Schedules the tests of queued programs.
 //!
-//! Nobody knows beforehand how long a test takes. There are as many places for tests that have just begun as there are cores, and as
-//! many for tests that have run for a while. One that has run for a while while others wait moves to a place of the second kind, and
-//! goes on; where all of those are taken it is stopped, and begun again when one is free. So programs that never end do not keep those
-//! waiting that do.
+//! Programs are ordered by their expected finish time, but how long a test takes is not known in advance. There are as many regular slots
+//! as cores, and as many slots for long-running tests. While other tests wait, a test that exceeds its time slice moves to a long-running
+//! slot and continues. If all of those are taken, it is stopped, and started again once one is free. Programs that never end therefore do
+//! not block the others.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Full;
-use super::job::{Done, Job, Outturn, Unit};
+use super::job::{Done, Job, UnitResult, WorkUnit};
 use crate::verdict::{Invalid, Outcome, Verdict};
 
-/// The place of a program: when it would be done if it had come to an idle machine. Short ones overtake long ones, and none waits
-/// for ever.
-type Place = (Duration, u64);
+/// When a program would finish had it come to an idle machine, and its id: short programs overtake long ones, and none starves.
+type FinishTime = (Duration, u64);
 
-/// A test that has run for so long has run for a while.
-const A_WHILE: Duration = Duration::from_secs(1);
-/// How often it is looked whether one has.
-const LOOK: Duration = Duration::from_millis(100);
+/// How long a test may run in a regular slot while others wait.
+const TIME_SLICE: Duration = Duration::from_secs(1);
+/// How often tests are checked for having exceeded their time slice.
+const PREEMPTION_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Queue {
     state: Mutex<State>,
+    /// Work may be available, or the queue was closed.
     changed: Condvar,
-    ended: Condvar,
+    closed: Condvar,
     capacity: usize,
-    /// How many tests run that have just begun, and how many that have run for a while.
-    places: usize,
-    began: Instant,
+    /// Number of regular slots, and of long-running ones.
+    slots: usize,
+    started: Instant,
 }
 
 #[derive(Default)]
 struct State {
-    /// Every program that has no verdict yet.
+    /// Programs without a verdict.
     jobs: HashMap<u64, Job>,
-    /// Those that have a test to hand out.
-    waiting: BTreeMap<Place, u64>,
-    places: HashMap<u64, Place>,
-    running: Vec<Running>,
-    /// Tests that were stopped after a while: program and test.
-    stopped: VecDeque<(u64, usize)>,
-    next: u64,
+    /// Those with tests to hand out.
+    waiting: BTreeMap<FinishTime, u64>,
+    finish_times: HashMap<u64, FinishTime>,
+    running: Vec<RunningTest>,
+    /// Tests that were stopped for others: program and test.
+    preempted: VecDeque<(u64, usize)>,
+    next_id: u64,
     closed: bool,
 }
 
-struct Running {
+struct RunningTest {
     job: u64,
     test: usize,
-    began: Instant,
-    /// It has run for a while and may go on.
-    long: bool,
-    /// It has run for a while and was told to end.
-    stopping: bool,
+    started: Instant,
+    /// It is in a long-running slot.
+    long_running: bool,
+    /// It was told to stop for other tests.
+    preempted: bool,
 }
 
 impl Queue {
-    pub(super) fn new(capacity: usize, places: usize) -> Self {
+    pub(super) fn new(capacity: usize, slots: usize) -> Self {
         Self {
             state: Mutex::default(),
             changed: Condvar::new(),
-            ended: Condvar::new(),
+            closed: Condvar::new(),
             capacity,
-            places,
-            began: Instant::now(),
+            slots,
+            started: Instant::now(),
         }
     }
 
@@ -73,11 +73,11 @@ impl Queue {
         if state.closed || state.jobs.len() >= self.capacity {
             return Err(Full);
         }
-        let id = state.next;
-        state.next += 1;
-        let place = (self.began.elapsed() + job.cost(), id);
-        state.waiting.insert(place, id);
-        state.places.insert(id, place);
+        let id = state.next_id;
+        state.next_id += 1;
+        let finish_time = (self.started.elapsed() + job.cost(), id);
+        state.waiting.insert(finish_time, id);
+        state.finish_times.insert(id, finish_time);
         state.jobs.insert(id, job);
         drop(state);
         // One program may have work for every thread.
@@ -85,43 +85,43 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for a unit; `None` once the pool ends.
-    pub(super) fn take(&self) -> Option<(u64, Unit)> {
+    /// Waits for a unit. `None` once the queue is closed.
+    pub(super) fn take(&self) -> Option<(u64, WorkUnit)> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 return None;
             }
-            if let Some(taken) = state.take(self.places) {
+            if let Some(taken) = state.take(self.slots) {
                 return Some(taken);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Makes room for tests that wait, until the pool ends.
-    pub(super) fn keep_room(&self) {
+    /// Preempts long-running tests in favour of waiting ones, until the queue is closed.
+    pub(super) fn preempt_until_closed(&self) {
         let mut state = self.lock();
         while !state.closed {
-            if state.make_room(self.places) {
+            if state.preempt(self.slots) {
                 self.changed.notify_all();
             }
-            state = self.ended.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            state = self.closed.wait_timeout(state, PREEMPTION_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// Notes what came of a unit; the verdict is handed to whoever waits for it, outside of the lock.
-    pub(super) fn note(&self, id: u64, test: usize, outturn: Outturn) {
+    /// Records the result of a unit. A final verdict is delivered outside of the lock.
+    pub(super) fn record(&self, id: u64, test: usize, result: UnitResult) {
         let mut state = self.lock();
-        let stopping = state.end(id, test);
+        let preempted = state.end(id, test);
         let Some(job) = state.jobs.get_mut(&id) else { return };
-        let interrupted = outturn.outcome() == Outcome::Invalid(Invalid::Cancelled);
-        if stopping && interrupted && !job.cancel.is_cancelled() {
-            // The thread that noted this is free, and so is its place.
-            state.stopped.push_back((id, test));
+        let interrupted = result.outcome() == Outcome::Invalid(Invalid::Cancelled);
+        if preempted && interrupted && !job.cancel.is_cancelled() {
+            // This thread and its slot are free now.
+            state.preempted.push_back((id, test));
             return;
         }
-        let finished: Option<(Done, Verdict)> = job.note(test, outturn);
+        let finished: Option<(Done, Verdict)> = job.record(test, result);
         if !job.has_more() {
             state.stop_waiting(id);
         }
@@ -138,7 +138,7 @@ impl Queue {
         self.lock().jobs.len()
     }
 
-    /// Cancels everything and lets the threads end.
+    /// Cancels everything and ends the threads.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -146,7 +146,7 @@ impl Queue {
         let jobs: Vec<Job> = std::mem::take(&mut state.jobs).into_values().collect();
         drop(state);
         self.changed.notify_all();
-        self.ended.notify_all();
+        self.closed.notify_all();
         for job in jobs {
             job.cancel.cancel();
             job.abandon();
@@ -154,15 +154,15 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing in here panics half-way; a caller's panic must not stop everyone else.
+        // Nothing panics while the state is inconsistent; a caller's panic must not stop the others.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    fn take(&mut self, places: usize) -> Option<(u64, Unit)> {
-        let long = self.running.iter().filter(|running| running.long).count();
-        while self.running.len() - long < places
+    fn take(&mut self, slots: usize) -> Option<(u64, WorkUnit)> {
+        let long_running = self.running.iter().filter(|running| running.long_running).count();
+        while self.running.len() - long_running < slots
             && let Some(id) = self.waiting.values().next().copied()
         {
             let unit = self.jobs.get_mut(&id).and_then(Job::take);
@@ -173,64 +173,66 @@ impl State {
                 return Some(self.begin(id, unit, false));
             }
         }
-        while let Some((id, test)) = self.next_stopped(long < places) {
-            if let Some(unit) = self.jobs.get(&id).and_then(|job| job.again(test)) {
+        while let Some((id, test)) = self.next_preempted(long_running < slots) {
+            if let Some(unit) = self.jobs.get(&id).and_then(|job| job.running_unit(test)) {
                 return Some(self.begin(id, unit, true));
             }
         }
         None
     }
 
-    fn next_stopped(&mut self, room: bool) -> Option<(u64, usize)> {
-        // One that was taken back meanwhile is done at once.
-        let gone = self.stopped.iter().position(|(id, test)| {
-            self.jobs.get(id).and_then(|job| job.again(*test)).is_none_or(|unit| unit.cancel.is_cancelled())
+    fn next_preempted(&mut self, has_free_slot: bool) -> Option<(u64, usize)> {
+        // A test that was cancelled meanwhile needs no slot.
+        let cancelled = self.preempted.iter().position(|(id, test)| {
+            self.jobs.get(id).and_then(|job| job.running_unit(*test)).is_none_or(|unit| unit.cancel.is_cancelled())
         });
-        match gone {
-            Some(at) => self.stopped.remove(at),
-            None if room => self.stopped.pop_front(),
+        match cancelled {
+            Some(at) => self.preempted.remove(at),
+            None if has_free_slot => self.preempted.pop_front(),
             None => None,
         }
     }
 
-    fn begin(&mut self, job: u64, unit: Unit, long: bool) -> (u64, Unit) {
-        self.running.push(Running { job, test: unit.test, began: Instant::now(), long, stopping: false });
+    fn begin(&mut self, job: u64, unit: WorkUnit, long_running: bool) -> (u64, WorkUnit) {
+        let (test, started) = (unit.test, Instant::now());
+        self.running.push(RunningTest { job, test, started, long_running, preempted: false });
         (job, unit)
     }
 
-    /// A unit runs no more; whether it was told to end.
+    /// Removes a unit from the running ones. Returns whether it was preempted.
     fn end(&mut self, job: u64, test: usize) -> bool {
         let at = self.running.iter().position(|running| (running.job, running.test) == (job, test));
-        at.is_some_and(|at| self.running.swap_remove(at).stopping)
+        at.is_some_and(|at| self.running.swap_remove(at).preempted)
     }
 
-    /// Where tests wait for places: lets one that has run for a while go on elsewhere, or ends it. Whether a thread that waits may find
-    /// something to do.
-    fn make_room(&mut self, places: usize) -> bool {
-        let long = self.running.iter().filter(|running| running.long).count();
-        let mut short: Vec<&mut Running> =
-            self.running.iter_mut().filter(|running| !running.long && !running.stopping).collect();
-        if self.waiting.is_empty() || short.len() < places {
-            // Stopped tests may have been taken back.
-            return !self.stopped.is_empty();
+    /// If tests wait for a regular slot, moves the oldest test beyond its time slice to a long-running slot, or stops it. Returns whether
+    /// waiting threads may find work.
+    fn preempt(&mut self, slots: usize) -> bool {
+        let long_running = self.running.iter().filter(|running| running.long_running).count();
+        let mut regular: Vec<&mut RunningTest> =
+            self.running.iter_mut().filter(|running| !running.long_running && !running.preempted).collect();
+        if self.waiting.is_empty() || regular.len() < slots {
+            // Preempted tests may have been cancelled.
+            return !self.preempted.is_empty();
         }
-        short.sort_by_key(|running| running.began);
-        let Some(oldest) = short.first_mut().filter(|oldest| oldest.began.elapsed() >= A_WHILE) else { return false };
-        if long < places {
-            oldest.long = true;
+        regular.sort_by_key(|running| running.started);
+        let oldest = regular.first_mut().filter(|oldest| oldest.started.elapsed() >= TIME_SLICE);
+        let Some(oldest) = oldest else { return false };
+        if long_running < slots {
+            oldest.long_running = true;
             return true;
         }
-        oldest.stopping = true;
+        oldest.preempted = true;
         let (job, test) = (oldest.job, oldest.test);
         if let Some(job) = self.jobs.get_mut(&job) {
-            job.interrupt(test);
+            job.preempt(test);
         }
         false
     }
 
     fn stop_waiting(&mut self, id: u64) {
-        if let Some(place) = self.places.remove(&id) {
-            self.waiting.remove(&place);
+        if let Some(finish_time) = self.finish_times.remove(&id) {
+            self.waiting.remove(&finish_time);
         }
     }
 }

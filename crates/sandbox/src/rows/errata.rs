@@ -1,11 +1,11 @@
-//! Questions of LiveCodeBench whose tests judge wrongly, as its own list of errata has them (July 2025).
+//! Questions of LiveCodeBench with faulty tests, from its own list of errata (July 2025).
 
 /// What is wrong with a question's tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Erratum {
-    /// Several answers are right, the tests know one.
+    /// There are several right answers, but the tests accept only one.
     SeveralAnswers,
-    /// The program would have to talk with a judge.
+    /// The problem is interactive.
     Interactive,
     /// A test is wrong.
     WrongTests,
@@ -27,7 +27,7 @@ const SEVERAL: [&str; 11] = [
 const INTERACTIVE: [&str; 2] = ["abc337_e", "abc355_e"];
 const WRONG: [&str; 4] = ["abc350_c", "apply-operations-to-make-string-empty", "most-frequent-ids", "arc189_a"];
 
-/// The erratum of a question, by its id or its title in lower case with dashes.
+/// The erratum of a question, by its id or its title in kebab case.
 #[must_use]
 pub fn erratum(question: &str) -> Option<Erratum> {
     if SEVERAL.contains(&question) {
@@ -42,7 +42,7 @@ pub fn erratum(question: &str) -> Option<Erratum> {
 }
 
 impl Erratum {
-    /// For people.
+    /// A description for people.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {

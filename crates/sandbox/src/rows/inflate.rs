@@ -1,4 +1,4 @@
-//! Base64 over zlib, read piece by piece: what it inflates to is counted while it does, and is never held as a whole.
+//! Streaming decoder of base64 over zlib with a size limit.
 
 use std::io::{self, Read};
 
@@ -7,10 +7,10 @@ use base64::read::DecoderReader;
 use miniz_oxide::inflate::stream::{InflateState, inflate};
 use miniz_oxide::{DataFormat, MZError, MZFlush, MZStatus};
 
-/// Packed bytes that are looked at together.
+/// Bytes of compressed data per read.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// What a packed text inflates to.
+/// A reader of the inflated data.
 pub(super) struct Inflated<'a> {
     packed: DecoderReader<'a, GeneralPurpose, Dense<'a>>,
     chunk: Box<[u8]>,
@@ -19,11 +19,11 @@ pub(super) struct Inflated<'a> {
     state: Box<InflateState>,
     ended: bool,
     bytes: usize,
-    most: usize,
+    max_bytes: usize,
     stop: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Text without its white space.
+/// A reader of text that skips white space.
 struct Dense<'a>(&'a [u8]);
 
 impl Read for Dense<'_> {
@@ -43,8 +43,8 @@ impl Read for Dense<'_> {
 }
 
 impl<'a> Inflated<'a> {
-    /// Inflates `text` as it is read, to at most so many bytes, as long as `stop` does not say otherwise.
-    pub(super) fn new(text: &'a str, most: usize, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
+    /// Inflates `text` as it is read. Fails after `max_bytes`, and once `stop` returns true.
+    pub(super) fn new(text: &'a str, max_bytes: usize, stop: &'a (dyn Fn() -> bool + Sync)) -> Self {
         Self {
             packed: DecoderReader::new(Dense(text.as_bytes()), &STANDARD),
             chunk: vec![0; CHUNK_BYTES].into(),
@@ -53,12 +53,12 @@ impl<'a> Inflated<'a> {
             state: InflateState::new_boxed(DataFormat::Zlib),
             ended: false,
             bytes: 0,
-            most,
+            max_bytes,
             stop,
         }
     }
 
-    /// How much it is, without holding any of it.
+    /// Counts the inflated bytes without keeping them.
     pub(super) fn count(mut self) -> io::Result<usize> {
         io::copy(&mut self, &mut io::sink())?;
         Ok(self.bytes)
@@ -66,7 +66,7 @@ impl<'a> Inflated<'a> {
 
     fn refill(&mut self) -> io::Result<()> {
         if (self.stop)() {
-            return Err(io::Error::other("nobody waits for it any more"));
+            return Err(io::Error::other("cancelled"));
         }
         let read = self.packed.read(&mut self.chunk);
         (self.begin, self.end) = (0, read.map_err(|error| wrong(format!("neither a JSON array nor base64: {error}")))?);
@@ -87,13 +87,13 @@ impl Read for Inflated<'_> {
             let result = inflate(&mut self.state, &self.chunk[self.begin..self.end], buffer, MZFlush::None);
             self.begin += result.bytes_consumed;
             self.bytes += result.bytes_written;
-            if self.bytes > self.most {
-                return Err(wrong(format!("inflates to more than {} bytes", self.most)));
+            if self.bytes > self.max_bytes {
+                return Err(wrong(format!("inflates to more than {} bytes", self.max_bytes)));
             }
             match result.status {
                 Ok(MZStatus::StreamEnd) => self.ended = true,
                 Ok(_) => {}
-                // Nothing went in or came out: more input may be what is missing.
+                // No progress: more input may be needed.
                 Err(MZError::Buf) if self.begin == self.end && self.end > 0 => {}
                 Err(error) => return Err(wrong(format!("not a zlib stream: {error:?}"))),
             }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_comes_back_whatever_the_sizes_of_the_pieces() {
+    fn data_survives_a_round_trip_whatever_the_sizes_of_the_reads() {
         let bytes: Vec<u8> = (0..300_000_u32).flat_map(|n| (n * n).to_le_bytes()).collect();
         let text = packed(&bytes);
         let spaced: String =
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_ends_at_its_bound_and_a_cut_stream_at_its_end() {
+    fn a_bomb_fails_at_the_size_limit_and_a_truncated_stream_at_its_end() {
         let text = packed(&vec![0; 50 << 20]);
         let error = Inflated::new(&text, 1 << 20, &|| false).count().unwrap_err();
         assert_eq!(error.to_string(), "inflates to more than 1048576 bytes");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stops_when_nobody_waits() {
+    fn inflating_can_be_cancelled() {
         let text = packed(&vec![0; 50 << 20]);
         assert!(Inflated::new(&text, 1 << 30, &|| true).count().is_err());
     }

@@ -1,4 +1,4 @@
-//! A JSON array of tests, read object by object: what is not part of a test is passed over, and what the tests hold is counted.
+//! Streaming parser of a JSON array of tests: other fields are skipped, and the memory of the tests is limited.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,11 +8,12 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 use super::tests::{Kind, Test};
 
-/// Reads the tests of a column, which may hold so many bytes.
-pub(super) fn list(json: impl Read, most: usize) -> Result<Vec<Test>, String> {
+/// Reads the tests of a column, which may take at most `max_bytes` of memory.
+pub(super) fn list(json: impl Read, max_bytes: usize) -> Result<Vec<Test>, String> {
     let test = Cell::new(None);
     let mut reader = serde_json::Deserializer::from_reader(json);
-    let tests = Tests { most, test: &test }.deserialize(&mut reader).and_then(|tests| reader.end().map(|()| tests));
+    let tests =
+        Tests { max_bytes, test: &test }.deserialize(&mut reader).and_then(|tests| reader.end().map(|()| tests));
     tests.map_err(|error| match test.get() {
         Some(index) => format!("test {index}: {error}"),
         None if error.is_data() => format!("not a JSON array: {error}"),
@@ -20,9 +21,9 @@ pub(super) fn list(json: impl Read, most: usize) -> Result<Vec<Test>, String> {
     })
 }
 
-/// All of them. `test` is the one that is being read.
+/// Deserialises all tests. `test` is the index of the current one.
 struct Tests<'a> {
-    most: usize,
+    max_bytes: usize,
     test: &'a Cell<Option<usize>>,
 }
 
@@ -47,8 +48,8 @@ impl<'de> Visitor<'de> for Tests<'_> {
             self.test.set(Some(tests.len()));
             let Some(test) = array.next_element_seed(One)? else { break };
             held += test.held_bytes();
-            if held > self.most {
-                return Err(A::Error::custom(format_args!("the tests hold more than {} bytes", self.most)));
+            if held > self.max_bytes {
+                return Err(A::Error::custom(format_args!("the tests hold more than {} bytes", self.max_bytes)));
             }
             tests.push(test);
         }
@@ -57,7 +58,7 @@ impl<'de> Visitor<'de> for Tests<'_> {
     }
 }
 
-/// One test.
+/// Deserialises one test.
 struct One;
 
 impl<'de> DeserializeSeed<'de> for One {
@@ -90,7 +91,7 @@ impl<'de> Visitor<'de> for One {
     }
 }
 
-/// The name of an entry, where it is one of a test's.
+/// Deserialises the name of a field. `None` for fields that are skipped.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -113,7 +114,7 @@ impl Visitor<'_> for Name {
     }
 }
 
-/// A text, and what it is expected as.
+/// Deserialises a string, which is described in errors like this.
 struct Text(&'static str);
 
 impl<'de> DeserializeSeed<'de> for Text {
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_else_an_entry_holds_is_passed_over() {
+    fn unknown_fields_are_skipped() {
         let json =
             r#"[{"testtype": "stdin", "more": [{"input": 1}, null, 1e400000], "input": "a\n\u00e9", "output": ""}]"#;
         let tests = list(json.as_bytes(), 1 << 20).unwrap();
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_test() {
+    fn errors_name_the_test() {
         for (json, problem) in [
             ("{}", "not a JSON array: invalid type: map"),
             ("[1]", "test 0: invalid type: integer `1`, expected an object with input and output"),
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn small_tests_are_counted_by_what_they_hold() {
+    fn small_tests_count_with_their_memory() {
         let json = format!("[{}]", vec![r#"{"input":"","output":""}"#; 10_000].join(","));
         let problem = list(json.as_bytes(), json.len()).unwrap_err();
         assert!(problem.contains("the tests hold more than"), "{problem}");

@@ -1,4 +1,4 @@
-//! LiveCodeBench's rows as they are published: three columns of text.
+//! Rows of LiveCodeBench as published: three columns of text.
 
 use std::io::BufReader;
 
@@ -9,36 +9,36 @@ use super::tests::{BadTests, Kind, Test, Tests};
 use crate::compare::json;
 use crate::compare::value::Value;
 
-/// Most bytes that the private tests of one row may inflate to.
+/// Default limit on the inflated size of the private tests of a row, in bytes.
 pub const MAX_PRIVATE_BYTES: usize = 512 << 20;
 
 const PUBLIC: &str = "public_test_cases";
 const PRIVATE: &str = "private_test_cases";
-/// Unpacked bytes that are held while they are read.
+/// Size of read buffers in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Why a row is refused.
+/// An invalid row.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct BadRow {
     /// The column.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// What is wrong with the column.
     pub problem: String,
 }
 
-/// A row, not read yet.
+/// The columns of a row.
 #[derive(Clone, Copy)]
 pub struct Row<'a> {
-    /// Its column `public_test_cases`.
+    /// Column `public_test_cases`.
     pub public: &'a str,
-    /// Its column `private_test_cases`.
+    /// Column `private_test_cases`.
     pub private: &'a str,
-    /// Its column `metadata`.
+    /// Column `metadata`.
     pub metadata: &'a str,
-    /// Most bytes that the private tests may inflate to, and most that the tests of each column may hold.
+    /// Most bytes that the private tests may inflate to, and most memory of the tests in either column.
     pub max_private_bytes: usize,
-    /// Whether nobody waits for the row any more; asked now and then.
+    /// Whether reading was cancelled; called from time to time.
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -46,17 +46,17 @@ pub struct Row<'a> {
 ///
 /// # Errors
 ///
-/// Names the column that cannot be read.
+/// The column that is invalid.
 pub fn tests_of_row(public: &str, private: &str, metadata: &str, max_private_bytes: usize) -> Result<Tests, BadRow> {
     Row { public, private, metadata, max_private_bytes, stop: &|| false }.read()
 }
 
 impl Row<'_> {
-    /// Bytes of all tests as JSON, without holding those that are packed.
+    /// Bytes of all tests as JSON. Compressed tests are counted without being kept.
     ///
     /// # Errors
     ///
-    /// Private tests that cannot be unpacked, or only to more than they may.
+    /// Private tests that cannot be decompressed within the limit.
     pub fn unpacked_bytes(&self) -> Result<usize, BadRow> {
         let private = match self.packed() {
             None => self.private.len(),
@@ -69,37 +69,37 @@ impl Row<'_> {
     ///
     /// # Errors
     ///
-    /// Names the column that cannot be read.
+    /// The column that is invalid.
     pub fn read(&self) -> Result<Tests, BadRow> {
-        let most = self.max_private_bytes;
-        let mut tests = list(self.public.as_bytes(), most).map_err(|problem| wrong(PUBLIC, problem))?;
+        let max_bytes = self.max_private_bytes;
+        let mut tests = list(self.public.as_bytes(), max_bytes).map_err(|problem| wrong(PUBLIC, problem))?;
         tests.extend(self.private_tests().map_err(|problem| wrong(PRIVATE, problem))?);
         let function = function(self.metadata)?;
-        // The grader looks at the function's name alone, and so do we.
+        // Like the grader, go by the function's name alone.
         let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
         for test in &mut tests {
             test.kind = kind;
         }
-        Tests::within(tests, function, most).map_err(|problem| {
+        Tests::within(tests, function, max_bytes).map_err(|problem| {
             let field = if problem == BadTests::None { PUBLIC } else { "metadata" };
             wrong(field, problem.to_string())
         })
     }
 
     fn private_tests(&self) -> Result<Vec<Test>, String> {
-        let most = self.max_private_bytes;
+        let max_bytes = self.max_private_bytes;
         match self.packed() {
             None if self.private.trim().is_empty() => Ok(Vec::new()),
-            None => list(self.private.as_bytes(), most),
+            None => list(self.private.as_bytes(), max_bytes),
             Some(packed) => {
                 let pickle = BufReader::with_capacity(BUFFER_BYTES, packed);
                 let json = PickledString::open(pickle).map_err(|error| error.to_string())?;
-                list(BufReader::with_capacity(BUFFER_BYTES, json), most)
+                list(BufReader::with_capacity(BUFFER_BYTES, json), max_bytes)
             }
         }
     }
 
-    /// The private tests where they are neither absent nor plain JSON.
+    /// The private tests if they are compressed: neither absent nor plain JSON.
     fn packed(&self) -> Option<Inflated<'_>> {
         let text = self.private.trim_start();
         let plain = text.is_empty() || text.starts_with('[');
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_refused_before_it_is_unpacked() {
+    fn a_bomb_is_refused_before_it_is_decompressed() {
         let bomb = packed(&vec![b'.'; 50 << 20]);
         assert!(bomb.len() < 100_000);
         let row = Row { public: PUBLIC, private: &bomb, metadata: "{}", max_private_bytes: 1 << 20, stop: &|| false };
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn expected_values_are_counted_by_what_they_hold() {
+    fn expected_values_count_with_their_memory() {
         let zeros = format!("[{}]", vec!["0"; 100_000].join(","));
         let public = format!(r#"[{{"input": "1", "output": "{zeros}"}}]"#);
         let metadata = r#"{"func_name": "f"}"#;

@@ -1,4 +1,4 @@
-//! Tests, and the forms in which they come.
+//! Tests and their formats.
 
 mod errata;
 mod inflate;

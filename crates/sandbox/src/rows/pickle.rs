@@ -1,20 +1,20 @@
-//! A pickle that holds one string, and nothing else: LiveCodeBench's private tests are such a one. Any other pickle is a program, and
-//! refused. The string is read piece by piece.
+//! Streaming reader of pickles that contain a single string, as LiveCodeBench's private tests do. Any other pickle is a program and is
+//! refused.
 
 use std::io::{self, Read};
 
-/// Why a pickle is not read.
+/// Why a pickle is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAPickledString {
-    /// An instruction that a pickled string does not need.
+    /// An opcode that a pickled string does not need.
     #[error("the pickle has the opcode {opcode:#04x} at byte {at}, which is refused")]
     Opcode {
-        /// The instruction.
+        /// The opcode.
         opcode: u8,
-        /// Where.
+        /// Its offset in bytes.
         at: u64,
     },
-    /// It ends in the middle, goes on after its end, or holds no string or two.
+    /// It is truncated, continues after its end, or does not contain exactly one string.
     #[error("the pickle is not one string: {0}")]
     Shape(&'static str),
 }
@@ -25,36 +25,36 @@ impl From<NotAPickledString> for io::Error {
     }
 }
 
-const CUT: NotAPickledString = NotAPickledString::Shape("it ends in the middle");
+const TRUNCATED: NotAPickledString = NotAPickledString::Shape("it is truncated");
 
-/// The string of a pickle, to be read as bytes. What follows the string is looked at when its end is read.
+/// Reads the bytes of a pickled string. What follows the string is checked when its end is reached.
 pub struct PickledString<R> {
     pickle: R,
     at: u64,
-    /// Bytes of the string that were not read yet.
+    /// Bytes of the string that are still to be read.
     left: u64,
     ended: bool,
 }
 
 impl<R: Read> PickledString<R> {
-    /// Reads up to where the string begins.
+    /// Reads up to the start of the string.
     ///
     /// # Errors
     ///
-    /// Refuses whatever is not one string; otherwise those of the reader.
+    /// A pickle of anything else, and errors of the reader.
     pub fn open(pickle: R) -> io::Result<Self> {
         let mut string = Self { pickle, at: 0, left: 0, ended: false };
-        string.left = string.next_string()?.ok_or(NotAPickledString::Shape("it holds none"))?;
+        string.left = string.next_string()?.ok_or(NotAPickledString::Shape("it contains none"))?;
         Ok(string)
     }
 
-    /// The length of the next string, or nothing at the end.
+    /// The length of the next string. `None` at the end of the pickle.
     fn next_string(&mut self) -> io::Result<Option<u64>> {
         loop {
             let start = self.at;
             let [opcode] = self.bytes()?;
             match opcode {
-                // PROTO, and the two forms of PUT, whose argument is of no interest; FRAME; MEMOIZE.
+                // PROTO, both forms of PUT (whose argument does not matter), FRAME, MEMOIZE.
                 0x80 | b'q' => drop(self.bytes::<1>()?),
                 b'r' => drop(self.bytes::<4>()?),
                 0x95 => drop(self.bytes::<8>()?),
@@ -68,7 +68,7 @@ impl<R: Read> PickledString<R> {
                     return if more == 0 {
                         Ok(None)
                     } else {
-                        Err(NotAPickledString::Shape("it goes on after its end").into())
+                        Err(NotAPickledString::Shape("it continues after its end").into())
                     };
                 }
                 _ => return Err(NotAPickledString::Opcode { opcode, at: start }.into()),
@@ -79,7 +79,7 @@ impl<R: Read> PickledString<R> {
     fn bytes<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.pickle.read_exact(&mut bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => CUT.into(),
+            io::ErrorKind::UnexpectedEof => TRUNCATED.into(),
             _ => error,
         })?;
         self.at += N as u64;
@@ -94,15 +94,15 @@ impl<R: Read> Read for PickledString<R> {
         }
         if self.left == 0 {
             if self.next_string()?.is_some() {
-                return Err(NotAPickledString::Shape("it holds several").into());
+                return Err(NotAPickledString::Shape("it contains several").into());
             }
             self.ended = true;
             return Ok(0);
         }
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
-        let read = self.pickle.read(&mut buffer[..most])?;
+        let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.pickle.read(&mut buffer[..length])?;
         if read == 0 {
-            return Err(CUT.into());
+            return Err(TRUNCATED.into());
         }
         self.at += read as u64;
         self.left -= read as u64;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_forged_and_endless_lengths_are_refused() {
+    fn truncated_and_forged_pickles_are_refused() {
         for pickle in [
             &b""[..],
             b"\x80",

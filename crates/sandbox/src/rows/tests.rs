@@ -1,4 +1,4 @@
-//! The tests of one problem, read once.
+//! The tests of a problem.
 
 use std::any::Any;
 
@@ -7,19 +7,19 @@ use sha2::{Digest, Sha256};
 use crate::compare::json;
 use crate::compare::value::Value;
 
-/// How a program gets its input.
+/// How a program receives its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It reads standard input and writes standard output.
+    /// It reads standard input and writes to standard output.
     Stdin,
-    /// A function is called: every line of the input is one argument as JSON, the output one value as JSON.
+    /// A function is called. Each line of the input is an argument as JSON, the output is a value as JSON.
     Functional,
 }
 
 /// One test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// How the program gets the input.
+    /// How the program receives the input.
     pub kind: Kind,
     /// The input.
     pub input: String,
@@ -27,16 +27,16 @@ pub struct Test {
     pub output: String,
 }
 
-/// Why there are no tests to run: a defect of the data, never a wrong answer.
+/// Why tests are invalid: a defect of the data, never a wrong answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadTests {
     /// There are none.
     #[error("no tests")]
     None,
-    /// A test calls a function, but none is named; or reads standard input, but one is.
-    #[error("test {0} is of another kind than the function's name says")]
+    /// A test calls a function, but none is named; or it uses standard input although a function is named.
+    #[error("test {0} is of another kind than the function's name implies")]
     Kind(usize),
-    /// They hold more than they may once they are read.
+    /// They exceed the memory limit.
     #[error("the tests hold more than {0} bytes")]
     TooLarge(usize),
     /// Part of a functional test is not JSON.
@@ -51,16 +51,16 @@ pub enum BadTests {
     },
 }
 
-/// The tests of one problem: at least one, all of one kind.
+/// The tests of a problem: at least one, all of the same kind.
 #[derive(Debug)]
 pub struct Tests {
     tests: Vec<Test>,
     function: Option<String>,
-    /// The expected values of functional tests; the first defect instead where there is one.
+    /// The expected values of functional tests, or the first defect.
     expected: Result<Vec<Value>, BadTests>,
     digest: String,
     held_bytes: usize,
-    /// Whatever is to end with the tests: what counts their memory.
+    /// Dropped with the tests, for example a reservation of their memory.
     _until_dropped: Option<Box<dyn Any + Send + Sync>>,
 }
 
@@ -71,17 +71,17 @@ impl Test {
 }
 
 impl Tests {
-    /// Reads tests. `function` is the function or method to call, if one is.
+    /// Parses tests. `function` is the function or method to call, if any.
     ///
     /// # Errors
     ///
-    /// [`BadTests::None`] and [`BadTests::Kind`]. What is not JSON is found later, by [`Self::defect`], since the reference grader has
-    /// an answer to it.
+    /// [`BadTests::None`] and [`BadTests::Kind`]. Invalid JSON is reported by [`Self::defect`] instead, since the reference grader has a
+    /// result for it.
     pub fn new(tests: Vec<Test>, function: Option<String>) -> Result<Self, BadTests> {
         Self::within(tests, function, usize::MAX)
     }
 
-    /// [`Self::new`], with a bound on what the tests hold once they are read.
+    /// [`Self::new`] with a limit on the memory of the tests.
     ///
     /// # Errors
     ///
@@ -96,18 +96,18 @@ impl Tests {
             return Err(BadTests::Kind(index));
         }
         let texts = tests.iter().map(Test::held_bytes).sum();
-        let mut room = max_bytes.checked_sub(texts).ok_or(BadTests::TooLarge(max_bytes))?;
-        let before = room;
-        let expected = if kind == Kind::Functional { expected(&tests, &mut room) } else { Ok(Vec::new()) };
+        let mut available = max_bytes.checked_sub(texts).ok_or(BadTests::TooLarge(max_bytes))?;
+        let before = available;
+        let expected = if kind == Kind::Functional { expected(&tests, &mut available) } else { Ok(Vec::new()) };
         if matches!(&expected, Err(BadTests::Json { problem, .. }) if problem.is_too_large()) {
             return Err(BadTests::TooLarge(max_bytes));
         }
         let digest = digest(&tests, function.as_deref());
-        let held_bytes = texts + (before - room);
+        let held_bytes = texts + (before - available);
         Ok(Self { tests, function, expected, digest, held_bytes, _until_dropped: None })
     }
 
-    /// Keeps something for as long as the tests are held.
+    /// Keeps a value until the tests are dropped.
     #[must_use]
     pub fn with(self, until_dropped: impl Any + Send + Sync) -> Self {
         Self { _until_dropped: Some(Box::new(until_dropped)), ..self }
@@ -119,7 +119,7 @@ impl Tests {
         &self.tests
     }
 
-    /// How many there are: at least one.
+    /// Number of tests, at least one.
     #[must_use]
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
@@ -132,7 +132,7 @@ impl Tests {
         self.function.as_deref()
     }
 
-    /// The first input or output that cannot be read.
+    /// The first input or output that is not valid JSON.
     #[must_use]
     pub fn defect(&self) -> Option<&BadTests> {
         self.expected.as_ref().err()
@@ -144,7 +144,7 @@ impl Tests {
         self.expected.as_ref().ok()?.get(index)
     }
 
-    /// `sha256:` and 64 hex digits: the name under which these tests can be asked for again. `reward.proto` says of what.
+    /// `sha256:` and 64 hex digits: identifies these tests in later requests. Defined in `reward.proto`.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
@@ -156,21 +156,21 @@ impl Tests {
         self.tests.iter().map(|test| test.input.len() + test.output.len()).sum()
     }
 
-    /// Bytes of memory that the tests hold, their expected values included.
+    /// Memory of the tests in bytes, including their expected values.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 }
 
-fn expected(tests: &[Test], room: &mut usize) -> Result<Vec<Value>, BadTests> {
-    let read = |test, part, text: &str, room: &mut usize| {
-        json::read_within(text, room).map_err(|problem| BadTests::Json { test, part, problem })
+fn expected(tests: &[Test], available: &mut usize) -> Result<Vec<Value>, BadTests> {
+    let read = |test, part, text: &str, available: &mut usize| {
+        json::read_within(text, available).map_err(|problem| BadTests::Json { test, part, problem })
     };
     let one = |(index, test): (usize, &Test)| {
-        // Arguments are looked at and not kept.
-        test.input.split('\n').try_for_each(|line| read(index, "input", line, &mut room.clone()).map(drop))?;
-        read(index, "output", &test.output, room)
+        // Arguments are validated, but not kept.
+        test.input.split('\n').try_for_each(|line| read(index, "input", line, &mut available.clone()).map(drop))?;
+        read(index, "output", &test.output, available)
     };
     tests.iter().enumerate().map(one).collect()
 }
@@ -193,5 +193,5 @@ fn digest(tests: &[Test], function: Option<&str>) -> String {
             hash.update(part);
         }
     }
-    format!("sha256:{}", crate::guest::hex(&hash.finalize()))
+    format!("sha256:{:x}", hash.finalize())
 }

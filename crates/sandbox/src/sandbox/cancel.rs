@@ -1,16 +1,16 @@
-//! Taking work back.
+//! Cancellation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once by whoever no longer waits for a verdict.
+/// A cancellation flag, to be set when the verdict is no longer needed.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<Flag>);
 
 #[derive(Debug, Default)]
 struct Flag {
     set: AtomicBool,
-    /// Cancels this as well.
+    /// Setting it sets this one too.
     parent: Option<Cancel>,
 }
 
@@ -21,17 +21,17 @@ impl Cancel {
         Self::default()
     }
 
-    /// A flag that is set with this one, and can be set alone.
+    /// A flag that is also set by itself, without setting this one.
     pub(crate) fn child(&self) -> Self {
         Self(Arc::new(Flag { set: AtomicBool::new(false), parent: Some(self.clone()) }))
     }
 
-    /// Sets it; a running program ends at the next tick.
+    /// Sets the flag. A running program ends within milliseconds.
     pub fn cancel(&self) {
         self.0.set.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was set.
+    /// Whether the flag is set.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.set.load(Ordering::Relaxed) || self.0.parent.as_ref().is_some_and(Self::is_cancelled)

@@ -1,4 +1,4 @@
-//! How wasmtime is set up: many short instances of one large component, each stopped when its time is up.
+//! Configuration of wasmtime: many short-lived instances of one large component, each with a time limit.
 
 use std::thread;
 use std::time::Duration;
@@ -8,31 +8,31 @@ use wasmtime::{
     VariableOperatorCost, WasmBacktraceDetails,
 };
 
-/// The clock of all running guests moves this often.
+/// Interval at which running guests are checked.
 const TICK: Duration = Duration::from_millis(4);
 
-/// Stack of the guest on the thread that runs it. Recursion in C (an `lru_cache`, `__init__`) goes this deep; it is address space
-/// until it is used.
+/// Stack of the guest on the thread that runs it, for deep recursion through C (`lru_cache`, `__init__`). It is only address space until it
+/// is used.
 const WASM_STACK: usize = 448 << 20;
 
-/// Stack that a thread needs which runs guests.
+/// Stack size of threads that run guests.
 pub(crate) const THREAD_STACK: usize = WASM_STACK + (64 << 20);
 
-/// A program that worked for longer may have filled its thread's stack; the thread is then replaced, which gives the memory back. In
-/// this time some 30 MiB can be touched.
-pub(crate) const FILLS_STACK: Duration = Duration::from_millis(5);
+/// After a program with more CPU time than this, its thread is replaced: its stack may have grown, and only the end of a thread frees that
+/// memory. In this time about 30 MiB can be touched.
+pub(crate) const STACK_REUSE_LIMIT: Duration = Duration::from_millis(5);
 
-/// Bytes of a pooled memory that are put back by copying instead of by giving pages back.
+/// Bytes of a pooled memory that are reset by copying instead of discarding pages.
 const KEEP_RESIDENT: usize = 512 << 10;
 
-/// The engine for so many guests at once. With `fuel` it counts instructions, which makes the guest slower and its limit exact.
+/// The engine for this many guests at once. With `fuel` it counts instructions, which makes the guest slower and its limit exact.
 pub(crate) fn engine(guests: usize, fuel: bool) -> Result<Engine> {
     let engine = Engine::new(&config(guests, fuel))?;
     tick(&engine)?;
     Ok(engine)
 }
 
-/// The configuration for so many guests at once, as far as it needs no compiler.
+/// The configuration for this many guests at once, without the options of a compiler.
 pub(crate) fn config(guests: usize, fuel: bool) -> Config {
     let mut config = Config::new();
     config
@@ -52,8 +52,7 @@ pub(crate) fn config(guests: usize, fuel: bool) -> Config {
     config
 }
 
-/// What operators cost where they are counted. Those that only name a value make no code and cost nothing; what moves many bytes costs
-/// by the byte.
+/// Fuel per operator. Operators that only name a value generate no code and are free; bulk operators cost fuel per byte.
 fn costs() -> OperatorCost {
     OperatorCost {
         LocalGet: 0,
@@ -73,7 +72,7 @@ fn costs() -> OperatorCost {
 }
 
 fn pool(guests: usize) -> PoolingAllocationConfig {
-    // One more than run at once, for an instance that is being taken apart.
+    // One more than run at once, for an instance that is being dropped.
     let slots = u32::try_from(guests).unwrap_or(u32::MAX).saturating_add(1);
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(slots)
@@ -94,7 +93,7 @@ fn pool(guests: usize) -> PoolingAllocationConfig {
     pool
 }
 
-/// Moves the engine's epoch from one thread for as long as the engine lives.
+/// Increments the engine's epoch from a thread for as long as the engine lives.
 fn tick(engine: &Engine) -> Result<()> {
     let engine = engine.weak();
     thread::Builder::new().name("evenkeel-tick".to_owned()).stack_size(64 << 10).spawn(move || {

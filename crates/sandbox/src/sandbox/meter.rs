@@ -1,67 +1,67 @@
-//! What time a program has used: CPU time of the thread that runs it, so that a loaded machine changes no verdict.
+//! Time accounting of a program: CPU time of the thread that runs it, so that a loaded machine changes no verdict.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::stop::Stop;
+use super::exit_status::Termination;
 
-/// Operators of the compiled guest, those that cost nothing left out, that count as one microsecond where time is counted in
-/// instructions: as many as it executes on a server of 2026, over the programs of `tests/deterministic.rs`.
+/// Instructions (operators of the guest that are not free) that count as one microsecond if instructions are counted: as many as a server of
+/// 2026 executes, over the programs of `tests/deterministic.rs`.
 const INSTRUCTIONS_PER_US: u64 = 5_700;
 
-/// Where instructions count, the CPU time that ends a program all the same, as a multiple of its limit. One instruction may copy all of
-/// its memory, so that its account alone would let it stay for days; what computes is far from here on any machine.
+/// If instructions are counted, a program is still ended after this multiple of its limit in CPU time: a single instruction may copy all of
+/// its memory, so that its count alone could allow days. Programs that compute stay far below on any machine.
 const BACKSTOP: u32 = 10;
 
-/// A program sees time in steps of this many nanoseconds.
+/// Resolution of the clock that a program sees, in nanoseconds.
 const STEP_NS: u64 = 100_000;
 
-/// What measures the time that a program works.
+/// How a program's time is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// CPU time of the thread, in nanoseconds.
     Thread {
-        /// Reading at the beginning.
+        /// Reading at the start.
         began: u64,
     },
-    /// Instructions of the guest: the same on every machine.
+    /// Instructions of the guest, the same on every machine.
     Instructions {
-        /// Reading of the thread's CPU time at the beginning, for the backstop.
+        /// Reading of the thread's CPU time at the start, for the backstop.
         began: u64,
     },
 }
 
-/// The time account of one run.
+/// The time use of a run.
 #[derive(Debug)]
 pub(crate) struct Meter {
     clock: Clock,
     limit: Duration,
     wall: Option<(Instant, Duration)>,
     slept: u64,
-    /// Nanoseconds of CPU time that went before, of what the program's beginning took that is not done again.
-    before: u64,
+    /// CPU time that is charged although it was spent before, in nanoseconds: that of the definitions of a series.
+    charged: u64,
 }
 
 impl Meter {
-    /// Begins now. `limit` is on work and sleep together; `wall` is the backstop.
+    /// Starts now. `limit` applies to work and sleep together; `wall` is the backstop.
     pub(crate) fn start(deterministic: bool, limit: Duration, wall: Duration) -> Self {
         let began = thread_ns();
         let clock = if deterministic { Clock::Instructions { began } } else { Clock::Thread { began } };
-        // Where instructions count, no clock may decide.
+        // If instructions are counted, no clock may decide.
         let wall = (!deterministic).then(|| (Instant::now(), wall));
-        Self { clock, limit, wall, slept: 0, before: 0 }
+        Self { clock, limit, wall, slept: 0, charged: 0 }
     }
 
-    /// Counts so many nanoseconds of CPU time that went before. Where instructions count, those that are left say so themselves.
-    pub(crate) fn goes_on_after(&mut self, before: u64) {
-        self.before = before;
+    /// Charges CPU time that was spent before, in nanoseconds. Counted instructions are charged by setting less fuel.
+    pub(crate) fn charge_cpu(&mut self, nanoseconds: u64) {
+        self.charged = nanoseconds;
     }
 
-    /// Nanoseconds of CPU time so far, whatever counts.
+    /// CPU time so far in nanoseconds, whether or not instructions are counted.
     pub(crate) fn cpu_ns(&self) -> u64 {
         let (Clock::Thread { began } | Clock::Instructions { began }) = self.clock;
-        thread_ns().saturating_sub(began).saturating_add(self.before)
+        thread_ns().saturating_sub(began).saturating_add(self.charged)
     }
 
     /// The instructions that the limit allows.
@@ -69,7 +69,7 @@ impl Meter {
         u64::try_from(self.limit.as_micros()).unwrap_or(u64::MAX).saturating_mul(INSTRUCTIONS_PER_US)
     }
 
-    /// Nanoseconds of work so far. `fuel_left` is read where instructions count.
+    /// Work so far in nanoseconds. `fuel_left` is read if instructions are counted.
     pub(crate) fn worked_ns(&self, fuel_left: impl FnOnce() -> u64) -> u64 {
         match self.clock {
             Clock::Thread { .. } => self.cpu_ns(),
@@ -77,27 +77,27 @@ impl Meter {
         }
     }
 
-    /// What the program sees when it asks for the time: work and sleep, in steps.
-    pub(crate) fn seen_ns(&self, fuel_left: impl FnOnce() -> u64) -> u64 {
+    /// The clock that the program sees, in nanoseconds: work and sleep, in steps.
+    pub(crate) fn guest_clock_ns(&self, fuel_left: impl FnOnce() -> u64) -> u64 {
         (self.worked_ns(fuel_left) + self.slept) / STEP_NS * STEP_NS
     }
 
-    /// Lets the program sleep until it would see `until_ns`: no time passes, but it is counted.
-    pub(crate) fn sleep_until(&mut self, until_ns: u64, fuel_left: impl FnOnce() -> u64) -> Result<(), Stop> {
+    /// Lets the program sleep until its clock shows `until_ns`. No real time passes, but the sleep is charged.
+    pub(crate) fn sleep_until(&mut self, until_ns: u64, fuel_left: impl FnOnce() -> u64) -> Result<(), Termination> {
         let worked = self.worked_ns(fuel_left);
         let more = until_ns.saturating_sub(worked.saturating_add(self.slept));
         self.slept = self.slept.saturating_add(more);
         self.within(worked)
     }
 
-    /// Refuses more work and sleep together than the limit. Asked at the end as well: instructions are refused by the engine, which
-    /// knows of no sleep.
-    pub(crate) fn within(&self, worked_ns: u64) -> Result<(), Stop> {
+    /// Checks the limit on work and sleep together. Also to be checked at the end of a run: the engine limits instructions without knowing of
+    /// sleep.
+    pub(crate) fn within(&self, worked_ns: u64) -> Result<(), Termination> {
         within(worked_ns.saturating_add(self.slept), self.limit)
     }
 
-    /// Refuses to go on once a limit is passed. Where instructions count, the engine itself enforces the limit on work.
-    pub(crate) fn check(&self) -> Result<(), Stop> {
+    /// Checks all limits during a run. If instructions are counted, the engine itself enforces the limit on work.
+    pub(crate) fn check(&self) -> Result<(), Termination> {
         let limit = match self.clock {
             Clock::Thread { .. } => self.limit,
             Clock::Instructions { .. } => self.limit.saturating_mul(BACKSTOP),
@@ -111,17 +111,17 @@ impl Meter {
     }
 }
 
-fn within(used_ns: u64, limit: Duration) -> Result<(), Stop> {
-    if Duration::from_nanos(used_ns) > limit { Err(Stop::Time) } else { Ok(()) }
+fn within(used_ns: u64, limit: Duration) -> Result<(), Termination> {
+    if Duration::from_nanos(used_ns) > limit { Err(Termination::Time) } else { Ok(()) }
 }
 
-/// Where the wall clock's limit is reached. A program that had a processor for most of that time has filled it with its own work: that
-/// is its verdict, or a wall clock's limit below that on work would let every endless program go without one.
-fn wall(elapsed: Duration, limit: Duration, worked: Duration) -> Result<(), Stop> {
+/// Checks the wall clock limit. A program that had a processor for at least half of that time has used it up itself. Otherwise an endless
+/// program would have no verdict whenever the wall clock limit is below the limit on work.
+fn wall(elapsed: Duration, limit: Duration, worked: Duration) -> Result<(), Termination> {
     if elapsed <= limit {
         return Ok(());
     }
-    Err(if worked >= elapsed / 2 { Stop::Time } else { Stop::Starved })
+    Err(if worked >= elapsed / 2 { Termination::Time } else { Termination::Starved })
 }
 
 fn thread_ns() -> u64 {
@@ -134,10 +134,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wall_clock_that_the_program_filled_with_its_own_work_is_its_verdict() {
+    fn reaching_the_wall_clock_limit_by_own_work_is_a_time_limit() {
         let ms = Duration::from_millis;
         assert_eq!(wall(ms(100), ms(100), ms(99)), Ok(()));
-        assert_eq!(wall(ms(101), ms(100), ms(90)), Err(Stop::Time));
-        assert_eq!(wall(ms(101), ms(100), ms(10)), Err(Stop::Starved));
+        assert_eq!(wall(ms(101), ms(100), ms(90)), Err(Termination::Time));
+        assert_eq!(wall(ms(101), ms(100), ms(10)), Err(Termination::Starved));
     }
 }

@@ -1,19 +1,18 @@
-//! CPython in wasmtime: runs one program and says what it did, never whether that was right.
+//! CPython in wasmtime: runs one program and reports what it did, not whether that was right.
 //!
-//! Every run has an instance of its own, made from one pre-instantiated component whose memory is shared until it is written to. What
-//! a program did to its interpreter goes with the instance; or, where many tests of a program follow each other (`series`), the memory is
-//! made again what it was before.
+//! Every run has its own instance of one pre-instantiated component, whose memory image is copied on write. Whatever a program does to its
+//! interpreter is discarded with the instance. If a program has many tests (`series`), the instance is kept and its memory restored
+//! between tests.
 
 mod cancel;
-mod ending;
 mod engine;
+mod exit_status;
 mod guest;
 mod memory;
 mod meter;
 mod pages;
 mod series;
 mod snapshot;
-mod stop;
 mod wasi;
 
 use std::sync::Arc;
@@ -23,19 +22,19 @@ use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre
 use wasmtime::{Engine, Store, UpdateDeadline};
 
 pub use cancel::Cancel;
-pub(crate) use ending::Ending;
-pub(crate) use engine::{FILLS_STACK, THREAD_STACK, config, engine};
+pub(crate) use engine::{STACK_REUSE_LIMIT, THREAD_STACK, config, engine};
+pub(crate) use exit_status::ExitStatus;
 pub(crate) use guest::Budget;
-use guest::Guest;
+use guest::GuestState;
 use pages::Pages;
-pub(crate) use series::{Begun, Series};
+pub(crate) use series::{Series, SeriesStart};
 
 /// The guest, ready to be instantiated.
 pub(crate) struct Sandbox {
     engine: Engine,
-    pre: InstancePre<Guest>,
+    pre: InstancePre<GuestState>,
     exports: Exports,
-    /// Nothing where the system does not say which pages were written to.
+    /// `None` if the system does not report which pages were written to.
     pages: Option<Pages>,
 }
 
@@ -49,37 +48,37 @@ struct Exports {
     grade: ComponentExportIndex,
 }
 
-/// A program, and what compiling it gave where that was done before.
+/// A program, and its compiled form if it was compiled before.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     pub text: &'a [u8],
-    /// Nothing where it was not.
+    /// Empty if it was not compiled before.
     pub code: &'a [u8],
-    /// Many tests follow, so that it is worth while to begin the program for all of them: see [`Series`].
-    pub many: bool,
+    /// Whether it has so many tests that running its definitions once for all of them pays off: see [`Series`].
+    pub many_tests: bool,
 }
 
-/// What a run did.
+/// What a program did in a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    pub ending: Ending,
+    pub status: ExitStatus,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// Time that the program worked.
+    /// CPU time of the program.
     pub cpu: Duration,
-    /// Most memory above the interpreter's own, bytes.
+    /// Peak memory above the interpreter's own, in bytes.
     pub memory: u64,
 }
 
 impl Run {
-    /// One that did nothing.
-    pub(crate) fn without(ending: Ending) -> Self {
-        Self { ending, stdout: Vec::new(), stderr: Vec::new(), cpu: Duration::ZERO, memory: 0 }
+    /// A run in which the program did nothing.
+    pub(crate) fn without(status: ExitStatus) -> Self {
+        Self { status, stdout: Vec::new(), stderr: Vec::new(), cpu: Duration::ZERO, memory: 0 }
     }
 }
 
 impl Sandbox {
-    /// Prepares a component that was compiled for this engine.
+    /// Links a component that was compiled for this engine.
     pub(crate) fn new(engine: &Engine, component: &Component) -> wasmtime::Result<Self> {
         let mut linker = Linker::new(engine);
         wasi::link(&mut linker, component)?;
@@ -108,11 +107,11 @@ impl Sandbox {
             Err(run) => return *run,
         };
         let export = self.exports.compile;
-        let answer = guest.call::<(&[u8],)>(&export, (source,));
-        guest.end(answer)
+        let result = guest.call::<(&[u8],)>(&export, (source,));
+        guest.into_run(result)
     }
 
-    /// Runs a program as a process of its own.
+    /// Runs a program as a process would.
     pub(crate) fn process(&self, program: Source<'_>, stdin: Arc<[u8]>, budget: &Budget, cancel: &Cancel) -> Run {
         let stdin_bytes = stdin.len() as u64;
         let mut guest = match self.start(stdin, budget, cancel) {
@@ -120,8 +119,8 @@ impl Sandbox {
             Err(run) => return *run,
         };
         let export = self.exports.process;
-        let answer = guest.call::<(&[u8], &[u8], u64)>(&export, (program.text, program.code, stdin_bytes));
-        guest.end(answer)
+        let result = guest.call::<(&[u8], &[u8], u64)>(&export, (program.text, program.code, stdin_bytes));
+        guest.into_run(result)
     }
 
     /// Calls a function of a program.
@@ -131,19 +130,19 @@ impl Sandbox {
             Err(run) => return *run,
         };
         let export = self.exports.call;
-        let answer = guest.call::<(&[u8], &[u8], &str, &[u8])>(&export, (program.text, program.code, name, input));
-        guest.end(answer)
+        let result = guest.call::<(&[u8], &[u8], &str, &[u8])>(&export, (program.text, program.code, name, input));
+        guest.into_run(result)
     }
 
-    /// An instance for a program that is loaded once and given one test after the other.
+    /// An instance for a program that is loaded once and then given one test after the other.
     pub(crate) fn session(&self, budget: &Budget, cancel: &Cancel) -> Result<Session<'_>, Box<Run>> {
         Ok(Session { guest: self.start(Arc::default(), budget, cancel)?, sandbox: self, budget: *budget })
     }
 
-    fn start(&self, stdin: Arc<[u8]>, budget: &Budget, cancel: &Cancel) -> Result<Running, Box<Run>> {
-        let guest = Guest::new(stdin, budget, cancel.clone());
-        let mut store = Store::new(&self.engine, guest);
-        store.limiter(|guest| guest);
+    fn start(&self, stdin: Arc<[u8]>, budget: &Budget, cancel: &Cancel) -> Result<GuestInstance, Box<Run>> {
+        let state = GuestState::new(stdin, budget, cancel.clone());
+        let mut store = Store::new(&self.engine, state);
+        store.limiter(|state| state);
         store.epoch_deadline_callback(|mut store| {
             store.data_mut().tick()?;
             Ok(UpdateDeadline::Continue(1))
@@ -152,54 +151,55 @@ impl Sandbox {
         let prepared = if budget.deterministic { store.set_fuel(store.data().meter.fuel()) } else { Ok(()) };
         let instance = prepared.and_then(|()| self.pre.instantiate(&mut store));
         match instance {
-            Ok(instance) => Ok(Running { store, instance }),
-            // Instances are limited by the pool and by the machine, not by the program, which has not begun.
+            Ok(instance) => Ok(GuestInstance { store, instance }),
+            // The program has not started, so that the cause is the pool or the machine.
             Err(error) => {
-                let ending = match Ending::stopped(&error, false) {
-                    stopped @ (Ending::Cancelled | Ending::Starved) => stopped,
-                    _ => Ending::Broken(format!("no instance of the interpreter: {error:#}")),
+                let status = match ExitStatus::of_error(&error, false) {
+                    status @ (ExitStatus::Cancelled | ExitStatus::Starved) => status,
+                    _ => ExitStatus::Internal(format!("no instance of the interpreter: {error:#}")),
                 };
-                Err(Box::new(Run::without(ending)))
+                Err(Box::new(Run::without(status)))
             }
         }
     }
 }
 
-/// A program that was loaded, and stays for several tests.
+/// A loaded program that stays for several tests.
 pub(crate) struct Session<'a> {
-    guest: Running,
+    guest: GuestInstance,
     sandbox: &'a Sandbox,
     budget: Budget,
 }
 
 impl Session<'_> {
-    /// Loads the program; with `name` empty it is one that reads standard input.
+    /// Loads the program. An empty `name` means that it reads standard input.
     pub(crate) fn load(&mut self, source: &[u8], name: &str) -> Run {
         let export = self.sandbox.exports.load;
-        let answer = self.guest.call::<(&[u8], &str)>(&export, (source, name));
-        self.guest.take(answer)
+        let result = self.guest.call::<(&[u8], &str)>(&export, (source, name));
+        self.guest.take_run(result)
     }
 
-    /// Runs the loaded program on one input, with a budget of its own. After any ending but `Returned` no other test may follow.
+    /// Runs the loaded program on one input, with its own budget. Only after `Returned` may another test follow.
     pub(crate) fn grade(&mut self, input: &[u8]) -> Run {
-        if let Err(error) = self.guest.renew(&self.budget) {
-            return Run::without(Ending::Broken(format!("{error:#}")));
+        if let Err(error) = self.guest.reset_budget(&self.budget) {
+            return Run::without(ExitStatus::Internal(format!("{error:#}")));
         }
         let export = self.sandbox.exports.grade;
-        let answer = self.guest.call::<(&[u8],)>(&export, (input,));
-        self.guest.take(answer)
+        let result = self.guest.call::<(&[u8],)>(&export, (input,));
+        self.guest.take_run(result)
     }
 }
 
-type Answer = wasmtime::Result<((u32, Vec<u8>),)>;
+/// What an export returns: a number that says how the program ended, and a payload.
+type CallResult = wasmtime::Result<((u32, Vec<u8>),)>;
 
-struct Running {
-    store: Store<Guest>,
+struct GuestInstance {
+    store: Store<GuestState>,
     instance: Instance,
 }
 
-impl Running {
-    fn call<P>(&mut self, export: &ComponentExportIndex, parameters: P) -> Answer
+impl GuestInstance {
+    fn call<P>(&mut self, export: &ComponentExportIndex, parameters: P) -> CallResult
     where
         P: wasmtime::component::ComponentNamedList + wasmtime::component::Lower,
     {
@@ -208,39 +208,39 @@ impl Running {
         function.call(&mut self.store, parameters)
     }
 
-    /// Instructions so far, where they are counted.
+    /// Instructions executed so far, if they are counted.
     fn instructions(&self) -> u64 {
         let left = self.store.get_fuel().ok();
         left.map_or(0, |left| self.store.data().meter.fuel().saturating_sub(left))
     }
 
-    fn renew(&mut self, budget: &Budget) -> wasmtime::Result<()> {
+    fn reset_budget(&mut self, budget: &Budget) -> wasmtime::Result<()> {
         let guest = self.store.data_mut();
         guest.meter = meter::Meter::start(budget.deterministic, budget.time, budget.wall);
         guest.output_left = budget.output;
         guest.stdout.clear();
         guest.stderr.clear();
-        guest.memory.release();
+        guest.memory.release_host();
         let fuel = guest.meter.fuel();
         if budget.deterministic { self.store.set_fuel(fuel) } else { Ok(()) }
     }
 
-    fn end(mut self, answer: Answer) -> Run {
-        self.take(answer)
+    fn into_run(mut self, result: CallResult) -> Run {
+        self.take_run(result)
     }
 
-    fn take(&mut self, answer: Answer) -> Run {
+    fn take_run(&mut self, result: CallResult) -> Run {
         let fuel = self.store.get_fuel().unwrap_or(0);
         let guest = self.store.data_mut();
         let worked = guest.meter.worked_ns(|| fuel);
         let cpu = Duration::from_nanos(worked);
-        let ending = match answer {
-            Ok(_) if guest.meter.within(worked).is_err() => Ending::TimeLimit,
-            Ok(((status, rest),)) => Ending::claimed(status, rest, guest.output_left),
-            Err(error) => Ending::stopped(&error, guest.memory.refused),
+        let status = match result {
+            Ok(_) if guest.meter.within(worked).is_err() => ExitStatus::TimeLimit,
+            Ok(((number, payload),)) => ExitStatus::claimed(number, payload, guest.output_left),
+            Err(error) => ExitStatus::of_error(&error, guest.memory.refused),
         };
         Run {
-            ending,
+            status,
             stdout: std::mem::take(&mut guest.stdout),
             stderr: std::mem::take(&mut guest.stderr),
             cpu,

@@ -1,9 +1,9 @@
-//! Which pages of a memory were written to, and giving them back. Linux alone says so (6.7 and later); elsewhere nothing goes on from a
-//! snapshot, and every test has an instance of its own.
+//! Finds the pages of a memory that were written to, and discards them. Only Linux 6.7 and later reports them; elsewhere there are no
+//! snapshots, and every test has its own instance.
 
 use std::ops::Range;
 
-/// Bytes of a page.
+/// Page size in bytes.
 pub(super) const PAGE: usize = 4096;
 
 #[cfg(target_os = "linux")]
@@ -23,35 +23,34 @@ mod linux {
 
     use super::{PAGE, Range};
 
-    /// Ranges that are asked for at once.
+    /// Ranges per system call.
     const RANGES: usize = 512;
 
-    /// The kernel's account of this process's memory.
+    /// The kernel's page table of this process.
     pub(in crate::sandbox) struct Pages {
-        account: File,
+        pagemap: File,
     }
 
     impl Pages {
-        /// Nothing where the kernel does not answer.
+        /// `None` if the kernel does not support it.
         pub(in crate::sandbox) fn open() -> Option<Self> {
             if rustix::param::page_size() != PAGE {
                 return None;
             }
-            let pages = Self { account: File::open("/proc/self/pagemap").ok()? };
-            // Page by page within a vector, so that there is a whole one.
-            let mut own = vec![1_u8; 3 * PAGE];
-            let skip = own.as_ptr().align_offset(PAGE);
-            let found = pages.own(own.get_mut(skip..skip + PAGE)?).ok()?;
+            let pages = Self { pagemap: File::open("/proc/self/pagemap").ok()? };
+            // A vector of three pages contains an aligned one.
+            let mut written = vec![1_u8; 3 * PAGE];
+            let skip = written.as_ptr().align_offset(PAGE);
+            let found = pages.private(written.get_mut(skip..skip + PAGE)?).ok()?;
             matches!(found.as_slice(), [whole] if *whole == (0..PAGE)).then_some(pages)
         }
 
-        /// The ranges of a memory that are this process's own: they were written to, and share nothing with what the memory was made
-        /// from. Offsets in bytes, ascending.
+        /// The private ranges of a memory: pages that were written to and no longer show the memory image. Offsets in bytes, ascending.
         ///
         /// # Errors
         ///
-        /// What the kernel answers; and where the memory does not begin with a page.
-        pub(in crate::sandbox) fn own(&self, memory: &[u8]) -> io::Result<Vec<Range<usize>>> {
+        /// Those of the kernel, and a memory that is not page-aligned.
+        pub(in crate::sandbox) fn private(&self, memory: &[u8]) -> io::Result<Vec<Range<usize>>> {
             let base = memory.as_ptr().addr();
             if !base.is_multiple_of(PAGE) || !memory.len().is_multiple_of(PAGE) {
                 return Err(io::ErrorKind::InvalidInput.into());
@@ -69,16 +68,16 @@ mod linux {
                     ranges: ranges.as_mut_ptr().expose_provenance() as u64,
                     ranges_length: RANGES as u64,
                     most_pages: 0,
-                    // Neither a page of a file nor the page of zeros; and there, or swapped out.
+                    // Neither backed by a file nor the zero page; and present or swapped out.
                     inverted: FILE | ZERO,
                     all_of: FILE | ZERO,
                     any_of: PRESENT | SWAPPED,
                     returned: 0,
                 });
-                // SAFETY: the kernel reads the arguments, which live as long as the call, and writes to them and to `ranges`, of which
-                // they say the length.
+                // SAFETY: the kernel reads the arguments, which outlive the call, and writes to them and to `ranges`, whose length they
+                // contain.
                 #[allow(unsafe_code)]
-                let (count, walked) = unsafe { ioctl(&self.account, scan) }?;
+                let (count, walked) = unsafe { ioctl(&self.pagemap, scan) }?;
                 found.extend(
                     ranges.iter().take(count).map(|range| range.start as usize - base..range.end as usize - base),
                 );
@@ -90,15 +89,14 @@ mod linux {
             Ok(found)
         }
 
-        /// Gives pages back: they are again what the memory was made from. The range is one of those that [`Self::own`] found.
+        /// Discards private pages, so that they show the memory image again. The range must be one that [`Self::private`] returned.
         ///
         /// # Errors
         ///
-        /// What the kernel answers.
-        pub(in crate::sandbox) fn give_back(pages: &mut [u8]) -> io::Result<()> {
-            // SAFETY: the pages belong to one private mapping (wasmtime's, of a file or of nothing), of which nobody else has a reference
-            // meanwhile. What is read there afterwards is what was mapped, as after any other write to them; wasmtime itself takes memories
-            // back in this way.
+        /// Those of the kernel.
+        pub(in crate::sandbox) fn discard(pages: &mut [u8]) -> io::Result<()> {
+            // SAFETY: the pages belong to a private mapping of wasmtime (of a file or anonymous) to which this is the only reference. They
+            // read as what was mapped afterwards, as after any other write to them; wasmtime resets memories in the same way.
             #[allow(unsafe_code)]
             unsafe {
                 madvise(pages.as_mut_ptr().cast::<c_void>(), pages.len(), Advice::LinuxDontNeed)?;
@@ -139,10 +137,10 @@ mod linux {
         returned: u64,
     }
 
-    /// `PAGEMAP_SCAN`: how many ranges were found, and where the walk ended.
+    /// `PAGEMAP_SCAN`: returns the number of ranges and where the walk ended.
     struct Scan(Arguments);
 
-    // SAFETY: number and arguments are those of `PAGEMAP_SCAN`, which writes to its arguments.
+    // SAFETY: opcode and arguments are those of `PAGEMAP_SCAN`, which writes to its arguments.
     #[allow(unsafe_code)]
     unsafe impl Ioctl for Scan {
         type Output = (usize, u64);
@@ -158,7 +156,7 @@ mod linux {
         }
 
         unsafe fn output_from_ptr(out: IoctlOutput, arguments: *mut c_void) -> rustix::io::Result<Self::Output> {
-            // SAFETY: these are the arguments that `as_ptr` gave.
+            // SAFETY: these are the arguments that `as_ptr` returned.
             let walk_end = unsafe { (*arguments.cast::<Arguments>()).walk_end };
             Ok((usize::try_from(out).unwrap_or(0), walk_end))
         }
@@ -178,11 +176,11 @@ mod other {
             None
         }
 
-        pub(in crate::sandbox) fn own(&self, _: &[u8]) -> io::Result<Vec<Range<usize>>> {
+        pub(in crate::sandbox) fn private(&self, _: &[u8]) -> io::Result<Vec<Range<usize>>> {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        pub(in crate::sandbox) fn give_back(_: &mut [u8]) -> io::Result<()> {
+        pub(in crate::sandbox) fn discard(_: &mut [u8]) -> io::Result<()> {
             Err(io::ErrorKind::Unsupported.into())
         }
     }

@@ -1,8 +1,8 @@
-//! The tests of one program, one after the other: each goes on from where the program's definitions ended.
+//! A series: the tests of one program in one instance, each continued from the point after the program's definitions.
 //!
-//! `prepare` begins the program, `resume` goes on with the input of a test. Both together are one test, in an instance of its own or
-//! not: where the memory of the instance can be put back as `prepare` left it, the next test has the same instance, and what it finds is
-//! byte for byte what it would have found in another one. What `prepare` took is counted for every test.
+//! `prepare` runs the definitions, `resume` continues with the input of a test. Before each test the memory of the instance is restored to
+//! its state after `prepare`, so that the test finds byte for byte what it would find in an instance of its own. The cost of `prepare` is
+//! charged to every test.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,94 +13,100 @@ use wasmtime::ValRaw;
 use wasmtime::component::__internal::{CanonicalAbiInfo, InstanceType, InterfaceType, LowerContext};
 use wasmtime::component::{ComponentType, Lower};
 
-use super::guest::{Budget, Guest};
+use super::guest::{Budget, GuestState};
 use super::pages::Pages;
 use super::snapshot::Snapshot;
-use super::{Cancel, Ending, Run, Running, Sandbox, Source};
+use super::{Cancel, ExitStatus, GuestInstance, Run, Sandbox, Source};
 
-/// Time that a program's beginning may take. Where it takes longer every test has it to itself.
-const PREPARING: Duration = Duration::from_secs(1);
-/// What the guest's `prepare` asks the host by itself: once for the time.
-const OWN_QUESTIONS: u32 = 1;
-/// Tests in one instance. Each leaves the handles of its streams in the host's table.
-const MOST_TESTS: u32 = 1000;
-/// Alarms that a test may have set where another follows it.
-const MOST_ALARMS: usize = 1000;
+/// Time limit for the definitions of a program. If they take longer, every test runs the whole program.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Host calls that `prepare` makes on its own account: it reads the clock once.
+const PREPARE_HOST_CALLS: u32 = 1;
+/// Tests per instance: each leaves the handles of its streams in the host's table.
+const MAX_TESTS: u32 = 1000;
+/// Alarms that a test may set in an instance that is used again.
+const MAX_ALARMS: usize = 1000;
 
-/// Whether a program can be begun for several tests.
-pub(crate) enum Begun<'a> {
-    Series(Box<Series<'a>>),
-    /// It does something that another test would see, or that cannot be done beforehand.
-    No,
-    /// There is no answer, and no fault of the program's.
-    Ended(Box<Run>),
+/// The result of starting a series.
+pub(crate) enum SeriesStart<'a> {
+    Started(Box<Series<'a>>),
+    /// The definitions do something that would not be the same for every test. The program has to run from the beginning for each.
+    Unsuitable,
+    /// There is no result, through no fault of the program.
+    Failed(Box<Run>),
 }
 
-/// A program that was begun.
+/// A program whose definitions were run.
 pub(crate) struct Series<'a> {
-    running: Running,
+    instance: GuestInstance,
     sandbox: &'a Sandbox,
-    memory: Mutex<Memory<'a>>,
-    /// What its beginning took: nanoseconds of CPU time, and instructions.
+    memory: Mutex<SeriesMemory<'a>>,
+    /// CPU time of the definitions, in nanoseconds.
     cpu_ns: u64,
+    /// Instructions of the definitions, if they are counted.
     instructions: u64,
     tests: u32,
-    /// Another test may follow.
-    goes_on: bool,
+    can_continue: bool,
 }
 
-/// The memory of the instance.
-struct Memory<'a> {
+/// The memory of the instance after `prepare`.
+struct SeriesMemory<'a> {
     pages: Option<&'a Pages>,
     snapshot: Option<Snapshot>,
-    failed: Option<io::Error>,
+    error: Option<io::Error>,
 }
 
 impl Sandbox {
-    /// Begins a program: for a function that is `called` its whole module, otherwise what it defines before it does anything.
-    pub(crate) fn begin(&self, program: Source<'_>, called: bool, budget: &Budget, cancel: &Cancel) -> Begun<'_> {
-        let budget = Budget { time: budget.time.min(PREPARING), ..*budget };
-        let mut running = match self.start(Arc::default(), &budget, cancel) {
-            Ok(running) => running,
-            Err(run) => return Begun::Ended(run),
+    /// Runs the definitions of a program: the whole module if a function is `called`, otherwise the definitions at its beginning.
+    pub(crate) fn start_series(
+        &self,
+        program: Source<'_>,
+        called: bool,
+        budget: &Budget,
+        cancel: &Cancel,
+    ) -> SeriesStart<'_> {
+        let budget = Budget { time: budget.time.min(PREPARE_TIMEOUT), ..*budget };
+        let mut instance = match self.start(Arc::default(), &budget, cancel) {
+            Ok(instance) => instance,
+            Err(run) => return SeriesStart::Failed(run),
         };
         let export = self.exports.prepare;
-        let answer = running.call::<(&[u8], &[u8], bool)>(&export, (program.text, program.code, called));
-        let run = running.take(answer);
-        match run.ending {
-            Ending::Returned(_) => {}
-            Ending::Cancelled | Ending::Starved | Ending::Crowded | Ending::Broken(_) => {
-                return Begun::Ended(Box::new(run));
+        let result = instance.call::<(&[u8], &[u8], bool)>(&export, (program.text, program.code, called));
+        let run = instance.take_run(result);
+        match run.status {
+            ExitStatus::Returned(_) => {}
+            ExitStatus::Cancelled | ExitStatus::Starved | ExitStatus::NeedsMemory | ExitStatus::Internal(_) => {
+                return SeriesStart::Failed(Box::new(run));
             }
-            _ => return Begun::No,
+            _ => return SeriesStart::Unsuitable,
         }
-        let instructions = running.instructions();
-        let guest = running.store.data();
-        if guest.asked != OWN_QUESTIONS || guest.memory.has_grown() {
-            return Begun::No;
+        let instructions = instance.instructions();
+        let guest = instance.store.data();
+        if guest.host_calls != PREPARE_HOST_CALLS || guest.memory.has_grown() {
+            return SeriesStart::Unsuitable;
         }
         let cpu_ns = guest.meter.cpu_ns();
-        let memory = Mutex::new(Memory { pages: self.pages.as_ref(), snapshot: None, failed: None });
-        Begun::Series(Box::new(Series {
-            running,
+        let memory = Mutex::new(SeriesMemory { pages: self.pages.as_ref(), snapshot: None, error: None });
+        SeriesStart::Started(Box::new(Series {
+            instance,
             sandbox: self,
             memory,
             cpu_ns,
             instructions,
             tests: 0,
-            goes_on: true,
+            can_continue: true,
         }))
     }
 }
 
 impl Series<'_> {
     /// Whether another test may follow.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.goes_on
+    pub(crate) fn can_continue(&self) -> bool {
+        self.can_continue
     }
 
-    /// Runs a test: with standard input, or with the `name` of a function and its `input`. Nothing where the instance could not be made
-    /// what it was: the program has not seen the test.
+    /// Runs a test: with standard input, or with the `name` of a function and its `input`. `None` if the memory could not be restored; the
+    /// program has not seen the test then.
     pub(crate) fn resume(
         &mut self,
         stdin: Arc<[u8]>,
@@ -108,45 +114,45 @@ impl Series<'_> {
         budget: &Budget,
         cancel: &Cancel,
     ) -> Option<Run> {
-        self.goes_on = false;
+        self.can_continue = false;
         let stdin_bytes = stdin.len() as u64;
-        let store = &mut self.running.store;
-        *store.data_mut() = Guest::new(stdin, budget, cancel.clone());
-        store.data_mut().meter.goes_on_after(self.cpu_ns);
+        let store = &mut self.instance.store;
+        *store.data_mut() = GuestState::new(stdin, budget, cancel.clone());
+        store.data_mut().meter.charge_cpu(self.cpu_ns);
         if budget.deterministic {
             let fuel = store.data().meter.fuel().saturating_sub(self.instructions);
             if let Err(error) = store.set_fuel(fuel) {
-                return Some(Run::without(Ending::Broken(format!("{error:#}"))));
+                return Some(Run::without(ExitStatus::Internal(format!("{error:#}"))));
             }
         }
         store.set_epoch_deadline(1);
-        let beginning = Beginning { memory: &self.memory, stdin_bytes };
+        let stdin_length = RestoringLength { memory: &self.memory, bytes: stdin_bytes };
         let export = self.sandbox.exports.resume;
-        let answer = self.running.call::<(Beginning<'_, '_>, &str, &[u8])>(&export, (beginning, name, input));
-        let whole = answer.is_ok();
+        let result = self.instance.call::<(RestoringLength<'_, '_>, &str, &[u8])>(&export, (stdin_length, name, input));
+        let returned = result.is_ok();
         let memory = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if memory.failed.is_some() && self.tests > 0 {
+        if memory.error.is_some() && self.tests > 0 {
             return None;
         }
-        let run = self.running.take(answer);
-        let guest = self.running.store.data();
+        let run = self.instance.take_run(result);
+        let guest = self.instance.store.data();
         self.tests += 1;
-        self.goes_on = whole
+        self.can_continue = returned
             && memory.snapshot.is_some()
-            && memory.failed.is_none()
+            && memory.error.is_none()
             && !guest.memory.has_grown()
-            && guest.alarms.len() <= MOST_ALARMS
-            && self.tests < MOST_TESTS;
+            && guest.alarms.len() <= MAX_ALARMS
+            && self.tests < MAX_TESTS;
         Some(run)
     }
 }
 
-impl Memory<'_> {
-    /// The first time, keeps what there is; every other time, puts it back.
-    fn begin(&mut self, memory: &mut [u8]) -> io::Result<()> {
+impl SeriesMemory<'_> {
+    /// Takes a snapshot the first time, and restores it every other time.
+    fn restore(&mut self, memory: &mut [u8]) -> io::Result<()> {
         let Some(pages) = self.pages else { return Ok(()) };
         match &mut self.snapshot {
-            Some(snapshot) => snapshot.put_back(pages, memory),
+            Some(snapshot) => snapshot.restore(pages, memory),
             None => {
                 self.snapshot = Some(Snapshot::take(pages, memory)?);
                 Ok(())
@@ -155,30 +161,30 @@ impl Memory<'_> {
     }
 }
 
-/// The first argument of `resume`, which is passed when the memory is as `prepare` left it: arguments are the moment at which wasmtime
-/// gives a component's memory to the host, all of it, and before the component itself does anything.
+/// The first argument of `resume`, the length of standard input. Passing it restores the memory: lowering an argument is the point at which
+/// wasmtime gives the host access to the whole memory of a component, before the component itself runs.
 #[derive(Clone, Copy)]
-struct Beginning<'a, 'm> {
-    memory: &'a Mutex<Memory<'m>>,
-    stdin_bytes: u64,
+struct RestoringLength<'a, 'm> {
+    memory: &'a Mutex<SeriesMemory<'m>>,
+    bytes: u64,
 }
 
-impl Beginning<'_, '_> {
-    fn begin(&self, memory: &mut [u8]) -> wasmtime::Result<()> {
+impl RestoringLength<'_, '_> {
+    fn restore(&self, memory: &mut [u8]) -> wasmtime::Result<()> {
         let mut state = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let first = state.snapshot.is_none();
-        if let Err(error) = state.begin(memory) {
-            state.failed = Some(error);
-            // The first test needs nothing to be put back.
-            wasmtime::ensure!(first, "the memory cannot be put back");
+        if let Err(error) = state.restore(memory) {
+            state.error = Some(error);
+            // For the first test there is nothing to restore.
+            wasmtime::ensure!(first, "the memory cannot be restored");
         }
         Ok(())
     }
 }
 
-// SAFETY: it is a `u64` to the component, by that type's own description and with its own functions.
+// SAFETY: to the component it is a `u64`: type, layout and type check are those of `u64`.
 #[allow(unsafe_code)]
-unsafe impl ComponentType for Beginning<'_, '_> {
+unsafe impl ComponentType for RestoringLength<'_, '_> {
     type Lower = <u64 as ComponentType>::Lower;
 
     const ABI: CanonicalAbiInfo = <u64 as ComponentType>::ABI;
@@ -188,17 +194,17 @@ unsafe impl ComponentType for Beginning<'_, '_> {
     }
 }
 
-// SAFETY: as above. The memory is written to before any argument is.
+// SAFETY: as above. The memory is restored before any argument is written to it.
 #[allow(unsafe_code)]
-unsafe impl Lower for Beginning<'_, '_> {
+unsafe impl Lower for RestoringLength<'_, '_> {
     fn linear_lower_to_flat<T>(
         &self,
         context: &mut LowerContext<'_, T>,
         ty: InterfaceType,
         flat: &mut MaybeUninit<ValRaw>,
     ) -> wasmtime::Result<()> {
-        self.begin(context.as_slice_mut())?;
-        self.stdin_bytes.linear_lower_to_flat(context, ty, flat)
+        self.restore(context.as_slice_mut())?;
+        self.bytes.linear_lower_to_flat(context, ty, flat)
     }
 
     fn linear_lower_to_memory<T>(
@@ -207,6 +213,6 @@ unsafe impl Lower for Beginning<'_, '_> {
         _: InterfaceType,
         _: usize,
     ) -> wasmtime::Result<()> {
-        wasmtime::bail!("the first argument of `resume` is passed by itself")
+        wasmtime::bail!("the first argument of `resume` is passed as a flat value")
     }
 }

@@ -23,10 +23,13 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("inspects the harness", "import sys\nh = sys.modules.get('guest') or sys.modules.get('process')\nprint(vars(h))"),
     (
         "replaces the harness",
-        "import sys\nfor name in ('process', 'guest', 'values', 'ending', 'grader'):\n    m = sys.modules.get(name)\n    if m:\n        for n in list(vars(m)):\n            try: setattr(m, n, lambda *a: (0, b''))\n            except Exception: pass",
+        "import sys\nfor name in ('process', 'guest', 'values', 'exit_status', 'grader'):\n    m = sys.modules.get(name)\n    if m:\n        for n in list(vars(m)):\n            try: setattr(m, n, lambda *a: (0, b''))\n            except Exception: pass",
     ),
-    ("forges an ending", "import sys\nm = sys.modules['process']\nm.ending.RAISED = m.ending.EXITED = 0\n1 / 0"),
-    ("forges a status that there is none of", "import sys\nm = sys.modules['process']\nm.ending.RAISED = 12345\n1 / 0"),
+    (
+        "forges an exit status",
+        "import sys\nm = sys.modules['process']\nm.exit_status.RAISED = m.exit_status.EXITED = 0\n1 / 0",
+    ),
+    ("forges an unknown exit status", "import sys\nm = sys.modules['process']\nm.exit_status.RAISED = 12345\n1 / 0"),
     ("forges the exported functions", "import wit_world\nwit_world.WitWorld.process = lambda *a: (0, b'')"),
     ("says that it passed", "print('PASS')\nprint('{\"passed\": true}')\nprint('verdict: correct', 1.0)"),
     ("prints every answer", "for i in range(100000): print(i)"),

@@ -1,7 +1,7 @@
-//! Programs that try to pass without solving, to stay longer than they may, or to harm whoever comes beside or after them.
+//! Programs that try to pass without solving the problem, to exceed their limits, or to affect other programs.
 //!
-//! The tests' expected output is a text that no program can know. Every attack is judged beside an honest program, and the same
-//! honest program follows on the same threads.
+//! No program can know the expected output of the tests. Every attack is judged concurrently with an honest program, which is judged again
+//! afterwards on the same threads.
 #![allow(clippy::print_stderr)]
 
 #[path = "../support/mod.rs"]
@@ -18,17 +18,17 @@ use evenkeel_sandbox::rows::Tests;
 use evenkeel_sandbox::{Limits, Mode, Outcome, Task};
 use support::{POOL, functional, judge_all, resident, stdin, task};
 
-/// What every attack may use.
+/// CPU time limit of the attacks.
 const CPU: Duration = Duration::from_millis(400);
-/// How far beyond its limit a program may be seen.
+/// By how much a program may exceed its limit.
 const GRACE: Duration = Duration::from_millis(100);
-/// Nothing in the input says it.
+/// The expected output, which does not follow from the input.
 const SECRET: &str = "8461057";
 
 const HONEST: &str =
     "import sys\nprint(sum(map(int, sys.stdin.read().split())), len(sys.modules) > 0, 'left' in dir(sys))";
 
-/// Most bytes that the pool may keep for its next instances.
+/// Most memory that the pool may keep for later instances, in bytes.
 const KEPT: u64 = 96 << 20;
 
 fn limited(program: &str, tests: &Arc<Tests>, mode: Mode) -> Task {
@@ -42,21 +42,21 @@ fn defeat(name: &str, attack: &str, tests: &Arc<Tests>) {
         let began = Instant::now();
         let verdicts = judge_all(vec![limited(attack, tests, mode), limited(HONEST, &sums, Mode::Strict)]);
         let after = judge_all(vec![limited(HONEST, &sums, Mode::Strict), limited(HONEST, &sums, mode)]);
-        let (verdict, beside) = (&verdicts[0], &verdicts[1]);
+        let (verdict, honest) = (&verdicts[0], &verdicts[1]);
         assert!(!verdict.passed(), "{name} passes in the mode {mode:?}");
         assert!(!matches!(verdict.outcome, Outcome::Invalid(_)), "{name} has no verdict: {}", verdict.detail);
-        // It ends with its first test, before which in the grader's mode it is loaded, under a limit of its own.
+        // It ends with its first test. In LiveCodeBench mode it is loaded before that, with a separate limit.
         let runs = if mode == Mode::Strict { 1 } else { 2 };
         assert!(verdict.cpu <= runs * (CPU + GRACE), "{name} worked for {:?}", verdict.cpu);
         assert!(began.elapsed() < Duration::from_secs(300), "{name} took {:?}", began.elapsed());
-        assert!(beside.passed(), "{name} changed the verdict beside it: {:?} {}", beside.outcome, beside.detail);
+        assert!(honest.passed(), "{name} changed a concurrent verdict: {:?} {}", honest.outcome, honest.detail);
         for verdict in after {
             assert!(verdict.passed(), "{name} left something behind: {:?} {}", verdict.outcome, verdict.stdout_excerpt);
         }
     }
 }
 
-/// Bytes more in memory than before, once threads that were replaced have gone with their stacks.
+/// Growth of resident memory in bytes, once replaced threads have freed their stacks.
 fn grown_since(before: u64) -> u64 {
     let grown = || resident().saturating_sub(before);
     let began = Instant::now();
@@ -67,7 +67,7 @@ fn grown_since(before: u64) -> u64 {
 }
 
 #[test]
-fn no_attack_passes_outstays_or_harms() {
+fn no_attack_passes_exceeds_its_limits_or_affects_others() {
     let reads = stdin(&[("3\n1 2 3\n", SECRET), ("2\n7 7\n", SECRET)]);
     let called = functional("solve", &[("[1, 2]\n3", SECRET), ("[4]\n5", SECRET)]);
     let groups = [exhaustion::PROGRAMS, escape::PROGRAMS, cheating::PROGRAMS];
@@ -75,7 +75,7 @@ fn no_attack_passes_outstays_or_harms() {
     let functions = cheating::FUNCTIONS.iter().map(|(name, program)| (*name, *program, &called));
     let all: Vec<_> = programs.chain(functions).collect();
     assert!(all.len() >= 80, "{}", all.len());
-    // Everything that is kept for later has been made once, the guest before any clock runs.
+    // Warm-up: build the guest and allocate what the pool keeps.
     assert_eq!(POOL.load(), 0);
     for _ in 0..2 {
         defeat("warm-up", "x = bytearray(100 << 20)\nwhile True: pass", &reads);
@@ -83,7 +83,7 @@ fn no_attack_passes_outstays_or_harms() {
     let before = resident();
     for (name, program, tests) in &all {
         defeat(name, program, tests);
-        // Memory that the pool keeps for its next instances is bounded, whatever ran.
+        // Memory that the pool keeps for later instances is limited, whatever ran.
         let grown = grown_since(before);
         assert!(grown <= KEPT, "{name} left {} MiB in memory", grown >> 20);
     }

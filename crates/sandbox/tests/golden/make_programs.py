@@ -1,8 +1,8 @@
-"""Programs with their verdicts for the sandbox: small problems, right solutions and wrong ones, programs that raise, that are no Python,
-that never end or that take all memory.
+"""Programs with verdicts for the tests of the sandbox: small problems with right and wrong solutions, programs that raise exceptions, do not
+compile, never end or exhaust the memory.
 
-Each verdict is declared below and checked here by running the program in this Python, one process for each test; the sandbox must then
-agree. What a native process is not made to do (memory, endless output) is declared only.
+Each verdict is declared below and verified by running the program in this Python, with a process per test. Verdicts that are not tried
+natively (memory, endless output) are only declared.
 
     python3 make_programs.py > programs.jsonl
 """

@@ -1,4 +1,4 @@
-//! The interpreter and a pool that all tests of a file share, and short ways to ask for a verdict.
+//! An interpreter and a pool for all tests of a file, and helpers to judge programs.
 #![allow(dead_code, clippy::print_stderr)]
 
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Answer, Cancel, Interpreter, Limits, Mode, Pool, PoolSettings, Task, Verdict, guest};
+use evenkeel_sandbox::{Cancel, Interpreter, Limits, Mode, Pool, PoolSettings, Submission, Task, Verdict, guest};
 
-/// One for all tests of a process. A machine that cannot build the guest is told what is missing.
+/// Shared by all tests of a process. Panics with what is missing if the guest cannot be built.
 pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
     let folder = guest::default_folder().unwrap_or_else(|error| panic!("{error}"));
     for form in [guest::Form::Timed, guest::Form::Counted] {
@@ -20,11 +20,11 @@ pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
 
 pub(crate) static POOL: LazyLock<Pool> = LazyLock::new(|| {
     let workers = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    Pool::start(Arc::clone(&INTERPRETER), PoolSettings { workers, queue: 1 << 16, memory_bytes: None })
+    Pool::in_process(Arc::clone(&INTERPRETER), PoolSettings { workers, queue: 1 << 16, memory_bytes: None })
         .expect("threads start")
 });
 
-/// Tests of a program that reads and writes.
+/// Tests of a program that uses standard input and output.
 pub(crate) fn stdin(cases: &[(&str, &str)]) -> Arc<Tests> {
     tests(Kind::Stdin, cases, None)
 }
@@ -40,9 +40,9 @@ fn tests(kind: Kind, cases: &[(&str, &str)], name: Option<&str>) -> Arc<Tests> {
     Arc::new(Tests::new(cases.collect(), name.map(str::to_owned)).expect("the tests are well formed"))
 }
 
-/// A program, taken as it is, with limits for tests: a quick end to what runs away.
+/// A task with a short time limit for endless programs.
 pub(crate) fn task(program: &str, tests: &Arc<Tests>) -> Task {
-    let mut task = Task::new(Answer::Program(program.to_owned()), Arc::clone(tests));
+    let mut task = Task::new(Submission::Program(program.to_owned()), Arc::clone(tests));
     task.limits = Limits { cpu: Duration::from_secs(5), ..Limits::default() };
     task
 }
@@ -51,7 +51,7 @@ pub(crate) fn judge(task: Task) -> Verdict {
     POOL.judge(task).expect("the queue is not full")
 }
 
-/// Gives all tasks to the pool at once; the verdicts in their order, one for each.
+/// Judges all tasks concurrently. Returns the verdicts in the order of the tasks.
 pub(crate) fn judge_all(tasks: Vec<Task>) -> Vec<Verdict> {
     let (sender, receiver) = mpsc::channel();
     let count = tasks.len();
@@ -68,7 +68,7 @@ pub(crate) fn judge_all(tasks: Vec<Task>) -> Vec<Verdict> {
     verdicts.into_iter().map(|verdict| verdict.expect("every program has a verdict")).collect()
 }
 
-/// The program passes where it answers the input with exactly this.
+/// Requires that the program writes exactly this output for the input.
 pub(crate) fn answers(program: &str, input: &str, output: &str) {
     let verdict = strict(program, &stdin(&[(input, output)]));
     assert!(
@@ -81,18 +81,18 @@ pub(crate) fn answers(program: &str, input: &str, output: &str) {
     );
 }
 
-/// Bytes of this process that are in memory.
+/// Resident memory of this process in bytes.
 pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     status.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// The verdict in the strict mode.
+/// The verdict in strict mode.
 pub(crate) fn strict(program: &str, tests: &Arc<Tests>) -> Verdict {
     judge(task(program, tests))
 }
 
-/// The verdict in the mode of the reference grader.
+/// The verdict in LiveCodeBench mode.
 pub(crate) fn graded(program: &str, tests: &Arc<Tests>) -> Verdict {
     judge(Task { mode: Mode::LiveCodeBench, ..task(program, tests) })
 }
@@ -118,7 +118,7 @@ pub(crate) fn tests_of(question: &serde_json::Value) -> Arc<Tests> {
     Arc::new(read.expect("the row is well formed"))
 }
 
-/// The grader's list as the data has it: true, false and codes.
+/// The grader's results in the data: true, false and codes.
 pub(crate) fn results(value: &serde_json::Value) -> Vec<i32> {
     let one = |value: &serde_json::Value| match value {
         serde_json::Value::Bool(passed) => i32::from(*passed),

@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{BufReader, Read, Take};
 use std::path::Path;
 
-use super::{Limits, Lines};
-use crate::{Cancel, DataError, Row};
+use super::{Limits, Lines, Unread};
+use crate::row::Place;
+use crate::{Cancel, DataError, Reason, Row, RowError};
 
-/// The rows of a file, up to the first one that cannot be read.
+/// The rows of a file, up to where it cannot be read any further.
 pub(super) struct JsonLines<'a> {
     path: &'a Path,
     limits: &'a Limits,
@@ -18,31 +19,29 @@ pub(super) struct JsonLines<'a> {
 }
 
 impl<'a> JsonLines<'a> {
-    pub(super) fn open(path: &'a Path, limits: &'a Limits, cancel: &'a Cancel) -> Result<Self, DataError> {
-        let file =
-            evenkeel_files::open(path, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
+    pub(super) fn new(path: &'a Path, file: File, limits: &'a Limits, cancel: &'a Cancel) -> Self {
         // One more than may be: a file that grows while it is read is noticed.
         let reader = BufReader::new(file.take(limits.max_bytes.saturating_add(1)));
         let lines = Lines::up_to(limits.max_row_bytes, reader);
-        Ok(Self { path, limits, cancel, lines, rows: 0, ended: false })
+        Self { path, limits, cancel, lines, rows: 0, ended: false }
     }
 
-    fn read(&mut self) -> Result<Option<Row>, DataError> {
-        self.cancel.check()?;
+    fn read(&mut self) -> Result<Option<Row>, Unread> {
+        self.cancel.check().map_err(DataError::from)?;
         let line = self.lines.next_line().map_err(|error| self.refused(format!("cannot be read: {error}")))?;
         let Some(line) = line else { return Ok(None) };
         let (most_bytes, most_rows) = (self.limits.max_bytes, self.limits.max_rows);
         if self.lines.bytes() > most_bytes {
-            return Err(self.refused(format!("has more than {most_bytes} bytes (limits.max_data_bytes)")));
+            return Err(self.refused(format!("has more than {most_bytes} bytes (limits.max_data)")).into());
         }
         if self.rows >= most_rows {
-            let message = format!("is one more than {most_rows} problems (limits.max_problems)");
-            return Err(self.refused(format!("line {}: {message}", line.number)));
+            let message = format!("line {}: is one more than {most_rows} rows (limits.max_rows)", line.number);
+            return Err(self.refused(message).into());
         }
         self.rows += 1;
-        let refused = |error: String| self.refused(format!("line {}: {error}", line.number));
-        let text = line.text.map_err(|error| refused(error.to_string()))?;
-        Row::parse(line.number, &text).map(Some).map_err(|error| refused(error.to_string()))
+        let unread = |error| Unread::Row(Place::Line(line.number), error);
+        let text = line.text.map_err(|error| unread(RowError::new(Reason::InvalidRow, error.to_string())))?;
+        Row::parse(line.number, text).map(Some).map_err(unread)
     }
 
     fn refused(&self, message: String) -> DataError {
@@ -51,14 +50,14 @@ impl<'a> JsonLines<'a> {
 }
 
 impl Iterator for JsonLines<'_> {
-    type Item = Result<Row, DataError>;
+    type Item = Result<Row, Unread>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
             return None;
         }
         let row = self.read().transpose();
-        self.ended = !matches!(row, Some(Ok(_)));
+        self.ended = matches!(row, None | Some(Err(Unread::File(_))));
         row
     }
 }

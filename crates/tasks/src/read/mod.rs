@@ -1,12 +1,21 @@
 //! Files of rows. A format is one reader that gives [`Row`]s; everything behind it is the same for all of them.
 
+mod arrow;
+mod columns;
+mod files;
 mod jsonl;
 mod lines;
+mod parquet;
 
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::path::Path;
 
-use crate::{Cancel, DataError, Row};
+use crate::row::Place;
+use crate::{Cancel, DataError, Row, RowError};
 
+pub use columns::Columns;
+pub use files::expand;
 pub use lines::{Line, LineError, Lines, printable};
 
 /// What reading a file may cost.
@@ -16,25 +25,61 @@ pub struct Limits {
     pub max_bytes: u64,
     /// Longest row, in bytes.
     pub max_row_bytes: usize,
-    /// Most rows.
+    /// Most rows of a file.
     pub max_rows: usize,
+    /// Most problems of a data set, duplicates not counted.
+    pub max_problems: usize,
 }
 
 impl Default for Limits {
     /// None.
     fn default() -> Self {
-        Self { max_bytes: u64::MAX, max_row_bytes: usize::MAX, max_rows: usize::MAX }
+        Self { max_bytes: u64::MAX, max_row_bytes: usize::MAX, max_rows: usize::MAX, max_problems: usize::MAX }
     }
 }
 
-/// The rows of a data file, one after the other, so that rows that are not kept are never in memory together. Ends at the first error.
+/// Why there is no row where one was expected.
+#[derive(Debug)]
+pub enum Unread {
+    /// This row alone cannot be read; others follow.
+    Row(Place, RowError),
+    /// The file cannot be read any further.
+    File(DataError),
+}
+
+impl From<DataError> for Unread {
+    fn from(error: DataError) -> Self {
+        Self::File(error)
+    }
+}
+
+/// The first bytes of a parquet file, and of one whose footer is encrypted.
+const PARQUET: [&[u8; 4]; 2] = [b"PAR1", b"PARE"];
+
+/// The rows of a data file, one after the other, so that rows that are not kept are never in memory together: a parquet file, recognised
+/// by its first bytes or its name, or else a JSON object on each line. Of a parquet file only `columns` are read. Ends at the first
+/// [`Unread::File`].
 ///
 /// # Errors
-/// A file that cannot be opened, is no regular file, or is larger than the limit.
+/// A file that cannot be opened, is no regular file, is larger than the limit, is empty or is cut off.
 pub fn rows<'a>(
     path: &'a Path,
+    columns: &Columns,
     limits: &'a Limits,
     cancel: &'a Cancel,
-) -> Result<impl Iterator<Item = Result<Row, DataError>> + 'a, DataError> {
-    jsonl::JsonLines::open(path, limits, cancel)
+) -> Result<Box<dyn Iterator<Item = Result<Row, Unread>> + 'a>, DataError> {
+    let mut file =
+        evenkeel_files::open(path, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
+    if is_parquet(path, &mut file).map_err(|error| DataError::file(path, format!("cannot be read: {error}")))? {
+        return Ok(Box::new(parquet::Table::open(path, file, columns, limits, cancel)?));
+    }
+    Ok(Box::new(jsonl::JsonLines::new(path, file, limits, cancel)))
+}
+
+fn is_parquet(path: &Path, file: &mut File) -> std::io::Result<bool> {
+    let mut first = Vec::new();
+    Read::by_ref(file).take(4).read_to_end(&mut first)?;
+    file.rewind()?;
+    let named = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
+    Ok(named || PARQUET.iter().any(|magic| first == *magic))
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::error::ApiError;
 use super::fields::Fields;
 use crate::folder::Model;
-use crate::settings::EngineConfig;
+use crate::settings::EngineSettings;
 
 /// Most samples of one prompt, as in vLLM.
 const MAX_SAMPLES: i64 = 16_384;
@@ -111,7 +111,7 @@ pub(super) fn check_numbers(numbers: &Numbers, greedy: bool) -> Result<(), ApiEr
 pub(super) fn alternatives(
     count: i64,
     model: &Model,
-    settings: &EngineConfig,
+    settings: &EngineSettings,
     as_ids: bool,
 ) -> Result<usize, ApiError> {
     let vocabulary = model.config.vocab_size as i64;

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use evenkeel_rpc::roots::{Roots, check_roots};
+use evenkeel_rpc::roots::{Roots, validate_folder};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -93,7 +93,7 @@ pub(super) async fn collective_rpc(State(app): State<Arc<App>>, body: Bytes) -> 
     let folder = weights_path(&map).map_err(failed)?;
     if let Some(folder) = &folder {
         let roots = Roots { setting: "weights_roots", folders: &app.settings.weights_roots };
-        check_roots("weights_path", &folder.to_string_lossy(), roots, true)
+        validate_folder("weights_path", &folder.to_string_lossy(), roots, true)
             .map_err(|error| failed(error.to_string()))?;
     }
     reload(&app, folder).await.map_err(|error| failed(error.to_string()))?;

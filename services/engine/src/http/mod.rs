@@ -38,14 +38,14 @@ use self::error::{ApiError, json_response};
 use crate::folder::Model;
 use crate::metrics::Metrics;
 use crate::scheduler::{Admission, Scheduler};
-use crate::settings::EngineConfig;
+use crate::settings::EngineSettings;
 
 /// The version of vLLM whose HTTP API this is.
 pub const VLLM_VERSION: &str = "0.32.0";
 
 /// The state that handlers share.
 pub(crate) struct App {
-    pub(crate) settings: EngineConfig,
+    pub(crate) settings: EngineSettings,
     pub(crate) model: Arc<Model>,
     pub(crate) scheduler: Scheduler,
     pub(crate) admission: Admission,
@@ -60,7 +60,7 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(
-        settings: EngineConfig,
+        settings: EngineSettings,
         model: Arc<Model>,
         scheduler: Scheduler,
         admission: Admission,

@@ -17,7 +17,7 @@ use super::fields::Fields;
 use super::prompt::Prompts;
 use crate::folder::Model;
 use crate::sampling::{Limits, Sampling};
-use crate::settings::EngineConfig;
+use crate::settings::EngineSettings;
 
 /// Below this temperature vLLM samples greedily.
 const GREEDY_BELOW: f64 = 1e-5;
@@ -84,7 +84,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// Parses and validates a body.
-    pub(crate) fn read(body: Body, model: &Model, settings: &EngineConfig) -> Result<Self, ApiError> {
+    pub(crate) fn read(body: Body, model: &Model, settings: &EngineSettings) -> Result<Self, ApiError> {
         let mut fields = Fields::new(body.rest);
         before_types(&fields)?;
         let prompts = Prompts::read(body.prompt.as_deref());

@@ -28,7 +28,7 @@ use crate::error::EngineError;
 use crate::folder::Model;
 use crate::metrics::Metrics;
 use crate::sampling::Sampling;
-use crate::settings::EngineConfig;
+use crate::settings::EngineSettings;
 
 /// Commands that may wait for the end of a step. Further senders wait.
 const COMMANDS: usize = 1024;
@@ -99,7 +99,7 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Starts the thread.
     pub(crate) fn start(
-        settings: &EngineConfig,
+        settings: &EngineSettings,
         model: &Arc<Model>,
         decoder: Decoder,
         metrics: &Arc<Metrics>,

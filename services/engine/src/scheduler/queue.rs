@@ -7,7 +7,7 @@ use evenkeel_model::Decoder;
 
 use super::sequence::{Finish, Sequence};
 use crate::metrics::Metrics;
-use crate::settings::EngineConfig;
+use crate::settings::EngineSettings;
 use crate::text::Tokenizer;
 
 /// Running and waiting sequences, first come first served.
@@ -22,7 +22,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(settings: &EngineConfig, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(settings: &EngineSettings, metrics: Arc<Metrics>) -> Self {
         Self {
             running: Vec::new(),
             waiting: VecDeque::new(),

@@ -16,7 +16,7 @@ use super::{Command, Job, PauseMode, batch, reply};
 use crate::folder::Model;
 use crate::metrics::Metrics;
 use crate::sampling::Sampler;
-use crate::settings::{EngineConfig, LogprobsMode};
+use crate::settings::{EngineSettings, LogprobsMode};
 
 /// The state of the thread.
 pub(super) struct State {
@@ -38,7 +38,7 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(
-        settings: &EngineConfig,
+        settings: &EngineSettings,
         model: Arc<Model>,
         decoder: Decoder,
         metrics: Arc<Metrics>,

@@ -1,7 +1,7 @@
 //! The format of responses, key by key as in vLLM 0.32.
 
 use crate::support::{Client, Served, ids, keys, logprobs, model, serve, serve_with, settings, tokens, with};
-use evenkeel_engine::{Engine, EngineConfig, LogprobsMode};
+use evenkeel_engine::{Engine, EngineSettings, LogprobsMode};
 use serde_json::{Value, json};
 
 const ANSWER: [&str; 11] = [
@@ -119,7 +119,7 @@ async fn distribution(client: Client, fields: Value) -> Vec<f64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn logprobs_are_of_the_processed_or_the_raw_distribution_as_configured() {
-    let processed = serve_with(|settings| EngineConfig { max_logprobs: -1, ..settings }).await;
+    let processed = serve_with(|settings| EngineSettings { max_logprobs: -1, ..settings }).await;
     let plain = distribution(processed.client, json!({})).await;
     let hot = distribution(processed.client, json!({"temperature": 2})).await;
     let few = distribution(processed.client, json!({"top_k": 3})).await;
@@ -135,7 +135,7 @@ async fn logprobs_are_of_the_processed_or_the_raw_distribution_as_configured() {
     assert_eq!(left.len(), 3);
     assert!(((few[left[0]] - few[left[1]]) - (plain[left[0]] - plain[left[1]])).abs() < 1e-5);
 
-    let raw = EngineConfig {
+    let raw = EngineSettings {
         max_logprobs: -1,
         logprobs_mode: LogprobsMode::RawLogprobs,
         ..settings(processed.folder.path())
@@ -319,7 +319,7 @@ async fn metrics_have_vllms_names() {
 async fn a_single_sample_reports_the_durations_of_its_phases_if_configured() {
     let silent = serve().await;
     assert_eq!(silent.client.complete(json!({})).await.good()["metrics"], Value::Null);
-    let served = serve_with(|settings| EngineConfig { per_request_metrics: true, ..settings }).await;
+    let served = serve_with(|settings| EngineSettings { per_request_metrics: true, ..settings }).await;
     let metrics = served.client.complete(json!({"max_tokens": 40, "ignore_eos": true})).await.good()["metrics"].clone();
     let ms = |name: &str| metrics[name].as_f64().unwrap();
     assert!(ms("time_to_first_token_ms") > 0.0 && ms("queue_time_ms") >= 0.0, "{metrics}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_engine::EngineConfig;
+use evenkeel_engine::EngineSettings;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -21,7 +21,7 @@ async fn with_a_key_only_probes_are_open_and_everything_else_is_401_as_in_vllm()
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "secret\n").unwrap();
     let path = file.path().to_owned();
-    let served = serve_with(|settings| EngineConfig { api_key_file: Some(path), ..settings }).await;
+    let served = serve_with(|settings| EngineSettings { api_key_file: Some(path), ..settings }).await;
     let client = served.client;
     let guarded = [
         ("GET", "/v1/models"),
@@ -50,7 +50,7 @@ async fn with_a_key_only_probes_are_open_and_everything_else_is_401_as_in_vllm()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_development_routes_the_engine_cannot_be_changed() {
-    let served = serve_with(|settings| EngineConfig { development_routes: false, ..settings }).await;
+    let served = serve_with(|settings| EngineSettings { development_routes: false, ..settings }).await;
     for path in ["/pause", "/resume", "/collective_rpc", "/update_weight_version", "/abort_requests", "/update_weights"]
     {
         assert_eq!(served.client.post(path, Value::Null).await.status, 404, "{path}");
@@ -61,7 +61,7 @@ async fn without_development_routes_the_engine_cannot_be_changed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_headers_and_bodies_and_idle_connections_are_closed() {
-    let deadlines = |settings| EngineConfig {
+    let deadlines = |settings| EngineSettings {
         header_deadline: Duration::from_millis(400),
         body_deadline: Duration::from_millis(400),
         ..settings
@@ -91,7 +91,7 @@ async fn slow_headers_and_bodies_and_idle_connections_are_closed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_engine_still_answers_probes() {
-    let places = |settings| EngineConfig { max_connections: 3, header_deadline: Duration::from_secs(3), ..settings };
+    let places = |settings| EngineSettings { max_connections: 3, header_deadline: Duration::from_secs(3), ..settings };
     let served = serve_with(places).await;
     let mut idle = Vec::new();
     for _ in 0..3 {
@@ -118,7 +118,7 @@ async fn weights_are_taken_from_below_the_configured_folders_only() {
     write_model(&inside, &config(), 2);
     let outside = model(3);
     std::os::unix::fs::symlink(outside.path(), root.join("step-2")).unwrap();
-    let served = serve_with(|settings| EngineConfig { weights_roots: vec![root.clone()], ..settings }).await;
+    let served = serve_with(|settings| EngineSettings { weights_roots: vec![root.clone()], ..settings }).await;
     let load = |path: String| json!({"method": "reload_weights", "kwargs": {"weights_path": path}});
     for path in [
         outside.path().display().to_string(),

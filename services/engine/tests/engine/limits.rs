@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_engine::{Ended, EngineConfig};
+use evenkeel_engine::{Ended, EngineSettings};
 use serde_json::{Value, json};
 
 use crate::support::{serve, serve_with, tokens, with};
@@ -13,7 +13,7 @@ fn long(n: usize) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_queue_responds_503_and_recovers() {
-    let served = serve_with(|settings| EngineConfig { max_sequences: 2, max_queue: 3, ..settings }).await;
+    let served = serve_with(|settings| EngineSettings { max_sequences: 2, max_queue: 3, ..settings }).await;
     let client = served.client;
     client.post("/pause?mode=keep", Value::Null).await.good();
     let five = tokio::spawn(async move { client.complete(with(long(5), json!({"max_tokens": 5}))).await.good() });
@@ -35,7 +35,7 @@ async fn a_full_queue_responds_503_and_recovers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_request_releases_its_permits() {
-    let served = serve_with(|settings| EngineConfig { max_sequences: 1, max_queue: 1, ..settings }).await;
+    let served = serve_with(|settings| EngineSettings { max_sequences: 1, max_queue: 1, ..settings }).await;
     for _ in 0..5 {
         assert_eq!(served.client.complete(json!({"prompt": [500, 1], "n": 2, "temperature": 1})).await.status, 400);
         assert_eq!(served.client.complete(json!({"prompt": vec![5; 600]})).await.status, 400);
@@ -84,7 +84,7 @@ async fn a_client_that_disconnects_frees_its_samples_at_once() {
 async fn the_cache_size_limits_running_sequences() {
     // Three sequences of 5 + 95 tokens fit, a fourth does not.
     let served =
-        serve_with(|settings| EngineConfig { kv_cache_tokens: 390, max_model_len: Some(300), ..settings }).await;
+        serve_with(|settings| EngineSettings { kv_cache_tokens: 390, max_model_len: Some(300), ..settings }).await;
     let client = served.client;
     client.freeze().await;
     let task = tokio::spawn(async move { client.complete(with(long(9), json!({"max_tokens": 95}))).await.good() });
@@ -107,7 +107,7 @@ async fn the_cache_size_limits_running_sequences() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_prompt_is_prefilled_in_chunks() {
-    let served = serve_with(|settings| EngineConfig { prefill_chunk_tokens: 8, ..settings }).await;
+    let served = serve_with(|settings| EngineSettings { prefill_chunk_tokens: 8, ..settings }).await;
     let client = served.client;
     // Both wait, so that they start together.
     client.freeze().await;
@@ -134,7 +134,7 @@ async fn a_long_prompt_is_prefilled_in_chunks() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_requests_at_once_are_all_answered() {
-    let served = serve_with(|settings| EngineConfig { max_sequences: 64, ..settings }).await;
+    let served = serve_with(|settings| EngineSettings { max_sequences: 64, ..settings }).await;
     let client = served.client;
     let tasks: Vec<_> = (0..300)
         .map(|number| {
@@ -166,7 +166,7 @@ async fn a_stop_completes_responses_in_progress() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_aborts_responses_that_take_too_long() {
-    let served = serve_with(|settings| EngineConfig { drain: Duration::from_millis(50), ..settings }).await;
+    let served = serve_with(|settings| EngineSettings { drain: Duration::from_millis(50), ..settings }).await;
     let client = served.client;
     client.post("/pause?mode=keep", Value::Null).await.good();
     let task = tokio::spawn(async move { client.complete(long(2)).await });

@@ -152,7 +152,8 @@ async fn invalid_bodies_are_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_beyond_the_limit_is_refused() {
-    let served = serve_with(|settings| evenkeel_engine::EngineConfig { max_body: ByteSize::b(1000), ..settings }).await;
+    let served =
+        serve_with(|settings| evenkeel_engine::EngineSettings { max_body: ByteSize::b(1000), ..settings }).await;
     assert_eq!(served.client.complete(json!({"prompt": vec![5; 600]})).await.status, 413);
     served.client.complete(json!({"prompt": vec![5; 100]})).await.good();
     served.engine.stop().await;

@@ -1,7 +1,7 @@
 //! Determinism: samples depend on prompt, settings, seed and weights only, not on what else runs or in which order.
 
 use crate::support::{Client, ids, logprobs, serve, serve_with, settings, tokens, with};
-use evenkeel_engine::{Engine, EngineConfig};
+use evenkeel_engine::{Engine, EngineSettings};
 use serde_json::{Value, json};
 
 /// A request that involves every part of the sampler.
@@ -67,10 +67,10 @@ async fn neither_threads_nor_limits_of_the_engine_change_a_sample() {
     for number in 0..12 {
         wanted.push(one(base.client, number).await);
     }
-    let variants: [fn(EngineConfig) -> EngineConfig; 3] = [
-        |settings| EngineConfig { threads: 1, prefill_chunk_tokens: 1, ..settings },
-        |settings| EngineConfig { threads: 3, max_sequences: 2, ..settings },
-        |settings| EngineConfig { kv_cache_tokens: 512, stream_interval: 7, ..settings },
+    let variants: [fn(EngineSettings) -> EngineSettings; 3] = [
+        |settings| EngineSettings { threads: 1, prefill_chunk_tokens: 1, ..settings },
+        |settings| EngineSettings { threads: 3, max_sequences: 2, ..settings },
+        |settings| EngineSettings { kv_cache_tokens: 512, stream_interval: 7, ..settings },
     ];
     for change in variants {
         let engine = Engine::start(change(settings(base.folder.path()))).await.unwrap();
@@ -122,7 +122,7 @@ async fn requests_without_a_seed_differ_and_follow_from_the_engines_seed() {
     let fields = json!({"temperature": 1, "n": 3, "max_tokens": 25, "return_token_ids": true});
     let mut runs = Vec::new();
     for seed in [5, 5, 6] {
-        let served = serve_with(|settings| EngineConfig { seed, ..settings }).await;
+        let served = serve_with(|settings| EngineSettings { seed, ..settings }).await;
         let mut samples = Vec::new();
         // In vLLM, -1 means no seed.
         for fields in [fields.clone(), with(fields.clone(), json!({"seed": -1}))] {

@@ -1,11 +1,11 @@
 //! Refusals at the start, by file and value.
 
-use evenkeel_engine::{Engine, EngineConfig, EngineError, check_folder};
+use evenkeel_engine::{Engine, EngineError, EngineSettings, check_folder};
 use serde_json::json;
 
 use crate::support::{Client, config, model, settings, tokenizer_json, write_model};
 
-async fn refused(settings: EngineConfig) -> String {
+async fn refused(settings: EngineSettings) -> String {
     match Engine::start(settings).await {
         Ok(_) => panic!("it started"),
         Err(error) => error.to_string(),
@@ -60,7 +60,7 @@ async fn an_invalid_folder_is_refused_by_file_and_value() {
 async fn a_taken_port_is_refused_before_the_model_is_read() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
-    let settings = EngineConfig { listen: listen.clone(), ..settings("/there/is/no/model".as_ref()) };
+    let settings = EngineSettings { listen: listen.clone(), ..settings("/there/is/no/model".as_ref()) };
     let error = Engine::start(settings).await.err().unwrap();
     assert!(matches!(&error, EngineError::Listen { .. }) && error.to_string().contains(&listen), "{error}");
 }
@@ -68,11 +68,11 @@ async fn a_taken_port_is_refused_before_the_model_is_read() {
 #[tokio::test]
 async fn a_cache_that_cannot_hold_one_sequence_is_refused() {
     let folder = model(1);
-    let error = refused(EngineConfig { kv_cache_tokens: 511, ..settings(folder.path()) }).await;
+    let error = refused(EngineSettings { kv_cache_tokens: 511, ..settings(folder.path()) }).await;
     assert!(error.contains("kv_cache_tokens") && error.contains("512"), "{error}");
-    let error = refused(EngineConfig { max_model_len: Some(513), ..settings(folder.path()) }).await;
+    let error = refused(EngineSettings { max_model_len: Some(513), ..settings(folder.path()) }).await;
     assert!(error.contains("max_model_len") && error.contains("512"), "{error}");
-    assert!(refused(EngineConfig { max_sequences: 0, ..settings(folder.path()) }).await.contains("max_sequences"));
+    assert!(refused(EngineSettings { max_sequences: 0, ..settings(folder.path()) }).await.contains("max_sequences"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -80,7 +80,7 @@ async fn an_engine_on_any_port_reports_it_and_several_run_in_one_process() {
     let (one, two) = (model(1), tempfile::tempdir().unwrap());
     write_model(two.path(), &evenkeel_model::Config { max_position_embeddings: 64, ..config() }, 2);
     let one = Engine::start(settings(one.path())).await.unwrap();
-    let two = Engine::start(EngineConfig {
+    let two = Engine::start(EngineSettings {
         listen: "0.0.0.0:0".into(),
         served_model_name: None,
         weights_roots: vec![two.path().to_owned()],

@@ -1,7 +1,7 @@
 //! What ends a sample, and how that is reported.
 
 use crate::support::{Client, EOS, Served, ids, logprobs, model, serve, settings, tokens, with};
-use evenkeel_engine::{Engine, EngineConfig};
+use evenkeel_engine::{Engine, EngineSettings};
 use serde_json::{Value, json};
 
 /// A long sample that ignores the end token, as a reference.
@@ -149,7 +149,7 @@ async fn max_tokens_and_the_end_of_the_context_are_a_length() {
 async fn a_configured_context_is_enforced() {
     let folder = model(1);
     let engine =
-        Engine::start(EngineConfig { max_model_len: Some(32), kv_cache_tokens: 32, ..settings(folder.path()) });
+        Engine::start(EngineSettings { max_model_len: Some(32), kv_cache_tokens: 32, ..settings(folder.path()) });
     let engine = engine.await.unwrap();
     let client = Client(engine.address());
     let fields = json!({"prompt": vec![5; 20], "max_tokens": 30, "ignore_eos": true});

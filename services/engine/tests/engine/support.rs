@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use candle_core::{DType, Device, Tensor};
-use evenkeel_engine::{Engine, EngineConfig, RunningEngine};
+use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
 use evenkeel_model::{Config, Family, Parameters, parameter_specs};
 use http_body_util::{BodyExt, Full};
@@ -117,13 +117,13 @@ pub fn model(seed: u64) -> TempDir {
 }
 
 /// Settings for a folder on any free port.
-pub fn settings(folder: &Path) -> EngineConfig {
-    EngineConfig {
+pub fn settings(folder: &Path) -> EngineSettings {
+    EngineSettings {
         listen: "127.0.0.1:0".to_owned(),
         served_model_name: Some("tiny".to_owned()),
         threads: 2,
         drain: Duration::from_secs(5),
-        ..EngineConfig::for_model(folder)
+        ..EngineSettings::for_model(folder)
     }
 }
 
@@ -139,7 +139,7 @@ pub async fn serve() -> Served {
     serve_with(|settings| settings).await
 }
 
-pub async fn serve_with(change: impl FnOnce(EngineConfig) -> EngineConfig) -> Served {
+pub async fn serve_with(change: impl FnOnce(EngineSettings) -> EngineSettings) -> Served {
     let folder = model(1);
     let engine = Engine::start(change(settings(folder.path()))).await.unwrap();
     let client = Client(engine.address());

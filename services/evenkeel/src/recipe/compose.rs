@@ -1,4 +1,4 @@
-//! From a recipe to what each service is given.
+//! Composition: from a recipe to the settings of each service.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use evenkeel_config::ConfigError;
 use evenkeel_learner::PublishType;
 use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
-use evenkeel_orchestrator::{LoadLimits, ModelSource, ResolvedRecipe, RunError, identity};
+use evenkeel_orchestrator::{LoadLimits, LoopSettings, ModelSource, ResolvedRecipe, RunError, identity};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,31 +18,31 @@ use super::Recipe;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ModelSettings {
-    /// Folder of a Hugging Face model with its tokenizer.json. Absent: a fresh, tiny Qwen3 with one token for each character is written
-    /// to `model` in the run directory, from the seed.
+    /// Folder of a Hugging Face model with its tokenizer.json. Absent: a fresh, tiny Qwen3 with one token per character is created in
+    /// `model` of the run directory, from the seed.
     pub(crate) path: Option<PathBuf>,
-    /// The type of the weights that the learner publishes for the engines: `f32`, `bf16` or `f16`.
+    /// Type of the weights that the learner publishes for the engines: `f32`, `bf16` or `f16`.
     pub(crate) publish_type: PublishType,
-    /// The shape of the fresh one: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`, `head_dim`,
+    /// Shape of the fresh model: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`, `head_dim`,
     /// `context_tokens`, `tied` (the head is the embedding), `deviation` of its random matrices.
     pub(crate) fresh: FreshShape,
 }
 
-/// The sections of a recipe without what decides no result.
+/// The settings that affect results; all others at their defaults.
 #[derive(Serialize)]
 struct Rules<'a> {
-    orchestrator: evenkeel_orchestrator::Recipe,
+    orchestrator: LoopSettings,
     model: &'a ModelSettings,
     learner: evenkeel_learner::LearnerSettings,
-    engine: evenkeel_engine::EngineConfig,
-    generation: evenkeel_generation::GenerationConfig,
-    reward: evenkeel_reward::RewardConfig,
+    engine: evenkeel_engine::EngineSettings,
+    generation: evenkeel_generation::GenerationSettings,
+    reward: evenkeel_reward::RewardSettings,
 }
 
 impl Recipe {
-    /// The orchestrator's own sections.
-    pub(crate) fn orchestrator(&self) -> evenkeel_orchestrator::Recipe {
-        evenkeel_orchestrator::Recipe {
+    /// The orchestrator's sections.
+    pub(crate) fn loop_settings(&self) -> LoopSettings {
+        LoopSettings {
             run: self.run.clone(),
             data: self.data.clone(),
             sampling: self.sampling.clone(),
@@ -60,11 +60,11 @@ impl Recipe {
         text.map_err(|error| ConfigError::Write(error.to_string()))
     }
 
-    /// What the orchestrator is given.
+    /// The recipe as the orchestrator takes it.
     pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
         let toml = self.to_toml()?;
         let rules = Rules {
-            orchestrator: self.orchestrator().rules(),
+            orchestrator: self.loop_settings().rules(),
             model: &self.model,
             learner: self.learner.rules(),
             engine: self.engine.rules(),
@@ -72,7 +72,7 @@ impl Recipe {
             reward: self.reward.rules(),
         };
         Ok(ResolvedRecipe {
-            recipe: self.orchestrator(),
+            settings: self.loop_settings(),
             toml,
             identity: identity(&rules),
             model: Arc::new(RunModel { path: self.model.path.clone(), fresh: self.fresh_model() }),
@@ -82,7 +82,7 @@ impl Recipe {
         })
     }
 
-    /// The model that is written where the recipe names no folder.
+    /// The model that is created if the recipe names no folder.
     pub(crate) fn fresh_model(&self) -> FreshModel {
         FreshModel { shape: self.model.fresh.clone(), seed: self.run.seed }
     }

@@ -1,7 +1,7 @@
 //! Values that several services need.
 //!
-//! Each is set in one place and derived everywhere else. A recipe need not repeat it; one that does and differs is refused with the names
-//! of both settings.
+//! Each is set in one place and derived everywhere else. A recipe need not repeat it; if it does with another value, it is refused with
+//! the names of both settings.
 //!
 //! | value | is set as | and derived for |
 //! |---|---|---|
@@ -23,7 +23,7 @@ use toml::{Table, Value};
 
 use super::Recipe;
 
-/// Completes a recipe with the values that it does not repeat.
+/// Derives the values that the recipe does not repeat.
 pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
     let is_set = |key: &str| loaded.origin(key) != "defaults";
     let temperature_is_set = is_set("learner.temperature");
@@ -40,7 +40,8 @@ pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// A recipe as TOML without the values that [`derive()`] adds, so that whoever reads it again may change the setting that they follow.
+/// A recipe as TOML without the values that [`derive()`] adds, so that the settings that they follow can be changed when it is read
+/// again.
 pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, toml::ser::Error> {
     let mut table = Table::try_from(recipe)?;
     if let Some(learner) = table.get_mut("learner").and_then(Value::as_table_mut) {
@@ -56,7 +57,7 @@ pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, toml::ser::Error
     Ok(table)
 }
 
-/// Takes a value over from the setting that it follows.
+/// Sets a value to that of the setting that it follows.
 fn follow<T: PartialEq + std::fmt::Display>(
     key: &str,
     value: &mut T,
@@ -71,7 +72,7 @@ fn follow<T: PartialEq + std::fmt::Display>(
 }
 
 impl Recipe {
-    /// The learner's service for this recipe, where a service is not told otherwise.
+    /// The settings of the learner service for this recipe.
     pub(crate) fn learner_service(&self) -> ServiceSettings {
         ServiceSettings {
             publish_dtype: self.model.publish_type,
@@ -80,7 +81,7 @@ impl Recipe {
         }
     }
 
-    /// The same with its files in the directory of a run.
+    /// The same with its files in a run directory.
     pub(crate) fn learner_service_in(&self, directory: &RunDirectory) -> ServiceSettings {
         ServiceSettings { checkpoints: directory.checkpoints(), weights: directory.weights(), ..self.learner_service() }
     }

@@ -1,13 +1,13 @@
-//! How many of each outcome, and how many as the rows have it: what both commands sum up.
+//! Counts for the summaries of both commands: verdicts by outcome, and agreement with the labels of the rows.
 
 use std::fmt;
 
-/// Verdicts by the name of their outcome.
+/// Number of verdicts by outcome.
 #[derive(Default)]
-pub(super) struct Outcomes(Vec<(&'static str, usize)>);
+pub(super) struct OutcomeCounts(Vec<(&'static str, usize)>);
 
-impl Outcomes {
-    pub(super) fn count(&mut self, name: &'static str) {
+impl OutcomeCounts {
+    pub(super) fn record(&mut self, name: &'static str) {
         match self.0.iter_mut().find(|(other, _)| *other == name) {
             Some((_, count)) => *count += 1,
             None => self.0.push((name, 1)),
@@ -19,8 +19,8 @@ impl Outcomes {
     }
 }
 
-impl fmt::Display for Outcomes {
-    /// `, 3 equal, 1 no_answer`: the most frequent first.
+impl fmt::Display for OutcomeCounts {
+    /// `, 3 equal, 1 no_answer`, the most frequent first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut outcomes = self.0.clone();
         outcomes.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
@@ -28,29 +28,30 @@ impl fmt::Display for Outcomes {
     }
 }
 
-/// Verdicts beside what the rows say should come out.
+/// Agreement of the verdicts with the expectations in the rows.
 #[derive(Default)]
 pub(super) struct Agreement {
-    expected: usize,
-    found: usize,
-    wrongly_right: usize,
+    /// Rows with an expectation.
+    labelled: usize,
+    as_expected: usize,
+    false_positives: usize,
 }
 
 impl Agreement {
-    /// Whether it was found right; nothing is counted where the row does not say what it expects.
-    pub(super) fn count(&mut self, expected: Option<bool>, right: bool) {
+    /// Counts a verdict, if the row has an expectation.
+    pub(super) fn record(&mut self, expected: Option<bool>, right: bool) {
         if let Some(expected) = expected {
-            self.expected += 1;
-            self.found += usize::from(right == expected);
-            self.wrongly_right += usize::from(right && !expected);
+            self.labelled += 1;
+            self.as_expected += usize::from(right == expected);
+            self.false_positives += usize::from(right && !expected);
         }
     }
 
-    /// `; 2 of 3 as expected, 0 wrongly equal`, where any row says so; `right` is the word for what is right.
+    /// `; 2 of 3 as expected, 0 wrongly equal`, if any row has an expectation. `right` describes a positive verdict.
     pub(super) fn write(&self, f: &mut fmt::Formatter<'_>, right: &str) -> fmt::Result {
-        if self.expected == 0 {
+        if self.labelled == 0 {
             return Ok(());
         }
-        write!(f, "; {} of {} as expected, {} wrongly {right}", self.found, self.expected, self.wrongly_right)
+        write!(f, "; {} of {} as expected, {} wrongly {right}", self.as_expected, self.labelled, self.false_positives)
     }
 }

@@ -1,4 +1,4 @@
-//! Who judges: this process on all of its cores, or services that run already.
+//! Judging in this process, on all of its cores, or by running services.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -6,54 +6,55 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_proto::v1::{Verdict, VerifyItem};
-use evenkeel_reward::{Cancel, Judge, RewardConfig, Work};
-use evenkeel_rpc::client::{ClientConfig, Connector};
-use evenkeel_rpc::dispatch::{DispatchConfig, Dispatcher, Endpoints};
+use evenkeel_reward::{Cancel, Judge, RewardSettings, Work};
+use evenkeel_rpc::client::{ClientSettings, Connector};
+use evenkeel_rpc::dispatch::{DispatchOptions, Dispatcher, Endpoints};
 use evenkeel_rpc::items::VerifyItems;
 use tokio::sync::oneshot;
 
-/// Items that are judged together: enough to keep every core busy, few enough to hold.
+/// Items per batch: enough to keep every core busy, few enough to keep in memory.
 pub(super) const BATCH: usize = 4096;
 
-/// How long a service may take to be there.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for the first service to become available.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Gives verdicts in the order of the items. Clones are the same.
+/// Judges items in this process or by services. Clones share the judge or the connections.
 #[derive(Clone)]
 pub(super) enum Judges {
-    Here(Arc<Judge>),
-    There(Dispatcher<VerifyItems>, String),
+    Local(Arc<Judge>),
+    /// With the endpoints, for messages.
+    Remote(Dispatcher<VerifyItems>, String),
 }
 
 impl Judges {
-    /// In this process, by these settings, where there are no endpoints.
-    pub(super) fn new(endpoints: &[String], config: &RewardConfig) -> Result<Self> {
+    /// Judges by the services at `endpoints`, or in this process with `config` if there are none.
+    pub(super) fn new(endpoints: &[String], config: &RewardSettings) -> Result<Self> {
         if endpoints.is_empty() {
-            return Ok(Self::Here(Arc::new(Judge::new(config, Some(crate::guest::cells)))));
+            return Ok(Self::Local(Arc::new(Judge::new(config, Some(crate::guest::worker_process)))));
         }
         let workers = Endpoints::parse(endpoints)?;
-        // A batch is handed over before its first verdict is taken; a row may have several gold answers.
-        let config = DispatchConfig { max_queued: 4 * BATCH, ..DispatchConfig::default() };
-        let connector = Connector::new("client", ClientConfig::default())?;
-        Ok(Self::There(Dispatcher::start(&config, workers, connector), endpoints.join(", ")))
+        // A batch is submitted completely before its first verdict is received.
+        let options = DispatchOptions { max_pending: 4 * BATCH, ..DispatchOptions::default() };
+        let connector = Connector::new("client", ClientSettings::default())?;
+        Ok(Self::Remote(Dispatcher::start(&options, workers, connector), endpoints.join(", ")))
     }
 
-    /// Waits until there is somebody to judge.
+    /// Waits until a service is available.
     pub(super) async fn ready(&self) -> Result<()> {
-        if let Self::There(dispatcher, endpoints) = self
-            && !dispatcher.ready(1, PATIENCE).await
+        if let Self::Remote(dispatcher, endpoints) = self
+            && !dispatcher.ready(1, READY_TIMEOUT).await
         {
             let errors: Vec<_> = dispatcher.workers().await.into_iter().map(|worker| worker.last_error).collect();
-            bail!("--endpoint {endpoints}: nobody answers within {PATIENCE:?}: {}", errors.join("; "));
+            bail!("--endpoint {endpoints}: nobody answers within {READY_TIMEOUT:?}: {}", errors.join("; "));
         }
         Ok(())
     }
 
-    /// Verdicts on items that take CPU time alone.
+    /// Judges mathematical items. The verdicts are in the order of the items.
     pub(super) async fn batch(&self, items: Vec<VerifyItem>) -> Result<Vec<Verdict>> {
         match self {
-            Self::Here(judge) => Ok(shared_out(judge, items)),
-            Self::There(dispatcher, _) => {
+            Self::Local(judge) => Ok(judge_in_parallel(judge, items)),
+            Self::Remote(dispatcher, _) => {
                 self.ready().await?;
                 let mut pending = Vec::with_capacity(items.len());
                 for item in items {
@@ -68,18 +69,18 @@ impl Judges {
         }
     }
 
-    /// The verdict on one item, whatever it takes.
+    /// Judges an item of any kind.
     pub(super) async fn one(&self, item: VerifyItem) -> Result<Verdict> {
         match self {
-            Self::There(dispatcher, _) => dispatcher.submit(item).await?.await.context("--endpoint"),
-            Self::Here(judge) => match judge.accept(item) {
+            Self::Remote(dispatcher, _) => dispatcher.submit(item).await?.await.context("--endpoint"),
+            Self::Local(judge) => match judge.accept(item) {
                 Err(verdict) => Ok(*verdict),
                 Ok(Work::Math(work)) => Ok(judge.math(work)),
                 Ok(Work::Code(work)) => {
                     let (sender, receiver) = oneshot::channel();
                     let judge = Arc::clone(judge);
                     let submitting = tokio::task::spawn_blocking(move || {
-                        // The receiver waits below, or the command has ended.
+                        // The receiver waits below, unless the command was aborted.
                         judge.code(work, Cancel::new(), |verdict| drop(sender.send(verdict)));
                     });
                     submitting.await?;
@@ -90,8 +91,8 @@ impl Judges {
     }
 }
 
-/// In shares of neighbouring items, one for each core.
-fn shared_out(judge: &Judge, items: Vec<VerifyItem>) -> Vec<Verdict> {
+/// Judges contiguous shares of the items, one per core.
+fn judge_in_parallel(judge: &Judge, items: Vec<VerifyItem>) -> Vec<Verdict> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let share = items.len().div_ceil(cores).max(1);
     let mut items = items.into_iter();
@@ -101,7 +102,7 @@ fn shared_out(judge: &Judge, items: Vec<VerifyItem>) -> Vec<Verdict> {
             let share: Vec<_> = items.by_ref().take(share).collect();
             shares.push(scope.spawn(move || share.into_iter().map(|item| judge.verdict(item)).collect::<Vec<_>>()));
         }
-        // Judging contains its own panics, each in the verdict of its item.
+        // A panic while judging results in a verdict on its item and does not get here.
         let joined =
             |share: std::thread::ScopedJoinHandle<'_, _>| share.join().unwrap_or_else(|panic| resume_unwind(panic));
         shares.into_iter().flat_map(joined).collect()

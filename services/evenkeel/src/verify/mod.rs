@@ -1,5 +1,5 @@
-//! `evenkeel verify`: verdicts on the rows of a file, in this process or by running services.
-#![expect(clippy::print_stderr, reason = "what a person reads: the summary, and rows that are none")]
+//! `evenkeel verify`: judges the rows of a file, in this process or with running services.
+#![expect(clippy::print_stderr, reason = "the summary and invalid rows are reported to the user")]
 
 mod code;
 mod counts;
@@ -24,8 +24,8 @@ pub(crate) async fn verify(command: VerifyCommand) -> Result<ExitCode> {
     }
 }
 
-/// The lines of a file; `-` is stdin.
-fn lines_of(path: &Path, flag: &str) -> Result<Lines<Box<dyn BufRead>>> {
+/// Opens a file to read line by line; `-` is stdin.
+fn open_lines(path: &Path, flag: &str) -> Result<Lines<Box<dyn BufRead>>> {
     if path == Path::new("-") {
         return Ok(Lines::new(Box::new(BufReader::new(std::io::stdin()))));
     }
@@ -33,18 +33,19 @@ fn lines_of(path: &Path, flag: &str) -> Result<Lines<Box<dyn BufRead>>> {
     Ok(Lines::new(Box::new(BufReader::new(file))))
 }
 
-/// Says on stderr what is wrong with a line.
-fn complain(path: &Path, number: usize, error: &anyhow::Error) {
+/// Reports an invalid line on stderr.
+fn report_line(path: &Path, number: usize, error: &anyhow::Error) {
     eprintln!("{} line {number}: {}", path.display(), printable(format_args!("{error:#}")));
 }
 
-/// The row on a line.
-fn row_of(line: &Line) -> Result<Row> {
+/// Parses a line as a row.
+fn parse_row(line: &Line) -> Result<Row> {
     let text = line.text.as_deref().map_err(Clone::clone)?;
     Ok(Row::parse(line.number, text)?)
 }
 
-fn writer(path: Option<&Path>) -> Result<Box<dyn Write>> {
+/// Opens the output; stdout by default.
+fn open_output(path: Option<&Path>) -> Result<Box<dyn Write>> {
     let Some(path) = path else { return Ok(Box::new(BufWriter::new(std::io::stdout()))) };
     let file = File::create(path).with_context(|| format!("--output {}", path.display()))?;
     Ok(Box::new(BufWriter::new(file)))

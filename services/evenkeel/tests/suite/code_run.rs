@@ -30,9 +30,8 @@ fn a_run_on_programs_samples_judges_and_trains() {
     // The interpreter is built before anything has a deadline.
     succeed(evenkeel(&["guest"]));
     let mut command = train(&out);
-    let path = format!("data.path={}", data.display());
+    let path = format!("data.files={}", data.display());
     let settings = [
-        "data.kind=jsonl",
         &path,
         "evaluation.problems=0",
         "warm_start.steps=150",

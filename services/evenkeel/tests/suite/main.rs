@@ -4,6 +4,7 @@ mod agreement;
 mod cluster;
 mod code_run;
 mod connections;
+mod data;
 mod documents;
 mod refusals;
 mod runs;

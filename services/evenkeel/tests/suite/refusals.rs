@@ -27,6 +27,28 @@ fn a_misspelt_key_is_refused_with_the_nearest_one() {
 }
 
 #[test]
+fn a_key_of_an_earlier_version_is_refused_with_its_new_name() {
+    for (setting, renamed) in [
+        ("services.wait_ms=5000", "services.outage_timeout"),
+        ("services.rollout_deadline_ms=5000", "services.rollout_deadline"),
+        ("services.client.connect_timeout_ms=1000", "services.client.connect_timeout"),
+        ("generation.max_bytes=1000000000", "generation.max_memory"),
+        ("data.task=jsonl", "data.kind"),
+    ] {
+        let message = refusal(&[setting]);
+        assert!(message.contains(&format!("now called `{renamed}`")), "{message}");
+    }
+    for (setting, renamed) in [
+        ("server.drain_ms=1000", "server.drain"),
+        ("server.max_message_bytes=1000000", "server.max_message"),
+        ("limits.max_data_bytes=1000000", "limits.max_data"),
+    ] {
+        let message = refused(evenkeel(&["serve", "orchestrator", "--set", setting]));
+        assert!(message.contains(&format!("now called `{renamed}`")), "{message}");
+    }
+}
+
+#[test]
 fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
     for (settings, words) in [
         (&["sampling.group_size=many"][..], &["sampling.group_size", "many", "integer"][..]),
@@ -94,8 +116,8 @@ fn a_prompt_longer_than_the_context_is_refused_by_its_id() {
     let rows = [("short", "1+1=\n"), ("endless", long.as_str())];
     let rows = rows.map(|(id, prompt)| serde_json::json!({"id": id, "prompt": prompt, "answer": "2"}).to_string());
     std::fs::write(&data, rows.join("\n")).unwrap();
-    let path = format!("data.path={}", data.display());
-    let message = refusal(&["data.kind=jsonl", &path, "evaluation.problems=0", "warm_start.steps=0"]);
+    let path = format!("data.files={}", data.display());
+    let message = refusal(&[&path, "evaluation.problems=0", "warm_start.steps=0"]);
     assert!(message.contains("endless"), "{message}");
 }
 
@@ -107,8 +129,8 @@ fn a_demonstration_longer_than_the_context_is_refused_by_its_row() {
         |id: &str, text: &str| serde_json::json!({"id": id, "prompt": "1+1=\n", "answer": "2", "demonstration": text});
     let rows = [row("short", "2"), row("endless", &"2 ".repeat(200))].map(|row| row.to_string());
     std::fs::write(&data, rows.join("\n")).unwrap();
-    let path = format!("data.path={}", data.display());
-    let message = refusal(&["data.kind=jsonl", &path, "evaluation.problems=0"]);
+    let path = format!("data.files={}", data.display());
+    let message = refusal(&[&path, "evaluation.problems=0"]);
     assert!(message.contains("demonstration of `endless`"), "{message}");
 }
 

@@ -48,7 +48,7 @@ fn a_resumed_run_may_change_what_decides_no_result_and_nothing_else() {
     succeed(command);
     for setting in [
         "reward.math.profile=exact",
-        "reward.code.limits.cpu_ms=1000",
+        "reward.code.limits.cpu=1s",
         "generation.log_probabilities=raw",
         "generation.endpoints=[\"http://127.0.0.1:1\"]",
         "engine.max_model_len=100",
@@ -68,7 +68,7 @@ fn a_resumed_run_may_change_what_decides_no_result_and_nothing_else() {
         "reward.threads=1",
         "generation.engine.max_waiting=3",
         "engine.max_queue=99",
-        "services.wait_ms=5000",
+        "services.outage_timeout=5s",
     ];
     command.args(free.iter().flat_map(|setting| ["--set", setting])).args(["--steps", "2"]);
     succeed(command);

@@ -1,4 +1,4 @@
-//! Runs of the binary in folders of their own, ended with the test.
+//! Runs of the binary in folders of their own; processes end with the test.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use evenkeel_orchestrator::may_differ;
 use serde_json::Value;
 
-/// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// Time limit of everything here.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A recipe with every part of a run, in seconds.
+/// A recipe with every part of a run that takes seconds.
 pub(crate) fn small() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/small.toml")
 }
@@ -37,14 +37,14 @@ pub(crate) fn resume(out: &Path) -> Command {
     command
 }
 
-/// Runs a command to its end, which must be a good one.
+/// Runs a command, which must succeed.
 pub(crate) fn succeed(mut command: Command) -> Output {
     let output = command.output().expect("the binary starts");
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
 }
 
-/// The small recipe's model, written under a folder.
+/// Creates the model of the small recipe in a folder.
 pub(crate) fn written_model(folder: &Path) -> PathBuf {
     let model = folder.join("model");
     let mut command = evenkeel(&["model", "--recipe"]);
@@ -53,7 +53,7 @@ pub(crate) fn written_model(folder: &Path) -> PathBuf {
     model
 }
 
-/// What a command says on stderr when it refuses.
+/// Runs a command, which must fail; returns its stderr.
 pub(crate) fn refused(mut command: Command) -> String {
     let output = command.output().expect("the binary starts");
     assert!(!output.status.success(), "{command:?} should be refused");
@@ -65,7 +65,7 @@ pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
     pub(crate) fn start(mut command: Command) -> Self {
-        // Nobody reads what it says: a full pipe must not stop it.
+        // Its output is not read; a full pipe would block it.
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts"))
     }
 
@@ -89,21 +89,21 @@ impl Drop for Process {
     }
 }
 
-/// Waits until something holds.
+/// Waits for a condition.
 pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(began.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Lines that a file has so far.
+/// Number of lines in a file so far.
 pub(crate) fn count_lines(path: &Path) -> usize {
     std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
 }
 
-/// Every line of a run with everything in it that two runs of one seed share.
+/// All lines of a run, without the values that may differ between two runs of one seed.
 pub(crate) fn lines(run: &Path) -> Vec<BTreeMap<String, Value>> {
     let mut all = Vec::new();
     for name in ["warm_start.jsonl", "metrics.jsonl", "evaluation.jsonl"] {
@@ -117,7 +117,7 @@ pub(crate) fn lines(run: &Path) -> Vec<BTreeMap<String, Value>> {
     all
 }
 
-/// `summary.json`, as far as it is there.
+/// `summary.json`, if it exists.
 pub(crate) fn summary(run: &Path) -> Option<Value> {
     serde_json::from_str(&std::fs::read_to_string(run.join("summary.json")).ok()?).ok()
 }

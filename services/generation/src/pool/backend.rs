@@ -10,7 +10,7 @@ use super::breaker::CircuitBreaker;
 use super::throughput::Throughput;
 use super::weights::{Interruption, Session, WeightsVersion};
 use crate::engine::{EngineError, EngineMetrics, Fault};
-use crate::settings::GenerationConfig;
+use crate::settings::GenerationSettings;
 
 /// An engine on probation may have this fraction of the samples that a healthy one may have.
 const PROBATION_DIVISOR: usize = 8;
@@ -91,7 +91,7 @@ pub(super) struct Backend {
 
 impl Backend {
     /// A backend that gets no samples before it is admitted.
-    pub(super) fn new(weights: &Arc<WeightsVersion>, settings: &GenerationConfig, now: Instant) -> Self {
+    pub(super) fn new(weights: &Arc<WeightsVersion>, settings: &GenerationSettings, now: Instant) -> Self {
         Self {
             state: EngineState::Open,
             session: Session::new(Arc::clone(weights)),

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::backend::{Backend, BackendStatus, EngineState};
 use super::weights::{Session, WeightsVersion};
-use crate::settings::GenerationConfig;
+use crate::settings::GenerationSettings;
 
 /// Queue length from which on abandoned requests are removed.
 const PURGE_FROM: usize = 1024;
@@ -81,14 +81,14 @@ pub(super) struct Balancer {
     queue: VecDeque<Waiter>,
     purge_at: usize,
     assignments: u64,
-    settings: Arc<GenerationConfig>,
+    settings: Arc<GenerationSettings>,
     /// Since when no engine serves or is about to.
     unavailable_since: Option<Instant>,
 }
 
 impl Balancer {
     /// Without backends yet.
-    pub(super) fn new(weights: WeightsVersion, settings: Arc<GenerationConfig>) -> Self {
+    pub(super) fn new(weights: WeightsVersion, settings: Arc<GenerationSettings>) -> Self {
         Self {
             backends: Vec::new(),
             weights: Arc::new(weights),

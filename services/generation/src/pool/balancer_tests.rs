@@ -5,13 +5,13 @@ use std::time::Duration;
 use tokio::sync::oneshot::Receiver;
 
 use super::*;
-use crate::settings::EngineConfig;
+use crate::settings::EngineSettings;
 
 const AFTER: Duration = Duration::from_secs(5);
 
 fn balancer(engines: usize, max_in_flight: usize, affinity_samples: u32) -> Balancer {
-    let engine = EngineConfig { unavailable_after: AFTER, ..EngineConfig::default() };
-    let settings = GenerationConfig { max_in_flight, affinity_samples, engine, ..GenerationConfig::default() };
+    let engine = EngineSettings { unavailable_after: AFTER, ..EngineSettings::default() };
+    let settings = GenerationSettings { max_in_flight, affinity_samples, engine, ..GenerationSettings::default() };
     let mut balancer = Balancer::new(WeightsVersion::initial(None), Arc::new(settings));
     for _ in 0..engines {
         let engine = balancer.add(Instant::now());

@@ -8,7 +8,7 @@ use evenkeel_proto::v1::LogProbabilityMode;
 use super::engine::PooledEngine;
 use crate::engine::{EngineError, EngineInfo};
 use crate::model::Model;
-use crate::settings::{GenerationConfig, LogProbabilitySetting};
+use crate::settings::{GenerationSettings, LogProbabilitySetting};
 
 /// What every engine must have in common.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Compatibility {
 }
 
 impl Compatibility {
-    pub(super) fn new(settings: &GenerationConfig) -> Self {
+    pub(super) fn new(settings: &GenerationSettings) -> Self {
         let log_probabilities = match settings.log_probabilities {
             LogProbabilitySetting::Processed => LogProbabilityMode::Processed,
             LogProbabilitySetting::Raw => LogProbabilityMode::Raw,

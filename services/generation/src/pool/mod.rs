@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::engine::{EngineClient, EngineError, EngineMetrics};
 use crate::model::Model;
-use crate::settings::GenerationConfig;
+use crate::settings::GenerationSettings;
 use backend::Backend;
 use balancer::{Assignment, Balancer, Rejection, Replies};
 use compatibility::Compatibility;
@@ -38,13 +38,13 @@ pub(crate) struct EnginePool {
     compatibility: Compatibility,
     /// Engines are to stay asleep.
     sleeping: AtomicBool,
-    settings: Arc<GenerationConfig>,
+    settings: Arc<GenerationSettings>,
 }
 
 /// Membership.
 impl EnginePool {
     /// Without engines yet.
-    pub(crate) fn new(settings: GenerationConfig) -> Self {
+    pub(crate) fn new(settings: GenerationSettings) -> Self {
         let settings = Arc::new(settings);
         Self {
             engines: RwLock::default(),
@@ -102,7 +102,7 @@ impl EnginePool {
 
 /// What all engines have in common.
 impl EnginePool {
-    pub(crate) fn settings(&self) -> &GenerationConfig {
+    pub(crate) fn settings(&self) -> &GenerationSettings {
         &self.settings
     }
 

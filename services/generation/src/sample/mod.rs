@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, GenerateItem, GenerationTimings, Rollout};
 use evenkeel_rpc::error::ServiceError;
-use evenkeel_rpc::items::{ItemContext, Stopped};
+use evenkeel_rpc::items::{ItemContext, StopReason};
 use tokio::time::Instant;
 
 use crate::engine::Finish;
@@ -22,7 +22,7 @@ use spans::record_spans;
 enum Outcome {
     Finished(Finish),
     Failed(Failure),
-    Stopped(Stopped),
+    Stopped(StopReason),
 }
 
 /// Answers one item.
@@ -77,14 +77,15 @@ fn rollout(
             (FinishReason::Deadline, Some(failure))
         }
         Outcome::Failed(failure) => (FinishReason::Failed, Some(failure)),
-        Outcome::Stopped(Stopped::Cancelled) => (FinishReason::Cancelled, Some(ServiceError::Cancelled.failure())),
-        Outcome::Stopped(Stopped::Aborted) => (FinishReason::Failed, Some(ServiceError::Draining.failure())),
-        Outcome::Stopped(Stopped::Deadline) => match pool.unavailability().filter(|_| progress.waiting_since.is_some())
-        {
-            // It did not take too long: there was no engine to take it.
-            Some(unavailable) => (FinishReason::Failed, Some(unavailable.failure())),
-            None => (FinishReason::Deadline, Some(ServiceError::Deadline(total).failure())),
-        },
+        Outcome::Stopped(StopReason::Cancelled) => (FinishReason::Cancelled, Some(ServiceError::Cancelled.failure())),
+        Outcome::Stopped(StopReason::Aborted) => (FinishReason::Failed, Some(ServiceError::Draining.failure())),
+        Outcome::Stopped(StopReason::Deadline) => {
+            match pool.unavailability().filter(|_| progress.waiting_since.is_some()) {
+                // It did not take too long: there was no engine to take it.
+                Some(unavailable) => (FinishReason::Failed, Some(unavailable.failure())),
+                None => (FinishReason::Deadline, Some(ServiceError::Deadline(total).failure())),
+            }
+        }
     };
     let complete = matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition);
     if !progress.engine.as_ref().is_some_and(|engine| engine.is_verified()) {

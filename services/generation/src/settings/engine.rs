@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use evenkeel_config::{HumanDuration, Settings, human};
+use evenkeel_config::{HumanDuration, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{at_least_one, positive};
-
 /// Connections to engines, their health checks and circuit breakers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct EngineConfig {
+pub struct EngineSettings {
     /// Time limit of opening a connection.
     #[serde(with = "HumanDuration")]
     pub connect_timeout: Duration,
@@ -50,7 +48,7 @@ pub struct EngineConfig {
     pub idle_connection_timeout: Duration,
 }
 
-impl Default for EngineConfig {
+impl Default for EngineSettings {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(3),
@@ -69,9 +67,9 @@ impl Default for EngineConfig {
     }
 }
 
-impl Settings for EngineConfig {
+impl Settings for EngineSettings {
     fn validate(&self) -> Result<(), FieldError> {
-        positive(&[
+        at_least_1ms(&[
             ("connect_timeout", self.connect_timeout),
             ("control_timeout", self.control_timeout),
             ("startup_timeout", self.startup_timeout),

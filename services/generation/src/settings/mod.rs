@@ -7,17 +7,17 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_config::{ByteSize, HumanDuration, Settings, human};
+use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints;
 use evenkeel_rpc::items::ItemLimits;
 use evenkeel_rpc::roots::is_loopback;
-use evenkeel_rpc::server::ServerConfig;
+use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use engine::EngineConfig;
-pub use weights::{PauseSetting, WeightsConfig};
+pub use engine::EngineSettings;
+pub use weights::{PauseSetting, WeightsSettings};
 
 /// When an engine streams a sample token by token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -44,9 +44,9 @@ pub enum LogProbabilitySetting {
 /// The generation service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct GenerationConfig {
+pub struct GenerationSettings {
     /// The gRPC server.
-    pub server: ServerConfig,
+    pub server: ServerSettings,
     /// Engines: `http://HOST:PORT` or `https://HOST:PORT` is one; `dns://HOST:PORT` (`dns+tls://` for https) is one at each address
     /// that the name has, now and later. At least one when the service starts.
     pub endpoints: Vec<String>,
@@ -58,8 +58,8 @@ pub struct GenerationConfig {
     pub ca_file: Option<PathBuf>,
     /// Samples of all streams that may be queued or in flight; one more is answered RESOURCE_EXHAUSTED.
     pub max_items: usize,
-    /// Bytes of those samples, and of rollouts that are not read yet. Not below `server.max_message_bytes`.
-    pub max_bytes: usize,
+    /// Memory for those samples and for rollouts that clients have not read yet. Not below `server.max_message`.
+    pub max_memory: ByteSize,
     /// Samples that one engine may have in flight.
     pub max_in_flight: usize,
     /// Deadline of samples without one of their own.
@@ -85,21 +85,21 @@ pub struct GenerationConfig {
     /// Longest response to one sample that is read from an engine.
     pub max_answer: ByteSize,
     /// Connections to engines, health checks and circuit breakers.
-    pub engine: EngineConfig,
+    pub engine: EngineSettings,
     /// Weight updates.
-    pub weights: WeightsConfig,
+    pub weights: WeightsSettings,
 }
 
-impl Default for GenerationConfig {
+impl Default for GenerationSettings {
     fn default() -> Self {
         Self {
-            server: ServerConfig::default(),
+            server: ServerSettings::default(),
             endpoints: Vec::new(),
             model: None,
             api_key_file: None,
             ca_file: None,
             max_items: 16_384,
-            max_bytes: ItemLimits::MAX_BYTES,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
             max_in_flight: 256,
             item_deadline: Duration::from_secs(600),
             max_attempts: 4,
@@ -110,24 +110,24 @@ impl Default for GenerationConfig {
             log_probabilities: LogProbabilitySetting::default(),
             min_context_tokens: 0,
             max_answer: ByteSize::mib(64),
-            engine: EngineConfig::default(),
-            weights: WeightsConfig::default(),
+            engine: EngineSettings::default(),
+            weights: WeightsSettings::default(),
         }
     }
 }
 
-impl GenerationConfig {
+impl GenerationSettings {
     /// The settings that decide what samples contain; all others at their defaults. Of `endpoints` only whether there are any: external
     /// engines round differently from the embedded one, but their addresses may change.
     pub fn rules(&self) -> Self {
         let endpoints = if self.endpoints.is_empty() { Vec::new() } else { vec!["http://engine:8000".to_owned()] };
-        let weights = WeightsConfig { pause_mode: self.weights.pause_mode, ..WeightsConfig::default() };
+        let weights = WeightsSettings { pause_mode: self.weights.pause_mode, ..WeightsSettings::default() };
         let model = self.model.clone();
         Self { endpoints, model, log_probabilities: self.log_probabilities, weights, ..Self::default() }
     }
 }
 
-impl Settings for GenerationConfig {
+impl Settings for GenerationSettings {
     /// An empty list of endpoints passes, since `train` fills it in later. [`crate::bind`] refuses it.
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
@@ -143,36 +143,19 @@ impl Settings for GenerationConfig {
             ("max_in_flight", self.max_in_flight as u64),
             ("max_attempts", self.max_attempts.into()),
         ])?;
-        if self.max_bytes < self.server.max_message_bytes {
-            let allowed = format!("at least server.max_message_bytes, which is {}", self.server.max_message_bytes);
-            return Err(FieldError::new("max_bytes", self.max_bytes, allowed));
+        if self.max_memory < self.server.max_message {
+            let allowed = format!("at least server.max_message, which is {}", self.server.max_message);
+            return Err(FieldError::new("max_memory", self.max_memory, allowed));
         }
-        positive(&[("item_deadline", self.item_deadline), ("retry_initial", self.retry_initial)])?;
+        at_least_1ms(&[("item_deadline", self.item_deadline), ("retry_initial", self.retry_initial)])?;
         if self.retry_max < self.retry_initial {
             let allowed = format!("at least retry_initial, which is {}", human(self.retry_initial));
             return Err(FieldError::new("retry_max", human(self.retry_max), allowed));
-        }
-        if self.ca_file.is_some() && cfg!(not(feature = "tls")) {
-            return Err(FieldError::new("ca_file", "set", "absent, since this program was built without TLS"));
         }
         if self.max_answer < ByteSize::kib(4) {
             return Err(FieldError::new("max_answer", self.max_answer, "at least 4KiB"));
         }
         Ok(())
-    }
-}
-
-fn at_least_one(fields: &[(&str, u64)]) -> Result<(), FieldError> {
-    match fields.iter().find(|&&(_, value)| value == 0) {
-        Some((field, _)) => Err(FieldError::new(*field, 0, "at least 1")),
-        None => Ok(()),
-    }
-}
-
-fn positive(fields: &[(&str, Duration)]) -> Result<(), FieldError> {
-    match fields.iter().find(|(_, value)| *value < Duration::from_millis(1)) {
-        Some((field, value)) => Err(FieldError::new(*field, human(*value), "at least 1ms")),
-        None => Ok(()),
     }
 }
 
@@ -183,13 +166,10 @@ fn check_endpoints(endpoints: &[String]) -> Result<(), FieldError> {
     Endpoints::parse(endpoints)?;
     let mut seen = BTreeSet::new();
     for (index, endpoint) in endpoints.iter().enumerate() {
-        let refused = |allowed| FieldError::new(format!("endpoints[{index}]"), format_args!("{endpoint:?}"), allowed);
-        let (scheme, rest) = endpoint.split_once("://").unwrap_or_default();
-        if matches!(scheme, "https" | "dns+tls") && cfg!(not(feature = "tls")) {
-            return Err(refused("http://HOST:PORT or dns://HOST:PORT, since this program was built without TLS"));
-        }
-        if !seen.insert(rest.trim_end_matches('/')) {
-            return Err(refused("every engine once"));
+        let (_, address) = endpoint.split_once("://").unwrap_or_default();
+        if !seen.insert(address.trim_end_matches('/')) {
+            let field = format!("endpoints[{index}]");
+            return Err(FieldError::new(field, format_args!("{endpoint:?}"), "every engine once"));
         }
     }
     Ok(())
@@ -199,22 +179,22 @@ fn check_endpoints(endpoints: &[String]) -> Result<(), FieldError> {
 mod tests {
     use super::*;
 
-    fn refused(change: impl Fn(&mut GenerationConfig)) -> String {
-        let mut config = GenerationConfig::default();
+    fn refused(change: impl Fn(&mut GenerationSettings)) -> String {
+        let mut config = GenerationSettings::default();
         change(&mut config);
         config.validate().unwrap_err().to_string()
     }
 
     #[test]
     fn the_defaults_are_valid() {
-        assert_eq!(GenerationConfig::default().validate(), Ok(()));
+        assert_eq!(GenerationSettings::default().validate(), Ok(()));
     }
 
     #[test]
     fn a_server_that_others_reach_must_limit_where_weights_are() {
         let error = refused(|c| c.server.listen = "0.0.0.0:50051".into());
         assert!(error.starts_with("weights.roots is empty, allowed: folders below which weights may be"), "{error}");
-        let mut config = GenerationConfig::default();
+        let mut config = GenerationSettings::default();
         config.server.listen = "0.0.0.0:50051".into();
         config.weights.roots = vec!["/data/weights".into()];
         assert_eq!(config.validate(), Ok(()));
@@ -233,8 +213,8 @@ mod tests {
     #[test]
     fn refusals_carry_their_path() {
         assert_eq!(refused(|c| c.max_attempts = 0), "max_attempts is 0, allowed: at least 1");
-        let error = refused(|c| c.max_bytes = 1);
-        assert_eq!(error, "max_bytes is 1, allowed: at least server.max_message_bytes, which is 33554432");
+        let error = refused(|c| c.max_memory = ByteSize::b(1));
+        assert_eq!(error, "max_memory is 1B, allowed: at least server.max_message, which is 32MiB");
         assert_eq!(
             refused(|c| c.engine.health_interval = Duration::ZERO),
             "engine.health_interval is 0s, allowed: at least 1ms"

@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_config::{HumanDuration, Settings};
+use evenkeel_config::{HumanDuration, Settings, at_least_1ms};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::PauseMode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::positive;
 
 /// How a weight update treats samples in flight, unless the request says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -39,7 +37,7 @@ impl PauseSetting {
 /// Weight updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct WeightsConfig {
+pub struct WeightsSettings {
     /// How samples in flight are treated.
     pub pause_mode: PauseSetting,
     /// Whether engines clear their prefix caches, unless the request says. Prefixes of other weights are never used in any case (the
@@ -60,7 +58,7 @@ pub struct WeightsConfig {
     pub roots: Vec<PathBuf>,
 }
 
-impl Default for WeightsConfig {
+impl Default for WeightsSettings {
     fn default() -> Self {
         Self {
             pause_mode: PauseSetting::default(),
@@ -74,9 +72,9 @@ impl Default for WeightsConfig {
     }
 }
 
-impl Settings for WeightsConfig {
+impl Settings for WeightsSettings {
     fn validate(&self) -> Result<(), FieldError> {
-        positive(&[("update_timeout", self.update_timeout), ("settle_timeout", self.settle_timeout)])?;
+        at_least_1ms(&[("update_timeout", self.update_timeout), ("settle_timeout", self.settle_timeout)])?;
         if self.marker.contains('/') {
             return Err(FieldError::new("marker", format_args!("{:?}", self.marker), "a file name without a folder"));
         }

@@ -14,7 +14,7 @@ use evenkeel_proto::v1::{
 };
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
-use evenkeel_rpc::roots::{Roots, check_roots};
+use evenkeel_rpc::roots::{Roots, validate_folder};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
@@ -68,7 +68,7 @@ impl Updater {
             (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
         let checking = tokio::task::spawn_blocking(move || {
             let roots = Roots { setting: "weights.roots", folders: &settings.roots };
-            check_roots(FIELD, &weights.path, roots, settings.check_folder)?;
+            validate_folder(FIELD, &weights.path, roots, settings.check_folder)?;
             if settings.check_folder { check_folder(&weights, &settings.marker, model.as_ref()) } else { Ok(()) }
         });
         let checked = deadline.run(checking).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{Act, FakeEngine, Service, bounded, content, item, settings};
-use evenkeel_generation::{GenerationConfig, StreamSetting};
+use evenkeel_generation::{GenerationSettings, StreamSetting};
 use evenkeel_proto::v1::{FailureCode, FinishReason, Rollout};
 
 type Garble = fn(String) -> String;
@@ -53,7 +53,7 @@ fn first(times: usize, act: Act) -> impl Fn(&serde_json::Value) -> Act + Send + 
 
 async fn retried(cases: &[(&str, Garble)], stream: StreamSetting) {
     let engine = FakeEngine::start();
-    let service = Service::with(GenerationConfig { stream, ..settings(&[&engine]) }).await;
+    let service = Service::with(GenerationSettings { stream, ..settings(&[&engine]) }).await;
     let good = service.draw(item("good", 5)).await;
     for (name, garble) in cases {
         engine.script(first(1, Act::Garble(*garble)));
@@ -79,7 +79,7 @@ async fn a_connection_that_breaks_in_a_response_costs_an_attempt() {
     bounded(async {
         let engine = FakeEngine::start();
         for stream in [StreamSetting::WhenPartial, StreamSetting::Always] {
-            let service = Service::with(GenerationConfig { stream, ..settings(&[&engine]) }).await;
+            let service = Service::with(GenerationSettings { stream, ..settings(&[&engine]) }).await;
             for after in [0, 3, 100] {
                 engine.script(first(1, Act::Break(after)));
                 let rollout = service.draw(item("a", 5)).await;
@@ -121,7 +121,7 @@ async fn a_burst_of_failures_loses_nothing() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(first(12, Act::Say(503, "{}".into())));
-        let settings = GenerationConfig { max_attempts: 20, ..settings(&[&engine]) };
+        let settings = GenerationSettings { max_attempts: 20, ..settings(&[&engine]) };
         let rollouts = Service::with(settings).await.draw_all(crate::support::items(64)).await;
         assert!(rollouts.values().all(|rollout| rollout.finish_reason() == FinishReason::Length));
     })

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_generation::{GenerationConfig, bind_with};
+use evenkeel_generation::{GenerationSettings, bind_with};
 use evenkeel_proto::v1::{EngineHealth, EngineUpdateOutcome, FinishReason};
 use evenkeel_rpc::dispatch::Resolve;
 
@@ -36,7 +36,7 @@ impl Resolve for Names {
     }
 }
 
-fn config() -> GenerationConfig {
+fn config() -> GenerationSettings {
     let mut config = settings_of(vec!["dns://vllm:8000".into()]);
     config.engine.resolve_interval = Duration::from_millis(20);
     (config.max_in_flight, config.max_attempts) = (32, 50);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::completions::token;
 use crate::support::{Act, FakeEngine, Service, bounded, content, item, items, settings, until, with_tokens};
-use evenkeel_generation::GenerationConfig;
+use evenkeel_generation::GenerationSettings;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{CancelItem, FailureCode, FinishReason, GenerateItem, LogProbabilityMode, Segment};
 
@@ -180,7 +180,7 @@ async fn the_deadline_of_an_engine_begins_when_it_has_the_sample() {
             Some(0) => Act::Tick(Duration::from_millis(250)),
             _ => Act::Answer,
         });
-        let service = Service::with(GenerationConfig { max_in_flight: 1, ..settings(&[&engine]) }).await;
+        let service = Service::with(GenerationSettings { max_in_flight: 1, ..settings(&[&engine]) }).await;
         let mut stream = service.stream().await;
         let begun = Instant::now();
         stream.send(item("0", 0)).await;
@@ -201,7 +201,7 @@ async fn a_sample_that_takes_its_engine_too_long_ends_with_a_reason_of_its_own_a
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|body| if body["seed"] == 1 { Act::Hang } else { Act::Answer });
-        let service = Service::with(GenerationConfig { max_in_flight: 1, ..settings(&[&engine]) }).await;
+        let service = Service::with(GenerationSettings { max_in_flight: 1, ..settings(&[&engine]) }).await;
         let mut stream = service.stream().await;
         stream.send(GenerateItem { engine_deadline_ms: Some(100), ..item("late", 1) }).await;
         stream.send(item("next", 2)).await;
@@ -292,7 +292,8 @@ async fn an_overloaded_service_refuses_at_once() {
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| Act::Hang);
-        let service = Service::with(GenerationConfig { max_items: 4, max_in_flight: 2, ..settings(&[&engine]) }).await;
+        let service =
+            Service::with(GenerationSettings { max_items: 4, max_in_flight: 2, ..settings(&[&engine]) }).await;
         let mut stream = service.stream().await;
         for seed in 0..6 {
             stream.send(item(format!("{seed}"), seed)).await;

@@ -5,27 +5,27 @@ use std::time::Duration;
 
 use crate::support::{FakeEngine, Service, bounded, item, items, settings, weights};
 use evenkeel_config::Loader;
-use evenkeel_generation::{GenerationConfig, LogProbabilitySetting, bind};
+use evenkeel_generation::{GenerationSettings, LogProbabilitySetting, bind};
 use evenkeel_proto::v1::{EngineHealth, LogProbabilityMode};
-use evenkeel_rpc::server::ServerConfig;
+use evenkeel_rpc::server::ServerSettings;
 
-async fn refused(config: GenerationConfig) -> String {
+async fn refused(config: GenerationSettings) -> String {
     bind(config).await.expect_err("it should be refused").to_string()
 }
 
 #[tokio::test]
 async fn invalid_settings_are_refused() {
     bounded(async {
-        let error = refused(GenerationConfig::default()).await;
+        let error = refused(GenerationSettings::default()).await;
         assert_eq!(
             error,
             "setting `generation.endpoints is empty, allowed: at least one of http://HOST:PORT, https://HOST:PORT, \
              dns://HOST:PORT or dns+tls://HOST:PORT`"
         );
-        let misspelt = Loader::new().text("x.toml", "max_itms = 3").unwrap().load::<GenerationConfig>();
+        let misspelt = Loader::new().text("x.toml", "max_itms = 3").unwrap().load::<GenerationSettings>();
         assert!(misspelt.unwrap_err().to_string().contains("nearest allowed: `max_items`"));
         let listed =
-            Loader::new().set(["endpoints=http://a:1,http://b:2"]).unwrap().load::<GenerationConfig>().unwrap();
+            Loader::new().set(["endpoints=http://a:1,http://b:2"]).unwrap().load::<GenerationSettings>().unwrap();
         assert_eq!(listed.settings.endpoints, ["http://a:1", "http://b:2"]);
     })
     .await;
@@ -36,10 +36,10 @@ async fn a_port_that_is_taken_is_refused_before_engines_are_probed() {
     bounded(async {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = taken.local_addr().unwrap().to_string();
-        let config = GenerationConfig {
-            server: ServerConfig::on(&listen),
+        let config = GenerationSettings {
+            server: ServerSettings::on(&listen),
             endpoints: vec!["http://127.0.0.1:1".into()],
-            ..GenerationConfig::default()
+            ..GenerationSettings::default()
         };
         let error = refused(config).await;
         assert!(error.contains(&listen) && error.contains("generation.server.listen"), "{error}");
@@ -57,7 +57,7 @@ async fn an_engine_with_raw_log_probabilities_is_refused_unless_they_are_configu
             error.contains("log_probabilities is raw") && error.contains("--logprobs-mode processed_logprobs"),
             "{error}"
         );
-        let raw = GenerationConfig { log_probabilities: LogProbabilitySetting::Raw, ..settings(&[&engine]) };
+        let raw = GenerationSettings { log_probabilities: LogProbabilitySetting::Raw, ..settings(&[&engine]) };
         let rollout = Service::with(raw).await.draw(item("a", 1)).await;
         assert_eq!(rollout.log_probability_mode(), LogProbabilityMode::Raw);
     })
@@ -68,13 +68,13 @@ async fn an_engine_with_raw_log_probabilities_is_refused_unless_they_are_configu
 async fn an_incompatible_engine_is_refused_by_name() {
     bounded(async {
         let engine = FakeEngine::start();
-        let short = GenerationConfig { min_context_tokens: 4096, ..settings(&[&engine]) };
+        let short = GenerationSettings { min_context_tokens: 4096, ..settings(&[&engine]) };
         assert!(
             refused(short)
                 .await
                 .ends_with("max_model_len is 512, allowed: at least generation.min_context_tokens, which is 4096")
         );
-        let other = GenerationConfig { model: Some("qwen".into()), ..settings(&[&engine]) };
+        let other = GenerationSettings { model: Some("qwen".into()), ..settings(&[&engine]) };
         assert!(refused(other).await.ends_with("model is qwen, allowed: a model that it serves: fake"));
         engine.fail("/version", 404, 100);
         assert!(

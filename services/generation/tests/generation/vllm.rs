@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use evenkeel_generation::{GenerationConfig, StreamSetting, WeightsConfig};
+use evenkeel_generation::{GenerationSettings, StreamSetting, WeightsSettings};
 use evenkeel_proto::v1::{
     CancelItem, EngineUpdateOutcome, FinishReason, GenerateItem, PauseMode, SleepLevel, SleepRequest,
     UpdateWeightsRequest, WakeUpRequest, WeightsRef,
@@ -13,13 +13,16 @@ use evenkeel_proto::v1::{
 
 use crate::support::{Service, content, item, items, settings_of, with_tokens};
 
-fn config() -> GenerationConfig {
+fn config() -> GenerationSettings {
     let mut config = settings_of(vec![std::env::var("VLLM_URL").expect("VLLM_URL is the engine's URL")]);
     config.engine.control_timeout = Duration::from_secs(20);
     config.engine.health_interval = Duration::from_secs(1);
     config.item_deadline = Duration::from_secs(120);
-    config.weights =
-        WeightsConfig { marker: String::new(), update_timeout: Duration::from_secs(60), ..WeightsConfig::default() };
+    config.weights = WeightsSettings {
+        marker: String::new(),
+        update_timeout: Duration::from_secs(60),
+        ..WeightsSettings::default()
+    };
     config
 }
 
@@ -79,7 +82,7 @@ async fn a_real_engine() {
     // The same seeds are the same samples, whole or streamed.
     let first = service.draw_all(items(64)).await;
     assert!(first.values().all(|rollout| rollout.failure.is_none()), "{first:#?}");
-    let streaming = Service::with(GenerationConfig { stream: StreamSetting::Always, ..config() }).await;
+    let streaming = Service::with(GenerationSettings { stream: StreamSetting::Always, ..config() }).await;
     let second = streaming.draw_all(items(64)).await;
     let equal = first.iter().filter(|(id, rollout)| content(rollout).0 == content(&second[*id]).0).count();
     println!("{equal} of 64 samples are the same when streamed");

@@ -7,7 +7,7 @@ use crate::support::completions::token;
 use crate::support::{
     Act, FakeEngine, Service, bounded, content, item, items, label, settings, until, weights, with_tokens,
 };
-use evenkeel_generation::{GenerationConfig, WeightsConfig};
+use evenkeel_generation::{GenerationSettings, WeightsSettings};
 use evenkeel_proto::v1::{
     ChunkedWeights, EngineHealth, EngineUpdateOutcome, FailureCode, FinishReason, GenerateItem, LoraWeights,
     NcclWeights, PauseMode, UpdateWeightsRequest, WeightsRef, weights_ref,
@@ -222,7 +222,7 @@ async fn an_engine_that_reports_other_weights_than_it_loaded_is_stale() {
 }
 
 /// Updates may take longer than any test.
-fn slow_updates(mut settings: GenerationConfig) -> GenerationConfig {
+fn slow_updates(mut settings: GenerationSettings) -> GenerationSettings {
     settings.weights.update_timeout = Duration::from_secs(3600);
     settings
 }
@@ -316,7 +316,7 @@ async fn a_missing_or_incomplete_folder_is_refused_before_an_engine_is_paused() 
     bounded(async {
         let engine = FakeEngine::start();
         let mut config = settings(&[&engine]);
-        config.weights = WeightsConfig { check_folder: true, ..config.weights };
+        config.weights = WeightsSettings { check_folder: true, ..config.weights };
         let service = Service::with(config).await;
         let missing = service.update(weights(1)).await.unwrap_err();
         assert_eq!(missing.code(), Code::InvalidArgument);
@@ -353,7 +353,7 @@ async fn weights_come_from_below_the_roots_only() {
         }
         std::os::unix::fs::symlink(&other, root.join("step-2")).unwrap();
         let mut config = settings(&[&engine]);
-        config.weights = WeightsConfig { check_folder: true, roots: vec![root.clone()], ..config.weights };
+        config.weights = WeightsSettings { check_folder: true, roots: vec![root.clone()], ..config.weights };
         let service = Service::with(config).await;
         let request = |path: &std::path::Path| {
             let path = path.to_str().unwrap().to_owned();

@@ -13,7 +13,7 @@ use evenkeel_proto::v1::{
 use evenkeel_rpc::admission::Unit;
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
-use evenkeel_rpc::items::{AnswerStream, ItemLimits, ItemServer, Items, ScoreItems};
+use evenkeel_rpc::items::{ItemLimits, ItemServer, Items, ResponseStream, ScoreItems};
 use evenkeel_rpc::server::Drain;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_stream::StreamExt;
@@ -58,7 +58,7 @@ impl LearnerService {
     ) -> Self {
         let limits = ItemLimits {
             max_items: settings.queue,
-            max_bytes: settings.max_bytes,
+            max_memory: settings.max_memory,
             max_running: settings.queue,
             grace: GRACE,
         };
@@ -100,7 +100,7 @@ fn thread_ended() -> ServiceError {
 #[tonic::async_trait]
 impl Learner for LearnerService {
     type TrainStream = ReceiverStream<Result<TrainEvent, Status>>;
-    type ScoreStream = AnswerStream<ScoreResponse>;
+    type ScoreStream = ResponseStream<ScoreResponse>;
 
     async fn train(&self, request: Request<Streaming<TrainRequest>>) -> Result<Response<Self::TrainStream>, Status> {
         if self.drain.is_draining() {

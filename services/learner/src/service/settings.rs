@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use candle_core::DType;
-use evenkeel_config::HumanDuration;
+use evenkeel_config::{ByteSize, HumanDuration};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
-use evenkeel_rpc::server::ServerConfig;
+use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +33,7 @@ pub enum PublishType {
 #[serde(default, deny_unknown_fields)]
 pub struct ServiceSettings {
     /// The gRPC server.
-    pub server: ServerConfig,
+    pub server: ServerSettings,
     /// The Hugging Face folder of the initial model.
     pub model: PathBuf,
     /// The folder of checkpoints, which are in `RUN/step-N`.
@@ -44,8 +44,8 @@ pub struct ServiceSettings {
     pub publish_dtype: PublishType,
     /// Calls and items that may wait for the model; further ones are refused with RESOURCE_EXHAUSTED.
     pub queue: usize,
-    /// Bytes of items waiting to be scored and of scores not read yet; at least `server.max_message_bytes`.
-    pub max_bytes: usize,
+    /// Memory for items that wait to be scored and for scores that clients have not read yet. Not below `server.max_message`.
+    pub max_memory: ByteSize,
     /// How long a training step that occupies the learner may wait for its next part, such as `5m`; then it is dropped, and
     /// nothing has changed.
     #[serde(with = "HumanDuration")]
@@ -62,13 +62,13 @@ pub struct ServiceSettings {
 impl Default for ServiceSettings {
     fn default() -> Self {
         Self {
-            server: ServerConfig::default(),
+            server: ServerSettings::default(),
             model: PathBuf::new(),
             checkpoints: "checkpoints".into(),
             weights: "weights".into(),
             publish_dtype: PublishType::default(),
             queue: 4096,
-            max_bytes: ItemLimits::MAX_BYTES,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
             step_idle: Duration::from_secs(300),
             lease: Duration::from_secs(600),
             max_step_items: 1 << 20,
@@ -87,10 +87,10 @@ impl ServiceSettings {
         if self.queue == 0 {
             return Err(LearnerError::setting("queue", 0, "1 or more"));
         }
-        let least = self.server.max_message_bytes;
-        if self.max_bytes < least {
-            let allowed = format!("server.max_message_bytes, which is {least}, or more");
-            return Err(LearnerError::setting("max_bytes", self.max_bytes, allowed));
+        let least = self.server.max_message;
+        if self.max_memory < least {
+            let allowed = format!("server.max_message, which is {least}, or more");
+            return Err(LearnerError::setting("max_memory", self.max_memory, allowed));
         }
         if self.step_idle.is_zero() {
             return Err(LearnerError::setting("step_idle", "0s", "above 0s"));

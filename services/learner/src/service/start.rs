@@ -46,11 +46,10 @@ pub async fn bind(settings: ServiceSettings) -> Result<Server, StartError> {
     });
     spawned.map_err(LearnerError::file("the learner's thread"))?;
     let model = opened.await.map_err(|_| LearnerError::input("the learner's thread", "ended", "running"))??;
-    let max_message_bytes = server.max_message_bytes();
+    let max_message = server.max_message();
     let service = LearnerService::new(commands, status, model, settings, server.drain());
-    let service = LearnerServer::new(service)
-        .max_decoding_message_size(max_message_bytes)
-        .max_encoding_message_size(max_message_bytes);
+    let service =
+        LearnerServer::new(service).max_decoding_message_size(max_message).max_encoding_message_size(max_message);
     Ok(server.with_service(service))
 }
 

@@ -1,8 +1,10 @@
 //! Channels and dispatchers by the settings `services`.
 
+use std::time::Duration;
+
 use evenkeel_proto::FieldError;
-use evenkeel_rpc::client::{ClientChannel, Connector, Target};
-use evenkeel_rpc::dispatch::{DeadlineStart, DispatchConfig, Dispatcher, Endpoints as Workers};
+use evenkeel_rpc::client::{ClientChannel, Connector, ServerAddress};
+use evenkeel_rpc::dispatch::{DeadlineStart, DispatchOptions, Dispatcher, Endpoints as Workers};
 use evenkeel_rpc::items::Items;
 
 use crate::error::RunError;
@@ -25,13 +27,13 @@ impl Connections {
         &self.settings
     }
 
-    pub(super) fn max_message_bytes(&self) -> usize {
-        self.connector.max_message_bytes()
+    pub(super) fn max_message(&self) -> usize {
+        self.connector.max_message()
     }
 
     /// A channel for single calls; it connects with the first one.
     pub(super) fn channel(&self, field: &str, url: &str) -> Result<ClientChannel, RunError> {
-        self.connector.connect_lazy(&Target::url(url)).map_err(|error| refused(field, url, &error))
+        self.connector.connect_lazy(&ServerAddress::new(url)).map_err(|error| refused(field, url, &error))
     }
 
     /// A dispatcher of items over workers, each with at most `max_outstanding` of them.
@@ -41,20 +43,20 @@ impl Connections {
         urls: &[String],
         max_outstanding: usize,
         max_attempts: u32,
-        item_deadline_ms: u64,
+        item_deadline: Duration,
     ) -> Result<Dispatcher<P>, RunError> {
         let workers = Workers::parse(urls).map_err(|error| RunError::Setting(error.within(field)))?;
-        let config = DispatchConfig {
+        let options = DispatchOptions {
             max_outstanding,
-            max_queued: self.settings.max_rollouts.max(max_outstanding),
+            max_pending: self.settings.max_rollouts.max(max_outstanding),
             max_attempts,
-            item_deadline_ms,
+            item_deadline,
             deadline_start: DeadlineStart::Assigned,
-            backoff_initial_ms: self.settings.backoff_initial_ms,
-            backoff_max_ms: self.settings.backoff_max_ms,
-            ..DispatchConfig::default()
+            backoff_initial: self.settings.backoff_initial,
+            backoff_max: self.settings.backoff_max,
+            ..DispatchOptions::default()
         };
-        Ok(Dispatcher::start(&config, workers, self.connector.clone()))
+        Ok(Dispatcher::start(&options, workers, self.connector.clone()))
     }
 }
 

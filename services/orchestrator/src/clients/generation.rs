@@ -18,7 +18,7 @@ use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
 
 /// How long the generation service may have a sample, its own queue included. No bound in practice: engines have their own
-/// (`services.rollout_deadline_ms`), and the health monitor notices a service that finishes no sample long before.
+/// (`services.rollout_deadline`), and the health monitor notices a service that finishes no sample long before.
 const ITEM_DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// There is one generation service, so its dispatcher has no other worker to try: it reports a lost sample, and the sample's task decides.
@@ -40,16 +40,15 @@ impl Generation {
         retrier: Retrier,
         events: Events,
     ) -> Result<Self, RunError> {
-        let (field, limit) = ("endpoints.generation", connections.max_message_bytes());
+        let (field, limit) = ("endpoints.generation", connections.max_message());
         let max_outstanding = connections.settings().max_rollouts;
-        let deadline_ms = ITEM_DEADLINE.as_millis() as u64;
         Ok(Self {
             dispatcher: connections.dispatcher(
                 field,
                 &[endpoint.to_owned()],
                 max_outstanding,
                 MAX_ATTEMPTS,
-                deadline_ms,
+                ITEM_DEADLINE,
             )?,
             client: GenerationClient::new(connections.channel(field, endpoint)?)
                 .max_decoding_message_size(limit)

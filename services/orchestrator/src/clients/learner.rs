@@ -32,7 +32,7 @@ impl Learner {
         retrier: Retrier,
         events: Events,
     ) -> Result<Self, RunError> {
-        let limit = connections.max_message_bytes();
+        let limit = connections.max_message();
         let client = LearnerClient::new(connections.channel("endpoints.learner", endpoint)?)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);

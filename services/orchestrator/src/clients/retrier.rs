@@ -35,15 +35,13 @@ enum Failure {
 
 impl Retrier {
     pub(crate) fn new(events: Events, stop: Stop, settings: &ServicesSettings) -> Self {
-        let millis = Duration::from_millis;
-        let time_limit = millis(settings.wait_ms);
-        let policy = RetryPolicy::new(millis(settings.backoff_initial_ms), millis(settings.backoff_max_ms));
+        let policy = RetryPolicy::new(settings.backoff_initial, settings.backoff_max);
         Self {
             events,
             stop,
-            policy: policy.with_time_limit(time_limit),
-            time_limit,
-            call_deadline: millis(settings.call_deadline_ms),
+            policy: policy.with_time_limit(settings.outage_timeout),
+            time_limit: settings.outage_timeout,
+            call_deadline: settings.call_deadline,
         }
     }
 
@@ -216,9 +214,13 @@ mod tests {
 
     use super::*;
 
-    fn retrier(wait_ms: u64) -> Retrier {
-        let settings =
-            ServicesSettings { wait_ms, backoff_initial_ms: 5, backoff_max_ms: 10, ..ServicesSettings::default() };
+    fn retrier(outage_timeout_ms: u64) -> Retrier {
+        let settings = ServicesSettings {
+            outage_timeout: Duration::from_millis(outage_timeout_ms),
+            backoff_initial: Duration::from_millis(5),
+            backoff_max: Duration::from_millis(10),
+            ..ServicesSettings::default()
+        };
         Retrier::new(Events::new(1), Stop::new(), &settings)
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Reward {
 
 impl Reward {
     pub(super) fn connect(urls: &[String], connections: &Connections, retrier: Retrier) -> Result<Self, RunError> {
-        let (field, limit, settings) = ("endpoints.reward", connections.max_message_bytes(), connections.settings());
+        let (field, limit, settings) = ("endpoints.reward", connections.max_message(), connections.settings());
         let first = match urls.iter().find(|url| url.starts_with("http")) {
             None => None,
             Some(url) => {
@@ -36,7 +36,7 @@ impl Reward {
         };
         let (max_outstanding, attempts) = (settings.max_verifications, settings.verify_attempts);
         Ok(Self {
-            dispatcher: connections.dispatcher(field, urls, max_outstanding, attempts, settings.verify_deadline_ms)?,
+            dispatcher: connections.dispatcher(field, urls, max_outstanding, attempts, settings.verify_deadline)?,
             urls: urls.to_vec(),
             first,
             retrier,

@@ -3,13 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use evenkeel_proto::FieldError;
 use evenkeel_seeds::{Stream, rng};
-use evenkeel_tasks::{Cancel, Dataset, Demonstration as Source, Problem, Task, TaskKind};
+use evenkeel_tasks::{
+    Cancel, DataReport, DataSource, Dataset, Demonstration as Source, Problem, Reason, Task, TaskKind,
+};
 use rand::Rng;
 
+use super::renderer::Encoder;
 use crate::error::RunError;
-use crate::settings::Overlong;
-use crate::text::Tokenizer;
+use crate::settings::{InvalidRows, Overlong};
+
+/// Prompts that are rendered between two checks whether anybody still waits.
+const RENDERED_TOGETHER: usize = 1024;
 
 /// A problem with its tokens.
 #[derive(Debug, Clone)]
@@ -17,15 +23,30 @@ pub(crate) struct Prompt {
     /// What answers are judged against.
     pub(crate) task: Task,
     pub(crate) token_ids: Arc<[u32]>,
+    /// Index of its source.
+    pub(crate) source: usize,
 }
 
 /// All problems of a run, encoded.
 #[derive(Debug)]
 pub(crate) struct Prompts {
     /// Name of the data in metrics.
-    pub(crate) source: String,
+    pub(crate) name: String,
+    /// Where `train` comes from.
+    pub(crate) sources: Vec<DataSource>,
     pub(crate) train: Vec<Prompt>,
     pub(crate) held_out: Vec<Prompt>,
+}
+
+/// The room that prompts have, and what becomes of those that do not fit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fit {
+    /// The model's context, in tokens.
+    pub(crate) context: usize,
+    /// The longest answer, in tokens.
+    pub(crate) max_tokens: usize,
+    pub(crate) overlong: Overlong,
+    pub(crate) invalid_rows: InvalidRows,
 }
 
 impl Prompts {
@@ -35,52 +56,106 @@ impl Prompts {
         kinds.into_iter().collect()
     }
 
-    /// Encodes a data set for a model of that context.
+    /// The sources of the problems to train on, in their order.
+    pub(crate) fn sources_of_train(&self) -> impl Iterator<Item = usize> {
+        self.train.iter().map(|prompt| prompt.source)
+    }
+
+    /// Renders and encodes a data set for a model of that context. What is left out or cut is counted in the report of the data set.
     ///
     /// # Errors
-    /// A prompt without tokens; one that leaves no room for `max_tokens`, where such are refused.
+    /// A prompt that the chat template refuses, one without tokens, one that leaves no room for an answer, where such are refused;
+    /// a source without a prompt that is left.
     pub(crate) fn encode(
-        dataset: &Dataset,
-        tokenizer: &Tokenizer,
-        context: usize,
-        max_tokens: usize,
-        overlong: Overlong,
+        dataset: &mut Dataset,
+        encoder: &Encoder,
+        fit: Fit,
         cancel: &Cancel,
     ) -> Result<Self, RunError> {
-        let allowed = context.saturating_sub(max_tokens);
-        let encode = |problems: &[Problem]| {
-            let mut prompts = Vec::with_capacity(problems.len());
-            for problem in problems {
-                cancel.check()?;
-                let token_ids = tokenizer.encode(&problem.prompt)?;
-                let (id, tokens) = (problem.id.clone(), token_ids.len());
-                if tokens == 0 {
-                    return Err(evenkeel_proto::FieldError::new(
-                        format!("prompt `{id}`"),
-                        "0 tokens",
-                        "at least one token",
-                    )
-                    .into());
-                }
-                if tokens <= allowed {
-                    prompts.push(Prompt { task: problem.task.clone(), token_ids: token_ids.into() });
-                } else if overlong == Overlong::Refuse {
-                    return Err(RunError::PromptTooLong { id, tokens, allowed, context, max_tokens });
-                }
+        let Dataset { name, sources, train, held_out, report } = dataset;
+        let train = encode(train, report, encoder, fit, cancel)?;
+        let held_out = encode(held_out, report, encoder, fit, cancel)?;
+        for (index, source) in sources.iter().enumerate() {
+            if !train.iter().any(|prompt| prompt.source == index) {
+                let allowed =
+                    format!("at least one prompt of at most {} tokens that the template renders", fit.allowed());
+                let found = format!("no prompt that is left ({})", counts(report, &source.name));
+                return Err(FieldError::new(format!("data source `{}`", source.name), found, allowed).into());
             }
-            if prompts.len() < problems.len() {
-                let (left_out, of) = (problems.len() - prompts.len(), problems.len());
-                tracing::warn!(left_out, of, allowed, "prompts leave no room for an answer and are left out");
-            }
-            Ok(prompts)
-        };
-        let (train, held_out) = (encode(&dataset.train)?, encode(&dataset.held_out)?);
-        if train.is_empty() {
-            let what = format!("at least one prompt of at most {allowed} tokens");
-            return Err(evenkeel_proto::FieldError::new("data", "no prompt that fits the context", what).into());
         }
-        Ok(Self { source: dataset.name.clone(), train, held_out })
+        Ok(Self { name: name.clone(), sources: sources.clone(), train, held_out })
     }
+}
+
+impl Fit {
+    /// The longest prompt, in tokens.
+    fn allowed(&self) -> usize {
+        self.context.saturating_sub(self.max_tokens)
+    }
+}
+
+fn counts(report: &DataReport, source: &str) -> String {
+    let files = report.files.iter().filter(|file| file.source == source);
+    files.map(|file| file.counts()).collect::<Vec<_>>().join("; ")
+}
+
+fn encode(
+    problems: &[Problem],
+    report: &mut DataReport,
+    encoder: &Encoder,
+    fit: Fit,
+    cancel: &Cancel,
+) -> Result<Vec<Prompt>, RunError> {
+    let Fit { context, max_tokens, overlong, invalid_rows } = fit;
+    let allowed = fit.allowed();
+    let mut prompts = Vec::with_capacity(problems.len());
+    let rendered = problems.chunks(RENDERED_TOGETHER).flat_map(|problems| {
+        let asked: Vec<_> = problems.iter().map(|problem| problem.prompt.clone()).collect();
+        let rendered = if cancel.check().is_ok() { encoder.prompts.render_all(&asked) } else { Vec::new() };
+        problems.iter().zip(rendered)
+    });
+    for (problem, rendered) in rendered {
+        let (id, file) = (&problem.id, problem.origin.file);
+        let rendered = match rendered {
+            Ok(rendered) if rendered.token_ids.is_empty() => {
+                Err("has 0 tokens, allowed: at least one token".to_owned())
+            }
+            Ok(rendered) => Ok(rendered.token_ids),
+            Err(error) => Err(error.to_string()),
+        };
+        let mut token_ids = match rendered {
+            Ok(token_ids) => token_ids,
+            Err(message) if invalid_rows == InvalidRows::Refuse => {
+                return Err(RunError::Prompt { id: id.to_string(), message });
+            }
+            Err(message) => {
+                report.drop_prompt(file, Reason::Unrenderable, id, message);
+                continue;
+            }
+        };
+        let tokens = token_ids.len();
+        if tokens > allowed {
+            let message = format!("{tokens} tokens, allowed: at most {allowed}");
+            match overlong {
+                Overlong::Cut if allowed > 0 => {
+                    // The end of a prompt has the question and the beginning of the answer's turn.
+                    token_ids.drain(..tokens - allowed);
+                    report.cut(file, id, message);
+                }
+                Overlong::Skip => {
+                    report.drop_prompt(file, Reason::TooLong, id, message);
+                    continue;
+                }
+                Overlong::Refuse | Overlong::Cut => {
+                    return Err(RunError::PromptTooLong { id: id.to_string(), tokens, allowed, context, max_tokens });
+                }
+            }
+        }
+        let source = problem.origin.source;
+        prompts.push(Prompt { task: problem.task.clone(), token_ids: token_ids.into(), source });
+    }
+    cancel.check()?;
+    Ok(prompts)
 }
 
 /// A prompt and an answer to imitate.
@@ -107,8 +182,8 @@ impl Demonstrations {
         let usable = |problem: &Problem| Some((problem.clone(), problem.demonstration.clone()?));
         let problems: Vec<_> = dataset.train.iter().filter_map(usable).collect();
         if problems.is_empty() {
-            let allowed = "0, or rows of data.path with a demonstration (data.demonstration_field)";
-            return Err(evenkeel_proto::FieldError::new("warm_start.steps", "above 0", allowed).into());
+            let allowed = "0, or rows of data.files with a demonstration (data.demonstration_field)";
+            return Err(FieldError::new("warm_start.steps", "above 0", allowed).into());
         }
         Ok(Self { seed, problems })
     }
@@ -118,7 +193,8 @@ impl Demonstrations {
     ///
     /// # Errors
     /// The first that does not fit, by its row.
-    pub(crate) fn check(&self, tokenizer: &Tokenizer, context: usize, cancel: &Cancel) -> Result<(), RunError> {
+    pub(crate) fn check(&self, encoder: &Encoder, context: usize, cancel: &Cancel) -> Result<(), RunError> {
+        let tokenizer = &encoder.tokenizer;
         let mut drawn = false;
         for (problem, source) in &self.problems {
             cancel.check()?;
@@ -126,29 +202,37 @@ impl Demonstrations {
             if matches!(source, Source::Drawn(_)) && std::mem::replace(&mut drawn, true) {
                 continue;
             }
-            let (prompt, answer) = (tokenizer.encode(&problem.prompt)?, tokenizer.encode(&source.longest())?);
+            let (prompt, answer) = (prompt_ids(encoder, problem)?, tokenizer.encode(&source.longest())?);
             let (prompt, answer) = (prompt.len(), answer.len());
             let tokens = prompt + answer + usize::from(tokenizer.end_id().is_some());
             if answer == 0 || tokens > context {
                 let field = format!("demonstration of `{}`", problem.id);
                 let found = format!("{answer} tokens behind a prompt of {prompt}");
                 let allowed = format!("1 or more, and at most the model's context of {context} with prompt and end");
-                return Err(evenkeel_proto::FieldError::new(field, found, allowed).into());
+                return Err(FieldError::new(field, found, allowed).into());
             }
         }
         Ok(())
     }
 
     /// The example in a row of a step: it follows from the seed, the step and the row alone.
-    pub(crate) fn at(&self, step: u64, row: u32, tokenizer: &Tokenizer) -> Result<Demonstration, RunError> {
+    pub(crate) fn at(&self, step: u64, row: u32, encoder: &Encoder) -> Result<Demonstration, RunError> {
+        let tokenizer = &encoder.tokenizer;
         let mut rng = rng(self.seed, Stream::Demonstration { step, row: row.into() });
         let (problem, source) = &self.problems[rng.random_range(0..self.problems.len())];
         let mut response_token_ids = tokenizer.encode(&source.text(&mut rng))?;
         response_token_ids.extend(tokenizer.end_id());
         Ok(Demonstration {
             id: format!("warm/{step}/{row}"),
-            prompt_token_ids: tokenizer.encode(&problem.prompt)?,
+            prompt_token_ids: prompt_ids(encoder, problem)?,
             response_token_ids,
         })
     }
+}
+
+fn prompt_ids(encoder: &Encoder, problem: &Problem) -> Result<Vec<u32>, RunError> {
+    let rendered = encoder.prompts.render(&problem.prompt);
+    let rendered =
+        rendered.map_err(|error| RunError::Prompt { id: problem.id.to_string(), message: error.to_string() })?;
+    Ok(rendered.token_ids)
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `run.json` | the manifest of the run; its presence makes a folder a run directory |
 //! | `config.toml` | the resolved settings |
+//! | `data.json` | what became of the rows of the data: counts, reasons, examples |
 //! | `metrics.jsonl` | a line for each GRPO step |
 //! | `warm_start.jsonl` | a line for each supervised step |
 //! | `evaluation.jsonl` | a line for each evaluation |
@@ -34,6 +35,8 @@ pub(crate) use metrics_file::{MetricsFile, read_lines};
 pub const METRICS_FILE: &str = "metrics.jsonl";
 pub(crate) const WARM_START_FILE: &str = "warm_start.jsonl";
 pub(crate) const EVALUATION_FILE: &str = "evaluation.jsonl";
+/// What became of the rows of the data.
+pub(crate) const DATA_FILE: &str = "data.json";
 const CONFIG_FILE: &str = "config.toml";
 /// Marks a directory whose run has not started: its content may be removed.
 const INCOMPLETE_FILE: &str = ".unbegun";
@@ -95,7 +98,7 @@ impl RunDirectory {
         let lock = Lock::take(&path)?;
         clear_incomplete(&path)?;
         let ownership = Ownership::new(&path, lock, false);
-        let run_id = run_id(&path, &recipe.recipe.run.name)?;
+        let run_id = run_id(&path, &recipe.settings.run.name)?;
         let incomplete = path.join(INCOMPLETE_FILE);
         std::fs::write(&incomplete, "").map_err(RunError::file(&incomplete))?;
         let identity = recipe.identity.clone();
@@ -209,18 +212,24 @@ impl RunDirectory {
     pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), RunError> {
         replace(&self.path.join(name), text)
     }
+
+    /// The same with a value as JSON.
+    pub(crate) fn replace_json(&self, name: &str, value: &impl serde::Serialize) -> Result<(), RunError> {
+        let text = serde_json::to_string_pretty(value).map_err(|error| RunError::Defect(error.to_string()))?;
+        self.replace(name, &(text + "\n"))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    use crate::recipe::Recipe;
+    use crate::settings::LoopSettings;
 
-    fn resolved(change: impl FnOnce(&mut Recipe)) -> ResolvedRecipe {
-        let mut recipe = Recipe::default();
-        change(&mut recipe);
-        ResolvedRecipe::new(recipe, PathBuf::from("model")).unwrap()
+    fn resolved(change: impl FnOnce(&mut LoopSettings)) -> ResolvedRecipe {
+        let mut settings = LoopSettings::default();
+        change(&mut settings);
+        ResolvedRecipe::new(settings, PathBuf::from("model")).unwrap()
     }
 
     fn recipe() -> ResolvedRecipe {
@@ -240,15 +249,15 @@ mod tests {
         assert!(error.contains("another process"), "{error}");
         drop(directory);
 
-        let longer = resolved(|recipe| recipe.run.steps = 500);
+        let longer = resolved(|settings| settings.run.steps = 500);
         let directory = RunDirectory::resume(&path, &longer.identity).unwrap();
         assert!(directory.is_resumed());
         directory.start_run(&longer.toml).unwrap();
-        let again: Recipe = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
+        let again: LoopSettings = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
         assert_eq!(again.run.steps, 500);
         drop(directory);
 
-        let other = resolved(|recipe| recipe.run.seed = 5);
+        let other = resolved(|settings| settings.run.seed = 5);
         let error = RunDirectory::resume(&path, &other.identity).unwrap_err().to_string();
         assert!(error.contains("with other settings, allowed to change"), "{error}");
     }

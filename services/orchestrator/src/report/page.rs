@@ -168,16 +168,16 @@ mod tests {
     use evenkeel_proto::v1::{RunState, StepKind};
 
     use super::*;
-    use crate::recipe::Recipe;
+    use crate::settings::LoopSettings;
     use crate::summary::WrittenLines;
 
     #[test]
     fn a_page_is_self_contained_and_escapes_its_input() {
-        let recipe = Recipe::default();
+        let settings = LoopSettings::default();
         let config = format!(
             "note = \"</pre><script>alert(1)</script>\"
 {}",
-            toml::to_string(&recipe).unwrap()
+            toml::to_string(&settings).unwrap()
         );
         for count in [0, 1, 25] {
             let metrics: Vec<MetricsLine> = (0..count)
@@ -189,7 +189,7 @@ mod tests {
                 .collect();
             let written = WrittenLines { steps: &metrics, warm_start: &[], evaluations: &[] };
             let summary =
-                Summary::of("a<b", &recipe, Some("balanced"), RunState::Stopped, &written, &Default::default());
+                Summary::of("a<b", &settings, Some("balanced"), RunState::Stopped, &written, &Default::default());
             let html = page(&summary, &config, &metrics, &[], &[]);
             assert!(!html.contains("<script") && !html.contains("http") && !html.contains("a<b"), "{count}");
             assert_eq!(html.matches("<figure>").count(), usize::from(count > 0));

@@ -14,7 +14,7 @@ use super::shaping::Shaping;
 use super::validation::Requirements;
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
-use crate::recipe::Recipe;
+use crate::settings::LoopSettings;
 use crate::text::Tokenizer;
 
 /// What all rollouts of a run share.
@@ -33,15 +33,15 @@ impl RolloutContext {
         tokenizer: Tokenizer,
         run_id: &str,
         vocabulary_size: u32,
-        recipe: &Recipe,
+        settings: &LoopSettings,
     ) -> Self {
         Self {
             services,
             tokenizer,
             run_id: run_id.to_owned(),
-            seed: recipe.run.seed,
+            seed: settings.run.seed,
             vocabulary_size,
-            shaping: Shaping::new(&recipe.shaping, &recipe.sampling),
+            shaping: Shaping::new(&settings.shaping, &settings.sampling),
         }
     }
 }
@@ -121,7 +121,7 @@ impl Batch {
             group_id: plan.id.to_string(),
             prompt_token_ids: plan.prompt_token_ids.to_vec(),
             sampling: Some(sampling.into()),
-            engine_deadline_ms: Some(self.services().settings().rollout_deadline_ms),
+            engine_deadline_ms: Some(self.services().settings().rollout_deadline.as_millis() as u64),
             policy_version: Some(self.spec.weights.version),
             traceparent: self.traceparent(plan),
             ..GenerateItem::default()
@@ -133,7 +133,7 @@ impl Batch {
         let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
         let answer = verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?);
         Ok(VerifyItem {
-            deadline_ms: Some(self.services().settings().verify_deadline_ms),
+            deadline_ms: Some(self.services().settings().verify_deadline.as_millis() as u64),
             traceparent: self.traceparent(plan),
             ..plan.task.verify_item(&rollout.sample_id, answer)
         })

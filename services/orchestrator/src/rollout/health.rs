@@ -76,8 +76,8 @@ pub(super) struct HealthMonitor {
 impl HealthMonitor {
     pub(super) fn new(services: &Services) -> Self {
         let settings = services.settings();
-        let stall = |service, endpoint, item_ms: u64| {
-            StallDetector::new(service, endpoint, Duration::from_millis(item_ms.saturating_add(settings.wait_ms)))
+        let stall = |service, endpoint, item_deadline: Duration| {
+            StallDetector::new(service, endpoint, item_deadline.saturating_add(settings.outage_timeout))
         };
         let mut interval = interval(CHECK_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -87,8 +87,8 @@ impl HealthMonitor {
             generation: generation.outage(),
             engines: generation.outage(),
             reward: reward.outage(),
-            rollouts: stall("generation", generation.endpoint().to_owned(), settings.rollout_deadline_ms),
-            verifications: stall("reward", reward.endpoints(), settings.verify_deadline_ms),
+            rollouts: stall("generation", generation.endpoint().to_owned(), settings.rollout_deadline),
+            verifications: stall("reward", reward.endpoints(), settings.verify_deadline),
         }
     }
 

@@ -15,9 +15,9 @@ use crate::data::Prompts;
 use crate::error::Halt;
 use crate::instruments::{self, Phase};
 use crate::metrics::MetricsLine;
-use crate::recipe::Recipe;
 use crate::rollout::{GroupPlan, RolloutContext, RolloutScheduler, RolloutSpec};
 use crate::settings::EvaluationSettings;
+use crate::settings::LoopSettings;
 
 /// Evaluates the policy on held-out problems.
 pub(super) struct Evaluator {
@@ -34,16 +34,16 @@ impl Evaluator {
         services: Arc<Services>,
         rollouts: Arc<RolloutContext>,
         prompts: Arc<Prompts>,
-        recipe: &Recipe,
+        run: &LoopSettings,
     ) -> Self {
-        let settings = recipe.evaluation.clone();
+        let settings = run.evaluation.clone();
         let sampling = SamplingSettings {
             temperature: settings.temperature,
             top_p: settings.top_p,
-            stop_token_ids: recipe.sampling.stop_token_ids.clone(),
-            ..SamplingSettings::plain(recipe.sampling.max_tokens, 0)
+            stop_token_ids: run.sampling.stop_token_ids.clone(),
+            ..SamplingSettings::plain(run.sampling.max_tokens, 0)
         };
-        Self { services, rollouts, prompts, settings, sampling, total_steps: recipe.run.steps }
+        Self { services, rollouts, prompts, settings, sampling, total_steps: run.run.steps }
     }
 
     /// Evaluates where it is due and not done yet: before the first step, after the last, and every so many.
@@ -97,7 +97,7 @@ impl Evaluator {
         scheduler.check_late(&format!("evaluation at step {step}"))?;
         let groups: Vec<_> = groups.into_values().collect();
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);
-        evaluation_values(&mut line, &self.prompts.source, settings.samples, &groups, began.elapsed());
+        evaluation_values(&mut line, &self.prompts.name, settings.samples, &groups, began.elapsed());
         instruments::phase(Phase::Evaluation, began.elapsed());
         Ok(line)
     }

@@ -12,13 +12,13 @@ use super::step_metrics::{StepTimes, step_values};
 use super::train_session::TrainSession;
 use super::weight_sync::WeightSync;
 use crate::clients::{Services, TrainFeed};
-use crate::data::{Order, Prompts};
+use crate::data::{PromptSampler, Prompts};
 use crate::error::{Halt, RunError};
 use crate::metrics::MetricsLine;
-use crate::recipe::Recipe;
 use crate::rollout::{
     GroupPlan, RolloutContext, RolloutScheduler, RolloutSpec, SampledGroup, StepBatch, StepSelection,
 };
+use crate::settings::LoopSettings;
 
 /// Does GRPO steps.
 pub(super) struct GrpoTrainer {
@@ -32,7 +32,7 @@ pub(super) struct GrpoTrainer {
 struct StepSampler {
     rollouts: Arc<RolloutContext>,
     prompts: Arc<Prompts>,
-    order: Order,
+    order: PromptSampler,
     settings: crate::settings::SamplingSettings,
     mask_truncated: bool,
 }
@@ -52,14 +52,16 @@ impl GrpoTrainer {
         weights: Arc<WeightSync>,
         rollouts: Arc<RolloutContext>,
         prompts: Arc<Prompts>,
-        recipe: &Recipe,
+        settings: &LoopSettings,
     ) -> Self {
+        let weights_of_sources: Vec<f64> = prompts.sources.iter().map(|source| source.weight).collect();
+        let (seed, shuffle) = (settings.run.seed, settings.data.shuffle);
         let sampler = StepSampler {
             rollouts,
-            order: Order::new(prompts.train.len(), recipe.run.seed, recipe.data.shuffle),
+            order: PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle),
             prompts,
-            settings: recipe.sampling.clone(),
-            mask_truncated: recipe.shaping.mask_truncated,
+            settings: settings.sampling.clone(),
+            mask_truncated: settings.shaping.mask_truncated,
         };
         Self { services, session, weights, sampler }
     }

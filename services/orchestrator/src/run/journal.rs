@@ -85,7 +85,7 @@ impl RunJournal {
     /// checkpoint was requested.
     pub(super) async fn truncate(&mut self, position: &Position) -> Result<(), Halt> {
         let (step, warm_start_steps) = (position.step(), position.warm_start_steps());
-        let after_warm_start = warm_start_steps == self.resolved.recipe.warm_start.steps;
+        let after_warm_start = warm_start_steps == self.resolved.settings.warm_start.steps;
         let files = [
             (&mut self.steps, step),
             (&mut self.warm_start, warm_start_steps),
@@ -135,10 +135,10 @@ impl RunJournal {
         let (steps, warm_start) = (self.steps.read()?, self.warm_start.read()?);
         let evaluations = self.evaluations.read()?;
         let run_id = self.directory.run_id();
-        let ResolvedRecipe { recipe, toml, aggregation, .. } = &self.resolved;
+        let ResolvedRecipe { settings, toml, aggregation, .. } = &self.resolved;
         let rule = aggregation.as_deref();
         let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
-        let summary = Summary::of(run_id, recipe, rule, state, &written, &self.versions);
+        let summary = Summary::of(run_id, settings, rule, state, &written, &self.versions);
         let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
         self.directory.replace("summary.json", &format!("{json}\n"))?;
         let page = report::page(&summary, toml, &steps, &warm_start, &evaluations);

@@ -107,7 +107,7 @@ impl Run {
         endpoints: Endpoints,
         options: RunOptions,
     ) -> Result<RunHandle, RunError> {
-        let (events, stop) = (Events::new(recipe.recipe.run.steps), Stop::new());
+        let (events, stop) = (Events::new(recipe.settings.run.steps), Stop::new());
         let subscription = events.subscribe();
         let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
         let (cancel, config) = (options.cancel.clone(), recipe.toml.clone());

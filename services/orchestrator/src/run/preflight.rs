@@ -1,4 +1,4 @@
-//! Checks of the services before the first step: whether they fit each other and the recipe.
+//! Checks of the services before the first step: whether they fit each other and the settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::train_session::TrainSession;
 use crate::clients::Services;
 use crate::data::Prompts;
 use crate::error::{Halt, RunError};
-use crate::recipe::Recipe;
+use crate::settings::LoopSettings;
 use crate::text::Tokenizer;
 
 /// What the services must provide.
@@ -36,7 +36,7 @@ impl Preflight {
         vocabulary_size: u32,
         tokenizer: &Tokenizer,
         prompts: &Prompts,
-        recipe: &Recipe,
+        settings: &LoopSettings,
     ) -> Self {
         let longest = prompts.train.iter().chain(&prompts.held_out).map(|prompt| prompt.token_ids.len()).max();
         Self {
@@ -44,8 +44,8 @@ impl Preflight {
             session,
             vocabulary_size,
             tokenizer_digest: tokenizer.digest().to_owned(),
-            context_tokens: longest.unwrap_or(0) + recipe.sampling.max_tokens as usize,
-            math_profile: recipe.data.math_profile.clone(),
+            context_tokens: longest.unwrap_or(0) + settings.sampling.max_tokens as usize,
+            math_profile: settings.data.math_profile.clone(),
             task_kinds: prompts.kinds(),
         }
     }

@@ -11,13 +11,12 @@ use super::step_metrics::warm_start_values;
 use super::train_session::TrainSession;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
-use crate::data::Demonstrations;
+use crate::data::{Demonstrations, Encoder};
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
 use crate::instruments::{self, Phase};
 use crate::metrics::MetricsLine;
 use crate::settings::WarmStartSettings;
-use crate::text::Tokenizer;
 
 /// Supervised steps on demonstrations before the first GRPO step.
 pub(super) struct WarmStart {
@@ -25,7 +24,7 @@ pub(super) struct WarmStart {
     session: Arc<TrainSession>,
     weights: Arc<WeightSync>,
     settings: WarmStartSettings,
-    tokenizer: Tokenizer,
+    encoder: Encoder,
     /// `None` where there are no steps.
     demonstrations: Option<Demonstrations>,
 }
@@ -36,10 +35,10 @@ impl WarmStart {
         session: Arc<TrainSession>,
         weights: Arc<WeightSync>,
         settings: &WarmStartSettings,
-        tokenizer: Tokenizer,
+        encoder: Encoder,
         demonstrations: Option<Demonstrations>,
     ) -> Self {
-        Self { services, session, weights, settings: settings.clone(), tokenizer, demonstrations }
+        Self { services, session, weights, settings: settings.clone(), encoder, demonstrations }
     }
 
     /// Does the steps that remain. A stop between two of them keeps nothing: checkpoints are of GRPO steps.
@@ -78,7 +77,7 @@ impl WarmStart {
     fn examples(&self, step: u64) -> Result<Vec<SupervisedExample>, RunError> {
         let Some(demonstrations) = &self.demonstrations else { return Ok(Vec::new()) };
         let example = |row| {
-            let example = demonstrations.at(step, row, &self.tokenizer)?;
+            let example = demonstrations.at(step, row, &self.encoder)?;
             Ok(SupervisedExample {
                 example_id: example.id,
                 prompt_token_ids: example.prompt_token_ids,

@@ -8,8 +8,8 @@ use evenkeel_proto::v1::{SleepLevel, WeightsRef};
 use crate::clients::Services;
 use crate::error::Halt;
 use crate::instruments::{self, Phase};
-use crate::recipe::Recipe;
 use crate::settings::Engines;
+use crate::settings::LoopSettings;
 
 /// Keeps the engines on the learner's weights.
 pub(super) struct WeightSync {
@@ -21,8 +21,8 @@ pub(super) struct WeightSync {
 }
 
 impl WeightSync {
-    pub(super) fn new(services: Arc<Services>, run_id: &str, recipe: &Recipe) -> Self {
-        let (keep, engines) = (recipe.checkpoint.keep_weights, recipe.sampling.engines_while_training);
+    pub(super) fn new(services: Arc<Services>, run_id: &str, settings: &LoopSettings) -> Self {
+        let (keep, engines) = (settings.checkpoint.keep_weights, settings.sampling.engines_while_training);
         Self { services, run_id: run_id.to_owned(), keep, engines }
     }
 

@@ -1,12 +1,12 @@
 //! The service `evenkeel.v1.Orchestrator`: runs by name, over the same API that a terminal uses.
 
 mod api;
-mod config;
 mod event_log;
 mod metrics_stream;
 mod registry;
 mod request;
 mod service;
+mod settings;
 mod start;
 
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use evenkeel_rpc::server::{Server, ServerError};
 
 use crate::recipe::RecipeReader;
 
-pub use config::{OrchestratorConfig, StartConfig};
 pub use service::OrchestratorService;
+pub use settings::{OrchestratorSettings, StartSettings};
 
 /// Binds the port of the settings and adds the service; [`Server::run`] or [`Server::spawn`] the result. `reader` knows the sections
 /// of recipes that are not the orchestrator's own.
@@ -25,12 +25,12 @@ pub use service::OrchestratorService;
 /// # Errors
 /// A port that is taken, files of the settings that cannot be read.
 pub async fn serve(
-    config: OrchestratorConfig,
+    config: OrchestratorSettings,
     reader: Arc<dyn RecipeReader>,
 ) -> Result<(Server, OrchestratorService), ServerError> {
     let server = Server::bind("orchestrator", "server", config.server.clone()).await?;
     let service = OrchestratorService::new(config, reader, server.drain());
-    let limit = server.max_message_bytes();
+    let limit = server.max_message();
     let grpc =
         OrchestratorServer::new(service.clone()).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok((server.with_service(grpc), service))

@@ -8,7 +8,7 @@ use evenkeel_proto::v1::StartRunRequest;
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_rpc::error::ServiceError;
 
-use super::OrchestratorConfig;
+use super::OrchestratorSettings;
 use super::registry::{service_error, stored};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
@@ -63,18 +63,18 @@ pub(super) fn resolve(
         resolved.map_err(|error| service_error(RunError::from(error)))
     };
     let mut recipe = load(&overrides)?;
-    if recipe.recipe.run.name.is_empty() {
+    if recipe.settings.run.name.is_empty() {
         overrides.push(format!("run.name=\"{}\"", fresh_name(runs)));
         recipe = load(&overrides)?;
     }
-    let run_id = recipe.recipe.run.name.clone();
+    let run_id = recipe.settings.run.name.clone();
     let path = runs.join(&run_id);
     Ok((recipe, run_id, path))
 }
 
 /// The request that the settings `start` stand for: to start the run, or to resume the one that exists and is not done.
 pub(super) fn configured(
-    config: &OrchestratorConfig,
+    config: &OrchestratorSettings,
     reader: &dyn RecipeReader,
 ) -> Result<Option<StartRunRequest>, ServiceError> {
     let start = &config.start;
@@ -101,7 +101,7 @@ pub(super) fn configured(
     };
     let (recipe, _, path) = resolve(&request, &config.runs, reader)?;
     if let Some(run) = stored(&path).map_err(service_error)? {
-        request.resume = run.step < recipe.recipe.run.steps;
+        request.resume = run.step < recipe.settings.run.steps;
     }
     Ok(Some(request))
 }

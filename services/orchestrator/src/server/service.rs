@@ -9,7 +9,7 @@ use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::server::Drain;
 use tokio::sync::Semaphore;
 
-use super::OrchestratorConfig;
+use super::OrchestratorSettings;
 use super::registry::{Entry, Registry, Starting, service_error, stored};
 use super::request::configured;
 use crate::recipe::RecipeReader;
@@ -25,7 +25,7 @@ pub struct OrchestratorService {
 }
 
 pub(super) struct Shared {
-    pub(super) config: OrchestratorConfig,
+    pub(super) config: OrchestratorSettings,
     pub(super) reader: Arc<dyn RecipeReader>,
     pub(super) drain: Drain,
     registry: Mutex<Registry>,
@@ -36,7 +36,7 @@ pub(super) struct Shared {
 
 impl OrchestratorService {
     /// `drain` is the server's: when it begins, the active run is stopped after its step.
-    pub fn new(config: OrchestratorConfig, reader: Arc<dyn RecipeReader>, drain: Drain) -> Self {
+    pub fn new(config: OrchestratorSettings, reader: Arc<dyn RecipeReader>, drain: Drain) -> Self {
         let shared = Shared {
             config,
             reader,

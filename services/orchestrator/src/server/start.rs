@@ -92,7 +92,7 @@ impl OrchestratorService {
             run_id,
             directory: path.clone(),
             settings_hash: recipe.identity.clone(),
-            total_steps: recipe.recipe.run.steps,
+            total_steps: recipe.settings.run.steps,
             cancel: cancel.clone(),
             done: waiting,
         };

@@ -1,9 +1,12 @@
 //! Sections about the loop: run, sampling, shaping, warm start, evaluation, checkpoints, services.
 
-use evenkeel_rpc::client::ClientConfig;
+use std::time::Duration;
 
+use evenkeel_config::HumanDuration;
+use evenkeel_rpc::client::ClientSettings;
+
+use super::engines::Engines;
 use super::section::section;
-use super::source_sections::Engines;
 
 section! {
     /// Section `run`.
@@ -116,34 +119,41 @@ section! {
 }
 
 section! {
-    /// Section `services`: how long things may take, and what happens where a service is gone.
+    /// Section `services`: deadlines, retries and limits of calls to other services.
     pub struct ServicesSettings {
-        /// How long a service that is gone (or a full disk) is waited for before the run ends with an error.
-        wait_ms: u64 = 600_000,
-        /// First pause between two attempts to reach it; doubles up to `backoff_max_ms`.
-        backoff_initial_ms: u64 = 200,
+        /// How long a service may be unreachable, or a disk full, before the run fails.
+        #[serde(with = "HumanDuration")]
+        outage_timeout: Duration = Duration::from_secs(600),
+        /// First pause between two attempts to reach it; doubles up to `backoff_max`.
+        #[serde(with = "HumanDuration")]
+        backoff_initial: Duration = Duration::from_millis(200),
         /// Longest pause.
-        backoff_max_ms: u64 = 10_000,
-        /// Time for one sample, from the moment an engine has it: waiting for an engine does not count, the engine's own queue (at most
+        #[serde(with = "HumanDuration")]
+        backoff_max: Duration = Duration::from_secs(10),
+        /// Time limit of one sample once an engine has it. Waiting for an engine does not count; the engine's own queue (at most
         /// `generation.engine.max_waiting`) does.
-        rollout_deadline_ms: u64 = 600_000,
-        /// Time for one verdict, from the moment a reward worker has the answer: waiting for a worker does not count, its own queue of at
-        /// most `max_verifications` does.
-        verify_deadline_ms: u64 = 60_000,
-        /// Share of the samples of a step or an evaluation that may be left out because they or their verdicts took too long, 0 to 1.
-        /// Late samples are the long ones: above it the run ends instead of learning from what is left.
+        #[serde(with = "HumanDuration")]
+        rollout_deadline: Duration = Duration::from_secs(600),
+        /// Time limit of one verdict once a reward worker has the answer. Waiting for a worker does not count; the worker's own queue (at
+        /// most `max_verifications`) does.
+        #[serde(with = "HumanDuration")]
+        verify_deadline: Duration = Duration::from_secs(60),
+        /// Share of the samples of a step or an evaluation that may be dropped because they or their verdicts were late, 0 to 1. Late
+        /// samples are mostly long ones: above this share the run fails rather than train on a biased rest.
         max_late_share: f64 = 0.01,
-        /// Time for one call to learner or generation, and between two signs of life of a training step that has all its groups.
-        call_deadline_ms: u64 = 600_000,
-        /// How often a sample may fail for a reason that is not its own before it is left out, as invalid.
+        /// Time limit of one call to the learner or the generation service, and between two progress messages of a training step that
+        /// has all its groups.
+        #[serde(with = "HumanDuration")]
+        call_deadline: Duration = Duration::from_secs(600),
+        /// Attempts at a sample that fails for reasons of the service; after that it is dropped as invalid.
         sample_attempts: u32 = 3,
-        /// How often a sample is verified before it is left out, as invalid.
+        /// Attempts to verify a sample; after that it is dropped as invalid.
         verify_attempts: u32 = 3,
         /// Samples that the generation service may have at once.
         max_rollouts: usize = 4096,
         /// Samples that one reward worker may have at once.
         max_verifications: usize = 64,
-        /// Connections: `connect_timeout_ms`, `keepalive_interval_ms`, `keepalive_timeout_ms`, `max_message_bytes`, `token_file`, `tls`.
-        client: ClientConfig = ClientConfig::default(),
+        /// Connections: `connect_timeout`, `keepalive_interval`, `keepalive_timeout`, `max_message`, `token_file`, `tls`.
+        client: ClientSettings = ClientSettings::default(),
     }
 }

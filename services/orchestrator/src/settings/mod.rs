@@ -1,14 +1,167 @@
 //! The orchestrator's own sections of a recipe; every key carries its documentation with it.
 
+mod data_section;
+mod engines;
 mod loop_sections;
 mod section;
-mod source_sections;
+mod sources;
 mod validate;
 
+use evenkeel_config::Settings;
+use evenkeel_proto::FieldError;
+use serde::{Deserialize, Serialize};
+
+pub use data_section::{DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward};
+pub use engines::Engines;
 pub use loop_sections::{
     CheckpointSettings, EvaluationSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
     WarmStartSettings,
 };
-pub use source_sections::{DataKind, DataSettings, Engines, Overlong, ProgramMode, ProgramReward};
+pub use sources::{FilterSettings, Scalar, SourceSettings};
 
 pub(crate) use validate::is_run_name;
+
+/// The orchestrator's sections of a recipe: what its training loop does.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoopSettings {
+    /// The run: name, seed, steps.
+    pub run: RunSettings,
+    /// Problems.
+    pub data: DataSettings,
+    /// How the policy is sampled.
+    pub sampling: SamplingSettings,
+    /// From raw to shaped rewards.
+    pub shaping: ShapingSettings,
+    /// Supervised steps before the first GRPO step.
+    pub warm_start: WarmStartSettings,
+    /// Problems that are never trained on.
+    pub evaluation: EvaluationSettings,
+    /// What is kept on disk.
+    pub checkpoint: CheckpointSettings,
+    /// Deadlines and retries.
+    pub services: ServicesSettings,
+}
+
+impl Settings for LoopSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        self.run.validate().map_err(|error| error.within("run"))?;
+        self.warm_start.validate().map_err(|error| error.within("warm_start"))?;
+        self.checkpoint.validate().map_err(|error| error.within("checkpoint"))?;
+        self.sampling.validate().map_err(|error| error.within("sampling"))?;
+        self.shaping.validate_with(&self.sampling).map_err(|error| error.within("shaping"))?;
+        self.evaluation.validate().map_err(|error| error.within("evaluation"))?;
+        self.data.validate().map_err(|error| error.within("data"))?;
+        self.services.validate().map_err(|error| error.within("services"))
+    }
+}
+
+impl LoopSettings {
+    /// The settings that decide what the run computes. What may change when it is resumed (`run.name`, `run.steps`, `evaluation` but
+    /// `problems`, `checkpoint`, `services`) is as by default.
+    pub fn rules(&self) -> Self {
+        let run = RunSettings { seed: self.run.seed, name: String::new(), steps: 0 };
+        Self {
+            run,
+            evaluation: EvaluationSettings { problems: self.evaluation.problems, ..EvaluationSettings::default() },
+            checkpoint: CheckpointSettings::default(),
+            services: ServicesSettings::default(),
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_config::Loader;
+
+    use super::*;
+
+    fn load(text: &str) -> Result<LoopSettings, String> {
+        let loaded = Loader::new().text("test", text).and_then(Loader::load::<LoopSettings>);
+        loaded.map(|loaded| loaded.settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn impossible_settings_name_key_value_and_what_is_allowed() {
+        let cases = [
+            ("[run]\nsteps = 0", "`run.steps` is 0 in test, allowed: at least 1"),
+            ("[run]\nname = \"a/b\"", "`run.name` is \"a/b\" in test, allowed: letters"),
+            ("[samplign]\n", "unknown key `samplign` in test, nearest allowed: `sampling`"),
+            (
+                "[sampling]\ngroup_sise = 3",
+                "unknown key `sampling.group_sise` in test, nearest allowed: `sampling.group_size`",
+            ),
+            ("[sampling]\ngroup_size = \"x\"", "`sampling.group_size` is \"x\" in test, allowed: an integer"),
+            (
+                "[sampling]\ndynamic = true\ngroup_size = 1",
+                "`sampling.group_size` is 1 in test, allowed: at least 2 with",
+            ),
+            (
+                "[sampling]\nmax_prompts_per_step = 5",
+                "`sampling.max_prompts_per_step` is 5 in test, allowed: 0 without",
+            ),
+            ("[sampling]\ntemperature = 0.0", "`sampling.temperature` is 0 in test, allowed: a finite number above 0"),
+            (
+                "[evaluation]\nsamples = 4",
+                "`evaluation.samples` is 4 in test, allowed: 1 with evaluation.temperature 0",
+            ),
+            ("[data]\nkind = \"files\"", "`data.files` is absent in"),
+            ("[data]\nkind = \"jsonl\"", "`data.kind` is \"jsonl\" in test, allowed: "),
+            ("[data]\npath = \"x\"", "unknown key `data.path` in test, now called `data.files`"),
+            (
+                "[data]\nheld_out_path = \"x\"",
+                "unknown key `data.held_out_path` in test, now called `data.held_out_files`",
+            ),
+            ("[data]\nkind = \"arithmetic\"\nfiles = [\"x\"]", "`data.files` is x in test, allowed: absent with"),
+            (
+                "[data]\nfiles = [\"x\"]\n[[data.sources]]\nfiles = [\"y\"]",
+                "`data.sources` is 1 sources in test, allowed: absent beside data.files",
+            ),
+            (
+                "[[data.sources]]\nfiles = [\"a/x.parquet\"]\n[[data.sources]]\nfiles = [\"b/x.jsonl\"]",
+                "`data.sources[1].name` is \"x\" in test, allowed: a name that no other source has",
+            ),
+            (
+                "[[data.sources]]\nfiles = [\"x\"]\nweight = 0.0",
+                "`data.sources[0].weight` is 0 in test, allowed: a finite number above 0",
+            ),
+            ("[[data.sources]]\nname = \"x\"", "`data.sources[0].files` is absent in test"),
+            (
+                "[data]\nfiles = [\"x\"]\nfilters = [{ field = \"level\", min = \"6/8\", max = \"1/8\" }]",
+                "`data.filters[0].min` is 0.75 in test, allowed: at most `max`",
+            ),
+            (
+                "[data]\nfiles = [\"x\"]\nfilters = [{ field = \"level\", min = \"hard\" }]",
+                "`data.filters[0].min` is hard in test, allowed: a number or a fraction",
+            ),
+            (
+                "[data]\nfiles = [\"x\"]\nfilters = [{ field = \"level\" }]",
+                "`data.filters[0].values` is absent in test, allowed: `values`, or",
+            ),
+            (
+                "[data]\nprogram_mode = \"livecodebench\"\nprogram_reward = \"passed-fraction\"",
+                "`data.program_reward` is passed-fraction in test, allowed: all-or-nothing with",
+            ),
+            (
+                "[services]\nbackoff_max = \"1ms\"",
+                "`services.backoff_max` is 1ms in test, allowed: at least services.backoff_initial",
+            ),
+            (
+                "[services.client]\nconnect_timeout = \"0s\"",
+                "`services.client.connect_timeout` is 0s in test, allowed: at least 1ms",
+            ),
+        ];
+        for (text, words) in cases {
+            let error = load(text).unwrap_err();
+            assert!(error.starts_with(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_a_resumed_run_may_change_is_not_among_its_rules() {
+        let of = |text: &str| load(text).unwrap().rules();
+        assert_eq!(of(""), of("[run]\nsteps = 500\n[checkpoint]\nevery = 3"));
+        assert_ne!(of(""), of("[sampling]\ngroup_size = 3"));
+    }
+}

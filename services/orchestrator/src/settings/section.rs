@@ -4,12 +4,14 @@
 macro_rules! section {
     (
         $(#[$meta:meta])*
-        pub struct $name:ident { $( $(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr, )+ }
+        pub struct $name:ident {
+            $( $(#[doc = $doc:literal])+ $(#[serde($serde:meta)])? $field:ident: $type:ty = $default:expr, )+
+        }
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
         #[serde(default, deny_unknown_fields)]
-        pub struct $name { $( $(#[doc = $doc])+ pub $field: $type, )+ }
+        pub struct $name { $( $(#[doc = $doc])+ $(#[serde($serde)])? pub $field: $type, )+ }
 
         impl Default for $name {
             fn default() -> Self {

@@ -1,11 +1,11 @@
 //! Values that have the right type and still cannot be: ranges, and what does not go together within a section.
 
-use evenkeel_config::Settings;
+use evenkeel_config::{Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 
 use super::{
     CheckpointSettings, DataKind, DataSettings, EvaluationSettings, ProgramMode, ProgramReward, RunSettings,
-    SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    SamplingSettings, ServicesSettings, ShapingSettings, SourceSettings, WarmStartSettings,
 };
 
 fn require(
@@ -18,7 +18,7 @@ fn require(
 }
 
 fn positive(field: &str, value: u64) -> Result<(), FieldError> {
-    require(field, value, value > 0, "at least 1")
+    at_least_one(&[(field, value)])
 }
 
 /// Whether a name can name a run, and with it a directory.
@@ -99,20 +99,7 @@ impl Settings for EvaluationSettings {
 
 impl Settings for DataSettings {
     fn validate(&self) -> Result<(), FieldError> {
-        match self.kind {
-            DataKind::Jsonl if self.path.is_none() => {
-                return Err(FieldError::missing("path", "a file, with data.kind = \"jsonl\""));
-            }
-            DataKind::Arithmetic => {
-                for (field, path) in [("path", &self.path), ("held_out_path", &self.held_out_path)] {
-                    if let Some(path) = path {
-                        let allowed = "absent with data.kind = \"arithmetic\", which makes its own problems";
-                        return Err(FieldError::new(field, path.display(), allowed));
-                    }
-                }
-            }
-            DataKind::Jsonl => {}
-        }
+        self.validate_files()?;
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         require("source", format_args!("{:?}", self.source), plain, "a name without `/`")?;
@@ -123,25 +110,83 @@ impl Settings for DataSettings {
     }
 }
 
+impl DataSettings {
+    fn validate_files(&self) -> Result<(), FieldError> {
+        let lists = [("files", &self.files), ("held_out_files", &self.held_out_files)];
+        match self.kind() {
+            DataKind::Files if self.files.is_empty() && self.sources.is_empty() => {
+                return Err(FieldError::missing("files", "at least one file, with data.kind = \"files\""));
+            }
+            DataKind::Files if !self.files.is_empty() && !self.sources.is_empty() => {
+                return Err(FieldError::new(
+                    "sources",
+                    format_args!("{} sources", self.sources.len()),
+                    "absent beside data.files",
+                ));
+            }
+            DataKind::Files => {}
+            DataKind::Arithmetic => {
+                const ALLOWED: &str = "absent with data.kind = \"arithmetic\", which makes its own problems";
+                for (field, files) in lists {
+                    if let Some(first) = files.first() {
+                        return Err(FieldError::new(field, first.display(), ALLOWED));
+                    }
+                }
+                if let Some(source) = self.sources.first() {
+                    return Err(FieldError::new("sources", source.name(), ALLOWED));
+                }
+            }
+        }
+        for (index, filter) in self.filters.iter().enumerate() {
+            filter.validate().map_err(|error| error.within(format_args!("filters[{index}]")))?;
+        }
+        for (index, source) in self.sources.iter().enumerate() {
+            source.validate().map_err(|error| error.within(format_args!("sources[{index}]")))?;
+            let name = source.name();
+            if self.sources[..index].iter().any(|other| other.name() == name) {
+                let allowed = "a name that no other source has (sources[].name)";
+                return Err(FieldError::new(format!("sources[{index}].name"), format_args!("{name:?}"), allowed));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SourceSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        if self.files.is_empty() {
+            return Err(FieldError::missing("files", "at least one file"));
+        }
+        let weight = self.weight;
+        require("weight", weight, weight.is_finite() && weight > 0.0, "a finite number above 0")?;
+        let plain = !self.name.contains(['/', '\n']);
+        require("name", format_args!("{:?}", self.name), plain, "a name without `/`")?;
+        for (index, filter) in self.filters.iter().enumerate() {
+            filter.validate().map_err(|error| error.within(format_args!("filters[{index}]")))?;
+        }
+        Ok(())
+    }
+}
+
 impl Settings for ServicesSettings {
     fn validate(&self) -> Result<(), FieldError> {
-        let positives = [
-            ("wait_ms", self.wait_ms),
-            ("backoff_initial_ms", self.backoff_initial_ms),
-            ("rollout_deadline_ms", self.rollout_deadline_ms),
-            ("verify_deadline_ms", self.verify_deadline_ms),
-            ("call_deadline_ms", self.call_deadline_ms),
+        at_least_1ms(&[
+            ("outage_timeout", self.outage_timeout),
+            ("backoff_initial", self.backoff_initial),
+            ("rollout_deadline", self.rollout_deadline),
+            ("verify_deadline", self.verify_deadline),
+            ("call_deadline", self.call_deadline),
+        ])?;
+        at_least_one(&[
             ("sample_attempts", self.sample_attempts.into()),
             ("verify_attempts", self.verify_attempts.into()),
             ("max_rollouts", self.max_rollouts as u64),
             ("max_verifications", self.max_verifications as u64),
-        ];
-        positives.into_iter().try_for_each(|(field, value)| positive(field, value))?;
+        ])?;
         let share = self.max_late_share;
         require("max_late_share", share, (0.0..=1.0).contains(&share), "0 to 1")?;
-        let (first, longest) = (self.backoff_initial_ms, self.backoff_max_ms);
-        let allowed = format!("at least services.backoff_initial_ms, which is {first}");
-        require("backoff_max_ms", longest, longest >= first, allowed)?;
+        let allowed = format!("at least services.backoff_initial, which is {}", human(self.backoff_initial));
+        require("backoff_max", human(self.backoff_max), self.backoff_max >= self.backoff_initial, allowed)?;
         self.client.validate().map_err(|error| error.within("client"))
     }
 }

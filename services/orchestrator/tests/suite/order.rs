@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::support::generation::text_of;
-use crate::support::{Cluster, bounded, metrics, recipe, temp, undisturbed};
+use crate::support::{Cluster, bounded, metrics, recipe, temp, uninterrupted};
+use evenkeel_chat::Prompt;
 use evenkeel_orchestrator::{Event, RunOutcome};
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::{GroupId, Purpose, SampleId};
@@ -16,7 +17,7 @@ async fn groups_reach_the_learner_in_data_order_and_samples_have_their_own_seeds
         let cluster = Cluster::start().await;
         let (events, result) = cluster.run(&path, &recipe()).await;
         assert_eq!(result.unwrap().0, RunOutcome::Completed);
-        let groups = cluster.learner.world.groups.lock().unwrap().clone();
+        let groups = cluster.learner.state.groups.lock().unwrap().clone();
         let mut place = 0;
         for (step, groups) in &groups {
             for group in groups {
@@ -28,12 +29,12 @@ async fn groups_reach_the_learner_in_data_order_and_samples_have_their_own_seeds
             }
         }
         assert_eq!(place, 24);
-        for item in cluster.generation.world.seen.lock().unwrap().iter() {
+        for item in cluster.generation.state.seen.lock().unwrap().iter() {
             let id: SampleId = item.sample_id.parse().unwrap();
             assert_eq!(item.sampling.as_ref().unwrap().seed, Some(id.seed(11)));
             assert_eq!(item.group_id.parse::<GroupId>().unwrap(), id.group);
         }
-        let traces = cluster.reward.world.traces.lock().unwrap();
+        let traces = cluster.reward.state.traces.lock().unwrap();
         assert_eq!(traces["train/0/0/0"][..35], traces["train/0/0/1"][..35], "a prompt is one trace");
         let kinds = events.iter().filter_map(|event| match &**event {
             Event::Line(line) => Some(line.kind),
@@ -49,13 +50,20 @@ async fn groups_reach_the_learner_in_data_order_and_samples_have_their_own_seeds
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not() {
     bounded(async {
-        let first = undisturbed(&recipe()).await;
-        assert_eq!(first, undisturbed(&recipe()).await);
+        let first = uninterrupted(&recipe()).await;
+        assert_eq!(first, uninterrupted(&recipe()).await);
         let mut other = recipe();
         other.run.seed = 12;
-        assert_ne!(first, undisturbed(&other).await);
+        assert_ne!(first, uninterrupted(&other).await);
     })
     .await;
+}
+
+fn text(prompt: &Prompt) -> String {
+    match prompt {
+        Prompt::Text(text) => text.clone(),
+        Prompt::Messages(_) => panic!("the problems of the built-in task are texts"),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -68,9 +76,9 @@ async fn what_is_held_out_is_never_trained_on_and_improves() {
         recipe.evaluation.problems = 40;
         let (_, summary) = cluster.run(&path, &recipe).await.1.unwrap();
         let data = evenkeel_tasks::arithmetic::dataset(recipe.run.seed, 40, &Rules::default());
-        let held_out: BTreeSet<String> = data.held_out.into_iter().map(|problem| problem.prompt).collect();
+        let held_out: BTreeSet<String> = data.held_out.iter().map(|problem| text(&problem.prompt)).collect();
         let (mut asked, mut trained) = (BTreeSet::new(), BTreeSet::new());
-        for item in cluster.generation.world.seen.lock().unwrap().iter() {
+        for item in cluster.generation.state.seen.lock().unwrap().iter() {
             let id: SampleId = item.sample_id.parse().unwrap();
             let prompts = if id.group.purpose == Purpose::Eval { &mut asked } else { &mut trained };
             prompts.insert(text_of(&item.prompt_token_ids));

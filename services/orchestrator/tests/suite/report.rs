@@ -14,7 +14,7 @@ async fn a_report_shows_every_curve_and_can_be_made_again() {
         (recipe.run.name, recipe.run.steps) = ("arithmetic-balanced".into(), 40);
         (recipe.warm_start.steps, recipe.evaluation.every, recipe.evaluation.problems) = (25, 10, 50);
         let cluster = Cluster::start().await;
-        cluster.generation.world.sure.store(70, std::sync::atomic::Ordering::Relaxed);
+        cluster.generation.state.certain_from.store(70, std::sync::atomic::Ordering::Relaxed);
         cluster.run(&path, &recipe).await.1.unwrap();
         let html = std::fs::read_to_string(path.join("report.html")).unwrap();
         assert_eq!(html.matches("<figure>").count(), 12);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Cluster, LEARNER, bounded, finish, lines, mix, recipe, resolved, temp, undisturbed};
+use crate::support::{Cluster, LEARNER, bounded, finish, lines, mix, recipe, resolved, temp, uninterrupted};
 use evenkeel_orchestrator::{Event, RunDirectory, RunOutcome, StopMode};
 
 /// Kills a run again and again after random times until it comes through; `with_learner` kills that, too.
@@ -33,7 +33,7 @@ async fn kill_and_resume(with_learner: bool, seed: u64) {
     let (_, result) = finish(handle).await;
     assert_eq!(result.unwrap().0, RunOutcome::Completed);
     assert!(kills > 0);
-    assert_eq!(lines(&path), undisturbed(&recipe).await, "after {kills} kills");
+    assert_eq!(lines(&path), uninterrupted(&recipe).await, "after {kills} kills");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,7 +76,7 @@ async fn a_learner_that_dies_costs_no_finished_step() {
             events.iter().filter(|event| matches!(&***event, Event::Waiting { service: "learner", .. })).count();
         let rewinds = events.iter().filter(|event| matches!(&***event, Event::Rewound { .. })).count();
         assert!(waits >= 1 && rewinds >= 1, "{waits} {rewinds}");
-        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -86,11 +86,11 @@ async fn a_connection_that_is_lost_after_the_step_does_not_step_twice() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        cluster.learner.world.cut_after.lock().unwrap().extend([0, 2, 5]);
+        cluster.learner.state.cut_after.lock().unwrap().extend([0, 2, 5]);
         cluster.run(&path, &recipe()).await.1.unwrap();
-        assert!(cluster.learner.world.cut_after.lock().unwrap().is_empty());
-        assert!(cluster.learner.world.done.lock().unwrap().values().all(|times| *times == 1));
-        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+        assert!(cluster.learner.state.cut_after.lock().unwrap().is_empty());
+        assert!(cluster.learner.state.done.lock().unwrap().values().all(|times| *times == 1));
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -117,8 +117,8 @@ async fn a_stop_ends_after_the_step_with_a_checkpoint_and_the_rest_follows() {
         let (events, result) = finish(cluster.resume(&path, &recipe())).await;
         assert_eq!(result.unwrap().0, RunOutcome::Completed);
         assert!(events.iter().any(|event| matches!(&**event, Event::Started { step, .. } if *step == done)));
-        assert!(cluster.learner.world.done.lock().unwrap().values().all(|times| *times == 1));
-        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+        assert!(cluster.learner.state.done.lock().unwrap().values().all(|times| *times == 1));
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -141,7 +141,7 @@ async fn a_stop_in_the_warm_start_and_one_at_once_can_be_resumed() {
         handle.stop(StopMode::Now);
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Stopped);
         assert_eq!(finish(cluster.resume(&path, &recipe())).await.1.unwrap().0, RunOutcome::Completed);
-        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -157,7 +157,7 @@ async fn a_run_that_is_done_can_be_made_longer() {
         cluster.run(&path, &recipe).await.1.unwrap();
         recipe.run.steps = 6;
         finish(cluster.resume(&path, &recipe)).await.1.unwrap();
-        assert_eq!(lines(&path), undisturbed(&recipe).await);
+        assert_eq!(lines(&path), uninterrupted(&recipe).await);
 
         recipe.run.steps = 2;
         let error = finish(cluster.resume(&path, &recipe)).await.1.unwrap_err().to_string();

@@ -1,5 +1,7 @@
 //! What becomes of samples that fail, verdicts that do not stand and groups that teach nothing.
 
+use std::time::Duration;
+
 use crate::support::{Cluster, bounded, finish, metrics, recipe, temp};
 use evenkeel_orchestrator::{Event, RunError};
 use evenkeel_proto::v1::{FailureCode, InvalidReason};
@@ -15,10 +17,10 @@ async fn dynamic_sampling_takes_the_next_prompts_in_data_order() {
             let (_dir, path) = temp();
             let cluster = Cluster::start().await;
             // Every third prompt of the data order teaches nothing.
-            let blank = |group: &str| group.rsplit('/').next().unwrap().parse::<u64>().unwrap().is_multiple_of(3);
-            *cluster.generation.world.blank.lock().unwrap() = Some(Box::new(blank));
+            let identical = |group: &str| group.rsplit('/').next().unwrap().parse::<u64>().unwrap().is_multiple_of(3);
+            *cluster.generation.state.identical.lock().unwrap() = Some(Box::new(identical));
             cluster.run(&path, &recipe).await.1.unwrap();
-            let groups = cluster.learner.world.groups.lock().unwrap();
+            let groups = cluster.learner.state.groups.lock().unwrap();
             let ids =
                 groups.values().map(|groups| groups.iter().map(|group| group.group_id.clone()).collect::<Vec<_>>());
             let lines = metrics(&path);
@@ -48,7 +50,7 @@ async fn a_step_without_signal_is_filled_up_at_the_bound() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        *cluster.generation.world.blank.lock().unwrap() = Some(Box::new(|_| true));
+        *cluster.generation.state.identical.lock().unwrap() = Some(Box::new(|_| true));
         let mut recipe = recipe();
         recipe.run.steps = 2;
         (recipe.sampling.dynamic, recipe.sampling.max_prompts_per_step) = (true, 6);
@@ -57,7 +59,7 @@ async fn a_step_without_signal_is_filled_up_at_the_bound() {
             assert_eq!(line.get("training/prompts_tried"), Some(6.0));
             assert_eq!(line.get("training/filter_groups/filled_up_groups"), Some(4.0));
         }
-        let groups = cluster.learner.world.groups.lock().unwrap();
+        let groups = cluster.learner.state.groups.lock().unwrap();
         assert_eq!(
             groups[&1].iter().map(|group| group.group_id.as_str()).collect::<Vec<_>>(),
             ["train/1/6", "train/1/7", "train/1/8", "train/1/9"]
@@ -80,12 +82,12 @@ async fn a_verdict_that_does_not_stand_is_asked_for_again_and_never_is_a_wrong_a
             "train/1/5/2" => Some(InvalidReason::BadGold),
             _ => None,
         };
-        *cluster.reward.world.script.lock().unwrap() = Some(Box::new(script));
+        *cluster.reward.state.script.lock().unwrap() = Some(Box::new(script));
         let mut recipe = recipe();
         recipe.services.max_late_share = 0.1;
         let (_, summary) = cluster.run(&path, &recipe).await.1.unwrap();
         assert_eq!(summary.invalid_samples, 2);
-        let groups = cluster.learner.world.groups.lock().unwrap();
+        let groups = cluster.learner.state.groups.lock().unwrap();
         let sample = |group: usize, sample: usize| groups[&1][group].samples[sample].clone();
         assert!(sample(0, 0).valid && sample(0, 0).raw_reward.is_some());
         for left_out in [sample(0, 1), sample(1, 2)] {
@@ -96,7 +98,7 @@ async fn a_verdict_that_does_not_stand_is_asked_for_again_and_never_is_a_wrong_a
         assert_eq!(line.get("rollout/invalid_samples"), Some(2.0));
         assert_eq!(line.get("rollout/late_samples"), Some(1.0));
         assert_eq!(line.get("rollout/samples"), Some(16.0));
-        let times = cluster.reward.world.times.lock().unwrap();
+        let times = cluster.reward.state.times.lock().unwrap();
         assert_eq!(times["train/1/5/2"], 1);
         assert!(times["train/1/4/1"] >= 3);
     })
@@ -113,12 +115,12 @@ async fn a_sample_that_cannot_be_had_is_begun_again_and_then_left_out() {
             "train/0/1/2" => Some(FailureCode::Cancelled),
             _ => None,
         };
-        *cluster.generation.world.script.lock().unwrap() = Some(Box::new(script));
+        *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
         cluster.run(&path, &recipe()).await.1.unwrap();
         let line = &metrics(&path)[0];
         assert_eq!(line.get("rollout/failed_samples"), Some(1.0));
         assert_eq!(line.get("rollout/begun_again"), Some(4.0));
-        let groups = cluster.learner.world.groups.lock().unwrap();
+        let groups = cluster.learner.state.groups.lock().unwrap();
         let samples = &groups[&0][1].samples;
         assert_eq!(samples.iter().map(|sample| sample.valid).collect::<Vec<_>>(), [true, true, false, true]);
     })
@@ -132,7 +134,7 @@ async fn samples_that_take_too_long_end_the_run_above_their_share_instead_of_bei
         for allowed in [0.01, 0.1] {
             let (_dir, path) = temp();
             let cluster = Cluster::start().await;
-            *cluster.generation.world.script.lock().unwrap() = Some(Box::new(late));
+            *cluster.generation.state.script.lock().unwrap() = Some(Box::new(late));
             let mut recipe = recipe();
             recipe.services.max_late_share = allowed;
             let (_, result) = cluster.run(&path, &recipe).await;
@@ -148,9 +150,9 @@ async fn samples_that_take_too_long_end_the_run_above_their_share_instead_of_bei
             assert!(text.starts_with("step 1: 1 of 16 samples") && text.contains("services.max_late_share"), "{text}");
             assert_eq!(metrics(&path).len(), 1, "the step before stays");
             // The step that failed left the learner as it was, and is done again.
-            *cluster.generation.world.script.lock().unwrap() = None;
+            *cluster.generation.state.script.lock().unwrap() = None;
             finish(cluster.resume(&path, &recipe)).await.1.unwrap();
-            assert_eq!(crate::support::lines(&path), crate::support::undisturbed(&recipe).await);
+            assert_eq!(crate::support::lines(&path), crate::support::uninterrupted(&recipe).await);
         }
     })
     .await;
@@ -166,7 +168,7 @@ async fn a_sample_that_was_late_before_it_was_lost_is_a_late_one() {
             ("train/1/5/2", _) => Some(FailureCode::Cancelled),
             _ => None,
         };
-        *cluster.generation.world.script.lock().unwrap() = Some(Box::new(script));
+        *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
         let error = cluster.run(&path, &recipe()).await.1.unwrap_err();
         assert!(matches!(error, RunError::Late { late: 1, samples: 16, .. }), "{error}");
     })
@@ -178,9 +180,10 @@ async fn a_reward_worker_that_is_full_for_ever_is_given_up() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        *cluster.reward.world.script.lock().unwrap() = Some(Box::new(|_, _| Some(InvalidReason::Overloaded)));
+        *cluster.reward.state.script.lock().unwrap() = Some(Box::new(|_, _| Some(InvalidReason::Overloaded)));
         let mut recipe = recipe();
-        (recipe.services.verify_deadline_ms, recipe.services.wait_ms) = (200, 5_000);
+        recipe.services.verify_deadline = Duration::from_millis(200);
+        recipe.services.outage_timeout = Duration::from_secs(5);
         let error = cluster.run(&path, &recipe).await.1.unwrap_err().to_string();
         assert!(error.contains("the reward service") && error.contains("has finished none of them"), "{error}");
     })
@@ -193,9 +196,9 @@ async fn samples_go_out_with_a_deadline_for_the_engine_and_none_for_the_queue() 
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         let mut recipe = recipe();
-        (recipe.run.steps, recipe.services.rollout_deadline_ms) = (1, 123_000);
+        (recipe.run.steps, recipe.services.rollout_deadline) = (1, Duration::from_secs(123));
         cluster.run(&path, &recipe).await.1.unwrap();
-        for item in cluster.generation.world.seen.lock().unwrap().iter() {
+        for item in cluster.generation.state.seen.lock().unwrap().iter() {
             assert_eq!(item.engine_deadline_ms, Some(123_000));
             assert!(item.deadline_ms.is_none_or(|ms| ms > 1_000_000_000), "{:?}", item.deadline_ms);
         }
@@ -208,9 +211,10 @@ async fn a_generation_service_that_holds_samples_and_ends_none_is_given_up() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        cluster.generation.world.slowness_ms.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
+        cluster.generation.state.max_delay_ms.store(u64::MAX, std::sync::atomic::Ordering::Relaxed);
         let mut recipe = recipe();
-        (recipe.services.rollout_deadline_ms, recipe.services.wait_ms) = (100, 5_000);
+        recipe.services.rollout_deadline = Duration::from_millis(100);
+        recipe.services.outage_timeout = Duration::from_secs(5);
         let error = cluster.run(&path, &recipe).await.1.unwrap_err().to_string();
         assert!(error.contains("the generation service") && error.contains("has finished none of them"), "{error}");
     })
@@ -223,7 +227,7 @@ async fn a_sample_that_is_refused_ends_the_run_by_its_id() {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         let script = |id: &str, _| (id == "train/2/8/3").then_some(FailureCode::InvalidArgument);
-        *cluster.generation.world.script.lock().unwrap() = Some(Box::new(script));
+        *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
         let (events, result) = cluster.run(&path, &recipe()).await;
         let error = result.unwrap_err();
         assert!(matches!(error, RunError::Refused { service: "generation", .. }), "{error}");
@@ -231,9 +235,9 @@ async fn a_sample_that_is_refused_ends_the_run_by_its_id() {
         assert!(matches!(&**events.last().unwrap(), Event::Failed { .. }));
         assert_eq!(metrics(&path).len(), 2, "finished steps stay");
         // The step that failed left the learner as it was, and is done again.
-        *cluster.generation.world.script.lock().unwrap() = None;
+        *cluster.generation.state.script.lock().unwrap() = None;
         finish(cluster.resume(&path, &recipe())).await.1.unwrap();
-        assert_eq!(crate::support::lines(&path), crate::support::undisturbed(&recipe()).await);
+        assert_eq!(crate::support::lines(&path), crate::support::uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -244,9 +248,9 @@ async fn a_step_without_a_single_verdict_ends_the_run() {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         let script = |id: &str, _| id.starts_with("train/0/").then_some(InvalidReason::BadGold);
-        *cluster.reward.world.script.lock().unwrap() = Some(Box::new(script));
+        *cluster.reward.state.script.lock().unwrap() = Some(Box::new(script));
         let error = cluster.run(&path, &recipe()).await.1.unwrap_err().to_string();
-        assert!(error.contains("step 0") && error.contains("bad_gold: as told"), "{error}");
+        assert!(error.contains("step 0") && error.contains("bad_gold: as scripted"), "{error}");
     })
     .await;
 }

@@ -4,33 +4,34 @@ use std::sync::atomic::Ordering;
 
 use crate::support::recipe::{Program, reader};
 use crate::support::{Cluster, bounded, recipe};
-use evenkeel_orchestrator::{OrchestratorConfig, serve};
+use evenkeel_orchestrator::{OrchestratorSettings, serve};
 use evenkeel_proto::v1::orchestrator_client::OrchestratorClient;
 use evenkeel_proto::v1::{
     GetRunRequest, ListRunsRequest, OrchestratorGetStatusRequest, RunState, StartRunRequest, StepKind, StopRunRequest,
     WatchRunRequest, start_run_request::Configuration,
 };
-use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
+use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use tonic::Code;
 
-pub(crate) struct Door {
-    _server: evenkeel_rpc::server::RunningServer,
+/// An orchestrator server with its client.
+pub(crate) struct TestServer {
+    _running: evenkeel_rpc::server::RunningServer,
     pub(crate) client: OrchestratorClient<ClientChannel>,
     pub(crate) dir: tempfile::TempDir,
 }
 
-pub(crate) async fn door(cluster: &Cluster) -> Door {
+pub(crate) async fn serve_runs(cluster: &Cluster) -> TestServer {
     let dir = tempfile::tempdir().unwrap();
-    let config = OrchestratorConfig {
+    let settings = OrchestratorSettings {
         runs: dir.path().to_owned(),
         endpoints: cluster.endpoints(),
-        ..OrchestratorConfig::default()
+        ..OrchestratorSettings::default()
     };
-    let (server, _) = serve(config, reader()).await.unwrap();
-    let server = server.spawn();
-    let connector = Connector::new("client", ClientConfig::default()).unwrap();
-    let client = OrchestratorClient::new(connector.connect(&Target::url(server.endpoint())).await.unwrap());
-    Door { _server: server, client, dir }
+    let (server, _) = serve(settings, reader()).await.unwrap();
+    let running = server.spawn();
+    let connector = Connector::new("client", ClientSettings::default()).unwrap();
+    let client = OrchestratorClient::new(connector.connect(&ServerAddress::new(running.endpoint())).await.unwrap());
+    TestServer { _running: running, client, dir }
 }
 
 pub(crate) fn start(run_id: &str) -> StartRunRequest {
@@ -46,15 +47,15 @@ pub(crate) fn start(run_id: &str) -> StartRunRequest {
 async fn a_run_is_started_once_watched_and_listed() {
     bounded(async {
         let cluster = Cluster::start().await;
-        let mut door = door(&cluster).await;
-        let run = door.client.start_run(start("first")).await.unwrap().into_inner().run.unwrap();
+        let mut server = serve_runs(&cluster).await;
+        let run = server.client.start_run(start("first")).await.unwrap().into_inner().run.unwrap();
         assert_eq!((run.run_id.as_str(), run.total_steps), ("first", 6));
-        door.client.start_run(start("first")).await.unwrap();
+        server.client.start_run(start("first")).await.unwrap();
         let other = StartRunRequest { overrides: vec!["run.seed=99".into()], ..start("first") };
-        assert_eq!(door.client.start_run(other).await.unwrap_err().code(), Code::AlreadyExists);
+        assert_eq!(server.client.start_run(other).await.unwrap_err().code(), Code::AlreadyExists);
 
         let watch = |run_id: &str| WatchRunRequest { run_id: run_id.into(), from_step: Some(0) };
-        let mut stream = door.client.watch_run(watch("first")).await.unwrap().into_inner();
+        let mut stream = server.client.watch_run(watch("first")).await.unwrap().into_inner();
         let mut live = Vec::new();
         while let Some(line) = stream.message().await.unwrap() {
             live.push((line.kind(), line.step));
@@ -68,19 +69,19 @@ async fn a_run_is_started_once_watched_and_listed() {
 
         let request = GetRunRequest { run_id: "first".into() };
         crate::support::until_async(async || {
-            let run = door.client.clone().get_run(request.clone()).await.unwrap().into_inner().run.unwrap();
+            let run = server.client.clone().get_run(request.clone()).await.unwrap().into_inner().run.unwrap();
             run.state() == RunState::Completed && run.step == 6
         })
         .await;
-        let mut stream = door.client.watch_run(watch("first")).await.unwrap().into_inner();
+        let mut stream = server.client.watch_run(watch("first")).await.unwrap().into_inner();
         let mut stored = Vec::new();
         while let Some(line) = stream.message().await.unwrap() {
             stored.push((line.kind(), line.step));
         }
         assert_eq!(stored.len(), live.len());
-        let runs = door.client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
+        let runs = server.client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
         assert_eq!(runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["first"]);
-        let status = door.client.get_status(OrchestratorGetStatusRequest {}).await.unwrap().into_inner();
+        let status = server.client.get_status(OrchestratorGetStatusRequest {}).await.unwrap().into_inner();
         assert_eq!((status.active_runs.len(), status.dependencies.len()), (0, 3));
     })
     .await;
@@ -90,24 +91,24 @@ async fn a_run_is_started_once_watched_and_listed() {
 async fn a_run_is_stopped_resumed_and_alone() {
     bounded(async {
         let cluster = Cluster::start().await;
-        cluster.generation.world.slowness_ms.store(60, Ordering::Relaxed);
-        let mut door = door(&cluster).await;
-        door.client.start_run(start("a")).await.unwrap();
-        let busy = door.client.start_run(start("b")).await.unwrap_err();
+        cluster.generation.state.max_delay_ms.store(60, Ordering::Relaxed);
+        let mut server = serve_runs(&cluster).await;
+        server.client.start_run(start("a")).await.unwrap();
+        let busy = server.client.start_run(start("b")).await.unwrap_err();
         assert_eq!(busy.code(), Code::FailedPrecondition);
         assert!(busy.message().contains("run `a` is active"), "{busy}");
         let request = StopRunRequest { run_id: "a".into(), ..StopRunRequest::default() };
-        let run = door.client.stop_run(request.clone()).await.unwrap().into_inner().run.unwrap();
+        let run = server.client.stop_run(request.clone()).await.unwrap().into_inner().run.unwrap();
         assert_eq!(run.state(), RunState::Stopped);
-        assert_eq!(door.client.stop_run(request).await.unwrap().into_inner().run.unwrap().state(), RunState::Stopped);
+        assert_eq!(server.client.stop_run(request).await.unwrap().into_inner().run.unwrap().state(), RunState::Stopped);
 
-        cluster.generation.world.slowness_ms.store(0, Ordering::Relaxed);
+        cluster.generation.state.max_delay_ms.store(0, Ordering::Relaxed);
         let resume =
             StartRunRequest { run_id: "a".into(), resume: true, total_steps: Some(3), ..StartRunRequest::default() };
-        door.client.start_run(resume).await.unwrap();
+        server.client.start_run(resume).await.unwrap();
         let request = GetRunRequest { run_id: "a".into() };
         crate::support::until_async(async || {
-            let run = door.client.clone().get_run(request.clone()).await.unwrap().into_inner().run.unwrap();
+            let run = server.client.clone().get_run(request.clone()).await.unwrap().into_inner().run.unwrap();
             run.state() == RunState::Completed && run.step == 3
         })
         .await;
@@ -119,7 +120,7 @@ async fn a_run_is_stopped_resumed_and_alone() {
 async fn what_is_refused_names_its_field() {
     bounded(async {
         let cluster = Cluster::start().await;
-        let mut door = door(&cluster).await;
+        let mut server = serve_runs(&cluster).await;
         let toml = |text: &str| StartRunRequest {
             run_id: "x".into(),
             configuration: Some(Configuration::Toml(text.into())),
@@ -140,11 +141,11 @@ async fn what_is_refused_names_its_field() {
             ),
         ];
         for (request, code, words) in cases {
-            let status = door.client.start_run(request).await.unwrap_err();
+            let status = server.client.start_run(request).await.unwrap_err();
             assert_eq!(status.code(), code, "{status}");
             assert!(status.message().contains(words), "{status}");
         }
-        let missing = door.client.get_run(GetRunRequest { run_id: "nobody".into() }).await.unwrap_err();
+        let missing = server.client.get_run(GetRunRequest { run_id: "unknown".into() }).await.unwrap_err();
         assert_eq!(missing.code(), Code::NotFound);
     })
     .await;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use evenkeel_proto::v1::FailureCode;
 
 use crate::support::{
-    Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, undisturbed,
+    Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, uninterrupted,
 };
 use evenkeel_orchestrator::{
-    DataKind, Endpoints, Event, Recipe, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode,
+    Endpoints, Event, LoopSettings, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,7 +18,7 @@ async fn generation_and_reward_may_die_and_come_back() {
     bounded(async {
         let (_dir, path) = temp();
         let mut cluster = Cluster::start().await;
-        cluster.generation.world.slowness_ms.store(30, Ordering::Relaxed);
+        cluster.generation.state.max_delay_ms.store(30, Ordering::Relaxed);
         let handle = cluster.begin(&path, &recipe());
         let progress = handle.progress();
         let following = tokio::spawn(finish(handle));
@@ -32,7 +32,7 @@ async fn generation_and_reward_may_die_and_come_back() {
         let (events, result) = following.await.unwrap();
         assert_eq!(result.unwrap().0, RunOutcome::Completed);
         assert!(events.iter().any(|event| matches!(&**event, Event::Waiting { .. })));
-        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -43,23 +43,23 @@ async fn engines_that_are_gone_are_waited_for_behind_a_service_that_is_there() {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         let gone = Arc::new(AtomicBool::new(true));
-        let told = Arc::clone(&gone);
+        let is_gone = Arc::clone(&gone);
         let script = move |id: &str, _| {
-            (id.starts_with("train/2/") && told.load(Ordering::Relaxed)).then_some(FailureCode::Unavailable)
+            (id.starts_with("train/2/") && is_gone.load(Ordering::Relaxed)).then_some(FailureCode::Unavailable)
         };
-        *cluster.generation.world.script.lock().unwrap() = Some(Box::new(script));
+        *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
         let mut handle = cluster.begin(&path, &recipe());
         loop {
             let event = handle.next_event().await.unwrap();
             if let Event::Waiting { service: "generation", message, .. } = &*event {
-                assert_eq!(message, "AS_TOLD: as the script wants it");
+                assert_eq!(message, "SCRIPTED: as scripted");
                 break;
             }
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
         gone.store(false, Ordering::Relaxed);
         finish(handle).await.1.unwrap();
-        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -70,19 +70,19 @@ async fn a_step_that_the_learner_dropped_while_samples_were_late_is_sent_again_w
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         // Samples take long enough that the step has begun and is not whole when it is dropped.
-        cluster.generation.world.slowness_ms.store(30, Ordering::Relaxed);
-        cluster.learner.world.idle_at.lock().unwrap().extend([1, 2]);
+        cluster.generation.state.max_delay_ms.store(30, Ordering::Relaxed);
+        cluster.learner.state.idle_at.lock().unwrap().extend([1, 2]);
         let handle = cluster.begin(&path, &recipe());
         let (events, result) = finish(handle).await;
         assert_eq!(result.unwrap().0, RunOutcome::Completed);
-        let world = &cluster.learner.world;
+        let state = &cluster.learner.state;
         for step in [1, 2] {
-            assert_eq!(world.sent.lock().unwrap()[&step], 2, "step {step}");
+            assert_eq!(state.sent.lock().unwrap()[&step], 2, "step {step}");
         }
-        assert!(world.done.lock().unwrap().values().all(|&times| times == 1), "no step was done twice");
+        assert!(state.done.lock().unwrap().values().all(|&times| times == 1), "no step was done twice");
         let lost = |event: &Event| matches!(event, Event::Waiting { service: "learner", .. });
         assert!(!events.iter().any(|event| lost(event)), "the learner was there all the time");
-        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -94,7 +94,7 @@ async fn a_service_that_stays_away_ends_the_run_by_its_name() {
             let (_dir, path) = temp();
             let mut cluster = Cluster::start().await;
             let mut recipe = recipe();
-            recipe.services.wait_ms = 300;
+            recipe.services.outage_timeout = Duration::from_millis(300);
             let handle = cluster.begin(&path, &recipe);
             let progress = handle.progress();
             let following = tokio::spawn(finish(handle));
@@ -105,7 +105,7 @@ async fn a_service_that_stays_away_ends_the_run_by_its_name() {
             assert!(matches!(&error, RunError::ServiceLost { service, .. } if *service == name), "{name}: {error}");
             assert!(events.iter().any(|event| matches!(&**event, Event::Waiting { service, .. } if *service == name)));
             // Nothing is lost.
-            recipe.services.wait_ms = 20_000;
+            recipe.services.outage_timeout = Duration::from_secs(20);
             cluster.up(service).await;
             finish(cluster.resume(&path, &recipe)).await.1.unwrap();
             assert_eq!(lines(&path).len(), 2 + 6 + 2);
@@ -139,7 +139,7 @@ async fn a_run_may_begin_before_its_services_and_a_stop_ends_its_waiting() {
             cluster.up(service).await;
         }
         finish(handle).await.1.unwrap();
-        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -149,14 +149,14 @@ async fn a_full_disk_of_the_learner_is_waited_for() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        cluster.learner.world.disk_full.store(3, Ordering::SeqCst);
+        cluster.learner.state.disk_full.store(3, Ordering::SeqCst);
         let (events, result) = cluster.run(&path, &recipe()).await;
         result.unwrap();
-        let told = events.iter().find_map(|event| match &**event {
+        let message = events.iter().find_map(|event| match &**event {
             Event::Waiting { message, .. } => Some(message.clone()),
             _ => None,
         });
-        assert!(told.unwrap().contains("no space left"));
+        assert!(message.unwrap().contains("no space left"));
         assert!(events.iter().any(|event| matches!(&**event, Event::Recovered { service: "learner", .. })));
     })
     .await;
@@ -170,7 +170,7 @@ async fn the_learner_keeps_as_much_as_the_recipe_says() {
         let mut recipe = recipe();
         (recipe.checkpoint.keep, recipe.checkpoint.keep_weights) = (0, 3);
         cluster.run(&path, &recipe).await.1.unwrap();
-        let kept = cluster.learner.world.kept.lock().unwrap().clone();
+        let kept = cluster.learner.state.kept.lock().unwrap().clone();
         assert_eq!(kept.into_iter().collect::<Vec<_>>(), [(None, Some(3)), (Some(0), None)]);
     })
     .await;
@@ -210,8 +210,7 @@ async fn tasks_that_the_reward_service_cannot_judge_are_refused() {
         let mut recipe = recipe();
         recipe.warm_start.steps = 0;
         recipe.evaluation.problems = 0;
-        recipe.data.kind = DataKind::Jsonl;
-        recipe.data.path = Some(rows.clone());
+        recipe.data.files = vec![rows.clone()];
         for (row, kind) in [
             (r#"{"prompt": "a", "public_test_cases": [{"input": "1", "output": "2"}]}"#, "code"),
             (r#"{"prompt": "a", "custom": {"endpoint": "judge"}}"#, "custom"),
@@ -229,7 +228,7 @@ async fn tasks_that_the_reward_service_cannot_judge_are_refused() {
 
 #[tokio::test]
 async fn what_cannot_be_is_refused_before_anything_starts() {
-    type Change = dyn Fn(&mut Recipe, &mut Endpoints);
+    type Change = dyn Fn(&mut LoopSettings, &mut Endpoints);
     let endpoints = || Endpoints {
         generation: "http://a:1".into(),
         reward: vec!["http://b:1".into()],

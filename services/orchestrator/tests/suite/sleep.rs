@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use evenkeel_orchestrator::{Engines, RunOutcome};
 use evenkeel_proto::v1::SleepLevel;
 
-use crate::support::{Cluster, bounded, lines, recipe, temp, undisturbed};
+use crate::support::{Cluster, bounded, lines, recipe, temp, uninterrupted};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn engines_sleep_through_every_training_and_the_run_is_the_same() {
@@ -15,10 +15,10 @@ async fn engines_sleep_through_every_training_and_the_run_is_the_same() {
         let mut sleeping = recipe();
         sleeping.sampling.engines_while_training = Engines::Discard;
         assert_eq!(cluster.run(&path, &sleeping).await.1.unwrap().0, RunOutcome::Completed);
-        let sleeps = cluster.generation.world.sleeps.lock().unwrap().clone();
+        let sleeps = cluster.generation.state.sleeps.lock().unwrap().clone();
         assert_eq!(sleeps[0], SleepLevel::Offload, "during the warm start nobody could give their weights back");
         assert_eq!(sleeps[1..], [SleepLevel::Discard; 6]);
-        assert_eq!(lines(&path), undisturbed(&recipe()).await);
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;
 }
@@ -28,7 +28,7 @@ async fn engines_that_cannot_sleep_end_the_run_with_their_words() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        cluster.generation.world.sleepless.store(true, Ordering::Relaxed);
+        cluster.generation.state.cannot_sleep.store(true, Ordering::Relaxed);
         let mut sleeping = recipe();
         sleeping.sampling.engines_while_training = Engines::Offload;
         let error = cluster.run(&path, &sleeping).await.1.unwrap_err().to_string();

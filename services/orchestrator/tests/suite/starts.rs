@@ -1,4 +1,4 @@
-//! Starting runs over the service: what is refused leaves nothing, what is loaded holds nobody up, OK means that the run began.
+//! Starting runs over gRPC: a refused start leaves nothing behind, loading blocks no other call, OK means that the run has started.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -8,23 +8,23 @@ use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{GetRunRequest, ListRunsRequest, RunState, StartRunRequest, StopRunRequest};
 use tonic::Code;
 
-use crate::server::{Door, door, start};
+use crate::server::{TestServer, serve_runs, start};
 use crate::support::{Cluster, LEARNER, bounded, until_async};
 
 fn with(run_id: &str, overrides: &[&str]) -> StartRunRequest {
     StartRunRequest { overrides: overrides.iter().map(|text| (*text).to_owned()).collect(), ..start(run_id) }
 }
 
-/// Everything that lies in the folder of runs.
-fn left(door: &Door) -> Vec<String> {
-    let entries = std::fs::read_dir(door.dir.path()).unwrap();
+/// Names in the folder of runs.
+fn run_folders(server: &TestServer) -> Vec<String> {
+    let entries = std::fs::read_dir(server.dir.path()).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-async fn completes(door: &Door, run_id: &str) {
+async fn completes(server: &TestServer, run_id: &str) {
     until_async(async || {
         let request = GetRunRequest { run_id: run_id.into() };
-        let run = door.client.clone().get_run(request).await.unwrap().into_inner().run.unwrap();
+        let run = server.client.clone().get_run(request).await.unwrap().into_inner().run.unwrap();
         assert_ne!(run.state(), RunState::Failed, "{}", run.message);
         run.state() == RunState::Completed
     })
@@ -36,10 +36,10 @@ fn pipe(path: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
+async fn a_refused_start_leaves_nothing_behind_and_is_refused_again() {
     bounded(async {
         let cluster = Cluster::start().await;
-        let mut door = door(&cluster).await;
+        let mut server = serve_runs(&cluster).await;
         let files = tempfile::tempdir().unwrap();
         let fifo = files.path().join("rows.jsonl");
         pipe(&fifo);
@@ -51,7 +51,7 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
         std::fs::create_dir(&model).unwrap();
         std::fs::write(model.join("config.json"), "{}").unwrap();
         pipe(&model.join("tokenizer.json"));
-        let jsonl = |path: &str| with("x", &["data.kind=jsonl", &format!("data.path={path}")]);
+        let jsonl = |path: &str| with("x", &[&format!("data.files={path}")]);
         let cases = [
             (jsonl("/nowhere/rows.jsonl"), "No such file"),
             (jsonl("/dev/zero"), "allowed: a regular file"),
@@ -69,15 +69,15 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
         ];
         for (request, words) in cases {
             for _ in 0..2 {
-                let status = door.client.start_run(request.clone()).await.unwrap_err();
+                let status = server.client.start_run(request.clone()).await.unwrap_err();
                 assert_eq!(status.code(), Code::InvalidArgument, "{status}");
                 assert!(status.message().contains(words), "{words}: {status}");
-                assert_eq!(left(&door), [""; 0]);
+                assert_eq!(run_folders(&server), [""; 0]);
             }
         }
-        assert_eq!(door.client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs, []);
-        door.client.start_run(start("x")).await.unwrap();
-        completes(&door, "x").await;
+        assert_eq!(server.client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs, []);
+        server.client.start_run(start("x")).await.unwrap();
+        completes(&server, "x").await;
     })
     .await;
 }
@@ -86,20 +86,20 @@ async fn a_refused_start_leaves_nothing_however_often_it_is_tried() {
 async fn a_recipe_that_is_none_is_refused_in_a_message_that_clients_can_take() {
     bounded(async {
         let cluster = Cluster::start().await;
-        let mut door = door(&cluster).await;
+        let mut server = serve_runs(&cluster).await;
         let texts =
             ["[".repeat(100_000), "\x1b[31m\nrun = 7".to_owned(), "答".repeat(100_000), "a = 1\n".repeat(10_000)];
         for text in texts {
             let request = StartRunRequest { configuration: Some(Configuration::Toml(text)), ..start("x") };
-            let status = door.client.start_run(request).await.unwrap_err();
+            let status = server.client.start_run(request).await.unwrap_err();
             assert_eq!(status.code(), Code::InvalidArgument, "{status}");
             assert!(!status.message().contains(['\n', '\x1b']), "{status}");
         }
         for run_id in ["a\n\x1b[31m", "../x", "..", &"x".repeat(1 << 20), &"答".repeat(1 << 18)] {
-            let status = door.client.start_run(start(run_id)).await.unwrap_err();
+            let status = server.client.start_run(start(run_id)).await.unwrap_err();
             assert_eq!(status.code(), Code::InvalidArgument, "{status}");
         }
-        assert_eq!(left(&door), [""; 0]);
+        assert_eq!(run_folders(&server), [""; 0]);
     })
     .await;
 }
@@ -108,44 +108,46 @@ async fn a_recipe_that_is_none_is_refused_in_a_message_that_clients_can_take() {
 async fn other_calls_are_answered_while_a_run_is_loaded_and_a_stop_takes_it_back() {
     bounded(async {
         let cluster = Cluster::start().await;
-        let mut door = door(&cluster).await;
+        let mut server = serve_runs(&cluster).await;
         let files = tempfile::tempdir().unwrap();
         let rows = files.path().join("rows.jsonl");
         // Seconds of work, so that it is still going on when others call.
         let text: String =
             (0..400_000).map(|i| format!("{{\"prompt\": \"what is {i} and {i}?\", \"answer\": {i}}}\n")).collect();
         std::fs::write(&rows, text).unwrap();
-        let request = with("x", &["data.kind=jsonl", &format!("data.path={}", rows.display()), "warm_start.steps=0"]);
+        let request = with("x", &[&format!("data.files={}", rows.display()), "warm_start.steps=0"]);
         for hang_up in [false, true] {
-            let mut starting = door.client.clone();
+            let mut starting = server.client.clone();
             let request = request.clone();
             let call = tokio::spawn(async move { starting.start_run(request).await });
             let get = GetRunRequest { run_id: "x".into() };
             until_async(async || {
-                let run = door.client.clone().get_run(get.clone()).await;
-                assert!(!call.is_finished(), "it was loaded before anybody could look");
+                let run = server.client.clone().get_run(get.clone()).await;
+                assert!(!call.is_finished(), "the run was loaded before it could be observed");
                 run.is_ok_and(|run| run.into_inner().run.unwrap().state() == RunState::Starting)
             })
             .await;
-            let runs = door.client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
+            let runs = server.client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs;
             assert_eq!(runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["x"]);
-            let busy = door.client.start_run(start("y")).await.unwrap_err();
+            let busy = server.client.start_run(start("y")).await.unwrap_err();
             assert_eq!(busy.code(), Code::FailedPrecondition, "{busy}");
-            let conflict = door.client.start_run(start("x")).await.unwrap_err();
+            let conflict = server.client.start_run(start("x")).await.unwrap_err();
             assert_eq!(conflict.code(), Code::Aborted, "{conflict}");
             if hang_up {
                 call.abort();
             } else {
                 let stop = StopRunRequest { run_id: "x".into(), ..StopRunRequest::default() };
-                let run = door.client.stop_run(stop).await.unwrap().into_inner().run.unwrap();
+                let run = server.client.stop_run(stop).await.unwrap().into_inner().run.unwrap();
                 assert_eq!(run.state(), RunState::Stopped);
                 assert_eq!(call.await.unwrap().unwrap_err().code(), Code::Cancelled);
             }
-            until_async(async || left(&door).is_empty() && door.client.clone().get_run(get.clone()).await.is_err())
-                .await;
+            until_async(async || {
+                run_folders(&server).is_empty() && server.client.clone().get_run(get.clone()).await.is_err()
+            })
+            .await;
         }
-        door.client.start_run(start("x")).await.unwrap();
-        completes(&door, "x").await;
+        server.client.start_run(start("x")).await.unwrap();
+        completes(&server, "x").await;
     })
     .await;
 }
@@ -154,16 +156,16 @@ async fn other_calls_are_answered_while_a_run_is_loaded_and_a_stop_takes_it_back
 async fn the_same_call_twice_at_once_starts_one_run() {
     bounded(async {
         let cluster = Cluster::start().await;
-        let door = door(&cluster).await;
+        let server = serve_runs(&cluster).await;
         let calls = (0..6).map(|_| {
-            let mut client = door.client.clone();
+            let mut client = server.client.clone();
             tokio::spawn(async move { client.start_run(start("x")).await })
         });
         for call in calls.collect::<Vec<_>>() {
             assert_eq!(call.await.unwrap().unwrap().into_inner().run.unwrap().run_id, "x");
         }
-        completes(&door, "x").await;
-        assert!(cluster.learner.world.done.lock().unwrap().values().all(|times| *times == 1));
+        completes(&server, "x").await;
+        assert!(cluster.learner.state.done.lock().unwrap().values().all(|times| *times == 1));
     })
     .await;
 }
@@ -172,33 +174,33 @@ async fn the_same_call_twice_at_once_starts_one_run() {
 async fn a_run_that_its_services_refuse_never_began_and_its_name_is_free() {
     bounded(async {
         let mut cluster = Cluster::start().await;
-        let mut door = door(&cluster).await;
-        door.client.start_run(start("first")).await.unwrap();
-        completes(&door, "first").await;
+        let mut server = serve_runs(&cluster).await;
+        server.client.start_run(start("first")).await.unwrap();
+        completes(&server, "first").await;
         // The learner still holds the first run's weights, which turns out when the services are asked. The first run says that it is
         // completed a moment before it makes way.
-        until_async(async || door.client.clone().start_run(start("second")).await.is_ok()).await;
+        until_async(async || server.client.clone().start_run(start("second")).await.is_ok()).await;
         until_async(async || {
             let request = GetRunRequest { run_id: "second".into() };
-            let run = door.client.clone().get_run(request).await.unwrap().into_inner().run.unwrap();
+            let run = server.client.clone().get_run(request).await.unwrap().into_inner().run.unwrap();
             run.state() == RunState::Failed
                 && run.message.contains("restart it for `second`")
-                && left(&door) == ["first"]
+                && run_folders(&server) == ["first"]
         })
         .await;
         let resume = StartRunRequest { resume: true, ..start("second") };
-        assert_eq!(door.client.start_run(resume).await.unwrap_err().code(), Code::NotFound);
+        assert_eq!(server.client.start_run(resume).await.unwrap_err().code(), Code::NotFound);
 
         cluster.down(LEARNER).await;
         cluster.up(LEARNER).await;
-        // Corrected in one setting: the name is nobody's.
+        // Corrected in one setting: the name is free again.
         let mut run = None;
         until_async(async || {
-            run = door.client.clone().start_run(with("second", &["run.seed=12"])).await.ok();
+            run = server.client.clone().start_run(with("second", &["run.seed=12"])).await.ok();
             run.is_some()
         })
         .await;
-        completes(&door, "second").await;
+        completes(&server, "second").await;
     })
     .await;
 }

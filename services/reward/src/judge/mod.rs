@@ -1,4 +1,4 @@
-//! The verdict on one item: the same item has the same verdict on every worker.
+//! Judges single items. The same item has the same verdict on every worker.
 
 mod code;
 mod math;
@@ -10,14 +10,14 @@ use evenkeel_proto::v1::{
     CodeTask, FieldViolation, InvalidReason, MathTask, Verdict, VerifyItem, verify_item::Answer, verify_item::Task,
 };
 
-use crate::settings::RewardConfig;
+use crate::settings::RewardSettings;
 use code::CodeJudge;
 use math::MathJudge;
 
-pub use code::{Cells, ReadProgram};
+pub use code::{ReadProgram, WorkerProcesses};
 pub use evenkeel_sandbox::Cancel;
 
-/// Gives verdicts. Useful without a server, too.
+/// Judges items. Can be used without a server.
 pub struct Judge {
     worker: String,
     max_completion_bytes: usize,
@@ -26,11 +26,11 @@ pub struct Judge {
     code: CodeJudge,
 }
 
-/// An item that has what every item needs, by what it takes to judge it.
+/// A valid item, by the kind of its task.
 pub enum Work {
-    /// CPU time in proportion to the length of the item, and nothing else: [`Judge::math`].
+    /// A mathematical answer for [`Judge::math`], which takes CPU time in proportion to its length.
     Math(MathWork),
-    /// A program to run: [`Judge::code`].
+    /// A program for [`Judge::code`], which runs it.
     Code(CodeWork),
 }
 
@@ -49,41 +49,41 @@ pub struct CodeWork {
 }
 
 impl Judge {
-    /// With the settings of a worker, which must have been checked. Programs run in processes beside this one where it is said how
-    /// such a process is started, and otherwise, at half the speed, on threads.
-    pub fn new(config: &RewardConfig, cells: Option<Cells>) -> Self {
+    /// A judge with the settings of a worker, which must be valid. Programs run in worker processes if `processes` tells how to start them,
+    /// and otherwise on threads, at half the speed.
+    pub fn new(config: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
             worker: config.name.clone(),
-            max_completion_bytes: config.max_completion_bytes,
-            max_field_bytes: config.max_field_bytes,
+            max_completion_bytes: config.max_completion.bytes_usize(),
+            max_field_bytes: config.max_field.bytes_usize(),
             math: MathJudge::new(config),
-            code: CodeJudge::new(config, cells),
+            code: CodeJudge::new(config, processes),
         }
     }
 
-    /// Makes the sandbox for programs ready, which takes a minute where the machine has never had it. `progress` is told of every
-    /// step that takes long. Nothing happens where it is ready, or turned off.
+    /// Prepares the sandbox, unless it is ready or turned off. If the machine does not have the interpreter yet, this takes a minute.
+    /// `progress` is called before every slow step.
     ///
     /// # Errors
-    /// Says what is missing on this machine.
+    /// What is missing on this machine.
     pub fn prepare_sandbox(&self, progress: &dyn Fn(&str)) -> Result<(), String> {
         self.code.prepare(progress)
     }
 
-    /// Whether programs are judged, as the settings have it.
+    /// Whether the settings enable programs.
     pub fn judges_code(&self) -> bool {
         self.code.is_on()
     }
 
-    /// Looks at what every item needs.
+    /// Checks the fields that every item needs.
     ///
     /// # Errors
-    /// The verdict on an item that lacks it.
+    /// The verdict on an invalid item.
     pub fn accept(&self, item: VerifyItem) -> Result<Work, Box<Verdict>> {
-        self.sorted(item).map_err(|verdict| Box::new(self.signed(*verdict)))
+        self.checked(item).map_err(|verdict| Box::new(self.signed(*verdict)))
     }
 
-    fn sorted(&self, item: VerifyItem) -> Result<Work, Box<Verdict>> {
+    fn checked(&self, item: VerifyItem) -> Result<Work, Box<Verdict>> {
         let VerifyItem { id, answer, task, .. } = item;
         let Some(answer) = answer else {
             return Err(Box::new(Verdict::refused(id, FieldError::missing("answer", "completion or extracted"))));
@@ -115,35 +115,36 @@ impl Judge {
         }
     }
 
-    /// The verdict on a mathematical answer. It reads no clock and keeps no state.
+    /// Judges a mathematical answer, without a clock and without state.
     ///
-    /// A panic in it is the verdict INVALID with INTERNAL as its reason, on this item alone.
+    /// A panic results in the verdict INVALID with reason INTERNAL, for this item alone.
     pub fn math(&self, work: MathWork) -> Verdict {
         let id = work.id.clone();
         self.signed(contained(&id, || self.math.verdict(work)))
     }
 
-    /// Whether [`Self::read_code`] has nothing to unpack.
-    pub fn is_quick(&self, work: &CodeWork) -> bool {
-        self.code.is_quick(work)
+    /// Whether the tests are cached or small, so that [`Self::read_code`] is fast.
+    pub fn has_tests(&self, work: &CodeWork) -> bool {
+        self.code.has_tests(work)
     }
 
-    /// Reads a program and its tests, which may take seconds and much memory: one at a time. Cancelling ends it.
+    /// Reads a program and its tests. This may take seconds and much memory, and should be called for one program at a time. Can be
+    /// cancelled.
     ///
     /// # Errors
-    /// The verdict where there is nothing to run.
+    /// The verdict if there is nothing to run.
     pub fn read_code(&self, work: CodeWork, cancel: &Cancel) -> Result<ReadProgram, Box<Verdict>> {
         self.code.read(work, cancel).map_err(|verdict| Box::new(self.signed(*verdict)))
     }
 
-    /// Gives a program to the sandbox, which is made ready first where it is not; that blocks. `done` is called once with the
-    /// verdict, here or on a thread of the sandbox; it must not block. Cancelling ends the program at once.
+    /// Submits a program to the sandbox. Blocks while the sandbox is being prepared. `done` is called once with the verdict, by this function
+    /// or on a thread of the sandbox; it must not block. Cancelling ends the program at once.
     pub fn run_code(&self, program: ReadProgram, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
         let worker = self.worker.clone();
         self.code.submit(program, cancel, move |verdict| done(Verdict { worker, ..verdict }));
     }
 
-    /// [`Self::read_code`] and [`Self::run_code`] one after the other.
+    /// [`Self::read_code`] followed by [`Self::run_code`].
     pub fn code(&self, work: CodeWork, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
         match self.read_code(work, &cancel) {
             Ok(program) => self.run_code(program, cancel, done),
@@ -151,7 +152,7 @@ impl Judge {
         }
     }
 
-    /// The verdict on one item; waits for it.
+    /// Judges an item and waits for the verdict.
     pub fn verdict(&self, item: VerifyItem) -> Verdict {
         match self.accept(item) {
             Err(verdict) => *verdict,
@@ -163,8 +164,9 @@ impl Judge {
                     // The receiver waits below.
                     let _ = sender.send(verdict);
                 });
-                let lost = || self.signed(Verdict::invalid(id, InvalidReason::Internal, "the sandbox gave no verdict"));
-                receiver.recv().unwrap_or_else(|_| lost())
+                let no_verdict =
+                    || self.signed(Verdict::invalid(id, InvalidReason::Internal, "the sandbox gave no verdict"));
+                receiver.recv().unwrap_or_else(|_| no_verdict())
             }
         }
     }
@@ -174,22 +176,22 @@ impl Judge {
     }
 }
 
-/// The verdict, or what a panic makes of it. The judge is the same afterwards: judging changes nothing in it.
+/// The verdict, or INVALID after a panic. Judging changes no state, so the judge can be used again.
 fn contained(id: &str, judge: impl FnOnce() -> Verdict) -> Verdict {
     catch_unwind(AssertUnwindSafe(judge)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         let text = text.unwrap_or("without a message");
         tracing::error!(id = ?cut(id, MAX_LOGGED), panic = ?cut(text, MAX_LOGGED), "judging an item failed");
-        Verdict::invalid(id, InvalidReason::Internal, "the verifier failed in a way that it did not expect")
+        Verdict::invalid(id, InvalidReason::Internal, "the verifier failed unexpectedly")
     })
 }
 
-/// Gold answers beside the first one, so that a check ends in milliseconds.
+/// Most alternative gold answers, so that a check takes milliseconds.
 const MAX_ALTERNATIVES: usize = 100;
-/// Longest text from outside in a line of the log, in bytes.
+/// Longest untrusted text in a log message, in bytes.
 const MAX_LOGGED: usize = 200;
 
-/// INVALID where a field is longer than this worker takes. The text itself is not repeated.
+/// INVALID if a field is longer than this worker accepts. The text itself is not repeated.
 fn fits(id: &str, field: &str, length: usize, max: usize) -> Result<(), Box<Verdict>> {
     if length <= max {
         return Ok(());
@@ -199,7 +201,7 @@ fn fits(id: &str, field: &str, length: usize, max: usize) -> Result<(), Box<Verd
     Err(Box::new(Verdict { violations: vec![FieldViolation::from(error)], ..invalid }))
 }
 
-/// A text that fits into a verdict.
+/// Truncates a text for a verdict.
 fn cut(text: impl Into<String> + AsRef<str>, max_bytes: usize) -> String {
     const ELLIPSIS: char = '…';
     if text.as_ref().len() <= max_bytes {
@@ -218,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_the_verdict_on_its_item_alone() {
+    fn a_panic_affects_only_its_own_item() {
         let right = || Verdict::judged("a", Outcome::Correct, "equal_integer", 1.0);
         assert_eq!(contained("a", right), right());
         for judge in
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
+    fn long_texts_are_truncated_between_characters() {
         assert_eq!(cut("short", 16), "short");
         assert_eq!(cut("ä".repeat(100), 16), format!("{}…", "ä".repeat(6)));
     }

@@ -1,7 +1,10 @@
-//! Settings `reward.code`: the sandbox, and what a program may use.
+//! Settings `reward.code`: the sandbox and its limits.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use evenkeel_config::{ByteSize, HumanDuration, OptionalHumanDuration, human};
 use evenkeel_proto::FieldError;
 use evenkeel_sandbox::rows::MAX_PRIVATE_BYTES;
 use evenkeel_sandbox::{Limits, Mode};
@@ -10,189 +13,202 @@ use serde::{Deserialize, Serialize};
 
 use super::MAX_THREADS;
 
+/// Minimum of limits on time, which the protocol counts in milliseconds.
+const MIN_TIME: Duration = Duration::from_millis(1);
+
 /// How programs are judged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct CodeConfig {
-    /// When the sandbox is made ready.
+pub struct CodeSettings {
+    /// When the sandbox is prepared.
     pub sandbox: SandboxStart,
-    /// Where the interpreter lies or is put [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
+    /// Folder of the interpreter [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
     pub guest_dir: Option<PathBuf>,
-    /// Tests that run at once, beside threads that judge mathematics; 0 takes as many as the machine has. As many again may go on that
-    /// have run for more than a second.
+    /// Tests that run at once; 0 for the number of cores. As many again may continue after they have run for more than a second.
     pub threads: usize,
-    /// Bytes of memory that all programs together may have [default: nine tenths of what the machine or its control group has left].
-    pub memory_bytes: Option<u64>,
-    /// Rules of tasks that name none.
-    pub mode: ModeConfig,
-    /// What one test may use where the task does not say.
-    pub limits: LimitsConfig,
-    /// What a task may ask for.
-    pub max_limits: LimitsConfig,
-    /// Count instructions instead of time where the task does not say.
+    /// Memory for all programs together [default: nine tenths of what is available to the machine or its control group].
+    pub memory: Option<ByteSize>,
+    /// Mode of tasks that name none.
+    pub mode: ModeSetting,
+    /// Limits on a test, unless the task sets them.
+    pub limits: LimitSettings,
+    /// Highest limits that a task may request.
+    pub max_limits: LimitSettings,
+    /// Count instructions instead of time, unless the task sets it.
     pub deterministic: bool,
-    /// What a program is worth that needs what the sandbox lacks (numpy, a length of 64 bits).
-    pub unsupported: UnsupportedConfig,
-    /// Most bytes that the private tests of one LiveCodeBench row may inflate to, and most that tests may hold once they are read.
-    pub max_private_bytes: usize,
-    /// Bytes that all tests together may hold, whether kept, in work or being unpacked. A row that finds no room is answered OVERLOADED.
-    pub max_tests_bytes: usize,
-    /// Bytes of tests that are kept for tasks that name them by their digest.
-    pub tests_cache_bytes: u64,
+    /// Outcome of programs that need something that the sandbox lacks (numpy, 64-bit lengths).
+    pub unsupported: UnsupportedSetting,
+    /// Most that the private tests of a LiveCodeBench row may inflate to, and most memory of the tests of a task.
+    pub max_private_tests: ByteSize,
+    /// Memory for all tests together: cached, in use, or being decompressed. A row for which it does not suffice is answered OVERLOADED.
+    pub tests_memory: ByteSize,
+    /// Memory for cached tests, which tasks refer to by their digest.
+    pub tests_cache: ByteSize,
 }
 
-/// When the sandbox is made ready.
+/// When the sandbox is prepared.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxStart {
-    /// When the first program comes.
+    /// When the first program arrives.
     #[default]
     OnFirstUse,
-    /// Before anything is served; what is missing is then an error of the start.
+    /// Before anything is served. The service does not start if something is missing.
     AtStart,
     /// Never: programs are answered UNIMPLEMENTED.
     Off,
 }
 
-/// What a program is worth that needs what the sandbox lacks.
+/// Outcome of programs that need something that the sandbox lacks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum UnsupportedConfig {
-    /// What any other that raises is worth.
+pub enum UnsupportedSetting {
+    /// A runtime error.
     #[default]
     Wrong,
-    /// Nothing: INVALID, and left out. A policy can learn to fail that way on purpose.
+    /// INVALID, and therefore left out of training. A model can learn to fail in this way on purpose.
     Invalid,
 }
 
-/// Which rules a program is run under.
+/// The rules under which a program is run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum ModeConfig {
-    /// As a process of its own would run.
+pub enum ModeSetting {
+    /// As a process would run.
     #[default]
     Strict,
-    /// As LiveCodeBench's grader judges, oddities included and holes closed.
+    /// As LiveCodeBench's grader judges, with its quirks, but without its loopholes.
     Livecodebench,
 }
 
-impl From<ModeConfig> for Mode {
-    fn from(mode: ModeConfig) -> Self {
+impl From<ModeSetting> for Mode {
+    fn from(mode: ModeSetting) -> Self {
         match mode {
-            ModeConfig::Strict => Self::Strict,
-            ModeConfig::Livecodebench => Self::LiveCodeBench,
+            ModeSetting::Strict => Self::Strict,
+            ModeSetting::Livecodebench => Self::LiveCodeBench,
         }
     }
 }
 
-/// What one test may use.
+/// Limits on a test, and on the CPU time of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct LimitsConfig {
-    /// CPU time, milliseconds.
-    pub cpu_ms: u64,
-    /// CPU time of a program over all its tests, milliseconds; 0 for any.
-    pub program_cpu_ms: u64,
-    /// Wall time, milliseconds: a backstop, after which there is no verdict.
-    pub wall_ms: u64,
+pub struct LimitSettings {
+    /// CPU time.
+    #[serde(with = "HumanDuration")]
+    pub cpu: Duration,
+    /// CPU time of a program over all its tests. Absent: no limit.
+    #[serde(with = "OptionalHumanDuration")]
+    pub program_cpu: Option<Duration>,
+    /// Wall clock time: a backstop, after which there is no verdict.
+    #[serde(with = "HumanDuration")]
+    pub wall: Duration,
     /// Memory above the interpreter's own.
-    pub memory_bytes: u64,
+    pub memory: ByteSize,
     /// Standard output and standard error together.
-    pub output_bytes: u64,
+    pub output: ByteSize,
     /// Length of the program.
-    pub source_bytes: u64,
+    pub source: ByteSize,
 }
 
-impl Default for LimitsConfig {
+impl Default for LimitSettings {
     fn default() -> Self {
         let Limits { cpu, program_cpu, wall, memory_bytes, output_bytes, source_bytes, .. } = Limits::default();
-        let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        let program_cpu_ms = program_cpu.map_or(0, ms);
-        Self { cpu_ms: ms(cpu), program_cpu_ms, wall_ms: ms(wall), memory_bytes, output_bytes, source_bytes }
+        let [memory, output, source] = [memory_bytes, output_bytes, source_bytes].map(ByteSize::b);
+        Self { cpu, program_cpu, wall, memory, output, source }
     }
 }
 
-impl LimitsConfig {
-    /// What the largest worker takes: the interpreter has addresses of 32 bits.
-    const MOST: Self = Self {
-        cpu_ms: 60_000,
-        program_cpu_ms: 0,
-        wall_ms: 600_000,
-        memory_bytes: 3 << 30,
-        output_bytes: 64 << 20,
-        source_bytes: 1 << 20,
+impl LimitSettings {
+    /// Default maxima. No program can use more memory: the interpreter has 32-bit addresses.
+    const MAX: Self = Self {
+        cpu: Duration::from_secs(60),
+        program_cpu: None,
+        wall: Duration::from_secs(600),
+        memory: ByteSize::gib(3),
+        output: ByteSize::mib(64),
+        source: ByteSize::mib(1),
     };
 }
 
-impl Default for CodeConfig {
+impl Default for CodeSettings {
     fn default() -> Self {
         Self {
             sandbox: SandboxStart::default(),
             guest_dir: None,
             threads: 0,
-            memory_bytes: None,
-            mode: ModeConfig::default(),
-            limits: LimitsConfig::default(),
-            max_limits: LimitsConfig::MOST,
+            memory: None,
+            mode: ModeSetting::default(),
+            limits: LimitSettings::default(),
+            max_limits: LimitSettings::MAX,
             deterministic: false,
-            unsupported: UnsupportedConfig::default(),
-            max_private_bytes: MAX_PRIVATE_BYTES,
-            max_tests_bytes: 3 << 30,
-            tests_cache_bytes: 1 << 30,
+            unsupported: UnsupportedSetting::default(),
+            max_private_tests: ByteSize::b(MAX_PRIVATE_BYTES as u64),
+            tests_memory: ByteSize::gib(3),
+            tests_cache: ByteSize::gib(1),
         }
     }
 }
 
-impl CodeConfig {
-    /// The settings that decide verdicts; all others as by default.
+impl CodeSettings {
+    /// The settings that affect verdicts; all others at their defaults.
     pub(super) fn rules(&self) -> Self {
-        let Self { mode, limits, max_limits, deterministic, unsupported, max_private_bytes, .. } = *self;
-        Self { mode, limits, max_limits, deterministic, unsupported, max_private_bytes, ..Self::default() }
+        let Self { mode, limits, max_limits, deterministic, unsupported, max_private_tests, .. } = *self;
+        Self { mode, limits, max_limits, deterministic, unsupported, max_private_tests, ..Self::default() }
     }
 
-    /// Threads, with the machine's own number in place of 0.
+    /// Number of threads, with 0 resolved.
     pub(crate) fn thread_count(&self) -> usize {
         super::thread_count(self.threads)
     }
 
     pub(super) fn validate(&self) -> Result<(), FieldError> {
         if self.threads > MAX_THREADS {
-            let allowed = format!("0 (as many as the machine has) to {MAX_THREADS}");
-            return Err(FieldError::new("threads", self.threads, allowed));
+            return Err(FieldError::new("threads", self.threads, format!("0 (the number of cores) to {MAX_THREADS}")));
         }
-        let (limits, most) = (&self.limits, &self.max_limits);
-        for (field, value, most) in [
-            ("cpu_ms", limits.cpu_ms, most.cpu_ms),
-            ("wall_ms", limits.wall_ms, most.wall_ms),
-            ("memory_bytes", limits.memory_bytes, most.memory_bytes),
-            ("output_bytes", limits.output_bytes, most.output_bytes),
-            ("source_bytes", limits.source_bytes, most.source_bytes),
-        ] {
-            if value == 0 || value > most {
-                let allowed = format!("1 to max_limits.{field}, which is {most}");
-                return Err(FieldError::new(format!("limits.{field}"), value, allowed));
+        let (limits, max) = (&self.limits, &self.max_limits);
+        let refused = |field: &str, value: &dyn fmt::Display, minimum: &dyn fmt::Display, max: &dyn fmt::Display| {
+            let allowed = format!("{minimum} to max_limits.{field}, which is {max}");
+            Err(FieldError::new(format!("limits.{field}"), value, allowed))
+        };
+        for (field, value, max) in [("cpu", limits.cpu, max.cpu), ("wall", limits.wall, max.wall)] {
+            if !(MIN_TIME..=max).contains(&value) {
+                return refused(field, &human(value), &human(MIN_TIME), &human(max));
             }
         }
-        if most.program_cpu_ms != 0 && !(1..=most.program_cpu_ms).contains(&limits.program_cpu_ms) {
-            let allowed = format!("1 to max_limits.program_cpu_ms, which is {}", most.program_cpu_ms);
-            return Err(FieldError::new("limits.program_cpu_ms", limits.program_cpu_ms, allowed));
+        for (field, value, max) in [
+            ("memory", limits.memory, max.memory),
+            ("output", limits.output, max.output),
+            ("source", limits.source, max.source),
+        ] {
+            if !(ByteSize::b(1)..=max).contains(&value) {
+                return refused(field, &value, &ByteSize::b(1), &max);
+            }
         }
-        if self.memory_bytes == Some(0) {
-            return Err(FieldError::new("memory_bytes", 0, "at least 1"));
+        match (limits.program_cpu, max.program_cpu) {
+            (Some(value), max) if value < MIN_TIME || max.is_some_and(|max| value > max) => {
+                let max = max.map_or_else(|| "absent".to_owned(), |max| human(max).to_string());
+                return refused("program_cpu", &human(value), &human(MIN_TIME), &max);
+            }
+            (None, Some(max)) => return refused("program_cpu", &"absent", &human(MIN_TIME), &human(max)),
+            _ => {}
         }
-        if most.memory_bytes > LimitsConfig::MOST.memory_bytes {
-            let allowed =
-                format!("at most {}: the interpreter has addresses of 32 bits", LimitsConfig::MOST.memory_bytes);
-            return Err(FieldError::new("max_limits.memory_bytes", most.memory_bytes, allowed));
+        if self.memory == Some(ByteSize::b(0)) {
+            return Err(FieldError::new("memory", ByteSize::b(0), "at least 1B"));
         }
-        if self.max_private_bytes == 0 {
-            return Err(FieldError::new("max_private_bytes", 0, "at least 1"));
+        if max.memory > LimitSettings::MAX.memory {
+            let allowed = format!("at most {}: the interpreter has 32-bit addresses", LimitSettings::MAX.memory);
+            return Err(FieldError::new("max_limits.memory", max.memory, allowed));
         }
-        // A row counts twice while it is unpacked, beside what is kept.
-        let least = self.max_private_bytes.saturating_mul(2).saturating_add(self.tests_cache_bytes as usize);
-        if self.max_tests_bytes < least {
-            let allowed = format!("at least tests_cache_bytes and twice max_private_bytes, which is {least}");
-            return Err(FieldError::new("max_tests_bytes", self.max_tests_bytes, allowed));
+        if self.max_private_tests == ByteSize::b(0) {
+            return Err(FieldError::new("max_private_tests", ByteSize::b(0), "at least 1B"));
+        }
+        // A row may take twice its size while it is decompressed, in addition to the cache.
+        let minimum = self.max_private_tests.bytes().saturating_mul(2).saturating_add(self.tests_cache.bytes());
+        if self.tests_memory.bytes() < minimum {
+            let minimum = ByteSize::b(minimum);
+            let allowed = format!("at least tests_cache and twice max_private_tests, which is {minimum}");
+            return Err(FieldError::new("tests_memory", self.tests_memory, allowed));
         }
         Ok(())
     }

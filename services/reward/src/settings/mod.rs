@@ -1,111 +1,115 @@
-//! Settings `reward`: where it listens, how much it takes at once, and how it judges where a task does not say.
+//! Settings `reward`: server, limits, and defaults for judging.
 
 mod code;
 
-use evenkeel_config::Settings;
+use evenkeel_config::{ByteSize, Settings};
 use evenkeel_math::{Limits, Profile};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
-use evenkeel_rpc::server::ServerConfig;
+use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use code::{CodeConfig, LimitsConfig, ModeConfig, SandboxStart, UnsupportedConfig};
+pub use code::{CodeSettings, LimitSettings, ModeSetting, SandboxStart, UnsupportedSetting};
 
-/// Most threads that judge.
+/// Most threads for judging.
 const MAX_THREADS: usize = 512;
 
-/// Steps that a task may ask for by default: a tenth of a second.
+/// Default limit on the steps that a task may request: about a tenth of a second.
 const MAX_FUEL: u64 = 4_000_000;
+
+/// Minimum of `max_text`, which has to hold an ellipsis.
+const MIN_TEXT: ByteSize = ByteSize::b(16);
 
 /// The reward service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct RewardConfig {
-    /// How it listens.
-    pub server: ServerConfig,
-    /// Name of the worker in its verdicts.
+pub struct RewardSettings {
+    /// The gRPC server.
+    pub server: ServerSettings,
+    /// Name of the worker in its verdicts and its status.
     pub name: String,
-    /// Items of all streams that may wait or be in work; one more is answered OVERLOADED.
+    /// Items of all streams that may be queued or in progress; further ones are answered OVERLOADED.
     pub max_items: usize,
-    /// Bytes of those items, and of verdicts that are not read yet. Not below `server.max_message_bytes`.
-    pub max_bytes: usize,
-    /// Items that are judged at once, each on a thread; 0 takes as many as the machine has. Programs have threads of their own.
+    /// Memory for those items and for verdicts that clients have not read yet. Not below `server.max_message`.
+    pub max_memory: ByteSize,
+    /// Items that are judged at once, each on a thread; 0 for the number of cores. Programs have separate threads.
     pub threads: usize,
-    /// Longest completion that is taken. Not above `server.max_message_bytes`, which a longer one could never pass.
-    pub max_completion_bytes: usize,
-    /// Longest gold answer, and longest answer or program that comes extracted.
-    pub max_field_bytes: usize,
-    /// Longest answer, canonical form or detail that a verdict repeats; longer ones are cut.
-    pub max_text_bytes: usize,
-    /// How mathematics is judged.
-    pub math: MathConfig,
+    /// Longest completion. Not above `server.max_message`, since longer ones would not arrive.
+    pub max_completion: ByteSize,
+    /// Longest gold answer, and longest answer or program that is already extracted.
+    pub max_field: ByteSize,
+    /// Longest answer, canonical form or detail in a verdict; longer ones are truncated.
+    pub max_text: ByteSize,
+    /// How mathematical answers are judged.
+    pub math: MathDefaults,
     /// How programs are judged.
-    pub code: CodeConfig,
+    pub code: CodeSettings,
 }
 
-/// How mathematics is judged.
+/// How mathematical answers are judged, unless the task says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct MathConfig {
-    /// Rules of tasks that name none.
+pub struct MathDefaults {
+    /// Profile of tasks that name none.
     pub profile: Profile,
-    /// Longest answer that is read: a longer gold answer is a defect of the data, a longer given one is wrong.
-    pub max_answer_bytes: usize,
-    /// Steps that one check may take where the task does not say.
+    /// Longest answer: a longer gold answer is a defect of the data, a longer submitted one is wrong.
+    pub max_answer: ByteSize,
+    /// Steps per check, unless the task sets them.
     pub fuel: u64,
-    /// Steps that a task may ask for.
+    /// Most steps that a task may request.
     pub max_fuel: u64,
 }
 
-impl Default for RewardConfig {
+impl Default for RewardSettings {
     fn default() -> Self {
         Self {
-            server: ServerConfig::default(),
+            server: ServerSettings::default(),
             name: "reward".to_owned(),
             max_items: 4096,
-            max_bytes: ItemLimits::MAX_BYTES,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
             threads: 0,
-            max_completion_bytes: 16 << 20,
-            max_field_bytes: 1 << 20,
-            max_text_bytes: 4096,
-            math: MathConfig::default(),
-            code: CodeConfig::default(),
+            max_completion: ByteSize::mib(16),
+            max_field: ByteSize::mib(1),
+            max_text: ByteSize::kib(4),
+            math: MathDefaults::default(),
+            code: CodeSettings::default(),
         }
     }
 }
 
-impl Default for MathConfig {
+impl Default for MathDefaults {
     fn default() -> Self {
         let Limits { max_answer_bytes, fuel } = Limits::default();
-        Self { profile: Profile::default(), max_answer_bytes, fuel, max_fuel: MAX_FUEL }
+        let max_answer = ByteSize::b(max_answer_bytes as u64);
+        Self { profile: Profile::default(), max_answer, fuel, max_fuel: MAX_FUEL }
     }
 }
 
-impl RewardConfig {
+impl RewardSettings {
     /// The defaults, listening on this address.
     pub fn on(listen: impl Into<String>) -> Self {
-        Self { server: ServerConfig::on(listen), ..Self::default() }
+        Self { server: ServerSettings::on(listen), ..Self::default() }
     }
 
-    /// The settings that decide verdicts; all others (where it listens, threads, queues, caches) as by default.
+    /// The settings that affect verdicts; all others (server, threads, queues, caches) at their defaults.
     pub fn rules(&self) -> Self {
         Self {
-            max_completion_bytes: self.max_completion_bytes,
-            max_field_bytes: self.max_field_bytes,
+            max_completion: self.max_completion,
+            max_field: self.max_field,
             math: self.math.clone(),
             code: self.code.rules(),
             ..Self::default()
         }
     }
 
-    /// Threads, with the machine's own number in place of 0.
+    /// Number of threads, with 0 resolved.
     pub(crate) fn thread_count(&self) -> usize {
         thread_count(self.threads)
     }
 }
 
-/// The machine's own number in place of 0.
+/// Resolves 0 to the number of cores.
 fn thread_count(threads: usize) -> usize {
     match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
@@ -113,35 +117,37 @@ fn thread_count(threads: usize) -> usize {
     }
 }
 
-impl Settings for RewardConfig {
+impl Settings for RewardSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
         if self.name.is_empty() {
             return Err(FieldError::new("name", "\"\"", "a name"));
         }
-        let least = [
-            ("max_items", self.max_items, 1),
-            ("max_completion_bytes", self.max_completion_bytes, 1),
-            ("max_field_bytes", self.max_field_bytes, 1),
-            ("max_text_bytes", self.max_text_bytes, 16),
-            ("math.max_answer_bytes", self.math.max_answer_bytes, 1),
+        if self.max_items == 0 {
+            return Err(FieldError::new("max_items", 0, "at least 1"));
+        }
+        let minimum = [
+            ("max_completion", self.max_completion, ByteSize::b(1)),
+            ("max_field", self.max_field, ByteSize::b(1)),
+            ("max_text", self.max_text, MIN_TEXT),
+            ("math.max_answer", self.math.max_answer, ByteSize::b(1)),
         ];
-        for (field, value, least) in least {
-            if value < least {
-                return Err(FieldError::new(field, value, format!("at least {least}")));
+        for (field, value, minimum) in minimum {
+            if value < minimum {
+                return Err(FieldError::new(field, value, format!("at least {minimum}")));
             }
         }
         if self.threads > MAX_THREADS {
-            let allowed = format!("0 (as many as the machine has) to {MAX_THREADS}");
-            return Err(FieldError::new("threads", self.threads, allowed));
+            return Err(FieldError::new("threads", self.threads, format!("0 (the number of cores) to {MAX_THREADS}")));
         }
-        if self.max_completion_bytes > self.server.max_message_bytes {
-            let allowed = format!("at most server.max_message_bytes, which is {}", self.server.max_message_bytes);
-            return Err(FieldError::new("max_completion_bytes", self.max_completion_bytes, allowed));
+        let max_message = self.server.max_message;
+        if self.max_completion > max_message {
+            let allowed = format!("at most server.max_message, which is {max_message}");
+            return Err(FieldError::new("max_completion", self.max_completion, allowed));
         }
-        if self.max_bytes < self.server.max_message_bytes {
-            let allowed = format!("at least server.max_message_bytes, which is {}", self.server.max_message_bytes);
-            return Err(FieldError::new("max_bytes", self.max_bytes, allowed));
+        if self.max_memory < max_message {
+            let allowed = format!("at least server.max_message, which is {max_message}");
+            return Err(FieldError::new("max_memory", self.max_memory, allowed));
         }
         if self.math.fuel == 0 {
             return Err(FieldError::new("math.fuel", 0, "at least 1"));
@@ -156,28 +162,39 @@ impl Settings for RewardConfig {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use evenkeel_config::Loader;
 
     use super::*;
 
     #[test]
-    fn the_defaults_can_be() {
-        assert_eq!(RewardConfig::default().validate(), Ok(()));
-        assert!(RewardConfig::default().thread_count() >= 1);
+    fn the_defaults_are_valid() {
+        assert_eq!(RewardSettings::default().validate(), Ok(()));
+        assert!(RewardSettings::default().thread_count() >= 1);
     }
 
     #[test]
-    fn settings_are_written_as_toml() {
-        let text = "threads = 3\n[math]\nprofile = 'gsm8k'\n[server]\nlisten = '0.0.0.0:50053'\n";
-        let loaded = Loader::new().text("reward.toml", text).unwrap().load::<RewardConfig>().unwrap();
+    fn settings_load_from_toml() {
+        let text = "threads = 3\nmax_field = '2MiB'\n[math]\nprofile = 'gsm8k'\n[code.limits]\ncpu = '2s 500ms'\nprogram_cpu = '1m'\n[server]\nlisten = '0.0.0.0:50053'\n";
+        let loaded = Loader::new().text("reward.toml", text).unwrap().load::<RewardSettings>().unwrap();
         assert_eq!(loaded.settings.math.profile, Profile::Gsm8k);
         assert_eq!(loaded.settings.thread_count(), 3);
+        assert_eq!(loaded.settings.max_field, ByteSize::mib(2));
+        let limits = loaded.settings.code.limits;
+        assert_eq!((limits.cpu.as_millis(), limits.program_cpu.map(|limit| limit.as_secs())), (2500, Some(60)));
+        // What is written loads again, with and without a limit over all tests.
+        for loaded in [loaded, Loader::new().load::<RewardSettings>().unwrap()] {
+            let written = loaded.to_toml().unwrap();
+            let again = Loader::new().text("written.toml", &written).unwrap().load::<RewardSettings>().unwrap();
+            assert_eq!(again.settings, loaded.settings, "{written}");
+        }
     }
 
     #[test]
     fn a_misspelt_key_and_a_wrong_profile_are_refused() {
         let refused =
-            |text| Loader::new().text("reward.toml", text).unwrap().load::<RewardConfig>().unwrap_err().to_string();
+            |text| Loader::new().text("reward.toml", text).unwrap().load::<RewardSettings>().unwrap_err().to_string();
         let error = refused("max_item = 3");
         assert!(error.contains("max_item") && error.contains("nearest allowed: `max_items`"), "{error}");
         let error = refused("[math]\nprofile = 'aime'");
@@ -185,34 +202,59 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
-        let refused = |change: fn(&mut RewardConfig)| {
-            let mut config = RewardConfig::default();
+    fn invalid_settings_are_refused_by_name() {
+        let refused = |change: fn(&mut RewardSettings)| {
+            let mut config = RewardSettings::default();
             change(&mut config);
             config.validate().unwrap_err().to_string()
         };
         assert_eq!(refused(|config| config.max_items = 0), "max_items is 0, allowed: at least 1");
+        assert_eq!(refused(|config| config.threads = 1000), "threads is 1000, allowed: 0 (the number of cores) to 512");
         assert_eq!(
-            refused(|config| config.threads = 1000),
-            "threads is 1000, allowed: 0 (as many as the machine has) to 512"
+            refused(|config| config.max_completion = ByteSize::mib(64)),
+            "max_completion is 64MiB, allowed: at most server.max_message, which is 32MiB"
         );
         assert_eq!(
-            refused(|config| config.max_completion_bytes = 64 << 20),
-            "max_completion_bytes is 67108864, allowed: at most server.max_message_bytes, which is 33554432"
-        );
-        assert_eq!(
-            refused(|config| config.max_bytes = 1),
-            "max_bytes is 1, allowed: at least server.max_message_bytes, which is 33554432"
+            refused(|config| config.max_memory = ByteSize::b(1)),
+            "max_memory is 1B, allowed: at least server.max_message, which is 32MiB"
         );
         assert_eq!(
             refused(|config| config.math.max_fuel = 1),
             "math.max_fuel is 1, allowed: at least math.fuel, which is 160000"
         );
         assert_eq!(
-            refused(|config| config.code.limits.cpu_ms = 90_000),
-            "code.limits.cpu_ms is 90000, allowed: 1 to max_limits.cpu_ms, which is 60000"
+            refused(|config| config.code.limits.cpu = Duration::from_secs(90)),
+            "code.limits.cpu is 1m 30s, allowed: 1ms to max_limits.cpu, which is 1m"
         );
         assert_eq!(refused(|config| config.server.listen = "x".into()), "server.listen is \"x\", allowed: HOST:PORT");
         assert_eq!(refused(|config| config.name.clear()), "name is \"\", allowed: a name");
+        assert_eq!(
+            refused(|config| config.code.max_limits.program_cpu = Some(Duration::from_secs(5))),
+            "code.limits.program_cpu is absent, allowed: 1ms to max_limits.program_cpu, which is 5s"
+        );
+        assert_eq!(
+            refused(|config| config.code.tests_memory = ByteSize::gib(1)),
+            "code.tests_memory is 1GiB, allowed: at least tests_cache and twice max_private_tests, which is 2GiB"
+        );
+    }
+
+    #[test]
+    fn old_names_are_refused_with_the_new_ones() {
+        for (old, new) in [
+            ("max_bytes = 1", "max_memory"),
+            ("max_completion_bytes = 1", "max_completion"),
+            ("math.max_answer_bytes = 1", "math.max_answer"),
+            ("code.memory_bytes = 1", "code.memory"),
+            ("code.max_private_bytes = 1", "code.max_private_tests"),
+            ("code.max_tests_bytes = 1", "code.tests_memory"),
+            ("code.tests_cache_bytes = 1", "code.tests_cache"),
+            ("code.limits.cpu_ms = 1", "code.limits.cpu"),
+            ("code.max_limits.program_cpu_ms = 1", "code.max_limits.program_cpu"),
+            ("code.limits.source_bytes = 1", "code.limits.source"),
+        ] {
+            let loaded = Loader::new().text("reward.toml", old).unwrap().load::<RewardSettings>();
+            let error = loaded.unwrap_err().to_string();
+            assert!(error.contains(&format!("`{new}`")), "{old}: {error}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! A reward worker on loopback, and items for it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-#![allow(dead_code, reason = "every test file uses another part of it")]
+#![allow(dead_code, reason = "every test file uses a different part")]
 
 use std::future::Future;
 use std::sync::mpsc;
@@ -11,19 +11,18 @@ use evenkeel_proto::v1::verify_item::{Answer, Task};
 use evenkeel_proto::v1::{
     MathTask, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyRequest,
 };
-use evenkeel_reward::{RewardConfig, bind};
-use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
+use evenkeel_reward::{RewardSettings, bind};
+use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::RunningServer;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-/// Runs a test that may not take longer than any test should. All judging of its runtime happens on one thread, which
-/// [`Occupied`] can take away.
+/// Runs a test with a time limit. Its runtime has a single thread for judging, which [`Occupied`] can block.
 pub(crate) fn bounded<F: Future>(test: F) -> F::Output {
     within(Duration::from_secs(60), test)
 }
 
-/// For tests that run programs: the first on a machine builds the interpreter.
+/// For tests that run programs: the first one on a machine builds the interpreter.
 pub(crate) fn with_sandbox<F: Future>(test: F) -> F::Output {
     within(Duration::from_secs(600), test)
 }
@@ -40,7 +39,7 @@ fn within<F: Future>(limit: Duration, test: F) -> F::Output {
     output.expect("the test ends in time")
 }
 
-/// Keeps the judging thread busy until it is dropped, so that items stay in work as long as a test wants.
+/// Blocks the judging thread until it is dropped, so that items stay pending.
 pub(crate) struct Occupied {
     _release: mpsc::Sender<()>,
 }
@@ -58,23 +57,23 @@ impl Occupied {
     }
 }
 
-/// A worker that serves.
+/// A running worker.
 pub(crate) struct Worker {
     pub(crate) server: RunningServer,
 }
 
 impl Worker {
     pub(crate) async fn start() -> Self {
-        Self::with(RewardConfig::default()).await
+        Self::with(RewardSettings::default()).await
     }
 
-    pub(crate) async fn with(config: RewardConfig) -> Self {
+    pub(crate) async fn with(config: RewardSettings) -> Self {
         Self { server: bind(config).await.unwrap().spawn() }
     }
 
     pub(crate) async fn client(&self) -> RewardClient<ClientChannel> {
-        let channel = Connector::new("client", ClientConfig::default()).unwrap();
-        let client = RewardClient::new(channel.connect(&Target::url(self.server.endpoint())).await.unwrap());
+        let channel = Connector::new("client", ClientSettings::default()).unwrap();
+        let client = RewardClient::new(channel.connect(&ServerAddress::new(self.server.endpoint())).await.unwrap());
         client.max_decoding_message_size(64 << 20).max_encoding_message_size(64 << 20)
     }
 
@@ -87,7 +86,7 @@ impl Worker {
         self.client().await.get_status(RewardGetStatusRequest {}).await.unwrap().into_inner()
     }
 
-    /// Waits until so many items are in work.
+    /// Waits until this many items are in progress.
     pub(crate) async fn running(&self, items: u64) {
         while self.status().await.queue.unwrap().running_items != items {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -120,18 +119,18 @@ impl Stream {
         self.verdicts.message().await
     }
 
-    /// No item follows.
+    /// Closes the sending half.
     pub(crate) fn half_close(self) -> Streaming<Verdict> {
         self.verdicts
     }
 }
 
-/// A completion against a gold answer.
+/// An item with a completion and a gold answer.
 pub(crate) fn item(id: impl Into<String>, gold: &str, completion: &str) -> VerifyItem {
     task(id, completion, MathTask { gold: gold.into(), ..MathTask::default() })
 }
 
-/// A completion of a mathematical task.
+/// An item with a completion and a mathematical task.
 pub(crate) fn task(id: impl Into<String>, completion: &str, task: MathTask) -> VerifyItem {
     VerifyItem {
         id: id.into(),

@@ -1,22 +1,22 @@
-//! Clocks: both count the time that the program itself has used, from a fixed beginning. Sleeping takes no time and is counted.
+//! Clocks: both show the time that the program itself has used, from a fixed start. Sleeping takes no real time, but is charged.
 
 use wasmtime::component::{ComponentType, Lift, Lower, Resource};
 use wasmtime::{AsContext, Result, StoreContextMut};
 
-use super::{Guest, Instance};
+use super::{GuestState, Instance};
 
-/// A handle on a moment to wait for; its number is one more than its place among the guest's alarms.
+/// A handle on a point in time to wait for. Its number is its index among the guest's alarms plus one.
 pub(super) struct Alarm;
 
 impl Alarm {
-    /// The number of one that has rung already.
+    /// The number of an alarm that is always ready.
     pub(super) const READY: u32 = 0;
 }
 
-/// The moment at which every program begins: 2025-01-01T00:00:00Z, seconds since 1970.
-const BEGINNING_S: u64 = 1_735_689_600;
+/// The time at which every program starts: 2025-01-01T00:00:00Z, in seconds since 1970.
+const START_S: u64 = 1_735_689_600;
 const SECOND_NS: u64 = 1_000_000_000;
-/// What the clocks say about their steps, nanoseconds.
+/// Resolution that the clocks report, in nanoseconds.
 const RESOLUTION_NS: u64 = 100_000;
 /// Alarms that one program may set.
 const MAX_ALARMS: usize = 1 << 20;
@@ -46,7 +46,7 @@ pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -
             instance.func_wrap(name, |mut store, ()| {
                 let now = now(&mut store);
                 let nanoseconds = u32::try_from(now % SECOND_NS).unwrap_or(0);
-                Ok((Datetime { seconds: BEGINNING_S + now / SECOND_NS, nanoseconds },))
+                Ok((Datetime { seconds: START_S + now / SECOND_NS, nanoseconds },))
             })?;
         }
         ("wasi:clocks/wall-clock", "resolution") => {
@@ -57,7 +57,7 @@ pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -
             instance.func_wrap(name, |store, (alarm,): (Resource<Alarm>,)| poll(store, (vec![alarm],)).map(|_| ()))?;
         }
         ("wasi:io/poll", "[method]pollable.ready") => {
-            instance.func_wrap(name, |mut store: StoreContextMut<'_, Guest>, (alarm,): (Resource<Alarm>,)| {
+            instance.func_wrap(name, |mut store: StoreContextMut<'_, GuestState>, (alarm,): (Resource<Alarm>,)| {
                 Ok((rings_at(&store, &alarm) <= now(&mut store),))
             })?;
         }
@@ -66,37 +66,37 @@ pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -
     Ok(true)
 }
 
-fn fuel_left(store: &StoreContextMut<'_, Guest>) -> u64 {
+fn fuel_left(store: &StoreContextMut<'_, GuestState>) -> u64 {
     store.as_context().get_fuel().unwrap_or(0)
 }
 
-fn now(store: &mut StoreContextMut<'_, Guest>) -> u64 {
-    store.data_mut().ask();
-    store.data().meter.seen_ns(|| fuel_left(store))
+fn now(store: &mut StoreContextMut<'_, GuestState>) -> u64 {
+    store.data_mut().count_host_call();
+    store.data().meter.guest_clock_ns(|| fuel_left(store))
 }
 
-fn alarm(mut store: StoreContextMut<'_, Guest>, at: u64) -> Result<(Resource<Alarm>,)> {
-    store.data_mut().ask();
-    store.data_mut().memory.hold(size_of::<u64>() as u64)?;
+fn alarm(mut store: StoreContextMut<'_, GuestState>, at: u64) -> Result<(Resource<Alarm>,)> {
+    store.data_mut().count_host_call();
+    store.data_mut().memory.charge_host(size_of::<u64>() as u64)?;
     let alarms = &mut store.data_mut().alarms;
     wasmtime::ensure!(alarms.len() < MAX_ALARMS, "too many alarms");
     alarms.push(at);
     Ok((Resource::new_own(u32::try_from(alarms.len())?),))
 }
 
-fn rings_at(store: &StoreContextMut<'_, Guest>, alarm: &Resource<Alarm>) -> u64 {
+fn rings_at(store: &StoreContextMut<'_, GuestState>, alarm: &Resource<Alarm>) -> u64 {
     match alarm.rep() {
         Alarm::READY => 0,
         number => store.data().alarms.get(number as usize - 1).copied().unwrap_or(0),
     }
 }
 
-/// Waits for the first of the alarms: the guest's clock is put forward to it.
-fn poll(mut store: StoreContextMut<'_, Guest>, (alarms,): (Vec<Resource<Alarm>>,)) -> Result<(Vec<u32>,)> {
+/// Waits for the earliest of the alarms by advancing the guest's clock to it.
+fn poll(mut store: StoreContextMut<'_, GuestState>, (alarms,): (Vec<Resource<Alarm>>,)) -> Result<(Vec<u32>,)> {
     let moments: Vec<u64> = alarms.iter().map(|alarm| rings_at(&store, alarm)).collect();
     let first = moments.iter().copied().min().unwrap_or(0);
     let left = fuel_left(&store);
-    store.data_mut().ask();
+    store.data_mut().count_host_call();
     store.data_mut().meter.sleep_until(first, || left)?;
     let rung = (0u32..).zip(&moments).filter(|(_, moment)| **moment <= first).map(|(index, _)| index);
     Ok((rung.collect(),))

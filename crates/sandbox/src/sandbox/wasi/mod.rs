@@ -1,10 +1,10 @@
-//! The world outside as the guest sees it: three streams, a clock that counts the program's own time, and nothing else.
+//! The WASI functions of the guest: three streams, clocks that count the program's own time, a fixed generator, and nothing else.
 //!
-//! Written by hand instead of taken from a WASI library: what is not here cannot be reached. There is no file, no network, no
-//! environment and no chance; every function of theirs that the guest imports answers that access is denied.
+//! Written by hand instead of with a WASI library: what is not implemented here cannot be reached. There are no files, no network and no
+//! environment; every other function that the guest imports returns that access is denied.
 
-mod absent;
 mod clocks;
+mod denied;
 mod process;
 mod streams;
 
@@ -12,10 +12,10 @@ use wasmtime::Result;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker, ResourceType};
 
-use super::guest::Guest;
+use super::guest::GuestState;
 
 /// Defines everything that the component imports.
-pub(crate) fn link(linker: &mut Linker<Guest>, component: &Component) -> Result<()> {
+pub(crate) fn link(linker: &mut Linker<GuestState>, component: &Component) -> Result<()> {
     let engine = linker.engine().clone();
     let ty = component.component_type();
     for (name, item) in ty.imports(&engine) {
@@ -30,7 +30,7 @@ pub(crate) fn link(linker: &mut Linker<Guest>, component: &Component) -> Result<
                         || clocks::define(&mut instance, short, function)?
                         || process::define(&mut instance, short, function)?;
                     if !defined {
-                        absent::define(&mut instance, short, function, &ty)?;
+                        denied::define(&mut instance, short, function, &ty)?;
                     }
                 }
                 _ => {}
@@ -40,16 +40,16 @@ pub(crate) fn link(linker: &mut Linker<Guest>, component: &Component) -> Result<
     Ok(())
 }
 
-type Instance<'a> = wasmtime::component::LinkerInstance<'a, Guest>;
+type Instance<'a> = wasmtime::component::LinkerInstance<'a, GuestState>;
 
-/// An interface that uses a type of another names it again: the name alone says which it is.
+/// An interface that uses a type of another one repeats its name, which identifies the type.
 fn resource(instance: &mut Instance<'_>, name: &str) -> Result<()> {
     let ty = match name {
         "input-stream" => ResourceType::host::<streams::Input>(),
         "output-stream" => ResourceType::host::<streams::Output>(),
         "pollable" => ResourceType::host::<clocks::Alarm>(),
         "error" => ResourceType::host::<streams::Error>(),
-        // Never handed out: they only have to differ.
+        // Never created: they only have to be distinct.
         other => ResourceType::host_dynamic(
             other.bytes().fold(0, |hash: u32, byte| hash.wrapping_mul(31).wrapping_add(byte.into())),
         ),

@@ -1,12 +1,12 @@
-//! What a process is told about itself: no arguments, no environment, no terminal, no folder; and how it ends.
+//! Process functions: no arguments, no environment, no terminal, no directory; exit codes; and random bytes.
 
 use wasmtime::Result;
 use wasmtime::component::Val;
 
-use super::super::stop::Stop;
 use super::Instance;
+use crate::sandbox::exit_status::Termination;
 
-/// Bytes of chance that one call may ask for.
+/// Most random bytes per call.
 const MAX_RANDOM_BYTES: u64 = 1 << 24;
 
 pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -> Result<bool> {
@@ -30,12 +30,13 @@ pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -
         }
         ("wasi:cli/exit", "exit") => {
             instance.func_wrap(name, |_, (status,): (Result<(), ()>,)| -> Result<()> {
-                Err(Stop::Exited(i32::from(status.is_err())).into())
+                Err(Termination::Exited(i32::from(status.is_err())).into())
             })?;
         }
         ("wasi:cli/exit", "exit-with-code") => {
-            instance
-                .func_wrap(name, |_, (code,): (u8,)| -> Result<()> { Err(Stop::Exited(i32::from(code)).into()) })?;
+            instance.func_wrap(name, |_, (code,): (u8,)| -> Result<()> {
+                Err(Termination::Exited(i32::from(code)).into())
+            })?;
         }
         ("wasi:random/random" | "wasi:random/insecure", "get-random-bytes" | "get-insecure-random-bytes") => {
             instance.func_wrap(name, |mut store, (length,): (u64,)| {

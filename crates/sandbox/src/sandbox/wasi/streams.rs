@@ -1,23 +1,23 @@
-//! Standard input and the two outputs: bytes in the host's memory, with a limit on what is written.
+//! Standard input, output and error: bytes in the host's memory, with a limit on output.
 
 use wasmtime::component::{ComponentType, Lift, Lower, Resource, WasmList};
 use wasmtime::{Result, StoreContextMut};
 
 use super::clocks::Alarm;
-use super::{Guest, Instance};
+use super::{GuestState, Instance};
 
-/// A handle on standard input.
+/// A handle to standard input.
 pub(super) struct Input;
-/// A handle on an output; which one is its number.
+/// A handle to standard output or error, by its number.
 pub(super) struct Output;
-/// A handle on an error, of which there are none.
+/// A handle to an error. None is ever created.
 pub(super) struct Error;
 
 const STDOUT: u32 = 1;
 const STDERR: u32 = 2;
 
-/// What a guest may write in one call, bytes: all that it has. A process that writes to a file is never told that it wrote a part, and
-/// programs that call `os.write` do not ask. How much it writes in all is limited where it is written.
+/// Bytes that the guest may write per call: all of its memory. Writing to a file is never partial, and programs that call `os.write` rely on
+/// that. Writing itself checks the limit on output.
 const WRITE_BYTES: u64 = 1 << 32;
 
 /// WASI's `stream-error`.
@@ -30,7 +30,7 @@ enum StreamError {
     Closed,
 }
 
-type Answer<T> = Result<(Result<T, StreamError>,)>;
+type StreamResult<T> = Result<(Result<T, StreamError>,)>;
 
 pub(super) fn define(instance: &mut Instance<'_>, interface: &str, name: &str) -> Result<bool> {
     match (interface, name) {
@@ -64,31 +64,34 @@ fn stream(instance: &mut Instance<'_>, name: &str) -> Result<bool> {
     Ok(true)
 }
 
-fn handle<T: 'static>(mut store: StoreContextMut<'_, Guest>, number: u32) -> Result<(Resource<T>,)> {
-    store.data_mut().ask();
+fn handle<T: 'static>(mut store: StoreContextMut<'_, GuestState>, number: u32) -> Result<(Resource<T>,)> {
+    store.data_mut().count_host_call();
     Ok((Resource::new_own(number),))
 }
 
-fn read(mut store: StoreContextMut<'_, Guest>, (_, most): (Resource<Input>, u64)) -> Answer<Vec<u8>> {
-    let bytes = store.data_mut().take_stdin(most);
-    if bytes.is_empty() && most > 0 {
+fn read(mut store: StoreContextMut<'_, GuestState>, (_, max_bytes): (Resource<Input>, u64)) -> StreamResult<Vec<u8>> {
+    let bytes = store.data_mut().read_stdin(max_bytes);
+    if bytes.is_empty() && max_bytes > 0 {
         return Ok((Err(StreamError::Closed),));
     }
     Ok((Ok(bytes),))
 }
 
-fn write(mut store: StoreContextMut<'_, Guest>, (stream, bytes): (Resource<Output>, WasmList<u8>)) -> Answer<()> {
-    // Before anything is copied: it may be all that the guest has.
-    store.data_mut().may_write(bytes.len())?;
+fn write(
+    mut store: StoreContextMut<'_, GuestState>,
+    (stream, bytes): (Resource<Output>, WasmList<u8>),
+) -> StreamResult<()> {
+    // Before anything is copied: it may be all of the guest's memory.
+    store.data_mut().charge_output(bytes.len())?;
     let bytes = bytes.as_le_slice(&store).to_vec();
     store.data_mut().write(stream.rep() == STDERR, &bytes);
     Ok((Ok(()),))
 }
 
-fn ready(store: StoreContextMut<'_, Guest>) -> Result<(Resource<Alarm>,)> {
+fn ready(store: StoreContextMut<'_, GuestState>) -> Result<(Resource<Alarm>,)> {
     handle(store, Alarm::READY)
 }
 
-fn accept<T>(value: T) -> Answer<T> {
+fn accept<T>(value: T) -> StreamResult<T> {
     Ok((Ok(value),))
 }

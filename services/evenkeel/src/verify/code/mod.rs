@@ -1,7 +1,7 @@
 //! `evenkeel verify code`.
 
 mod rows;
-mod tally;
+mod summary;
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -11,74 +11,74 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use evenkeel_proto::v1::{InvalidReason, Verdict};
-use evenkeel_reward::RewardConfig;
+use evenkeel_reward::RewardSettings;
 use evenkeel_tasks::read::printable;
 use tokio::task::JoinHandle;
 
 use super::judges::Judges;
-use super::{complain, lines_of, row_of, writer};
+use super::{open_lines, open_output, parse_row, report_line};
 use crate::arguments::VerifyCodeOptions;
 use rows::{Program, Question, Row, rules};
-use tally::Tally;
+use summary::Summary;
 
-/// Programs that are in work at once: enough for the cores of some workers.
-const IN_WORK: usize = 256;
+/// Programs that are judged concurrently: enough for the cores of several workers.
+const MAX_PENDING: usize = 256;
 
-/// Judges every program of every row and prints a verdict row for each, in their order. A row that cannot be read is named on stderr
-/// and makes the command fail in the end; the others are judged all the same.
+/// Judges every program of every row and prints a verdict row for each, in order. An invalid row is reported on stderr and makes the command
+/// fail at the end; the others are judged nevertheless.
 pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
-    let mut output = writer(options.output.as_deref())?;
+    let mut output = open_output(options.output.as_deref())?;
     let rules = rules(&options);
-    let judges = Judges::new(&options.endpoint, &RewardConfig::default())?;
+    let judges = Judges::new(&options.endpoint, &RewardSettings::default())?;
     judges.ready().await?;
-    if let Judges::Here(judge) = &judges {
+    if let Judges::Local(judge) = &judges {
         let judge = Arc::clone(judge);
         let prepared = tokio::task::spawn_blocking(move || judge.prepare_sandbox(&|line| eprintln!("{line}"))).await?;
         prepared.map_err(anyhow::Error::msg)?;
     }
     let began = Instant::now();
-    let mut tally = Tally::default();
-    let mut in_work: VecDeque<(Program, JoinHandle<Result<Verdict>>)> = VecDeque::new();
-    let mut lines = lines_of(&options.input, "--input")?;
+    let mut summary = Summary::default();
+    let mut pending: VecDeque<(Program, JoinHandle<Result<Verdict>>)> = VecDeque::new();
+    let mut lines = open_lines(&options.input, "--input")?;
     let end = loop {
         let line = match lines.next_line() {
             Ok(Some(line)) => line,
-            // What was read before is judged all the same.
+            // The rows before the end or a read error are judged nevertheless.
             ended => break ended.map(|_| ()),
         };
         let number = line.number;
-        let row = match row_of(&line).and_then(|row| Row::read(&row, &rules)) {
+        let row = match parse_row(&line).and_then(|row| Row::read(&row, &rules)) {
             Ok(row) => row,
             Err(error) => {
-                tally.unreadable += 1;
-                complain(&options.input, number, &error);
+                summary.invalid_rows += 1;
+                report_line(&options.input, number, &error);
                 continue;
             }
         };
         for (index, program) in row.programs.into_iter().enumerate() {
-            if in_work.len() == IN_WORK
-                && let Some(oldest) = in_work.pop_front()
+            if pending.len() == MAX_PENDING
+                && let Some(oldest) = pending.pop_front()
             {
-                finish(oldest, &mut tally, &mut output).await?;
+                finish(oldest, &mut summary, &mut output).await?;
             }
-            // The tests travel with the first program; the others name them.
+            // The first program carries the tests; the others refer to them by their digest.
             let judging = judge(judges.clone(), program.clone(), row.question.clone(), index == 0);
-            in_work.push_back((program, tokio::spawn(judging)));
+            pending.push_back((program, tokio::spawn(judging)));
         }
     };
-    for last in in_work {
-        finish(last, &mut tally, &mut output).await?;
+    for last in pending {
+        finish(last, &mut summary, &mut output).await?;
     }
     output.flush()?;
-    tally.seconds = began.elapsed().as_secs_f64();
-    eprintln!("{tally}");
+    summary.seconds = began.elapsed().as_secs_f64();
+    eprintln!("{summary}");
     end.with_context(|| options.input.display().to_string())?;
-    Ok(if tally.unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if summary.invalid_rows == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Asks for a verdict, and again with the tests where the worker does not have them.
+/// Requests a verdict, and repeats the request with the tests if the worker does not know them.
 async fn judge(judges: Judges, program: Program, question: Arc<Question>, send_tests: bool) -> Result<Verdict> {
-    let verdict = judges.one(program.item(if send_tests { &question.task } else { &question.named })).await?;
+    let verdict = judges.one(program.item(if send_tests { &question.task } else { &question.by_digest })).await?;
     if send_tests || verdict.invalid_reason() != InvalidReason::UnknownTests {
         return Ok(verdict);
     }
@@ -87,18 +87,18 @@ async fn judge(judges: Judges, program: Program, question: Arc<Question>, send_t
 
 async fn finish(
     (program, judging): (Program, JoinHandle<Result<Verdict>>),
-    tally: &mut Tally,
+    summary: &mut Summary,
     output: &mut dyn Write,
 ) -> Result<()> {
     let verdict = match judging.await {
         Ok(verdict) => verdict?,
-        // A defect ends one program's judging and no other's.
+        // A panic affects only this program.
         Err(error) => {
             Verdict::invalid("", InvalidReason::Internal, format!("judging the program failed: {}", printable(error)))
         }
     };
-    tally.count(&program, &verdict);
-    serde_json::to_writer(&mut *output, &tally::verdict_row(&program, &verdict))?;
+    summary.record(&program, &verdict);
+    serde_json::to_writer(&mut *output, &summary::verdict_row(&program, &verdict))?;
     output.write_all(b"\n")?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Rows of questions and programs.
+//! Rows with questions and programs.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::arguments::{CodeModeOption, VerifyCodeOptions};
 /// A question with its tests.
 #[derive(Debug)]
 pub(super) struct Question {
-    /// With the tests as the row has them.
+    /// With the tests of the row.
     pub(super) task: Task,
-    /// The same with the tests by their name alone.
-    pub(super) named: Task,
+    /// With only the digest of the tests.
+    pub(super) by_digest: Task,
 }
 
-/// One program to be judged.
+/// A program to judge.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) question_id: String,
@@ -29,9 +29,9 @@ pub(super) struct Program {
     answer: Answer,
     /// Unique in the file.
     id: String,
-    /// What the row says should come out.
+    /// The expectation in the row.
     pub(super) passed: Option<bool>,
-    /// What the row says that LiveCodeBench's grader wrote down.
+    /// The results of LiveCodeBench's grader according to the row.
     pub(super) results: Option<Vec<i32>>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Reads a row of a data set with `completion` or `program`, or with `programs: [{"label", "completion" or "program"}]`.
+    /// Reads a row with `completion` or `program`, or with `programs: [{"label", "completion" or "program"}]`.
     pub(super) fn read(row: &Columns, rules: &Rules) -> Result<Self> {
         let number = row.number();
         let task = Fields::default().code(row)?.with_rules(rules);
@@ -67,7 +67,7 @@ impl Row {
     }
 }
 
-/// Reads the tests, which names them and finds their defects before any program is sent.
+/// Parses the tests, to compute their digest and find their defects before any program is sent.
 fn question(task: Task) -> Result<Question> {
     let digest = match task.tests() {
         Some(TestsSource::LiveCodeBench(cases)) => {
@@ -76,8 +76,8 @@ fn question(task: Task) -> Result<Question> {
         }
         _ => bail!("no tests, allowed: the columns of a LiveCodeBench row"),
     };
-    let named = task.with_tests(TestsSource::TestsDigest(digest));
-    Ok(Question { task, named })
+    let by_digest = task.with_tests(TestsSource::TestsDigest(digest));
+    Ok(Question { task, by_digest })
 }
 
 fn program<'a>(
@@ -117,7 +117,7 @@ fn result(value: &Value) -> Result<i32> {
     result.with_context(|| format!("`lcb_results` has {value}, allowed: true, false and codes"))
 }
 
-/// The rules that all programs are judged by.
+/// The rules for all programs.
 pub(super) fn rules(options: &VerifyCodeOptions) -> Rules {
     let mode = match options.mode {
         None => CodeMode::Unspecified,
@@ -131,7 +131,7 @@ pub(super) fn rules(options: &VerifyCodeOptions) -> Rules {
 }
 
 impl Program {
-    /// What is asked of the verifier.
+    /// The item for the verifier.
     pub(super) fn item(&self, task: &Task) -> VerifyItem {
         task.verify_item(&self.id, self.answer.clone())
     }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_by_question_and_field() {
+    fn invalid_rows_are_refused_by_question_and_field() {
         let refused = |line: &str| read(line, 1).unwrap_err().to_string();
         assert!(refused("rubbish").contains("no JSON"));
         assert!(refused(r#"{"completion": "x"}"#).starts_with("no tests, allowed: the columns of a LiveCodeBench row"));

@@ -1,4 +1,4 @@
-//! `--lint-golds`: gold answers that a data set cannot train with.
+//! `--lint-golds`: lists gold answers that are unsuitable for training.
 
 use std::io::Write;
 use std::panic::catch_unwind;
@@ -11,16 +11,16 @@ use evenkeel_tasks::Fields;
 use evenkeel_tasks::read::printable;
 use serde_json::json;
 
-use crate::verify::{lines_of, row_of};
+use crate::verify::{open_lines, parse_row};
 
-/// Prints a row for each unsound gold answer, and fails where there is one.
+/// Prints a row for each unsound gold answer, and fails if there is any.
 pub(super) fn lint_golds(path: &Path, fields: &Fields, policy: &Policy, output: &mut dyn Write) -> Result<ExitCode> {
     let (mut count, mut unsound) = (0, 0);
-    let mut lines = lines_of(path, "--lint-golds")?;
+    let mut lines = open_lines(path, "--lint-golds")?;
     while let Some(line) = lines.next_line().with_context(|| path.display().to_string())? {
-        let row = row_of(&line);
+        let row = parse_row(&line);
         let id = row.as_ref().ok().and_then(|row| fields.id(row).cloned()).unwrap_or_else(|| line.number.into());
-        // A row that cannot be read or has no gold answer is what is looked for, not a reason to stop.
+        // An invalid row or a missing gold answer is a finding, not a reason to stop.
         let (row, golds) = match row.map(|row| (fields.golds(&row), row)) {
             Ok((Ok(golds), row)) => (row, golds),
             Ok((Err(missing), _)) => {
@@ -49,10 +49,10 @@ pub(super) fn lint_golds(path: &Path, fields: &Fields, policy: &Policy, output: 
     Ok(if unsound == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What is wrong with a gold answer, and in words. A defect of the linter is a finding, too: it stops at no other row.
+/// Code and description of the problem with a gold answer. A panic of the linter is a finding as well and does not affect other rows.
 fn finding(gold: &str, problem: Option<&str>, policy: &Policy) -> Option<(&'static str, String)> {
     match catch_unwind(|| lint(gold, problem, policy)) {
         Ok(finding) => finding.map(|finding| (finding.code(), finding.to_string())),
-        Err(_) => Some(("internal", "the verifier failed in a way that it did not expect".to_owned())),
+        Err(_) => Some(("internal", "the verifier failed unexpectedly".to_owned())),
     }
 }

@@ -2,7 +2,7 @@
 
 mod golds;
 mod rows;
-mod tally;
+mod summary;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,22 +10,22 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use evenkeel_math::Profile;
-use evenkeel_reward::RewardConfig;
+use evenkeel_reward::RewardSettings;
 use evenkeel_tasks::{Fields, Rules};
 
 use super::judges::{BATCH, Judges};
-use super::{complain, lines_of, row_of, writer};
+use super::{open_lines, open_output, parse_row, report_line};
 use crate::arguments::VerifyMathOptions;
 use rows::Row;
-use tally::Tally;
+use summary::Summary;
 
-/// Text of rows that are judged together, in bytes, beside [`BATCH`] of them.
+/// Limit on the text of a batch in bytes, in addition to [`BATCH`] rows.
 const BATCH_BYTES: usize = 256 << 20;
 
-/// Judges every row and prints a verdict row for each, in their order. A row that cannot be read is named on stderr and makes the
-/// command fail in the end; the others are judged all the same.
+/// Judges every row and prints a verdict row for each, in order. An invalid row is reported on stderr and makes the command fail at the end;
+/// the others are judged nevertheless.
 pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
-    let mut output = writer(options.output.as_deref())?;
+    let mut output = open_output(options.output.as_deref())?;
     let fields = Fields::named("", options.gold_field.as_deref().unwrap_or_default(), "", "");
     let rules = Rules { math_profile: options.profile.clone(), ..Rules::default() };
     if let Some(path) = &options.lint_golds {
@@ -33,19 +33,19 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
     }
     let input = options.input.as_deref().context("--input is missing")?;
     if options.endpoint.is_empty() {
-        // A service knows its own profiles; here a wrong name is said once.
+        // A service checks the profile of each item; here it is reported once.
         profile(&options.profile)?;
     }
-    let judges = Judges::new(&options.endpoint, &RewardConfig::default())?;
-    let mut tally = Tally::default();
-    let mut lines = lines_of(input, "--input")?;
+    let judges = Judges::new(&options.endpoint, &RewardSettings::default())?;
+    let mut summary = Summary::default();
+    let mut lines = open_lines(input, "--input")?;
     let mut end = None;
     while end.is_none() {
         let (mut rows, mut bytes) = (Vec::new(), 0);
         while end.is_none() && rows.len() < BATCH && bytes < BATCH_BYTES {
             let line = match lines.next_line() {
                 Ok(Some(line)) => line,
-                // What was read before is judged all the same.
+                // The rows before the end or a read error are judged nevertheless.
                 ended => {
                     end = Some(ended.map(|_| ()));
                     break;
@@ -53,31 +53,31 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
             };
             bytes += line.text.as_ref().map_or(0, String::len);
             let number = line.number;
-            match row_of(&line).and_then(|row| Row::read(&row, &fields, &rules)) {
+            match parse_row(&line).and_then(|row| Row::read(&row, &fields, &rules)) {
                 Ok(row) => rows.push(row),
                 Err(error) => {
-                    tally.unreadable += 1;
-                    complain(input, number, &error);
+                    summary.invalid_rows += 1;
+                    report_line(input, number, &error);
                 }
             }
         }
         let began = Instant::now();
         let items = rows.iter_mut().map(|row| std::mem::take(&mut row.item)).collect();
         let verdicts = judges.batch(items).await?;
-        tally.seconds += began.elapsed().as_secs_f64();
+        summary.seconds += began.elapsed().as_secs_f64();
         for (row, verdict) in rows.iter().zip(verdicts) {
-            tally.count(row, &verdict);
-            serde_json::to_writer(&mut output, &tally::verdict_row(row, &verdict))?;
+            summary.record(row, &verdict);
+            serde_json::to_writer(&mut output, &summary::verdict_row(row, &verdict))?;
             output.write_all(b"\n")?;
         }
     }
     output.flush()?;
-    eprintln!("{tally}");
+    eprintln!("{summary}");
     end.transpose().with_context(|| input.display().to_string())?;
-    Ok(if tally.unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if summary.invalid_rows == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The rules of that name; the default ones where there is none.
+/// The profile with this name; the default one for an empty name.
 fn profile(name: &str) -> Result<Profile> {
     if name.is_empty() {
         return Ok(Profile::default());

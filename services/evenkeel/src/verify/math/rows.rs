@@ -1,22 +1,22 @@
-//! Rows of answers as data sets write them.
+//! Rows with mathematical answers, in the formats of published data sets.
 
 use anyhow::{Result, bail};
 use evenkeel_proto::v1::{VerifyItem, verify_item::Answer};
 use evenkeel_tasks::{Fields, Row as Columns, Rules, TaskKind};
 use serde_json::Value;
 
-/// One answer to be judged.
+/// An answer to judge.
 pub(super) struct Row {
-    /// As the row has it, or the line's number.
+    /// The id of the row, or the line number.
     pub(super) id: Value,
-    /// What is asked of the verifier.
+    /// The item for the verifier.
     pub(super) item: VerifyItem,
-    /// What the row says should come out.
+    /// The expectation in the row.
     pub(super) expected: Option<bool>,
 }
 
 impl Row {
-    /// Reads a row of a data set with `prediction` or `completion`, and perhaps `expected`.
+    /// Reads a row with `prediction` or `completion`, and optionally `expected`.
     pub(super) fn read(row: &Columns, fields: &Fields, rules: &Rules) -> Result<Self> {
         let completion = row.get("form").and_then(Value::as_str) == Some("completion");
         let answer = match (row.get("completion"), row.get("prediction").or_else(|| row.get("pred"))) {
@@ -32,7 +32,7 @@ impl Row {
             bail!("the row is a {} task, allowed: a gold answer (see `evenkeel verify --help`)", task.kind().name());
         }
         let number = row.number();
-        // Ids of rows need not be unique; those of items in work must be.
+        // Ids of rows need not be unique, but those of pending items must be.
         let item = task.with_rules(rules).verify_item(format!("line {number}"), answer);
         let id = fields.id(row).cloned().unwrap_or_else(|| number.into());
         Ok(Self { id, item, expected: row.get("expected").and_then(Value::as_bool) })
@@ -73,13 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn any_of_several_gold_answers_will_do() {
+    fn any_of_several_gold_answers_is_accepted() {
         let row = read(r#"{"gold": ["2", "3"], "prediction": "3"}"#).unwrap();
         assert!(matches!(&row.item.task, Some(Task::Math(task)) if task.gold == "2" && task.alternatives == ["3"]));
     }
 
     #[test]
-    fn rows_without_what_is_needed_are_refused_by_field() {
+    fn incomplete_rows_are_refused_by_field() {
         for (line, words) in [
             ("[1]", "a JSON object"),
             ("{", "no JSON"),

@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-#[cfg(feature = "tls")]
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,14 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use evenkeel_files::Secret;
-use evenkeel_rpc::client::Target as Address;
+use evenkeel_rpc::client::ServerAddress;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::GenerationError;
 use crate::engine::EngineError;
-use crate::settings::{EngineConfig, GenerationConfig};
+use crate::settings::{EngineSettings, GenerationSettings};
 
 /// How many connections were opened. If none was opened since, the engine has not restarted.
 #[derive(Debug, Clone, Default)]
@@ -72,12 +71,11 @@ where
 #[derive(Debug, Clone)]
 pub(crate) struct HttpFiles {
     headers: HeaderMap,
-    #[cfg(feature = "tls")]
     ca: Vec<reqwest::Certificate>,
 }
 
 impl HttpFiles {
-    pub(crate) fn read(config: &GenerationConfig) -> Result<Self, GenerationError> {
+    pub(crate) fn read(config: &GenerationSettings) -> Result<Self, GenerationError> {
         let mut headers = HeaderMap::new();
         if let Some(path) = &config.api_key_file {
             let failed =
@@ -88,26 +86,19 @@ impl HttpFiles {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        Ok(Self {
-            headers,
-            #[cfg(feature = "tls")]
-            ca: config.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default(),
-        })
+        Ok(Self { headers, ca: config.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default() })
     }
 
     /// A client for one engine, and the base URL of its requests: the address, or the name behind which it was found if a certificate
     /// has to match that.
     pub(crate) fn client(
         &self,
-        config: &EngineConfig,
-        address: &Address,
+        config: &EngineSettings,
+        address: &ServerAddress,
         counter: Option<ConnectionCounter>,
     ) -> Result<(String, reqwest::Client), EngineError> {
-        #[cfg(feature = "tls")]
-        {
-            // An error only says that a provider is installed already.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
+        // An error only says that a provider is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
             .default_headers(self.headers.clone())
             .connect_timeout(config.connect_timeout)
@@ -116,7 +107,6 @@ impl HttpFiles {
             // Engines are only where the settings say.
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
-        #[cfg(feature = "tls")]
         if !self.ca.is_empty() {
             builder = builder.tls_certs_only(self.ca.iter().cloned());
         }
@@ -134,7 +124,6 @@ impl HttpFiles {
     }
 }
 
-#[cfg(feature = "tls")]
 fn read_certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, GenerationError> {
     let failed = |message: String| GenerationError::File { setting: "ca_file", path: path.to_owned(), message };
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use evenkeel_proto::v1::SleepLevel;
-use evenkeel_rpc::client::Target as Address;
+use evenkeel_rpc::client::ServerAddress;
 use tokio::sync::RwLock;
 
 use super::validate::validate;
@@ -26,7 +26,7 @@ use super::{
     Boxed, EngineClient, EngineError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest, Tokens,
     WakeTarget,
 };
-use crate::settings::GenerationConfig;
+use crate::settings::GenerationSettings;
 use connector::ConnectionCounter;
 use http::Http;
 
@@ -55,7 +55,11 @@ pub(crate) struct VllmClient {
 
 impl VllmClient {
     /// A client of the engine at `address`. Sends nothing yet.
-    pub(crate) fn new(address: &Address, config: &GenerationConfig, files: &HttpFiles) -> Result<Self, EngineError> {
+    pub(crate) fn new(
+        address: &ServerAddress,
+        config: &GenerationSettings,
+        files: &HttpFiles,
+    ) -> Result<Self, EngineError> {
         let connections = ConnectionCounter::default();
         let (base, samples) = files.client(&config.engine, address, Some(connections.clone()))?;
         let (_, control) = files.client(&config.engine, address, None)?;

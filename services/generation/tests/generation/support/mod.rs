@@ -8,15 +8,15 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use evenkeel_generation::{EngineConfig, GenerationConfig, WeightsConfig, bind};
+use evenkeel_generation::{EngineSettings, GenerationSettings, WeightsSettings, bind};
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{
     EngineHealth, GenerateItem, GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, Rollout,
     UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef,
 };
-use evenkeel_rpc::client::{ClientChannel, ClientConfig, Connector, Target};
-use evenkeel_rpc::server::{RunningServer, Server, ServerConfig};
+use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
+use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
@@ -29,19 +29,19 @@ pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {
 }
 
 /// Settings for tests, with short intervals.
-pub(crate) fn settings(engines: &[&FakeEngine]) -> GenerationConfig {
+pub(crate) fn settings(engines: &[&FakeEngine]) -> GenerationSettings {
     settings_of(engines.iter().map(|engine| engine.endpoint()).collect())
 }
 
 /// The same for engines by their URLs.
-pub(crate) fn settings_of(endpoints: Vec<String>) -> GenerationConfig {
-    GenerationConfig {
-        server: ServerConfig { drain_ms: 2_000, ..ServerConfig::default() },
+pub(crate) fn settings_of(endpoints: Vec<String>) -> GenerationSettings {
+    GenerationSettings {
+        server: ServerSettings { drain: Duration::from_secs(2), ..ServerSettings::default() },
         endpoints,
         item_deadline: Duration::from_secs(30),
         retry_initial: Duration::from_millis(5),
         retry_max: Duration::from_millis(50),
-        engine: EngineConfig {
+        engine: EngineSettings {
             control_timeout: Duration::from_millis(500),
             startup_timeout: Duration::from_secs(5),
             health_interval: Duration::from_millis(50),
@@ -49,15 +49,15 @@ pub(crate) fn settings_of(endpoints: Vec<String>) -> GenerationConfig {
             probe_initial: Duration::from_millis(10),
             probe_max: Duration::from_millis(50),
             unavailable_after: Duration::from_secs(10),
-            ..EngineConfig::default()
+            ..EngineSettings::default()
         },
-        weights: WeightsConfig {
+        weights: WeightsSettings {
             check_folder: false,
             update_timeout: Duration::from_secs(10),
             settle_timeout: Duration::from_millis(300),
-            ..WeightsConfig::default()
+            ..WeightsSettings::default()
         },
-        ..GenerationConfig::default()
+        ..GenerationSettings::default()
     }
 }
 
@@ -72,14 +72,16 @@ impl Service {
         Self::with(settings(engines)).await
     }
 
-    pub(crate) async fn with(settings: GenerationConfig) -> Self {
+    pub(crate) async fn with(settings: GenerationSettings) -> Self {
         Self::of(bind(settings).await.unwrap()).await
     }
 
     pub(crate) async fn of(server: Server) -> Self {
         let server = server.spawn();
-        let channel =
-            Connector::new("client", ClientConfig::default()).unwrap().connect(&Target::url(server.endpoint())).await;
+        let channel = Connector::new("client", ClientSettings::default())
+            .unwrap()
+            .connect(&ServerAddress::new(server.endpoint()))
+            .await;
         Self { client: GenerationClient::new(channel.unwrap()), server }
     }
 

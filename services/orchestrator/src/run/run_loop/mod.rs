@@ -20,7 +20,7 @@ use crate::directory::RunDirectory;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, RunOutcome};
 use crate::instruments;
-use crate::recipe::Recipe;
+use crate::settings::LoopSettings;
 use crate::summary::Summary;
 
 pub(super) use setup::prepare;
@@ -30,7 +30,7 @@ const MAX_LOSSES_AT_A_STEP: u32 = 5;
 
 /// A run: its parts, and the order in which they act.
 pub(super) struct RunLoop {
-    recipe: Arc<Recipe>,
+    settings: Arc<LoopSettings>,
     directory: RunDirectory,
     services: Arc<Services>,
     preflight: Preflight,
@@ -131,9 +131,9 @@ impl RunLoop {
         if let Some(message) = lost {
             self.services.events().emit(Event::Rewound { step: position.step(), message });
         }
-        if self.recipe.run.steps < position.step() {
+        if self.settings.run.steps < position.step() {
             let allowed = format!("at least {}, the steps that are done", position.step());
-            return Err(FieldError::new("run.steps", self.recipe.run.steps, allowed).into());
+            return Err(FieldError::new("run.steps", self.settings.run.steps, allowed).into());
         }
         if self.warm_start.run(&mut position, &mut self.journal).await? == RunOutcome::Stopped {
             return Ok(RunOutcome::Stopped);
@@ -147,7 +147,7 @@ impl RunLoop {
         // The checkpoint that the run has just come from is not written again.
         let mut is_saved = from_checkpoint && position.step() > 0;
         loop {
-            let is_done = position.step() >= self.recipe.run.steps;
+            let is_done = position.step() >= self.settings.run.steps;
             self.evaluator.run_if_due(&position, &weights, &mut self.journal).await?;
             let stopping = !is_done && self.services.stop().is_requested();
             if stopping {
@@ -175,8 +175,8 @@ impl RunLoop {
             run_id: self.directory.run_id().to_owned(),
             directory: self.directory.path().to_owned(),
             step,
-            total_steps: self.recipe.run.steps,
-            warm_start_steps: self.recipe.warm_start.steps,
+            total_steps: self.settings.run.steps,
+            warm_start_steps: self.settings.warm_start.steps,
             problems: self.announcement.problems,
         });
         for message in self.announcement.notes.drain(..) {

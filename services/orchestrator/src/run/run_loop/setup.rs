@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_hf::ConfigFile;
-use evenkeel_tasks::unsound_golds;
+use evenkeel_tasks::DataReport;
 
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
-use crate::data::{Demonstrations, Prompts, dataset};
-use crate::directory::RunDirectory;
+use crate::data::{Demonstrations, Encoder, Fit, Prompts, dataset};
+use crate::directory::{DATA_FILE, RunDirectory};
 use crate::error::RunError;
 use crate::events::Events;
 use crate::load::Loading;
@@ -35,22 +35,24 @@ pub(in crate::run) fn prepare(
     events: Events,
     stop: Stop,
 ) -> Result<RunLoop, RunError> {
-    evenkeel_config::Settings::validate(&resolved.recipe)?;
+    evenkeel_config::Settings::validate(&resolved.settings)?;
     let loading = Loading { limits: options.limits, cancel: options.cancel };
-    resolved.recipe.validate_within(&loading.limits)?;
+    loading.limits.validate_run(&resolved.settings)?;
     let inputs = Inputs::load(&resolved, directory.path(), &loading)?;
-    let Inputs { tokenizer, vocabulary_size, prompts, demonstrations, data_warning } = inputs;
+    let Inputs { encoder, vocabulary_size, prompts, demonstrations, report } = inputs;
+    let tokenizer = encoder.tokenizer.clone();
+    directory.replace_json(DATA_FILE, &report)?;
 
-    let (recipe, prompts) = (Arc::new(resolved.recipe.clone()), Arc::new(prompts));
-    let services = Arc::new(Services::connect(endpoints, &recipe.services, events.clone(), stop)?);
+    let (settings, prompts) = (Arc::new(resolved.settings.clone()), Arc::new(prompts));
+    let services = Arc::new(Services::connect(endpoints, &settings.services, events.clone(), stop)?);
     let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
-    let (seed, groups) = (recipe.run.seed, recipe.sampling.prompts_per_step);
+    let (seed, groups) = (settings.run.seed, settings.sampling.prompts_per_step);
     let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, hash));
-    let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &recipe));
-    let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &recipe);
+    let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &settings));
+    let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &settings);
     let rollouts = Arc::new(rollouts);
     let announcement =
-        Announcement { problems: prompts.train.len(), notes: resolved.notes.clone(), warning: data_warning };
+        Announcement { problems: prompts.train.len(), notes: resolved.notes.clone(), warning: report.warning() };
     Ok(RunLoop {
         preflight: Preflight::new(
             Arc::clone(&services),
@@ -58,30 +60,30 @@ pub(in crate::run) fn prepare(
             vocabulary_size,
             &tokenizer,
             &prompts,
-            &recipe,
+            &settings,
         ),
-        checkpoints: CheckpointKeeper::new(Arc::clone(&services), &recipe.checkpoint, &directory),
-        evaluator: Evaluator::new(Arc::clone(&services), Arc::clone(&rollouts), Arc::clone(&prompts), &recipe),
+        checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory),
+        evaluator: Evaluator::new(Arc::clone(&services), Arc::clone(&rollouts), Arc::clone(&prompts), &settings),
         trainer: GrpoTrainer::new(
             Arc::clone(&services),
             Arc::clone(&session),
             Arc::clone(&weights),
             rollouts,
             prompts,
-            &recipe,
+            &settings,
         ),
         warm_start: WarmStart::new(
             Arc::clone(&services),
             session,
             Arc::clone(&weights),
-            &recipe.warm_start,
-            tokenizer,
+            &settings.warm_start,
+            encoder,
             demonstrations,
         ),
         journal: RunJournal::open(directory.clone(), resolved, services.retrier().clone(), events)?,
         weights,
         services,
-        recipe,
+        settings,
         directory,
         announcement,
     })
@@ -89,40 +91,42 @@ pub(in crate::run) fn prepare(
 
 /// What a run reads before it starts.
 struct Inputs {
-    tokenizer: Tokenizer,
+    encoder: Encoder,
     vocabulary_size: u32,
     prompts: Prompts,
     demonstrations: Option<Demonstrations>,
-    /// What is wrong with answers in the data.
-    data_warning: Option<String>,
+    /// What became of the rows of the data.
+    report: DataReport,
 }
 
 impl Inputs {
     fn load(resolved: &ResolvedRecipe, directory: &Path, loading: &Loading) -> Result<Self, RunError> {
-        let recipe = &resolved.recipe;
-        let (seed, held_out) = (recipe.run.seed, recipe.evaluation.problems);
-        let dataset = dataset(&recipe.data, seed, held_out, &loading.limits.data(), &loading.cancel)?;
+        let settings = &resolved.settings;
+        let (seed, held_out) = (settings.run.seed, settings.evaluation.problems);
+        let mut dataset = dataset(&settings.data, seed, held_out, &loading.limits.data(), &loading.cancel)?;
         loading.cancel.check()?;
         let folder = resolved.model_folder(directory, &loading.limits)?;
         let folder = loading.model_folder(&folder);
         let config = ConfigFile::read(&folder)?;
         let tokenizer = Tokenizer::of(&folder, &config)?;
         let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
-        if let Some(id) = recipe.sampling.stop_token_ids.iter().find(|&&id| id >= vocabulary_size) {
+        if let Some(id) = settings.sampling.stop_token_ids.iter().find(|&&id| id >= vocabulary_size) {
             let allowed = format!("ids below vocab_size of config.json, which is {vocabulary_size}");
             return Err(evenkeel_proto::FieldError::new("sampling.stop_token_ids", id, allowed).into());
         }
-        let (answer, cancel) = (recipe.sampling.max_tokens as usize, &loading.cancel);
-        let prompts = Prompts::encode(&dataset, &tokenizer, context, answer, recipe.data.overlong, cancel)?;
-        let demonstrations = match recipe.warm_start.steps {
+        let (max_tokens, cancel) = (settings.sampling.max_tokens as usize, &loading.cancel);
+        let fit =
+            Fit { context, max_tokens, overlong: settings.data.overlong, invalid_rows: settings.data.invalid_rows };
+        let encoder = Encoder::new(&folder, tokenizer, &settings.data)?;
+        let prompts = Prompts::encode(&mut dataset, &encoder, fit, cancel)?;
+        let demonstrations = match settings.warm_start.steps {
             0 => None,
             _ => {
                 let demonstrations = Demonstrations::of(&dataset, seed)?;
-                demonstrations.check(&tokenizer, context, cancel)?;
+                demonstrations.check(&encoder, context, cancel)?;
                 Some(demonstrations)
             }
         };
-        let data_warning = unsound_golds(&dataset, cancel)?;
-        Ok(Self { tokenizer, vocabulary_size, prompts, demonstrations, data_warning })
+        Ok(Self { encoder, vocabulary_size, prompts, demonstrations, report: dataset.report })
     }
 }

@@ -1,4 +1,4 @@
-//! A generation service whose answers follow from seed, prompt and weights, and whose timing follows from nothing.
+//! A fake generation service: responses follow from seed, prompt and weights; timing is different in every run.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,57 +13,57 @@ use evenkeel_proto::v1::{
     WakeUpResponse, WeightsRef,
 };
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::items::{AnswerStream, GenerateItems, ItemContext, ItemLimits, ItemServer};
+use evenkeel_rpc::items::{GenerateItems, ItemContext, ItemLimits, ItemServer, ResponseStream};
 use evenkeel_rpc::server::Drain;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{hash, mix};
 
-/// What becomes of an item before it is answered, by its id and how often it was begun.
+/// The failure of an item, by its id and attempt.
 pub(crate) type Script = Box<dyn Fn(&str, u32) -> Option<FailureCode> + Send + Sync>;
 
-/// Almost sure of everything from this version on, where a test does not say otherwise.
-const SURE: u64 = 12;
+/// Default of [`FakeState::certain_from`].
+const CERTAIN_FROM: u64 = 12;
 
-/// Whether all answers of a group are the same, by its id.
-pub(crate) type Blank = Box<dyn Fn(&str) -> bool + Send + Sync>;
+/// Whether all responses of a group are identical, by its id.
+pub(crate) type IdenticalResponses = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 #[derive(Default)]
-pub(crate) struct World {
-    /// Items in the order in which they came.
+pub(crate) struct FakeState {
+    /// Items in the order of their arrival.
     pub(crate) seen: Mutex<Vec<GenerateItem>>,
-    begun: Mutex<BTreeMap<String, u32>>,
+    attempts: Mutex<BTreeMap<String, u32>>,
     pub(crate) script: Mutex<Option<Script>>,
-    /// Every answer of a prompt is the same where this says so.
-    pub(crate) blank: Mutex<Option<Blank>>,
-    /// Longest time of an answer.
-    pub(crate) slowness_ms: AtomicU64,
-    /// Almost sure of everything from this version on; 0 is 12.
-    pub(crate) sure: AtomicU64,
+    /// Groups whose responses are all identical.
+    pub(crate) identical: Mutex<Option<IdenticalResponses>>,
+    /// Longest delay of a response in milliseconds.
+    pub(crate) max_delay_ms: AtomicU64,
+    /// From this weights version on almost every response is correct; 0 is [`CERTAIN_FROM`].
+    pub(crate) certain_from: AtomicU64,
     pub(crate) updates: AtomicU64,
-    /// Every time that engines were put to sleep.
+    /// All calls of Sleep.
     pub(crate) sleeps: Mutex<Vec<SleepLevel>>,
-    /// They cannot sleep.
-    pub(crate) sleepless: AtomicBool,
+    /// Whether Sleep fails.
+    pub(crate) cannot_sleep: AtomicBool,
     timing: AtomicU64,
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct FakeGeneration {
-    pub(crate) world: Arc<World>,
+    pub(crate) state: Arc<FakeState>,
     weights: Arc<Mutex<WeightsRef>>,
     items: Option<ItemServer<GenerateItems>>,
 }
 
 impl FakeGeneration {
-    pub(crate) fn fresh(&self, drain: Drain) -> Self {
+    pub(crate) fn restarted(&self, drain: Drain) -> Self {
         let limits = ItemLimits {
             max_items: 10_000,
-            max_bytes: ItemLimits::MAX_BYTES,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
             max_running: 10_000,
             grace: Duration::ZERO,
         };
-        Self { world: Arc::clone(&self.world), weights: Arc::default(), items: Some(ItemServer::new(limits, drain)) }
+        Self { state: Arc::clone(&self.state), weights: Arc::default(), items: Some(ItemServer::new(limits, drain)) }
     }
 }
 
@@ -87,56 +87,56 @@ fn ids_of(text: &str) -> Vec<u32> {
     text.chars().map(id).collect()
 }
 
-fn answer(item: &GenerateItem, weights: &WeightsRef, blank: bool, sure: u64) -> Vec<u32> {
+fn answer(item: &GenerateItem, weights: &WeightsRef, identical: bool, certain_from: u64) -> Vec<u32> {
     let prompt = text_of(&item.prompt_token_ids);
     let (a, b) = prompt.trim_end_matches("=\n").split_once('+').unwrap();
     let sum = a.parse::<u64>().unwrap() + b.parse::<u64>().unwrap();
     let sampling = item.sampling.as_ref().unwrap();
-    let seed = if blank || sampling.temperature == Some(0.0) { 0 } else { sampling.seed.unwrap() };
-    let luck = mix(seed ^ hash(&weights.digest) ^ hash(&prompt));
-    let text = match luck % sure < weights.version.min(sure - 1) {
+    let seed = if identical || sampling.temperature == Some(0.0) { 0 } else { sampling.seed.unwrap() };
+    let draw = mix(seed ^ hash(&weights.digest) ^ hash(&prompt));
+    let text = match draw % certain_from < weights.version.min(certain_from - 1) {
         true => format!("\\boxed{{{sum}}}"),
-        false => format!("hmm{} \\boxed{{{}}}", ".".repeat((luck >> 32) as usize % 20), sum + 1),
+        false => format!("hmm{} \\boxed{{{}}}", ".".repeat((draw >> 32) as usize % 20), sum + 1),
     };
     let mut ids = ids_of(&text);
     ids.push(1);
     ids
 }
 
-async fn generate(world: Arc<World>, weights: WeightsRef, item: GenerateItem, _: ItemContext) -> Rollout {
-    world.seen.lock().unwrap().push(item.clone());
-    let times = {
-        let mut begun = world.begun.lock().unwrap();
-        let times = begun.entry(item.sample_id.clone()).or_default();
-        *times += 1;
-        *times
+async fn generate(state: Arc<FakeState>, weights: WeightsRef, item: GenerateItem, _: ItemContext) -> Rollout {
+    state.seen.lock().unwrap().push(item.clone());
+    let attempt = {
+        let mut attempts = state.attempts.lock().unwrap();
+        let attempt = attempts.entry(item.sample_id.clone()).or_default();
+        *attempt += 1;
+        *attempt
     };
     let failed = |code: FailureCode| {
         let reason = if code == FailureCode::Cancelled { FinishReason::Cancelled } else { FinishReason::Failed };
         Rollout {
             sample_id: item.sample_id.clone(),
             finish_reason: reason.into(),
-            failure: Some(Failure::new(code, "AS_TOLD", "as the script wants it")),
+            failure: Some(Failure::new(code, "SCRIPTED", "as scripted")),
             ..Rollout::default()
         }
     };
-    let told = world.script.lock().unwrap().as_ref().and_then(|script| script(&item.sample_id, times));
-    if let Some(code) = told {
+    let scripted = state.script.lock().unwrap().as_ref().and_then(|script| script(&item.sample_id, attempt));
+    if let Some(code) = scripted {
         return failed(code);
     }
     if item.policy_version != Some(weights.version) || weights.digest.is_empty() {
         return failed(FailureCode::FailedPrecondition);
     }
-    // Another order in every run: whatever depends on it shows.
-    let slowness = world.slowness_ms.load(Ordering::Relaxed).max(5);
-    let nonce = world.timing.fetch_add(1, Ordering::Relaxed) ^ std::process::id() as u64 ^ Arc::as_ptr(&world) as u64;
-    tokio::time::sleep(Duration::from_millis(mix(nonce) % slowness)).await;
-    let blank = world.blank.lock().unwrap().as_ref().is_some_and(|blank| blank(&item.group_id));
-    let sure = match world.sure.load(Ordering::Relaxed) {
-        0 => SURE,
-        sure => sure,
+    // The order is different in every run, so that a dependence on it shows.
+    let max_delay = state.max_delay_ms.load(Ordering::Relaxed).max(5);
+    let nonce = state.timing.fetch_add(1, Ordering::Relaxed) ^ std::process::id() as u64 ^ Arc::as_ptr(&state) as u64;
+    tokio::time::sleep(Duration::from_millis(mix(nonce) % max_delay)).await;
+    let identical = state.identical.lock().unwrap().as_ref().is_some_and(|identical| identical(&item.group_id));
+    let certain_from = match state.certain_from.load(Ordering::Relaxed) {
+        0 => CERTAIN_FROM,
+        certain_from => certain_from,
     };
-    let ids = answer(&item, &weights, blank, sure);
+    let ids = answer(&item, &weights, identical, certain_from);
     let most = item.sampling.as_ref().and_then(|sampling| sampling.max_tokens).unwrap() as usize;
     let cut = ids.len() > most;
     let ids = ids[..ids.len().min(most)].to_vec();
@@ -156,15 +156,15 @@ async fn generate(world: Arc<World>, weights: WeightsRef, item: GenerateItem, _:
 
 #[tonic::async_trait]
 impl Generation for FakeGeneration {
-    type GenerateStream = AnswerStream<Rollout>;
+    type GenerateStream = ResponseStream<Rollout>;
 
     async fn generate(
         &self,
         request: Request<Streaming<GenerateRequest>>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
         let call = Deadline::of_call(request.metadata());
-        let (world, weights) = (Arc::clone(&self.world), Arc::clone(&self.weights));
-        let handler = move |item, context| generate(Arc::clone(&world), weights.lock().unwrap().clone(), item, context);
+        let (state, weights) = (Arc::clone(&self.state), Arc::clone(&self.weights));
+        let handler = move |item, context| generate(Arc::clone(&state), weights.lock().unwrap().clone(), item, context);
         Ok(Response::new(self.items.as_ref().unwrap().serve(request.into_inner(), call, handler)))
     }
 
@@ -174,7 +174,7 @@ impl Generation for FakeGeneration {
     ) -> Result<Response<UpdateWeightsResponse>, Status> {
         let weights = request.into_inner().weights.unwrap();
         weights.check().map_err(|error| Status::invalid_argument(error.to_string()))?;
-        self.world.updates.fetch_add(1, Ordering::Relaxed);
+        self.state.updates.fetch_add(1, Ordering::Relaxed);
         let version = weights.version;
         *self.weights.lock().unwrap() = weights;
         let engine = EngineUpdate {
@@ -188,10 +188,10 @@ impl Generation for FakeGeneration {
     }
 
     async fn sleep(&self, request: Request<SleepRequest>) -> Result<Response<SleepResponse>, Status> {
-        self.world.sleeps.lock().unwrap().push(request.into_inner().level());
+        self.state.sleeps.lock().unwrap().push(request.into_inner().level());
         let failure = self
-            .world
-            .sleepless
+            .state
+            .cannot_sleep
             .load(Ordering::Relaxed)
             .then(|| Failure::new(FailureCode::FailedPrecondition, "NO_SLEEP", "it has no /sleep"));
         let engine = EngineSleep { engine: "fake".into(), asleep: failure.is_none(), failure, took_us: 1 };

@@ -32,7 +32,7 @@ struct Memory {
 
 /// What outlives it, and what tests look at.
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct FakeState {
     disk: Mutex<BTreeMap<u64, (Memory, Vec<u8>)>>,
     /// Groups of each step as they were sent.
     pub(crate) groups: Mutex<BTreeMap<u64, Vec<TrainGroup>>>,
@@ -56,21 +56,21 @@ pub(crate) struct World {
 
 #[derive(Clone, Default)]
 pub(crate) struct FakeLearner {
-    pub(crate) world: Arc<World>,
+    pub(crate) state: Arc<FakeState>,
     memory: Arc<Mutex<Memory>>,
 }
 
 impl FakeLearner {
-    pub(crate) fn fresh(&self) -> Self {
-        Self { world: Arc::clone(&self.world), memory: Arc::default() }
+    pub(crate) fn restarted(&self) -> Self {
+        Self { state: Arc::clone(&self.state), memory: Arc::default() }
     }
 
     fn hash(&self) -> String {
-        self.world.settings_hash.lock().unwrap().clone().unwrap_or_else(|| SETTINGS_HASH.to_owned())
+        self.state.settings_hash.lock().unwrap().clone().unwrap_or_else(|| SETTINGS_HASH.to_owned())
     }
 
     fn folder(&self, kind: &str, number: u64) -> String {
-        match &*self.world.folder.lock().unwrap() {
+        match &*self.state.folder.lock().unwrap() {
             None => format!("/nowhere/{kind}/step-{number}"),
             Some(root) => {
                 let path = root.join(kind).join(format!("step-{number}"));
@@ -108,9 +108,9 @@ impl FakeLearner {
             return Ok(());
         }
         if header.kind() == TrainKind::Grpo {
-            *self.world.sent.lock().unwrap().entry(header.step).or_default() += 1;
-            if self.world.idle_at.lock().unwrap().remove(&header.step) {
-                let message = "nothing of it came for step_idle_ms".to_owned();
+            *self.state.sent.lock().unwrap().entry(header.step).or_default() += 1;
+            if self.state.idle_at.lock().unwrap().remove(&header.step) {
+                let message = "nothing of it came for step_idle".to_owned();
                 return Err(ServiceError::Unavailable { reason: "STEP_IDLE", message }.into());
             }
         }
@@ -165,10 +165,10 @@ impl FakeLearner {
             (memory.run_id, memory.version, memory.digest) = (header.run_id.clone(), report.version, digest);
             memory.reports.insert(key, report.clone());
         }
-        *self.world.done.lock().unwrap().entry(key).or_default() += 1;
+        *self.state.done.lock().unwrap().entry(key).or_default() += 1;
         if header.kind() == TrainKind::Grpo {
-            self.world.groups.lock().unwrap().insert(header.step, groups);
-            if self.world.cut_after.lock().unwrap().remove(&header.step) {
+            self.state.groups.lock().unwrap().insert(header.step, groups);
+            if self.state.cut_after.lock().unwrap().remove(&header.step) {
                 return Err(Status::unavailable("the connection was lost"));
             }
         }
@@ -200,7 +200,7 @@ impl Learner for FakeLearner {
     async fn publish(&self, request: Request<PublishRequest>) -> Result<Response<PublishResponse>, Status> {
         let memory = self.memory.lock().unwrap().clone();
         let request = request.into_inner();
-        self.world.kept.lock().unwrap().insert((None, request.keep));
+        self.state.kept.lock().unwrap().insert((None, request.keep));
         if request.version.is_some_and(|version| version != memory.version) {
             return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
         }
@@ -214,8 +214,8 @@ impl Learner for FakeLearner {
         request: Request<SaveCheckpointRequest>,
     ) -> Result<Response<SaveCheckpointResponse>, Status> {
         let request = request.into_inner();
-        self.world.kept.lock().unwrap().insert((request.keep, None));
-        if self.world.disk_full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+        self.state.kept.lock().unwrap().insert((request.keep, None));
+        if self.state.disk_full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err(Status::resource_exhausted("no space left on device"));
         }
         let memory = self.memory.lock().unwrap().clone();
@@ -223,7 +223,7 @@ impl Learner for FakeLearner {
             return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
         }
         let path = self.folder("checkpoints", request.step);
-        self.world.disk.lock().unwrap().entry(request.step).or_insert((memory.clone(), request.client_state));
+        self.state.disk.lock().unwrap().entry(request.step).or_insert((memory.clone(), request.client_state));
         let checkpoint = CheckpointRef {
             path,
             run_id: request.run_id,
@@ -238,7 +238,7 @@ impl Learner for FakeLearner {
         &self,
         _: Request<LoadCheckpointRequest>,
     ) -> Result<Response<LoadCheckpointResponse>, Status> {
-        let disk = self.world.disk.lock().unwrap();
+        let disk = self.state.disk.lock().unwrap();
         let Some((step, (memory, client_state))) = disk.last_key_value() else { return Err(Status::not_found("none")) };
         *self.memory.lock().unwrap() = memory.clone();
         let checkpoint = CheckpointRef {

@@ -1,4 +1,4 @@
-//! Recipes as a program with sections of its own has them, and the small model of the tests.
+//! The recipe of a program with sections of its own, and the small model of the tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use evenkeel_config::{ConfigError, Loader, Settings};
 use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
 use evenkeel_orchestrator::{
-    CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, ModelSource, Recipe, RecipeReader,
+    CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, LoopSettings, ModelSource, RecipeReader,
     ResolvedRecipe, RunError, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
@@ -52,7 +52,7 @@ impl Default for Model {
 
 impl Settings for Program {
     fn validate(&self) -> Result<(), FieldError> {
-        self.recipe().validate()?;
+        self.loop_settings().validate()?;
         if let Err(ModelError::Input(error)) = self.model.fresh.validate() {
             return Err(error.within("model.fresh"));
         }
@@ -64,20 +64,21 @@ impl Settings for Program {
 }
 
 impl Program {
-    pub(crate) fn of(recipe: &Recipe) -> Self {
-        let Recipe { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services } = recipe.clone();
+    pub(crate) fn of(settings: &LoopSettings) -> Self {
+        let LoopSettings { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services } =
+            settings.clone();
         let (model, learner) = Default::default();
         Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services, model, learner }
     }
 
-    fn recipe(&self) -> Recipe {
+    fn loop_settings(&self) -> LoopSettings {
         let Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services, .. } = self.clone();
-        Recipe { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services }
+        LoopSettings { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services }
     }
 
     pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
         let toml = toml::to_string(self).map_err(|error| ConfigError::Write(error.to_string()))?;
-        let resolved = ResolvedRecipe::new(self.recipe(), self.clone())?;
+        let resolved = ResolvedRecipe::new(self.loop_settings(), self.clone())?;
         Ok(ResolvedRecipe { toml, aggregation: Some("balanced".to_owned()), ..resolved })
     }
 }

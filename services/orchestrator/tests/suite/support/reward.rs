@@ -10,7 +10,7 @@ use evenkeel_proto::v1::{
     VerifyOneResponse, VerifyRequest, verify_item,
 };
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::items::{AnswerStream, ItemLimits, ItemServer, VerifyItems};
+use evenkeel_rpc::items::{ItemLimits, ItemServer, ResponseStream, VerifyItems};
 use evenkeel_rpc::server::Drain;
 use tonic::{Request, Response, Status, Streaming};
 
@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status, Streaming};
 pub(crate) type Script = Box<dyn Fn(&str, u32) -> Option<InvalidReason> + Send + Sync>;
 
 #[derive(Default)]
-pub(crate) struct World {
+pub(crate) struct FakeState {
     pub(crate) script: Mutex<Option<Script>>,
     pub(crate) times: Mutex<BTreeMap<String, u32>>,
     pub(crate) traces: Mutex<BTreeMap<String, String>>,
@@ -26,28 +26,32 @@ pub(crate) struct World {
 
 #[derive(Clone, Default)]
 pub(crate) struct FakeReward {
-    pub(crate) world: Arc<World>,
+    pub(crate) state: Arc<FakeState>,
     items: Option<ItemServer<VerifyItems>>,
 }
 
 impl FakeReward {
-    pub(crate) fn fresh(&self, drain: Drain) -> Self {
-        let limits =
-            ItemLimits { max_items: 64, max_bytes: ItemLimits::MAX_BYTES, max_running: 64, grace: Duration::ZERO };
-        Self { world: Arc::clone(&self.world), items: Some(ItemServer::new(limits, drain)) }
+    pub(crate) fn restarted(&self, drain: Drain) -> Self {
+        let limits = ItemLimits {
+            max_items: 64,
+            max_memory: ItemLimits::DEFAULT_MEMORY,
+            max_running: 64,
+            grace: Duration::ZERO,
+        };
+        Self { state: Arc::clone(&self.state), items: Some(ItemServer::new(limits, drain)) }
     }
 }
 
-fn judge(world: &World, item: &VerifyItem) -> Verdict {
+fn judge(state: &FakeState, item: &VerifyItem) -> Verdict {
     let times = {
-        let mut all = world.times.lock().unwrap();
+        let mut all = state.times.lock().unwrap();
         let times = all.entry(item.id.clone()).or_default();
         *times += 1;
         *times
     };
-    world.traces.lock().unwrap().insert(item.id.clone(), item.traceparent.clone());
-    if let Some(reason) = world.script.lock().unwrap().as_ref().and_then(|script| script(&item.id, times)) {
-        return Verdict::invalid(&item.id, reason, "as told");
+    state.traces.lock().unwrap().insert(item.id.clone(), item.traceparent.clone());
+    if let Some(reason) = state.script.lock().unwrap().as_ref().and_then(|script| script(&item.id, times)) {
+        return Verdict::invalid(&item.id, reason, "as scripted");
     }
     let Some(verify_item::Answer::Completion(text)) = &item.answer else { panic!("a completion was sent") };
     let Some(verify_item::Task::Math(task)) = &item.task else { panic!("a problem was sent") };
@@ -61,12 +65,12 @@ fn judge(world: &World, item: &VerifyItem) -> Verdict {
 
 #[tonic::async_trait]
 impl Reward for FakeReward {
-    type VerifyStream = AnswerStream<Verdict>;
+    type VerifyStream = ResponseStream<Verdict>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
         let call = Deadline::of_call(request.metadata());
-        let world = Arc::clone(&self.world);
-        let handler = move |item: VerifyItem, _| std::future::ready(judge(&world, &item));
+        let state = Arc::clone(&self.state);
+        let handler = move |item: VerifyItem, _| std::future::ready(judge(&state, &item));
         Ok(Response::new(self.items.as_ref().unwrap().serve(request.into_inner(), call, handler)))
     }
 

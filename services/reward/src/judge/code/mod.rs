@@ -1,38 +1,38 @@
 //! Programs against tests.
 
-mod known;
 mod report;
-mod request;
+mod rules;
 mod sandbox;
+mod test_cache;
 
 use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
 use evenkeel_sandbox::rows::{Erratum, erratum};
-use evenkeel_sandbox::{Cancel, Task};
+use evenkeel_sandbox::{Cancel, Submission, Task};
 
 use super::CodeWork;
-use crate::settings::{CodeConfig, RewardConfig, SandboxStart};
-use known::KnownTests;
+use crate::settings::{CodeSettings, RewardSettings, SandboxStart};
 use sandbox::Sandbox;
+use test_cache::TestCache;
 
-pub use sandbox::Cells;
+pub use sandbox::WorkerProcesses;
 
-/// Judges by `evenkeel-sandbox`.
+/// Judges with `evenkeel-sandbox`.
 pub(super) struct CodeJudge {
-    config: CodeConfig,
+    config: CodeSettings,
     max_field_bytes: usize,
     max_text_bytes: usize,
     sandbox: Sandbox,
-    tests: KnownTests,
+    tests: TestCache,
 }
 
 impl CodeJudge {
-    pub(super) fn new(config: &RewardConfig, cells: Option<Cells>) -> Self {
+    pub(super) fn new(config: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
             config: config.code.clone(),
-            max_field_bytes: config.max_field_bytes,
-            max_text_bytes: config.max_text_bytes,
-            sandbox: Sandbox::new(config, cells),
-            tests: KnownTests::new(&config.code),
+            max_field_bytes: config.max_field.bytes_usize(),
+            max_text_bytes: config.max_text.bytes_usize(),
+            sandbox: Sandbox::new(config, processes),
+            tests: TestCache::new(&config.code),
         }
     }
 
@@ -44,12 +44,12 @@ impl CodeJudge {
         if self.is_on() { self.sandbox.pool(progress).map(drop) } else { Ok(()) }
     }
 
-    /// Whether the tests of a program are here, so that reading it takes no time.
-    pub(super) fn is_quick(&self, work: &CodeWork) -> bool {
-        self.tests.are_here(&work.task)
+    /// Whether the tests of a program are cached or small, so that reading them is fast.
+    pub(super) fn has_tests(&self, work: &CodeWork) -> bool {
+        self.tests.is_fast(&work.task)
     }
 
-    /// Reads what a program is to be judged by.
+    /// Reads a program, its tests and its rules.
     pub(super) fn read(&self, work: CodeWork, cancel: &Cancel) -> Result<ReadProgram, Box<Verdict>> {
         let CodeWork { id, answer, task } = work;
         let question = erratum(&task.question_id);
@@ -62,48 +62,48 @@ impl CodeJudge {
         let (unsupported, max_text) = (self.config.unsupported, self.max_text_bytes);
         let pool = match self.sandbox.pool(&|line| tracing::info!("{line}")) {
             Ok(pool) => pool,
-            // Nothing that another try at this worker would change: what is missing is missing on the machine.
+            // Another attempt on this worker would fail as well: something is missing on the machine.
             Err(missing) => return done(Verdict::invalid(id, InvalidReason::Unimplemented, missing)),
         };
         let reply = Reply { id, done: Some(done) };
-        // A full queue drops the reply, which answers.
+        // A full queue drops the reply, which sends a verdict as well.
         let _ = pool.submit(asked, cancel, move |verdict| {
-            reply.give(|id| report::verdict(id, &verdict, question, unsupported, max_text));
+            reply.send(|id| report::verdict(id, &verdict, question, unsupported, max_text));
         });
     }
 
-    /// What the pool is asked for.
+    /// The task for the pool.
     fn task(&self, id: &str, answer: Answer, task: CodeTask, cancel: &Cancel) -> Result<Task, Box<Verdict>> {
         if !self.is_on() {
             let off = "this worker runs no programs: reward.code.sandbox is off";
             return Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, off)));
         }
-        let rules = request::rules(&task, &self.config)
-            .map_err(|error| Box::new(Verdict::refused(id, error.within("code"))))?;
-        let tests = self.tests.of(id, task, self.max_field_bytes, &|| cancel.is_cancelled())?;
-        let answer = match answer {
-            Answer::Completion(text) => evenkeel_sandbox::Answer::Completion(text),
-            Answer::Extracted(text) => evenkeel_sandbox::Answer::Program(text),
+        let rules =
+            rules::rules(&task, &self.config).map_err(|error| Box::new(Verdict::refused(id, error.within("code"))))?;
+        let tests = self.tests.get(id, task, self.max_field_bytes, &|| cancel.is_cancelled())?;
+        let submission = match answer {
+            Answer::Completion(text) => Submission::Completion(text),
+            Answer::Extracted(text) => Submission::Program(text),
         };
-        Ok(rules.over(answer, tests))
+        Ok(rules.task(submission, tests))
     }
 }
 
-/// A program with its tests.
+/// A program with its tests and rules.
 pub struct ReadProgram {
     id: String,
     question: Option<Erratum>,
     task: Task,
 }
 
-/// Answers once, whatever becomes of the program: one that the pool does not take or loses is no wrong answer.
+/// Sends exactly one verdict. If the pool refuses or drops the program, that is INVALID and not a wrong answer.
 struct Reply<F: FnOnce(Verdict)> {
     id: String,
     done: Option<F>,
 }
 
 impl<F: FnOnce(Verdict)> Reply<F> {
-    fn give(mut self, verdict: impl FnOnce(String) -> Verdict) {
+    fn send(mut self, verdict: impl FnOnce(String) -> Verdict) {
         if let Some(done) = self.done.take() {
             done(verdict(std::mem::take(&mut self.id)));
         }
@@ -114,7 +114,7 @@ impl<F: FnOnce(Verdict)> Drop for Reply<F> {
     fn drop(&mut self) {
         if let Some(done) = self.done.take() {
             let id = std::mem::take(&mut self.id);
-            done(Verdict::invalid(id, InvalidReason::Overloaded, "the sandbox takes no more programs"));
+            done(Verdict::invalid(id, InvalidReason::Overloaded, "the sandbox accepts no more programs"));
         }
     }
 }

@@ -1,20 +1,20 @@
-//! From what the pool found to a verdict of the protocol.
+//! Converts the verdicts of the sandbox to those of the protocol.
 
 use evenkeel_proto::v1::{CodeReport, InvalidReason, Outcome, Verdict};
 use evenkeel_sandbox::rows::Erratum;
-use evenkeel_sandbox::{Invalid, Outcome as CodeOutcome, Verdict as Found};
+use evenkeel_sandbox::{Invalid, Outcome as CodeOutcome, Verdict as CodeVerdict};
 
-use crate::settings::UnsupportedConfig;
+use crate::settings::UnsupportedSetting;
 
-/// The reason of verdicts on programs that need what the sandbox lacks, whatever they are worth.
+/// Reason code for programs that need something that the sandbox lacks, whatever their outcome is.
 const UNSUPPORTED: &str = "unsupported";
 
-/// The verdict under the item's id.
+/// The verdict of the protocol, with the item's id.
 pub(super) fn verdict(
     id: String,
-    found: &Found,
+    found: &CodeVerdict,
     erratum: Option<Erratum>,
-    unsupported: UnsupportedConfig,
+    unsupported: UnsupportedSetting,
     max_text_bytes: usize,
 ) -> Verdict {
     let detail = super::super::cut(found.detail.as_str(), max_text_bytes);
@@ -22,7 +22,7 @@ pub(super) fn verdict(
         metrics::counter!("evenkeel_unsupported_programs_total").increment(1);
     }
     let judged = match (found.outcome, found.reward) {
-        (_, _) if found.unsupported && unsupported == UnsupportedConfig::Invalid => Verdict {
+        (_, _) if found.unsupported && unsupported == UnsupportedSetting::Invalid => Verdict {
             detail,
             reason_code: UNSUPPORTED.to_owned(),
             ..Verdict::invalid(id, InvalidReason::Unimplemented, "")
@@ -44,7 +44,7 @@ pub(super) fn verdict(
     Verdict { extracted, code: Some(report(found, erratum)), ..judged }
 }
 
-fn report(found: &Found, erratum: Option<Erratum>) -> CodeReport {
+fn report(found: &CodeVerdict, erratum: Option<Erratum>) -> CodeReport {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let grader = found.grader.clone().unwrap_or_default();
     CodeReport {
@@ -79,8 +79,8 @@ fn outcome(outcome: CodeOutcome) -> Outcome {
 fn invalid(reason: Invalid) -> InvalidReason {
     match reason {
         Invalid::BadTests => InvalidReason::BadTests,
-        // Too busy or too small a machine for this program: another one, or a later hour, may have the time.
-        Invalid::Starved | Invalid::Crowded | Invalid::Lost => InvalidReason::Overloaded,
+        // The machine is too busy or too small for this program: it may be judged elsewhere or later.
+        Invalid::Starved | Invalid::InsufficientMemory | Invalid::Lost => InvalidReason::Overloaded,
         Invalid::Cancelled => InvalidReason::Cancelled,
         Invalid::Internal => InvalidReason::Internal,
     }

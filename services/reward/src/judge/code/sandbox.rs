@@ -1,22 +1,23 @@
-//! The sandbox of a worker, made ready when the first program comes.
+//! The sandbox of a worker, prepared when the first program arrives.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_sandbox::{CellCommand, Interpreter, Pool, PoolSettings, guest};
+use evenkeel_config::ByteSize;
+use evenkeel_sandbox::{Interpreter, Pool, PoolSettings, WorkerProcessCommand, guest};
 
-use crate::settings::RewardConfig;
+use crate::settings::RewardSettings;
 
-/// How long what was missing is not looked for again: programs that come by the thousand must not each start a build.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Delay before another attempt after a failure: thousands of programs must not start a build each.
+const RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// How a process is started that runs programs with the interpreter of a folder, by calling [`evenkeel_sandbox::serve_cell`].
-pub type Cells = fn(&Path) -> CellCommand;
+/// How to start a worker process with the interpreter of a folder: a program that calls [`evenkeel_sandbox::run_worker_process`].
+pub type WorkerProcesses = fn(&Path) -> WorkerProcessCommand;
 
 pub(super) struct Sandbox {
     folder: Option<PathBuf>,
-    cells: Option<Cells>,
+    processes: Option<WorkerProcesses>,
     settings: PoolSettings,
     state: Mutex<State>,
 }
@@ -28,25 +29,25 @@ enum State {
 }
 
 impl Sandbox {
-    pub(super) fn new(config: &RewardConfig, cells: Option<Cells>) -> Self {
+    pub(super) fn new(config: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
             folder: config.code.guest_dir.clone(),
-            cells,
+            processes,
             settings: PoolSettings {
                 workers: config.code.thread_count(),
                 queue: config.max_items,
-                memory_bytes: config.code.memory_bytes,
+                memory_bytes: config.code.memory.map(ByteSize::bytes),
             },
             state: Mutex::new(State::Absent),
         }
     }
 
-    /// The pool, made ready where it is not. Whoever comes meanwhile waits.
+    /// The pool, which is started if necessary. Concurrent calls wait for that.
     pub(super) fn pool(&self, progress: &dyn Fn(&str)) -> Result<Arc<Pool>, String> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
             State::Ready(pool) => return Ok(Arc::clone(pool)),
-            State::Failed(missing, when) if when.elapsed() < PATIENCE => return Err(missing.clone()),
+            State::Failed(missing, when) if when.elapsed() < RETRY_DELAY => return Err(missing.clone()),
             State::Failed(..) | State::Absent => {}
         }
         match self.start(progress) {
@@ -68,13 +69,13 @@ impl Sandbox {
             None => guest::default_folder().map_err(|error| error.to_string())?,
         };
         let interpreter = |workers| Interpreter::load(&folder, workers, progress).map_err(|error| error.to_string());
-        let pool = match &self.cells {
-            Some(cells) => {
-                // Built and compiled once, before every cell loads it.
+        let pool = match &self.processes {
+            Some(command) => {
+                // Built and compiled once, before every worker process loads it.
                 drop(interpreter(1)?);
-                Pool::of_cells(&cells(&folder), self.settings)
+                Pool::with_worker_processes(&command(&folder), self.settings)
             }
-            None => Pool::start(Arc::new(interpreter(self.settings.workers)?), self.settings),
+            None => Pool::in_process(Arc::new(interpreter(self.settings.workers)?), self.settings),
         };
         Ok(Arc::new(pool.map_err(|error| error.to_string())?))
     }

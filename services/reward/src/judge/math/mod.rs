@@ -8,17 +8,17 @@ use evenkeel_math::{BadGold, Gold, Outcome as MathOutcome, Policy, Submission};
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, verify_item::Answer};
 
 use super::MathWork;
-use crate::settings::{MathConfig, RewardConfig};
+use crate::settings::{MathDefaults, RewardSettings};
 
-/// Judges by `evenkeel-math`.
+/// Judges with `evenkeel-math`.
 pub(super) struct MathJudge {
-    config: MathConfig,
+    config: MathDefaults,
     max_text_bytes: usize,
 }
 
 impl MathJudge {
-    pub(super) fn new(config: &RewardConfig) -> Self {
-        Self { config: config.math.clone(), max_text_bytes: config.max_text_bytes }
+    pub(super) fn new(config: &RewardSettings) -> Self {
+        Self { config: config.math.clone(), max_text_bytes: config.max_text.bytes_usize() }
     }
 
     pub(super) fn verdict(&self, MathWork { id, answer, task }: MathWork) -> Verdict {
@@ -32,7 +32,7 @@ impl MathJudge {
                 break;
             }
             let verdict = self.against(&id, &answer, gold, &policy);
-            // A gold answer that cannot be read says nothing beside one that can.
+            // An invalid gold answer is irrelevant if there is a valid one.
             if verdict.outcome() == Outcome::Correct || best.outcome() == Outcome::Invalid {
                 best = verdict;
             }
@@ -40,7 +40,7 @@ impl MathJudge {
         best
     }
 
-    /// The verdict on an answer beside one gold answer.
+    /// Compares an answer with one gold answer.
     fn against(&self, id: &str, answer: &Answer, gold: &str, policy: &Policy) -> Verdict {
         let gold = match Gold::read(gold, policy) {
             Ok(gold) => gold,
@@ -56,7 +56,7 @@ impl MathJudge {
             MathOutcome::NotEqual => Outcome::Incorrect,
             MathOutcome::Undecided => Outcome::Undecided,
             MathOutcome::NoAnswer => Outcome::NoAnswer,
-            // Gold answers that cannot be read were answered above; should one come from here, it is no wrong answer either.
+            // Invalid gold answers were handled above. Should one get here, it is not a wrong answer either.
             MathOutcome::BadGold => {
                 return Verdict {
                     reason_code: found.reason.code().to_owned(),

@@ -1,4 +1,4 @@
-//! From what a task asks for to a policy of `evenkeel-math`.
+//! Converts the rules of a task to a policy of `evenkeel-math`.
 
 use evenkeel_math::{
     DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, Profile, TextCase, Thinking, Units,
@@ -9,25 +9,25 @@ use evenkeel_proto::v1::{
 };
 use evenkeel_proto::{FieldError, v1};
 
-use crate::settings::MathConfig;
+use crate::settings::MathDefaults;
 
 /// The policy of a task. Field paths are relative to the task.
-pub(crate) fn policy(task: &MathTask, config: &MathConfig) -> Result<Policy, FieldError> {
+pub(crate) fn policy(task: &MathTask, config: &MathDefaults) -> Result<Policy, FieldError> {
     let profile = match task.profile.as_str() {
         "" => config.profile,
         name => name
             .parse()
             .map_err(|_| FieldError::new("profile", format_args!("`{name}`"), Profile::names().join(", ")))?,
     };
-    let limits = Limits { max_answer_bytes: config.max_answer_bytes, fuel: config.fuel };
+    let limits = Limits { max_answer_bytes: config.max_answer.bytes_usize(), fuel: config.fuel };
     let mut policy = Policy { limits, ..profile.policy() };
     if let Some(settings) = &task.settings {
-        depart(&mut policy, settings, config).map_err(|error| error.within("settings"))?;
+        override_with(&mut policy, settings, config).map_err(|error| error.within("settings"))?;
     }
     Ok(policy)
 }
 
-/// The value of an enum field, refused where it has no name.
+/// The value of an enum field. Unknown values are refused.
 macro_rules! known {
     ($settings:ident . $field:ident: $enum:ident) => {
         v1::$enum::try_from($settings.$field).map_err(|_| {
@@ -36,7 +36,7 @@ macro_rules! known {
     };
 }
 
-fn depart(policy: &mut Policy, settings: &MathSettings, config: &MathConfig) -> Result<(), FieldError> {
+fn override_with(policy: &mut Policy, settings: &MathSettings, config: &MathDefaults) -> Result<(), FieldError> {
     if !settings.markers.is_empty() {
         policy.markers = markers(&settings.markers)?;
     }
@@ -92,7 +92,7 @@ fn depart(policy: &mut Policy, settings: &MathSettings, config: &MathConfig) -> 
 
 fn markers(numbers: &[i32]) -> Result<Vec<Marker>, FieldError> {
     let mut markers = Vec::new();
-    // A list of millions is refused at its first repetition.
+    // Even a list of millions is refused at its first repetition.
     for (index, number) in numbers.iter().enumerate() {
         let refuse = |value: &str, allowed| Err(FieldError::new(format!("markers[{index}]"), value, allowed));
         let marker = match AnswerMarker::try_from(*number) {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn of(task: MathTask) -> Result<Policy, String> {
-        policy(&task, &MathConfig::default()).map_err(|error| error.to_string())
+        policy(&task, &MathDefaults::default()).map_err(|error| error.to_string())
     }
 
     fn with(settings: MathSettings) -> Result<Policy, String> {
@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn a_task_without_wishes_has_the_workers_profile() {
+    fn a_task_without_settings_has_the_workers_profile() {
         assert_eq!(of(MathTask::default()), Ok(Policy::default()));
-        let config = MathConfig { profile: Profile::Gsm8k, ..MathConfig::default() };
+        let config = MathDefaults { profile: Profile::Gsm8k, ..MathDefaults::default() };
         assert_eq!(policy(&MathTask::default(), &config), Ok(Profile::Gsm8k.policy()));
     }
 
     #[test]
-    fn departures_change_what_they_name() {
+    fn settings_of_a_task_override_the_profile() {
         let policy = with(MathSettings {
             markers: vec![AnswerMarker::AnswerLine.into(), AnswerMarker::Boxed.into()],
             decimals: DecimalRule::Exact.into(),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_by_name() {
+    fn unknown_values_are_refused_by_name() {
         let profile = MathTask { profile: "aime".into(), ..MathTask::default() };
         assert_eq!(of(profile).unwrap_err(), "profile is `aime`, allowed: default, exact, gsm8k, dapo, unmarked");
         let settings = MathSettings::default;

@@ -1,0 +1,212 @@
+//! Methods of `str`, `dict` and `list`.
+
+use minijinja::value::{Tuple, Value, ValueKind};
+use minijinja::{Error, ErrorKind, State};
+use minijinja_contrib::pycompat::unknown_method_callback;
+
+use super::call::{Call, type_error, type_name};
+use super::strings::{self, Side};
+use super::text;
+
+/// The methods that Python's `dict` has; those that change it are refused when they are called.
+pub(super) const DICT: &[&str] =
+    &["clear", "copy", "fromkeys", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"];
+
+/// Calls a method of a value that the engine does not know itself.
+pub(crate) fn call_method(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    let found = match value.kind() {
+        ValueKind::String => string(value.as_str().unwrap_or_default(), method, args),
+        ValueKind::Map if DICT.contains(&method) => dict(value, method, args),
+        ValueKind::Seq | ValueKind::Iterable => list(value, method, args),
+        _ => return Err(Error::from(ErrorKind::UnknownMethod)),
+    };
+    match found {
+        Err(error) if error.kind() == ErrorKind::UnknownMethod => unknown_method_callback(state, value, method, args),
+        found => found,
+    }
+}
+
+pub(super) fn dict(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    let mut call = Call::new(method, args);
+    let pairs = || value.as_object().and_then(|object| object.try_iter_pairs()).into_iter().flatten();
+    let found = match method {
+        "keys" => Value::from(pairs().map(|(key, _)| key).collect::<Vec<_>>()),
+        "values" => Value::from(pairs().map(|(_, value)| value).collect::<Vec<_>>()),
+        "items" => pairs().map(|(key, value)| Value::from(Tuple::from([key, value]))).collect::<Vec<_>>().into(),
+        "copy" => value.clone(),
+        "get" => {
+            let key = call.required("key")?;
+            let default = call.optional("default").unwrap_or_else(|| Value::from(()));
+            value.as_object().and_then(|object| object.get_value(&key)).unwrap_or(default)
+        }
+        _ => return Err(unsafe_access(method, "dict")),
+    };
+    call.finish()?;
+    Ok(found)
+}
+
+fn list(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    let mut call = Call::new(method, args);
+    let found = match method {
+        "count" => {
+            let wanted = call.required("value")?;
+            Value::from(value.try_iter()?.filter(|item| *item == wanted).count())
+        }
+        "index" => {
+            let wanted = call.required("value")?;
+            let index = value.try_iter()?.position(|item| item == wanted);
+            Value::from(index.ok_or_else(|| invalid(format!("{} is not in list", text::str_of(&wanted))))?)
+        }
+        "copy" => Value::from(value.try_iter()?.collect::<Vec<_>>()),
+        "append" | "clear" | "extend" | "insert" | "pop" | "remove" | "reverse" | "sort" => {
+            return Err(unsafe_access(method, "list"));
+        }
+        _ => return Err(Error::from(ErrorKind::UnknownMethod)),
+    };
+    call.finish()?;
+    Ok(found)
+}
+
+/// transformers runs templates in a sandbox in which nothing is changed.
+fn unsafe_access(method: &str, kind: &str) -> Error {
+    invalid(format!("access to attribute '{method}' of '{kind}' object is unsafe."))
+}
+
+fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
+    let mut call = Call::new(method, args);
+    let found = match method {
+        "strip" | "lstrip" | "rstrip" => {
+            let side = match method {
+                "lstrip" => Side::Left,
+                "rstrip" => Side::Right,
+                _ => Side::Both,
+            };
+            let characters = call.optional_text("chars")?;
+            Value::from(strings::strip_side(value, side, characters.as_deref()))
+        }
+        "split" | "rsplit" => {
+            let separator = call.optional_text("sep")?;
+            let limit = call.optional_int("maxsplit")?.unwrap_or(-1);
+            if separator.as_deref() == Some("") {
+                return Err(invalid("empty separator"));
+            }
+            texts(strings::split(value, separator.as_deref(), limit, method == "rsplit"))
+        }
+        "splitlines" => {
+            let keep_ends = call.optional("keepends").is_some_and(|keep| keep.is_true());
+            texts(strings::split_lines(value, keep_ends))
+        }
+        "partition" | "rpartition" => {
+            let separator = call.text("sep")?;
+            let is_left = method == "partition";
+            let parts = if is_left { value.split_once(&separator) } else { value.rsplit_once(&separator) };
+            let parts = match parts {
+                Some((before, after)) => [before, &separator, after],
+                None if is_left => [value, "", ""],
+                None => ["", "", value],
+            };
+            Value::from(Tuple::from(parts.map(Value::from)))
+        }
+        "removeprefix" => Value::from(value.strip_prefix(&call.text("prefix")?).unwrap_or(value)),
+        "removesuffix" => Value::from(value.strip_suffix(&call.text("suffix")?).unwrap_or(value)),
+        "replace" => {
+            let (old, new) = (call.text("old")?, call.text("new")?);
+            let count = call.optional_int("count")?.unwrap_or(-1);
+            Value::from(value.replacen(&old, &new, usize::try_from(count).unwrap_or(usize::MAX)))
+        }
+        "startswith" | "endswith" => {
+            let affix = call.required("prefix")?;
+            let (start, end) = (call.optional_int("start")?, call.optional_int("end")?);
+            Value::from(has_affix(strings::between(value, start, end), method, &affix)?)
+        }
+        "find" | "rfind" | "index" | "rindex" | "count" => {
+            let wanted = call.text("sub")?;
+            let (start, end) = (call.optional_int("start")?, call.optional_int("end")?);
+            search(strings::between(value, start, end), method, &wanted)?
+        }
+        "join" => {
+            let parts = call.required("iterable")?;
+            let mut joined = Vec::new();
+            for (index, part) in parts.try_iter()?.enumerate() {
+                let wrong = || {
+                    let name = type_name(&part);
+                    type_error(format!("sequence item {index}: expected str instance, {name} found"))
+                };
+                joined.push(part.as_str().ok_or_else(wrong)?.to_owned());
+            }
+            Value::from(joined.join(value))
+        }
+        "ljust" | "rjust" | "center" | "zfill" => {
+            let width = call.optional_int("width")?.unwrap_or_default();
+            let fill = call.optional_text("fillchar")?.and_then(|fill| fill.chars().next());
+            Value::from(padded(value, method, usize::try_from(width).unwrap_or_default(), fill.unwrap_or(' ')))
+        }
+        "casefold" => Value::from(value.to_lowercase()),
+        "swapcase" => Value::from(value.chars().map(swapped).collect::<String>()),
+        "isspace" => Value::from(!value.is_empty() && value.chars().all(strings::is_space)),
+        "isdecimal" => Value::from(!value.is_empty() && value.chars().all(|digit| digit.is_ascii_digit())),
+        _ => return Err(Error::from(ErrorKind::UnknownMethod)),
+    };
+    call.finish()?;
+    Ok(found)
+}
+
+fn texts(parts: Vec<&str>) -> Value {
+    parts.into_iter().map(Value::from).collect::<Vec<_>>().into()
+}
+
+fn has_affix(part: Option<(&str, usize)>, method: &str, affix: &Value) -> Result<bool, Error> {
+    let Some((part, _)) = part else { return Ok(false) };
+    let is_start = method == "startswith";
+    let has = |affix: &str| if is_start { part.starts_with(affix) } else { part.ends_with(affix) };
+    if let Some(affix) = affix.as_str() {
+        return Ok(has(affix));
+    }
+    if !affix.is_tuple() {
+        let name = type_name(affix);
+        return Err(type_error(format!("{method} first arg must be str or a tuple of str, not {name}")));
+    }
+    Ok(affix.try_iter()?.any(|affix| affix.as_str().is_some_and(has)))
+}
+
+fn search(part: Option<(&str, usize)>, method: &str, wanted: &str) -> Result<Value, Error> {
+    if method == "count" {
+        return Ok(Value::from(part.map_or(0, |(part, _)| part.matches(wanted).count())));
+    }
+    let at = part.and_then(|(part, start)| {
+        let byte = if method.starts_with('r') { part.rfind(wanted) } else { part.find(wanted) };
+        byte.map(|byte| start + part[..byte].chars().count())
+    });
+    match at {
+        Some(at) => Ok(Value::from(at)),
+        None if method.ends_with("index") => Err(invalid("substring not found")),
+        None => Ok(Value::from(-1)),
+    }
+}
+
+fn padded(value: &str, method: &str, width: usize, fill: char) -> String {
+    let missing = width.saturating_sub(value.chars().count());
+    let run = |count: usize| fill.to_string().repeat(count);
+    match method {
+        "ljust" => value.to_owned() + &run(missing),
+        "rjust" => run(missing) + value,
+        "zfill" => {
+            let digits = value.strip_prefix(['+', '-']);
+            let sign = digits.map_or("", |_| &value[..1]);
+            format!("{sign}{}{}", "0".repeat(missing), digits.unwrap_or(value))
+        }
+        // Python puts the odd one on the left where the width is odd.
+        _ => {
+            let left = missing / 2 + (missing & width & 1);
+            run(left) + value + &run(missing - left)
+        }
+    }
+}
+
+fn swapped(character: char) -> String {
+    if character.is_uppercase() { character.to_lowercase().collect() } else { character.to_uppercase().collect() }
+}
+
+fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message)
+}

@@ -1,0 +1,21 @@
+//! Python where templates show it: how values print, and the methods, filters and tests that templates call.
+//!
+//! minijinja runs the templates. What it does in its own way (numbers and containers as text, JSON, white space, lookup on dictionaries)
+//! is done here as Python 3 and Jinja do it.
+
+mod call;
+mod dict;
+mod filters;
+mod json;
+mod methods;
+mod number;
+mod strings;
+mod tests;
+mod text;
+
+pub(crate) use dict::Dict;
+pub(crate) use filters::add_filters;
+pub(crate) use methods::call_method;
+pub(crate) use strings::{strip, strip_end};
+pub(crate) use tests::add_tests;
+pub(crate) use text::{str_of, write_str};

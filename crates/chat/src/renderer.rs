@@ -1,0 +1,150 @@
+//! Prompts as a model sees them: text and token ids.
+
+use std::sync::Arc;
+
+use evenkeel_errors::FieldError;
+use evenkeel_hf::{TextError, Tokenizer};
+use rayon::prelude::*;
+use serde_json::{Map, Value};
+
+use crate::prompt::{Message, Prompt};
+use crate::template::{ChatTemplate, RenderError, TemplateArguments};
+use crate::value::TemplateValue;
+
+/// What is added to every prompt of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PromptSettings {
+    /// System message of prompts that have none of their own.
+    pub system_prompt: Option<String>,
+    /// Appended to the last message of the user.
+    pub suffix: String,
+    /// Arguments of the template, such as `enable_thinking`; over the defaults of [`PromptRenderer`].
+    pub template_arguments: Map<String, Value>,
+    /// Texts go to the model as they are, whether or not there is a template.
+    pub raw: bool,
+}
+
+/// Why a prompt cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromptError {
+    /// Messages, where nothing turns them into a text.
+    #[error("the prompt has messages, and {0}: allowed is a text")]
+    NoTemplate(&'static str),
+    /// The template does not render the conversation.
+    #[error("the chat template does not render the prompt: {0}")]
+    Template(#[from] RenderError),
+    /// The tokenizer failed.
+    #[error(transparent)]
+    Tokens(#[from] TextError),
+}
+
+/// A prompt as the model sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderedPrompt {
+    /// The text.
+    pub text: String,
+    /// Its tokens: those that the text spells out, and no others.
+    pub token_ids: Vec<u32>,
+}
+
+/// Turns prompts into text and tokens. Clones share everything; threads may render at the same time.
+///
+/// Where the folder has a template a text becomes one message of the user, otherwise it goes to the model as it is. A conversation that ends
+/// with the assistant is continued, any other is followed by what the template puts before an answer; the arguments
+/// `add_generation_prompt` and `continue_final_message` say otherwise.
+#[derive(Debug, Clone)]
+pub struct PromptRenderer {
+    template: Option<Arc<ChatTemplate>>,
+    tokenizer: Arc<Tokenizer>,
+    system_prompt: Option<Message>,
+    suffix: String,
+    arguments: TemplateArguments,
+    raw: bool,
+}
+
+impl PromptRenderer {
+    /// A renderer with the template of a folder, where it has one, and with its tokenizer.
+    ///
+    /// # Errors
+    /// A system prompt where prompts go in raw; a template argument that is not supported.
+    pub fn new(
+        template: Option<Arc<ChatTemplate>>,
+        tokenizer: Arc<Tokenizer>,
+        settings: PromptSettings,
+    ) -> Result<Self, FieldError> {
+        let PromptSettings { system_prompt, suffix, template_arguments, raw } = settings;
+        if let Some(text) = &system_prompt
+            && (raw || template.is_none())
+        {
+            let allowed = if raw { "none with raw prompts" } else { "none for a model without a chat template" };
+            return Err(FieldError::new("system_prompt", format!("{text:?}"), allowed));
+        }
+        let given = TemplateValue::from(&template_arguments);
+        let refused = |error: RenderError| FieldError::new("template_arguments", "refused", error.to_string());
+        let arguments = TemplateArguments::new(&given).map_err(refused)?;
+        let system_prompt = system_prompt.map(|text| Message::text("system", &text));
+        Ok(Self { template, tokenizer, system_prompt, suffix, arguments, raw })
+    }
+
+    /// Renders one prompt.
+    ///
+    /// # Errors
+    /// Messages that no template renders.
+    pub fn render(&self, prompt: &Prompt) -> Result<RenderedPrompt, PromptError> {
+        let text = match (prompt, &self.template) {
+            (Prompt::Text(text), Some(template)) if !self.raw => {
+                self.conversation(template, vec![Message::text("user", text)])?
+            }
+            (Prompt::Text(text), _) => format!("{text}{}", self.suffix),
+            (Prompt::Messages(_), _) if self.raw => return Err(PromptError::NoTemplate("prompts go in raw")),
+            (Prompt::Messages(messages), Some(template)) => self.conversation(template, messages.clone())?,
+            (Prompt::Messages(_), None) => {
+                return Err(PromptError::NoTemplate("the tokenizer has no chat template"));
+            }
+        };
+        let token_ids = self.tokenizer.encode(&text, false)?;
+        Ok(RenderedPrompt { text, token_ids })
+    }
+
+    /// Renders many prompts on all threads of the current pool, in their order.
+    pub fn render_all(&self, prompts: &[Prompt]) -> Vec<Result<RenderedPrompt, PromptError>> {
+        prompts.par_iter().map(|prompt| self.render(prompt)).collect()
+    }
+
+    fn conversation(&self, template: &ChatTemplate, mut messages: Vec<Message>) -> Result<String, RenderError> {
+        let instructs = |message: &Message| matches!(message.role(), "system" | "developer");
+        if let Some(system) = &self.system_prompt
+            && !messages.iter().any(instructs)
+        {
+            messages.insert(0, system.clone());
+        }
+        if !self.suffix.is_empty()
+            && let Some(message) = messages.iter_mut().rfind(|message| message.role() == "user")
+        {
+            message.append(&self.suffix);
+        }
+        template.render(&conversation(&messages), &self.arguments_for(&messages)?)
+    }
+
+    fn arguments_for(&self, messages: &[Message]) -> Result<TemplateArguments, RenderError> {
+        let mut arguments = self.arguments.clone();
+        if arguments.sets("add_generation_prompt") || arguments.sets("continue_final_message") {
+            return Ok(arguments);
+        }
+        let last = messages.last();
+        let is_answer = last.is_some_and(|message| message.role() == "assistant");
+        let has_content =
+            last.is_some_and(|message| message.fields().get("content").is_some_and(|text| !text.is_null()));
+        if !is_answer {
+            arguments = arguments.with("add_generation_prompt", &TemplateValue::from(&Value::from(true)))?;
+        } else if has_content {
+            arguments = arguments.with("continue_final_message", &TemplateValue::from(&Value::from(true)))?;
+        }
+        Ok(arguments)
+    }
+}
+
+/// The messages as a template sees them.
+pub(crate) fn conversation(messages: &[Message]) -> TemplateValue {
+    messages.iter().map(|message| TemplateValue::from(message.fields())).collect()
+}

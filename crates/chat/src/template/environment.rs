@@ -1,0 +1,84 @@
+//! What a template may use: transformers' environment of Jinja.
+
+use jiff::civil::DateTime;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Value;
+use minijinja::{Environment, Error, ErrorKind, Output, State};
+use minijinja_contrib::globals;
+
+use crate::python;
+
+/// The message of a template that refuses a conversation.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Raised(pub(super) String);
+
+pub(super) fn new() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax());
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.set_formatter(print);
+    environment.set_unknown_method_callback(python::call_method);
+    python::add_filters(&mut environment);
+    python::add_tests(&mut environment);
+    environment.remove_global("debug");
+    environment.add_function("cycler", globals::cycler);
+    environment.add_function("joiner", globals::joiner);
+    environment.add_function("raise_exception", |message: &Value| raise(message));
+    environment.add_function("strftime_now", |format: &str| strftime(jiff::Zoned::now().datetime(), format));
+    environment
+}
+
+fn syntax() -> SyntaxConfig {
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true);
+    // The delimiters are Jinja's own, which cannot be in conflict.
+    syntax.build().unwrap_or_default()
+}
+
+fn print(out: &mut Output, _state: &mut State, value: &Value) -> Result<(), Error> {
+    let written = match value.as_str() {
+        Some(text) => out.write_str(text),
+        None => out.write_str(&python::str_of(value)),
+    };
+    written.map_err(Error::from)
+}
+
+fn raise(message: &Value) -> Result<Value, Error> {
+    let message = python::str_of(message);
+    Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
+}
+
+/// Python's `datetime.strftime`. The time has no zone, so that `%z` and `%Z` are nothing.
+fn strftime(now: DateTime, format: &str) -> Result<String, Error> {
+    let mut zoneless = String::new();
+    let mut characters = format.chars();
+    while let Some(character) = characters.next() {
+        match (character, character == '%') {
+            (_, false) => zoneless.push(character),
+            (_, true) => match characters.next() {
+                Some('z' | 'Z') => {}
+                other => zoneless.extend(std::iter::once('%').chain(other)),
+            },
+        }
+    }
+    let refused = |error: jiff::Error| {
+        Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot print {format:?}: {error}"))
+    };
+    jiff::fmt::strtime::format(&zoneless, now).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_print_as_pythons_strftime_prints_them() {
+        let now = jiff::civil::date(2024, 7, 4).at(9, 5, 7, 0);
+        assert_eq!(strftime(now, "%d %b %Y").unwrap(), "04 Jul 2024");
+        assert_eq!(
+            strftime(now, "%A, %B %-d, %Y %H:%M:%S %j %I %p%Z%z %%z").unwrap(),
+            "Thursday, July 4, 2024 09:05:07 186 09 AM %z"
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! Chat templates: the text of a conversation as `apply_chat_template` of transformers gives it, byte for byte.
+
+mod arguments;
+mod continuation;
+mod environment;
+mod source;
+
+use std::fmt;
+
+use evenkeel_hf::{ChatTemplates, Folder, FolderError, SpecialTokens};
+use minijinja::Environment;
+use minijinja::value::Value;
+
+pub use arguments::TemplateArguments;
+
+use crate::python::Dict;
+use crate::value::TemplateValue;
+use arguments::Choice;
+use continuation::Continuation;
+use environment::Raised;
+
+/// Names under which a message has its reasoning; templates read the first.
+const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+const DEFAULT: &str = "default";
+const TOOL_USE: &str = "tool_use";
+
+/// Why a conversation has no text. Where the template itself refused it, the words are the template's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RenderError(pub(crate) String);
+
+impl RenderError {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+/// The chat templates of a model folder, compiled once. Shared between threads.
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    templates: ChatTemplates,
+    special: Vec<(String, Value)>,
+}
+
+impl ChatTemplate {
+    /// Reads and compiles the templates of a folder; `None` where it has none, as the folders of many base models.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or a template that is none.
+    pub fn read(folder: &Folder) -> Result<Option<Self>, FolderError> {
+        let templates = ChatTemplates::read(folder)?;
+        if templates == ChatTemplates::default() {
+            return Ok(None);
+        }
+        let refused = |error: RenderError| FolderError::File {
+            path: folder.path().to_owned(),
+            reason: format!("its chat template cannot be compiled: {error}"),
+        };
+        Self::new(templates, SpecialTokens::read(folder)?).map(Some).map_err(refused)
+    }
+
+    /// Compiles templates. They see the special tokens as variables (`eos_token`).
+    ///
+    /// # Errors
+    /// A default template, or one for tools, that is no template; the others are compiled where they are asked for.
+    pub fn new(templates: ChatTemplates, special: SpecialTokens) -> Result<Self, RenderError> {
+        let mut environment = environment::new();
+        for (name, text) in [(DEFAULT, templates.default.as_ref()), (TOOL_USE, templates.named.get(TOOL_USE))] {
+            if let Some(text) = text {
+                environment.add_template_owned(name, source::prepared(text)).map_err(failed)?;
+            }
+        }
+        let special = special.into_iter().map(|(name, token)| (name, Value::from(token))).collect();
+        Ok(Self { environment, templates, special })
+    }
+
+    /// The text of a conversation: `messages` is a list of objects.
+    ///
+    /// # Errors
+    /// What `apply_chat_template` raises as an exception.
+    pub fn render(&self, messages: &TemplateValue, arguments: &TemplateArguments) -> Result<String, RenderError> {
+        let choice = arguments.choose(&self.templates)?;
+        let mut messages = without_nulls(messages.inner())?;
+        arguments.check()?;
+        messages.iter_mut().for_each(name_reasoning);
+        let continuation = match arguments.continued() {
+            Some(field) => Some(Continuation::mark(&mut messages, field, self.text(choice))?),
+            None => None,
+        };
+        let messages = messages.into_iter().map(Value::from_object).collect::<Vec<_>>();
+        let given = arguments.variables().iter().map(|(name, value)| (name.clone(), value.clone()));
+        let own = [
+            ("messages", Value::from(messages)),
+            ("tools", arguments.tools()),
+            ("documents", arguments.documents()),
+            ("add_generation_prompt", arguments.generation_prompt()),
+        ];
+        let own = own.map(|(name, value)| (name.to_owned(), value));
+        let context = Value::from_pairs(self.special.iter().cloned().chain(given).chain(own));
+        let rendered = match choice {
+            Choice::Named(name) => self.environment.get_template(name).and_then(|template| template.render(context)),
+            Choice::Text(text) => self.environment.render_str(&source::prepared(text), context),
+        };
+        let rendered = rendered.map_err(failed)?;
+        match continuation {
+            Some(continuation) => continuation.cut(rendered),
+            None => Ok(rendered),
+        }
+    }
+}
+
+impl ChatTemplate {
+    fn text<'a>(&'a self, choice: Choice<'a>) -> &'a str {
+        match choice {
+            Choice::Text(text) => text,
+            Choice::Named(DEFAULT) => self.templates.default.as_deref().unwrap_or_default(),
+            Choice::Named(name) => self.templates.named.get(name).map_or("", String::as_str),
+        }
+    }
+}
+
+impl fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatTemplate").field("templates", &self.templates).finish_non_exhaustive()
+    }
+}
+
+/// The messages without the keys that are null: transformers drops them before a template sees them.
+fn without_nulls(messages: &Value) -> Result<Vec<Dict>, RenderError> {
+    let no_list = || RenderError::new("the messages are no list of objects");
+    if messages.kind() != minijinja::value::ValueKind::Seq {
+        return Err(no_list());
+    }
+    if messages.len() == Some(0) {
+        let message = "Cannot apply chat template to an empty conversation. Provide at least one message.";
+        return Err(RenderError::new(message));
+    }
+    let messages = messages.try_iter().map_err(|_| no_list())?;
+    let message = |value: Value| {
+        let dict = Dict::of(&value).ok_or_else(no_list)?;
+        let present = dict.0.iter().filter(|(_, value)| !value.is_none());
+        Ok(Dict(present.map(|(key, value)| (key.clone(), value.clone())).collect()))
+    };
+    messages.map(message).collect()
+}
+
+/// Gives reasoning the names under which templates look for it.
+fn name_reasoning(message: &mut Dict) {
+    let Some(reasoning) = REASONING.iter().find_map(|name| message.get(name).cloned()) else { return };
+    if message.get("thinking").is_none() {
+        message.0.shift_insert(0, "thinking".to_owned(), reasoning.clone());
+    }
+    message.0.insert("reasoning_content".to_owned(), reasoning);
+}
+
+/// What a template raised, in its words; otherwise what failed and where.
+fn failed(error: minijinja::Error) -> RenderError {
+    let mut source = std::error::Error::source(&error);
+    while let Some(inner) = source {
+        if let Some(Raised(message)) = inner.downcast_ref() {
+            return RenderError::new(message);
+        }
+        source = inner.source();
+    }
+    RenderError(error.to_string())
+}

@@ -1,0 +1,108 @@
+//! The connection to one worker: opened, read and reopened after it was lost, until the worker is removed.
+
+use std::sync::Arc;
+
+use evenkeel_config::human;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::Streaming;
+
+use super::DispatchOptions;
+use crate::client::{Connector, ServerAddress};
+use crate::items::Items;
+use crate::retry::RetryPolicy;
+
+/// What happens on a connection.
+pub(super) enum Event<P: Items> {
+    /// The stream is open.
+    Connected { worker: u64, requests: mpsc::Sender<P::Request> },
+    /// A response arrived.
+    Response { worker: u64, response: P::Response },
+    /// The stream was lost, or could not be opened.
+    Disconnected { worker: u64, reason: String },
+}
+
+/// The connection to one worker.
+pub(super) struct WorkerConnection<P: Items> {
+    pub(super) worker: u64,
+    pub(super) address: ServerAddress,
+    pub(super) options: DispatchOptions,
+    pub(super) connector: Connector,
+    pub(super) events: mpsc::Sender<Event<P>>,
+    /// Notified to reopen a stuck stream.
+    pub(super) reset: Arc<Notify>,
+    /// Cancelled when the worker is removed.
+    pub(super) stop: CancellationToken,
+}
+
+impl<P: Items> WorkerConnection<P> {
+    pub(super) async fn run(self) {
+        let stop = self.stop.clone();
+        stop.run_until_cancelled(self.keep_connected()).await;
+    }
+
+    async fn keep_connected(self) {
+        let initial = self.options.backoff_initial;
+        let max = self.options.backoff_max;
+        // Different for every dispatcher and process, so that their retries spread.
+        let client = (&self.address.url, std::process::id(), self.worker);
+        let mut retries = RetryPolicy::new(initial, max).with_jitter(client).start();
+        loop {
+            let started = Instant::now();
+            let reason = match self.open().await {
+                Ok((requests, responses)) => {
+                    if self.events.send(Event::Connected { worker: self.worker, requests }).await.is_err() {
+                        return;
+                    }
+                    self.read(responses).await
+                }
+                Err(reason) => reason,
+            };
+            if started.elapsed() > max {
+                retries.reset();
+            }
+            if self.events.send(Event::Disconnected { worker: self.worker, reason }).await.is_err() {
+                return;
+            }
+            let Some(retry) = retries.next_retry() else { return };
+            tokio::time::sleep(retry.pause).await;
+        }
+    }
+
+    /// Opens a connection and a stream on it.
+    async fn open(&self) -> Result<(mpsc::Sender<P::Request>, Streaming<P::Response>), String> {
+        let (sender, receiver) = mpsc::channel(2 * self.options.max_outstanding);
+        let opening = async {
+            let channel = self.connector.connect(&self.address).await.map_err(|error| error.to_string())?;
+            let requests = ReceiverStream::new(receiver);
+            let opened = P::open(channel, self.connector.max_message(), requests).await;
+            opened.map_err(|status| format!("{:?}: {}", status.code(), status.message()))
+        };
+        let limit = self.options.open_timeout;
+        let responses = tokio::time::timeout(limit, opening)
+            .await
+            .unwrap_or_else(|_| Err(format!("no stream within {}", human(limit))))?;
+        Ok((sender, responses))
+    }
+
+    /// Reads responses until the stream ends; returns why it did.
+    async fn read(&self, mut responses: Streaming<P::Response>) -> String {
+        loop {
+            let message = tokio::select! {
+                message = responses.message() => message,
+                () = self.reset.notified() => return "the stream was stuck".to_owned(),
+            };
+            match message {
+                Ok(Some(response)) => {
+                    if self.events.send(Event::Response { worker: self.worker, response }).await.is_err() {
+                        return "the dispatcher has ended".to_owned();
+                    }
+                }
+                Ok(None) => return "the worker ended the stream".to_owned(),
+                Err(status) => return format!("{:?}: {}", status.code(), status.message()),
+            }
+        }
+    }
+}

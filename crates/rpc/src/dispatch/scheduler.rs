@@ -1,0 +1,342 @@
+//! Assigns items to workers: a state machine of all unanswered items and all workers. It does no I/O and reads no clock, so that every rule
+//! can be tested step by step.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::worker::{Slot, Worker, WorkerState};
+use super::{DeadlineStart, DispatchError, DispatchOptions, WorkerStatus, left_ms};
+use crate::balance::{Candidate, least_outstanding};
+use crate::error::millis;
+use crate::items::{Disposition, Items};
+
+/// An item as its caller submits it.
+pub(super) struct Submission<P: Items> {
+    pub(super) ticket: u64,
+    pub(super) item: P::Item,
+    pub(super) submitted: Instant,
+    /// Length of its deadline.
+    pub(super) budget: Duration,
+    pub(super) reply: oneshot::Sender<Result<P::Response, DispatchError>>,
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// An unanswered item.
+struct Entry<P: Items> {
+    submission: Submission<P>,
+    /// `None` in the queue if only time at a worker counts.
+    deadline: Option<Instant>,
+    /// Completed attempts: the worker failed or was lost.
+    attempts: u32,
+    worker: Option<u64>,
+    /// The worker that failed last; others are preferred.
+    avoid: Option<u64>,
+}
+
+/// All unanswered items and all workers.
+pub(super) struct Scheduler<P: Items> {
+    options: DispatchOptions,
+    entries: HashMap<u64, Entry<P>>,
+    /// Tickets by id: no two unanswered items have the same.
+    tickets: HashMap<String, u64>,
+    queue: VecDeque<u64>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    workers: BTreeMap<u64, Worker<P>>,
+    assignments: u64,
+}
+
+impl<P: Items> Scheduler<P> {
+    pub(super) fn new(options: DispatchOptions) -> Self {
+        Self {
+            options,
+            entries: HashMap::new(),
+            tickets: HashMap::new(),
+            queue: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+            workers: BTreeMap::new(),
+            assignments: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn submit(&mut self, submission: Submission<P>) {
+        let id = P::id(&submission.item);
+        if self.tickets.contains_key(id) {
+            let error = DispatchError::InFlight { id: id.to_owned() };
+            let _ = submission.reply.send(Err(error));
+            return;
+        }
+        let ticket = submission.ticket;
+        self.tickets.insert(id.to_owned(), ticket);
+        self.queue.push_back(ticket);
+        let deadline = match self.options.deadline_start {
+            DeadlineStart::Submitted => Some(end_of(submission.submitted, submission.budget)),
+            DeadlineStart::Assigned => None,
+        };
+        self.deadlines.extend(deadline.map(|deadline| (deadline, ticket)));
+        self.entries.insert(ticket, Entry { submission, deadline, attempts: 0, worker: None, avoid: None });
+    }
+
+    /// The caller dropped its future.
+    pub(super) fn cancel(&mut self, ticket: u64, now: Instant) {
+        if let Some(entry) = self.remove(ticket, now) {
+            self.finish(entry, Err(DispatchError::Closed), "withdrawn", now);
+        }
+    }
+
+    /// Fails items whose deadline has passed.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while let Some(&(deadline, ticket)) = self.deadlines.first() {
+            if deadline > now {
+                return;
+            }
+            let Some(entry) = self.remove(ticket, now) else { return };
+            let waited_ms = millis(now - entry.submission.submitted);
+            let error = DispatchError::Deadline { id: P::id(&entry.submission.item).to_owned(), waited_ms };
+            self.finish(entry, Err(error), "deadline", now);
+        }
+    }
+
+    /// Removes an item and cancels it at its worker.
+    fn remove(&mut self, ticket: u64, now: Instant) -> Option<Entry<P>> {
+        let entry = self.entries.remove(&ticket)?;
+        let id = P::id(&entry.submission.item);
+        match entry.worker.and_then(|worker| self.workers.get_mut(&worker)) {
+            Some(worker) => {
+                worker.slots.insert(id.to_owned(), Slot::Abandoned(now));
+                worker.send(P::cancel(id));
+            }
+            None => self.queue.retain(|&queued| queued != ticket),
+        }
+        Some(entry)
+    }
+
+    /// The one permit where an item ends.
+    fn finish(&mut self, entry: Entry<P>, result: Result<P::Response, DispatchError>, end: &'static str, now: Instant) {
+        let Submission { ticket, item, submitted, reply, permit, .. } = entry.submission;
+        self.entries.remove(&ticket);
+        self.tickets.remove(P::id(&item));
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline, ticket));
+        }
+        metrics::counter!("evenkeel_dispatch_items_total", "items" => P::NAME, "end" => end).increment(1);
+        metrics::histogram!("evenkeel_dispatch_seconds", "items" => P::NAME).record(now - submitted);
+        // Before the response, so that the caller finds a free permit.
+        drop(permit);
+        // The caller may have dropped its future just now.
+        let _ = reply.send(result);
+    }
+
+    /// Queues an item for another worker, or fails it after its last attempt.
+    fn retry(
+        &mut self,
+        ticket: u64,
+        failed_at: u64,
+        counts: bool,
+        lost: Option<&str>,
+        response: Option<P::Response>,
+        now: Instant,
+    ) {
+        let Some(entry) = self.entries.get_mut(&ticket) else { return };
+        entry.worker = None;
+        entry.avoid = Some(failed_at);
+        if self.options.deadline_start == DeadlineStart::Assigned
+            && let Some(deadline) = entry.deadline.take()
+        {
+            self.deadlines.remove(&(deadline, ticket));
+        }
+        entry.attempts += u32::from(counts);
+        if !counts || entry.attempts < self.options.max_attempts {
+            metrics::counter!("evenkeel_dispatch_retries_total", "items" => P::NAME).increment(1);
+            // In front of the queue, since it has waited longest.
+            self.queue.push_front(ticket);
+            return;
+        }
+        let Some(entry) = self.entries.remove(&ticket) else { return };
+        let result = response.ok_or_else(|| DispatchError::WorkerLost {
+            id: P::id(&entry.submission.item).to_owned(),
+            attempts: entry.attempts,
+            last: lost.unwrap_or_default().to_owned(),
+        });
+        let end = if result.is_ok() { "failed" } else { "lost" };
+        self.finish(entry, result, end, now);
+    }
+
+    pub(super) fn add_worker(&mut self, worker: u64, name: String) {
+        self.workers.insert(worker, Worker::new(name, self.options.max_outstanding));
+    }
+
+    /// Marks a worker that is no longer among the endpoints.
+    pub(super) fn set_leaving(&mut self, worker: u64, leaving: bool) {
+        if let Some(worker) = self.workers.get_mut(&worker) {
+            worker.leaving = leaving;
+        }
+    }
+
+    /// Removes leaving workers that have finished their items.
+    pub(super) fn take_departed(&mut self) -> Vec<u64> {
+        let gone = |worker: &Worker<P>| worker.leaving && (worker.requests.is_none() || worker.slots.is_empty());
+        let departed: Vec<u64> = self.workers.iter().filter(|(_, worker)| gone(worker)).map(|(&key, _)| key).collect();
+        departed.iter().for_each(|key| drop(self.workers.remove(key)));
+        departed
+    }
+
+    pub(super) fn connected_to(&mut self, worker: u64, requests: mpsc::Sender<P::Request>) {
+        if let Some(worker) = self.workers.get_mut(&worker) {
+            worker.connected_to(requests);
+        }
+    }
+
+    /// The stream of a worker was lost: it no longer counts as connected. [`Self::disconnected_from`] reassigns its items.
+    pub(super) fn disconnect(&mut self, key: u64) {
+        if let Some(worker) = self.workers.get_mut(&key) {
+            worker.requests = None;
+        }
+    }
+
+    /// The stream of a worker was lost: its items go to other workers.
+    pub(super) fn disconnected_from(&mut self, key: u64, reason: &str, now: Instant) {
+        let Some(worker) = self.workers.get_mut(&key) else { return };
+        (worker.requests, worker.state) = (None, WorkerState::Ready);
+        worker.last_error = reason.to_owned();
+        let slots = std::mem::take(&mut worker.slots);
+        let mut tickets: Vec<u64> = slots
+            .into_values()
+            .filter_map(|slot| if let Slot::Active(ticket) = slot { Some(ticket) } else { None })
+            .collect();
+        // Pushed to the front one by one, the newest first, so that the oldest ends up in front.
+        tickets.sort_unstable_by(|a, b| b.cmp(a));
+        for ticket in tickets {
+            self.retry(ticket, key, true, Some(reason), None, now);
+        }
+    }
+
+    pub(super) fn response(&mut self, key: u64, response: P::Response, now: Instant) {
+        let Some(worker) = self.workers.get_mut(&key) else { return };
+        let ticket = match worker.slots.remove(P::response_id(&response)) {
+            Some(Slot::Active(ticket)) => ticket,
+            Some(Slot::Abandoned(_)) => return,
+            None => {
+                metrics::counter!("evenkeel_dispatch_unasked_answers_total", "items" => P::NAME).increment(1);
+                return;
+            }
+        };
+        worker.answered += 1;
+        match P::disposition(&response) {
+            Disposition::Final => {
+                worker.succeeded();
+                if let Some(entry) = self.entries.remove(&ticket) {
+                    self.finish(entry, Ok(response), "answered", now);
+                }
+            }
+            Disposition::Failed => self.retry(ticket, key, true, None, Some(response), now),
+            Disposition::Overloaded { retry_after_ms } => {
+                worker.refused(retry_after_ms, now);
+                self.retry(ticket, key, false, None, Some(response), now);
+            }
+            Disposition::Draining => {
+                worker.state = WorkerState::Draining;
+                self.retry(ticket, key, false, None, Some(response), now);
+            }
+        }
+    }
+
+    /// Workers whose streams are stuck: they have not answered a cancelled item for `abandon_timeout`.
+    pub(super) fn stuck(&self, now: Instant) -> Vec<u64> {
+        let timeout = self.options.abandon_timeout;
+        let is_stuck = |worker: &Worker<P>| worker.oldest_abandoned().is_some_and(|since| since + timeout <= now);
+        self.workers.iter().filter(|(_, worker)| is_stuck(worker)).map(|(&key, _)| key).collect()
+    }
+
+    /// Assigns queued items, each to the worker with the least outstanding work.
+    pub(super) fn assign(&mut self, now: Instant) {
+        for worker in self.workers.values_mut() {
+            worker.end_backoff(now);
+        }
+        let mut waiting = Vec::new();
+        while let Some(ticket) = self.queue.pop_front() {
+            let Some(entry) = self.entries.get_mut(&ticket) else { continue };
+            let id = P::id(&entry.submission.item);
+            let candidates = self.workers.iter_mut().filter(|(_, worker)| worker.accepts(id));
+            let best = least_outstanding(candidates.map(|(&key, worker)| Candidate {
+                outstanding: worker.slots.len() as u64,
+                last_assigned: worker.last_assigned,
+                avoid: entry.avoid == Some(key),
+                key: (key, worker),
+            }));
+            let Some((key, worker)) = best else {
+                waiting.push(ticket);
+                // If a worker accepts other ids, this one is still there as a cancelled item: try the next item.
+                if self.workers.values().any(|worker| worker.accepts("")) {
+                    continue;
+                }
+                break;
+            };
+            let deadline = *entry.deadline.get_or_insert_with(|| end_of(now, entry.submission.budget));
+            self.deadlines.insert((deadline, ticket));
+            let mut item = entry.submission.item.clone();
+            P::set_deadline_ms(&mut item, left_ms(deadline, now));
+            self.assignments += 1;
+            worker.last_assigned = self.assignments;
+            worker.slots.insert(id.to_owned(), Slot::Active(ticket));
+            entry.worker = Some(key);
+            // If the stream broke just now, its reader reports it and the item is assigned again.
+            worker.send(P::request(item));
+        }
+        waiting.into_iter().rev().for_each(|ticket| self.queue.push_front(ticket));
+    }
+
+    /// When [`Self::expire`], [`Self::stuck`] or [`Self::assign`] has to be called next without an event.
+    pub(super) fn next_wake(&self) -> Option<Instant> {
+        let timeout = self.options.abandon_timeout;
+        let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
+        let waiting = !self.queue.is_empty();
+        let backoffs = self.workers.values().filter_map(|worker| match worker.state {
+            WorkerState::BackingOff { until } if waiting => Some(until),
+            _ => None,
+        });
+        let stuck = self.workers.values().filter_map(|worker| Some(worker.oldest_abandoned()? + timeout));
+        deadline.into_iter().chain(backoffs).chain(stuck).min()
+    }
+
+    /// Whether the worker was already disconnected for the same reason, which needs no second warning.
+    pub(super) fn was_disconnected(&self, worker: u64, reason: &str) -> bool {
+        self.workers.get(&worker).is_some_and(|worker| worker.requests.is_none() && worker.last_error == reason)
+    }
+
+    pub(super) fn connected(&self) -> usize {
+        self.workers.values().filter(|worker| worker.requests.is_some() && !worker.leaving).count()
+    }
+
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn status(&self) -> Vec<WorkerStatus> {
+        let status = |worker: &Worker<P>| WorkerStatus {
+            name: worker.name.clone(),
+            connected: worker.requests.is_some(),
+            outstanding: worker.slots.len(),
+            answered: worker.answered,
+            last_error: worker.last_error.clone(),
+        };
+        let mut all: Vec<WorkerStatus> = self.workers.values().map(status).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+}
+
+/// A deadline beyond the range of `Instant` becomes a century.
+fn end_of(start: Instant, budget: Duration) -> Instant {
+    start.checked_add(budget).unwrap_or(start + Duration::from_secs(3_000_000_000))
+}
+
+#[cfg(test)]
+#[path = "scheduler_tests.rs"]
+mod tests;

@@ -1,0 +1,130 @@
+//! A worker as the scheduler sees it: the items that it has, and whether it may get more.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::items::Items;
+
+/// First and longest backoff from a full worker that gives no `retry_after_ms`.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// Responses per slot after which the limit of a worker is raised by one.
+const GROW_AFTER: usize = 8;
+
+/// An item that a worker has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// Unanswered, with its ticket.
+    Active(u64),
+    /// Cancelled at this time; the worker has not answered yet.
+    Abandoned(Instant),
+}
+
+/// Whether a worker accepts items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WorkerState {
+    /// It accepts items.
+    Ready,
+    /// It was full with items of other clients: no items until then.
+    BackingOff { until: Instant },
+    /// It is shutting down: no items before its stream is reopened.
+    Draining,
+}
+
+/// One worker.
+pub(super) struct Worker<P: Items> {
+    pub(super) name: String,
+    /// Its request stream. `None` while it is not connected.
+    pub(super) requests: Option<mpsc::Sender<P::Request>>,
+    pub(super) slots: HashMap<String, Slot>,
+    pub(super) state: WorkerState,
+    /// Items that it may have at once: adapted to what it accepts, at most `max_outstanding`.
+    limit: usize,
+    max_limit: usize,
+    /// Responses since the limit last changed.
+    responses: usize,
+    /// How often in a row it was full without any of our items.
+    refusals: u32,
+    /// It is no longer among the endpoints and only finishes its items.
+    pub(super) leaving: bool,
+    /// Number of its last assignment, so that equally loaded workers take turns.
+    pub(super) last_assigned: u64,
+    pub(super) answered: u64,
+    pub(super) last_error: String,
+}
+
+impl<P: Items> Worker<P> {
+    pub(super) fn new(name: String, max_limit: usize) -> Self {
+        Self {
+            name,
+            requests: None,
+            slots: HashMap::new(),
+            state: WorkerState::Ready,
+            limit: max_limit,
+            max_limit,
+            responses: 0,
+            refusals: 0,
+            leaving: false,
+            last_assigned: 0,
+            answered: 0,
+            last_error: String::new(),
+        }
+    }
+
+    /// Returns to [`WorkerState::Ready`] once the backoff is over.
+    pub(super) fn end_backoff(&mut self, now: Instant) {
+        if matches!(self.state, WorkerState::BackingOff { until } if until <= now) {
+            self.state = WorkerState::Ready;
+        }
+    }
+
+    /// Whether it may get the item of that id. While it has a cancelled item of the same id, their responses could not be told apart.
+    pub(super) fn accepts(&self, id: &str) -> bool {
+        let ready = self.state == WorkerState::Ready && !self.leaving && self.requests.is_some();
+        ready && self.slots.len() < self.limit && !self.slots.contains_key(id)
+    }
+
+    /// A new stream is open. What was learnt on the old one may no longer be true.
+    pub(super) fn connected_to(&mut self, requests: mpsc::Sender<P::Request>) {
+        (self.requests, self.state, self.refusals) = (Some(requests), WorkerState::Ready, 0);
+        (self.limit, self.responses) = (self.max_limit, 0);
+    }
+
+    /// It completed an item: raises the limit after some responses.
+    pub(super) fn succeeded(&mut self) {
+        self.refusals = 0;
+        self.responses += 1;
+        if self.responses >= GROW_AFTER * self.limit && self.limit < self.max_limit {
+            (self.limit, self.responses) = (self.limit + 1, 0);
+        }
+    }
+
+    /// It refused an item as full: lowers the limit to the items that it has. If it has none, other clients fill it: backs off.
+    pub(super) fn refused(&mut self, retry_after_ms: Option<u64>, now: Instant) {
+        (self.limit, self.responses) = (self.slots.len().clamp(1, self.limit), 0);
+        if !self.slots.is_empty() && retry_after_ms.is_none() {
+            return;
+        }
+        let doubled = BACKOFF.0.saturating_mul(1 << self.refusals.min(10));
+        let delay = retry_after_ms.map_or(doubled, Duration::from_millis).min(BACKOFF.1);
+        self.refusals = self.refusals.saturating_add(1);
+        self.state = WorkerState::BackingOff { until: now + delay };
+    }
+
+    /// Sends a request. If the stream is broken, its reader reports that. The channel is never full: it has capacity for an item and a
+    /// cancellation of every slot.
+    pub(super) fn send(&self, request: P::Request) -> bool {
+        self.requests.as_ref().is_some_and(|requests| requests.try_send(request).is_ok())
+    }
+
+    /// When the oldest unanswered cancellation was sent.
+    pub(super) fn oldest_abandoned(&self) -> Option<Instant> {
+        let since = |slot: &Slot| match slot {
+            Slot::Abandoned(since) => Some(*since),
+            Slot::Active(_) => None,
+        };
+        self.slots.values().filter_map(since).min()
+    }
+}

@@ -1,0 +1,261 @@
+//! The error of all services and its gRPC status: a code, a machine-readable reason (`google.rpc.ErrorInfo`), the refused fields
+//! (`google.rpc.BadRequest`) and the delay before a retry (`google.rpc.RetryInfo`).
+
+mod status;
+
+use std::io;
+use std::time::Duration;
+
+use evenkeel_config::human;
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
+use tonic::Code;
+
+pub use status::{ERROR_DOMAIN, reason_of};
+
+/// The unit of a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Items.
+    Items,
+    /// Bytes.
+    Bytes,
+}
+
+impl Unit {
+    /// Its plural.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Items => "items",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+/// Why a call or an item failed.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ServiceError {
+    /// The request can never succeed as it is.
+    #[error("{}", refusals(.0))]
+    Invalid(Vec<FieldError>),
+    /// Valid, but not in the current state.
+    #[error("{message}")]
+    Precondition {
+        /// UPPER_SNAKE_CASE.
+        reason: &'static str,
+        /// The message.
+        message: String,
+    },
+    /// It names something that does not exist.
+    #[error("{what} not found")]
+    NotFound {
+        /// What was requested.
+        what: String,
+    },
+    /// Something different of that name exists.
+    #[error("{what} already exists")]
+    AlreadyExists {
+        /// What exists.
+        what: String,
+    },
+    /// A bounded queue is full.
+    #[error("queue `{queue}` is full, its capacity is {capacity} {}", unit.name())]
+    QueueFull {
+        /// Name of the queue.
+        queue: &'static str,
+        /// What it counts.
+        unit: Unit,
+        /// Its capacity.
+        capacity: u64,
+        /// Delay before a retry.
+        retry_after: Option<Duration>,
+    },
+    /// A bounded queue is not full, but this client has its share.
+    #[error("this client holds {held} of the {capacity} {} of queue `{queue}`, the rest is kept for others", unit.name())]
+    ShareTaken {
+        /// Name of the queue.
+        queue: &'static str,
+        /// What it counts.
+        unit: Unit,
+        /// Its capacity.
+        capacity: u64,
+        /// What the client or its host holds.
+        held: u64,
+    },
+    /// All connections of the server are in use.
+    #[error("all connections of the server are in use; this one serves health checks only (setting `max_connections`)")]
+    ConnectionsFull,
+    /// A message took too long to arrive.
+    #[error("a message was incomplete after {} (setting `message_timeout`)", human(*timeout))]
+    MessageTimeout {
+        /// The time limit.
+        timeout: Duration,
+    },
+    /// A message would be too large once it is decoded.
+    #[error("the message would take more than {most} bytes once it is decoded (setting `max_decoded`)")]
+    MessageExpands {
+        /// The limit in bytes.
+        most: u64,
+    },
+    /// Bytes that are not a protobuf message.
+    #[error("the message is not valid protobuf")]
+    Malformed,
+    /// The client does not read its responses.
+    #[error("no response was read for {} s", timeout.as_secs())]
+    ResponsesUnread {
+        /// The time limit.
+        timeout: Duration,
+    },
+    /// The server is shutting down.
+    #[error("the server is draining and accepts no new work")]
+    Draining,
+    /// The disk is full, or the quota used up.
+    #[error("{message}")]
+    DiskFull {
+        /// The message.
+        message: String,
+    },
+    /// Something that the server depends on is unavailable.
+    #[error("{message}")]
+    Unavailable {
+        /// UPPER_SNAKE_CASE.
+        reason: &'static str,
+        /// The message.
+        message: String,
+    },
+    /// The deadline passed.
+    #[error("the deadline passed after {} ms", .0.as_millis())]
+    Deadline(Duration),
+    /// The caller cancelled it.
+    #[error("cancelled by the caller")]
+    Cancelled,
+    /// Defined in the API, not implemented by this server.
+    #[error("{what} is not implemented")]
+    Unimplemented {
+        /// What is missing.
+        what: &'static str,
+    },
+    /// Another call of the same kind is in progress.
+    #[error("{message}")]
+    Conflict {
+        /// The message.
+        message: String,
+    },
+    /// Stored data is corrupt.
+    #[error("{message}")]
+    DataLoss {
+        /// The message.
+        message: String,
+    },
+    /// A defect.
+    #[error("{message}")]
+    Internal {
+        /// The message.
+        message: String,
+    },
+}
+
+fn refusals(errors: &[FieldError]) -> String {
+    errors.iter().map(FieldError::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl From<FieldError> for ServiceError {
+    fn from(error: FieldError) -> Self {
+        Self::Invalid(vec![error])
+    }
+}
+
+impl ServiceError {
+    /// An error of the file system; `what` says what was done to which file.
+    pub fn file(what: impl std::fmt::Display, error: &io::Error) -> Self {
+        let message = format!("{what}: {error}");
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull { message },
+            _ => Self::Internal { message },
+        }
+    }
+
+    /// The gRPC code.
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Invalid(_) | Self::Malformed | Self::MessageExpands { .. } => Code::InvalidArgument,
+            Self::Precondition { .. } => Code::FailedPrecondition,
+            Self::NotFound { .. } => Code::NotFound,
+            Self::AlreadyExists { .. } => Code::AlreadyExists,
+            Self::QueueFull { .. }
+            | Self::ShareTaken { .. }
+            | Self::ConnectionsFull
+            | Self::DiskFull { .. }
+            | Self::ResponsesUnread { .. } => Code::ResourceExhausted,
+            Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
+            Self::Deadline(_) | Self::MessageTimeout { .. } => Code::DeadlineExceeded,
+            Self::Cancelled => Code::Cancelled,
+            Self::Unimplemented { .. } => Code::Unimplemented,
+            Self::Conflict { .. } => Code::Aborted,
+            Self::DataLoss { .. } => Code::DataLoss,
+            Self::Internal { .. } => Code::Internal,
+        }
+    }
+
+    /// The machine-readable reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) => "FIELD_REFUSED",
+            Self::Precondition { reason, .. } | Self::Unavailable { reason, .. } => reason,
+            Self::NotFound { .. } => "NOT_FOUND",
+            Self::AlreadyExists { .. } => "ALREADY_EXISTS",
+            Self::QueueFull { unit: Unit::Items, .. } => "QUEUE_FULL",
+            Self::QueueFull { unit: Unit::Bytes, .. } => "BYTES_FULL",
+            Self::ShareTaken { .. } => "SHARE_TAKEN",
+            Self::DiskFull { .. } => "DISK_FULL",
+            Self::ConnectionsFull => "CONNECTIONS_FULL",
+            Self::MessageTimeout { .. } => "MESSAGE_TIMEOUT",
+            Self::MessageExpands { .. } => "MESSAGE_EXPANDS",
+            Self::Malformed => "MALFORMED_MESSAGE",
+            Self::ResponsesUnread { .. } => "ANSWERS_UNREAD",
+            Self::Draining => "DRAINING",
+            Self::Deadline(_) => "DEADLINE_EXCEEDED",
+            Self::Cancelled => "CANCELLED",
+            Self::Unimplemented { .. } => "NOT_IMPLEMENTED",
+            Self::Conflict { .. } => "CONFLICT",
+            Self::DataLoss { .. } => "DATA_LOSS",
+            Self::Internal { .. } => "DEFECT",
+        }
+    }
+
+    /// The failure of a stream item that reports this error.
+    pub fn failure(&self) -> Failure {
+        let mut failure = Failure::new(self.failure_code(), self.reason(), self.to_string());
+        match self {
+            Self::Invalid(errors) => failure.violations = errors.iter().cloned().map(FieldViolation::from).collect(),
+            Self::QueueFull { retry_after: Some(after), .. } => failure.retry_after_ms = Some(millis(*after)),
+            _ => {}
+        }
+        failure
+    }
+
+    fn failure_code(&self) -> FailureCode {
+        match self {
+            Self::Invalid(_) | Self::Malformed | Self::MessageExpands { .. } => FailureCode::InvalidArgument,
+            Self::Precondition { .. } | Self::AlreadyExists { .. } | Self::Conflict { .. } => {
+                FailureCode::FailedPrecondition
+            }
+            Self::NotFound { .. } => FailureCode::NotFound,
+            Self::QueueFull { .. }
+            | Self::ShareTaken { .. }
+            | Self::ConnectionsFull
+            | Self::DiskFull { .. }
+            | Self::ResponsesUnread { .. } => FailureCode::ResourceExhausted,
+            Self::Draining | Self::Unavailable { .. } => FailureCode::Unavailable,
+            Self::Deadline(_) | Self::MessageTimeout { .. } => FailureCode::DeadlineExceeded,
+            Self::Cancelled => FailureCode::Cancelled,
+            Self::Unimplemented { .. } => FailureCode::Unimplemented,
+            Self::DataLoss { .. } | Self::Internal { .. } => FailureCode::Internal,
+        }
+    }
+}
+
+/// Whole milliseconds, saturating.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    duration.as_millis().try_into().unwrap_or(u64::MAX)
+}

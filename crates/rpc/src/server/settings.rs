@@ -1,0 +1,169 @@
+//! Settings `server` of every service.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one};
+use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::client::MIN_MESSAGE;
+
+/// Where a server listens, how much it accepts and how it shuts down.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerSettings {
+    /// Address to listen on, `HOST:PORT`; port 0 takes any free port.
+    pub listen: String,
+    /// Largest message that is received or sent.
+    pub max_message: ByteSize,
+    /// Concurrent calls on one connection.
+    pub max_concurrent_streams: u32,
+    /// Concurrent connections. A further one replaces the connection that has been idle longest; if all have calls, it is accepted for
+    /// health checks only. Keep it well below the process's limit of file descriptors.
+    pub max_connections: usize,
+    /// Time limit from accepting a connection to its first call: TLS, HTTP/2 and headers.
+    #[serde(with = "HumanDuration")]
+    pub handshake_timeout: Duration,
+    /// How long a connection may have no call; `0s` for no limit.
+    #[serde(with = "HumanDuration")]
+    pub idle_timeout: Duration,
+    /// Time limit of one message, from its first byte to its last.
+    #[serde(with = "HumanDuration")]
+    pub message_timeout: Duration,
+    /// Memory for messages being received, over all connections. A call counts as its largest message so far, since its buffer is
+    /// kept, plus the decoded size of the message in progress. Not below twice `max_message`.
+    pub max_receive: ByteSize,
+    /// Largest decoded size of one message in memory: an empty list element is two bytes on the wire and a whole struct in memory.
+    /// Not below `max_message`.
+    pub max_decoded: ByteSize,
+    /// Interval between keepalive probes of an idle connection; `0s` for none.
+    #[serde(with = "HumanDuration")]
+    pub keepalive_interval: Duration,
+    /// How long a probe may stay unanswered before the connection is closed.
+    #[serde(with = "HumanDuration")]
+    pub keepalive_timeout: Duration,
+    /// How long health reports NOT_SERVING before new work is refused, so that load balancers move on first.
+    #[serde(with = "HumanDuration")]
+    pub settle: Duration,
+    /// How long a draining server waits for work in progress.
+    #[serde(with = "HumanDuration")]
+    pub drain: Duration,
+    /// Whether gRPC reflection is served (for grpcurl and similar tools).
+    pub reflection: bool,
+    /// File with the bearer token that every call except health checks must carry. Absent: no authentication.
+    pub token_file: Option<PathBuf>,
+    /// TLS certificates. Absent: plain text.
+    pub tls: Option<ServerTlsSettings>,
+}
+
+/// TLS certificates of a server, as PEM files.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerTlsSettings {
+    /// The certificate, followed by its intermediate certificates.
+    pub certificate_file: PathBuf,
+    /// Its private key.
+    pub key_file: PathBuf,
+    /// Authority that client certificates must be signed by. Absent: clients need no certificate.
+    pub client_ca_file: Option<PathBuf>,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:0".to_owned(),
+            max_message: ByteSize::mib(32),
+            max_concurrent_streams: 1024,
+            max_connections: 512,
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(600),
+            message_timeout: Duration::from_secs(60),
+            max_receive: ByteSize::mib(512),
+            max_decoded: ByteSize::mib(128),
+            keepalive_interval: Duration::from_secs(30),
+            keepalive_timeout: Duration::from_secs(10),
+            settle: Duration::ZERO,
+            drain: Duration::from_secs(30),
+            reflection: true,
+            token_file: None,
+            tls: None,
+        }
+    }
+}
+
+impl ServerSettings {
+    /// The defaults with this address.
+    pub fn on(listen: impl Into<String>) -> Self {
+        Self { listen: listen.into(), ..Self::default() }
+    }
+
+    pub(super) fn keepalive_interval(&self) -> Option<Duration> {
+        Some(self.keepalive_interval).filter(|interval| !interval.is_zero())
+    }
+}
+
+impl Settings for ServerSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        let port = self.listen.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));
+        if !matches!(port, Some((host, Ok(_))) if !host.is_empty()) {
+            return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
+        }
+        if self.max_message < MIN_MESSAGE {
+            return Err(FieldError::new("max_message", self.max_message, format!("at least {MIN_MESSAGE}")));
+        }
+        at_least_one(&[
+            ("max_concurrent_streams", self.max_concurrent_streams.into()),
+            ("max_connections", self.max_connections as u64),
+        ])?;
+        at_least_1ms(&[("handshake_timeout", self.handshake_timeout), ("message_timeout", self.message_timeout)])?;
+        if self.max_receive.bytes() / 2 < self.max_message.bytes() {
+            let allowed = format!("at least twice max_message, which is {}", self.max_message);
+            return Err(FieldError::new("max_receive", self.max_receive, allowed));
+        }
+        if self.max_decoded < self.max_message {
+            let allowed = format!("at least max_message, which is {}", self.max_message);
+            return Err(FieldError::new("max_decoded", self.max_decoded, allowed));
+        }
+        if self.keepalive_interval().is_some() {
+            at_least_1ms(&[("keepalive_timeout", self.keepalive_timeout)])?;
+        }
+        if let Some(tls) = &self.tls {
+            for (field, path) in [("tls.certificate_file", &tls.certificate_file), ("tls.key_file", &tls.key_file)] {
+                if path.as_os_str().is_empty() {
+                    return Err(FieldError::missing(field, "a PEM file"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_let_nothing_through_are_refused() {
+        let refused = |settings: ServerSettings| settings.validate().unwrap_err().to_string();
+        let settings = ServerSettings { max_connections: 0, ..ServerSettings::default() };
+        assert_eq!(refused(settings), "max_connections is 0, allowed: at least 1");
+        let settings = ServerSettings { message_timeout: Duration::ZERO, ..ServerSettings::default() };
+        assert_eq!(refused(settings), "message_timeout is 0s, allowed: at least 1ms");
+        let settings = ServerSettings { max_receive: ByteSize::b(1), ..ServerSettings::default() };
+        assert_eq!(refused(settings), "max_receive is 1B, allowed: at least twice max_message, which is 32MiB");
+        let settings = ServerSettings { max_decoded: ByteSize::b(1), ..ServerSettings::default() };
+        assert_eq!(refused(settings), "max_decoded is 1B, allowed: at least max_message, which is 32MiB");
+    }
+
+    #[test]
+    fn an_address_has_host_and_port() {
+        assert_eq!(ServerSettings::on("0.0.0.0:50051").validate(), Ok(()));
+        assert_eq!(ServerSettings::on("[::1]:0").validate(), Ok(()));
+        for listen in ["", "50051", ":50051", "localhost", "localhost:99999", "localhost:x"] {
+            let error = ServerSettings::on(listen).validate().unwrap_err();
+            assert_eq!(error.to_string(), format!("listen is {listen:?}, allowed: HOST:PORT"));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The threads of the pool: they run programs themselves or have them run by a worker process.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::job::{UnitResult, WorkUnit};
+use super::memory::MemoryBudget;
+use super::queue::Queue;
+use crate::executor::{Executor, InProcess};
+use crate::interpreter::Interpreter;
+use crate::judge::{self, Report};
+use crate::sandbox::{Budget, ExitStatus, STACK_REUSE_LIMIT, Source, THREAD_STACK};
+use crate::task::Mode;
+use crate::verdict::{Invalid, Outcome, Verdict};
+use crate::worker_process::{ProcessLoss, StartError, WorkerProcess, WorkerProcessCommand};
+
+/// Delay before another attempt at starting a worker process.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
+/// From this many tests on, an executor runs the definitions of a program once for all its tests: see [`Source::many_tests`].
+const MIN_SERIES_TESTS: usize = 8;
+/// From this many tests on, a program is compiled once for all of them.
+const MIN_COMPILED_TESTS: usize = 3;
+/// Time limit for compiling a program once. Beyond it each test compiles the program, within its own limit.
+const COMPILE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Delay before another attempt at starting a thread.
+const THREAD_RETRY_DELAY: Duration = Duration::from_millis(100);
+
+/// Starts a thread that runs programs itself until the queue is closed.
+pub(super) fn in_process(
+    queue: Arc<Queue>,
+    memory: Arc<MemoryBudget>,
+    interpreter: Arc<Interpreter>,
+) -> std::io::Result<JoinHandle<()>> {
+    thread::Builder::new()
+        .name("evenkeel-sandbox".to_owned())
+        .spawn(move || while run_with_fresh_stack(&queue, &memory, &interpreter) {})
+}
+
+/// Runs programs on a new thread with a deep stack, which is replaced when its stack may have grown. False once the queue is closed.
+fn run_with_fresh_stack(queue: &Arc<Queue>, memory: &Arc<MemoryBudget>, interpreter: &Arc<Interpreter>) -> bool {
+    let thread = {
+        let (queue, memory, interpreter) = (Arc::clone(queue), Arc::clone(memory), Arc::clone(interpreter));
+        thread::Builder::new()
+            .name("evenkeel-guest".to_owned())
+            .stack_size(THREAD_STACK)
+            .spawn(move || run_until_stack_grows(&queue, &memory, &interpreter))
+    };
+    match thread {
+        Ok(thread) => thread.join().unwrap_or(true),
+        // The system may be able to start one later.
+        Err(_) => {
+            thread::sleep(THREAD_RETRY_DELAY);
+            true
+        }
+    }
+}
+
+/// Runs programs until the stack may have grown (true) or the queue is closed (false).
+fn run_until_stack_grows(queue: &Queue, memory: &MemoryBudget, interpreter: &Interpreter) -> bool {
+    let mut executor = InProcess::new(interpreter);
+    while let Some((id, unit)) = queue.take() {
+        let run = || with_memory(memory, &unit, |granted| run(&mut executor, &unit, granted));
+        let result = catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|_| not_run(&unit, Outcome::Invalid(Invalid::Internal), "a pool thread panicked"));
+        let cpu = match &result {
+            UnitResult::Test(report) => report.cpu,
+            UnitResult::Program(verdict) => verdict.cpu,
+        };
+        queue.record(id, unit.test, result);
+        if cpu > STACK_REUSE_LIMIT {
+            return true;
+        }
+    }
+    false
+}
+
+/// Starts a thread that has a worker process run programs until the queue is closed.
+pub(super) fn with_worker_process(
+    queue: Arc<Queue>,
+    memory: Arc<MemoryBudget>,
+    command: WorkerProcessCommand,
+) -> std::io::Result<JoinHandle<()>> {
+    thread::Builder::new().name("evenkeel-sandbox".to_owned()).spawn(move || {
+        let mut process = None;
+        while let Some((id, unit)) = queue.take() {
+            let result = with_memory(&memory, &unit, |granted| run_in_process(&mut process, &command, &unit, granted));
+            queue.record(id, unit.test, result);
+        }
+    })
+}
+
+/// Runs a unit once it has a grant of memory, and again with its full allowance if the grant did not suffice.
+fn with_memory(memory: &MemoryBudget, unit: &WorkUnit, mut run: impl FnMut(u64) -> UnitResult) -> UnitResult {
+    let allowed = unit.task.limits.memory_bytes;
+    let is_cancelled = || unit.cancel.is_cancelled();
+    let cancelled = || not_run(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
+    let Some(grant) = memory.grant(allowed, is_cancelled) else { return cancelled() };
+    let result = run(grant.bytes);
+    if grant.bytes >= allowed || result.outcome() != Outcome::Invalid(Invalid::InsufficientMemory) {
+        return result;
+    }
+    drop(grant);
+    let Some(grant) = memory.grant_all(allowed, is_cancelled) else { return cancelled() };
+    run(grant.bytes)
+}
+
+/// Has a unit run by a worker process. If the process is lost, the unit is run again in another one. If that is lost as well, the verdict
+/// is a runtime error if both crashed; if one was ended from outside, there is no verdict.
+fn run_in_process(
+    process: &mut Option<WorkerProcess>,
+    command: &WorkerProcessCommand,
+    unit: &WorkUnit,
+    granted: u64,
+) -> UnitResult {
+    let mut first = None;
+    loop {
+        if unit.cancel.is_cancelled() {
+            return not_run(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
+        }
+        let running = match process {
+            Some(process) => Ok(process),
+            None => WorkerProcess::start(command, &unit.cancel).map(|started| process.insert(started)),
+        };
+        let loss = match running {
+            Ok(running) => {
+                let result = run(running, unit, granted);
+                let Some(loss) = running.lost().cloned() else { return result };
+                *process = None;
+                loss
+            }
+            Err(StartError::Missing(missing)) => {
+                thread::sleep(RESTART_DELAY);
+                return not_run(unit, Outcome::Invalid(Invalid::Internal), &missing);
+            }
+            // The program cannot be the cause: the process had not received it.
+            Err(StartError::Lost(ProcessLoss::Crash(how) | ProcessLoss::External(how))) => ProcessLoss::External(how),
+        };
+        match (first.replace(loss.clone()), loss) {
+            (None, _) => {}
+            (Some(ProcessLoss::Crash(_)), ProcessLoss::Crash(how)) => {
+                let detail = format!("crashed the worker process of the sandbox twice: {how}");
+                return not_run(unit, Outcome::RuntimeError, &detail);
+            }
+            (Some(_), loss) => return not_run(unit, Outcome::Invalid(Invalid::Lost), &loss.to_string()),
+        }
+    }
+}
+
+fn run(executor: &mut dyn Executor, unit: &WorkUnit, granted: u64) -> UnitResult {
+    let task = &unit.task;
+    let program = match &*unit.program {
+        Ok(program) => program,
+        Err(verdict) => return UnitResult::Program(verdict.clone()),
+    };
+    if unit.cancel.is_cancelled() {
+        return not_run(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
+    }
+    let budget = Budget { granted, ..task.limits.budget() };
+    match task.mode {
+        Mode::Strict => {
+            let code = compiled(executor, program, unit, &budget);
+            let program = Source { text: program.as_bytes(), code, many_tests: task.tests.len() >= MIN_SERIES_TESTS };
+            UnitResult::Test(judge::judge_strictly(executor, program, &task.tests, unit.test, &budget, &unit.cancel))
+        }
+        Mode::LiveCodeBench => {
+            let mut verdict = judge::judge_by_grader(executor, program, task, &budget, &unit.cancel);
+            executor.unload();
+            verdict.program = Some(program.clone());
+            UnitResult::Program(Box::new(verdict))
+        }
+    }
+}
+
+/// The compiled program if it has several tests. Empty if every test has to compile the program itself, which also reports the warnings and
+/// errors of the compiler.
+fn compiled<'u>(executor: &mut dyn Executor, program: &str, unit: &'u WorkUnit, budget: &Budget) -> &'u [u8] {
+    if unit.task.tests.len() < MIN_COMPILED_TESTS {
+        return &[];
+    }
+    unit.code.get_or_init(|| {
+        let budget = Budget { time: budget.time.min(COMPILE_TIMEOUT), ..*budget };
+        match executor.compile(program.as_bytes(), &budget, &unit.cancel).status {
+            ExitStatus::Returned(code) => code,
+            _ => Vec::new(),
+        }
+    })
+}
+
+/// The result of a unit that was not run.
+fn not_run(unit: &WorkUnit, outcome: Outcome, detail: &str) -> UnitResult {
+    match unit.task.mode {
+        Mode::Strict if unit.program.is_ok() => UnitResult::Test(Report {
+            outcome,
+            detail: detail.to_owned(),
+            unsupported: false,
+            stdout: String::new(),
+            stderr: String::new(),
+            cpu: Duration::ZERO,
+            memory: 0,
+        }),
+        _ => UnitResult::Program(Box::new(Verdict::without_run(outcome, unit.task.tests.len(), detail))),
+    }
+}

@@ -1,0 +1,198 @@
+//! Worker processes: each runs one program at a time for a thread of the pool.
+//!
+//! Threads that share an address space slow each other down: whenever a guest writes to a page for the first time, the kernel
+//! interrupts every core that runs another thread of the process. With a worker process per pool thread a short test takes half the
+//! time or less, and a crash takes down one program only.
+
+mod frame;
+mod loss;
+mod pipe;
+mod serve;
+mod wire;
+
+use std::ffi::OsString;
+use std::io::{self, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use crate::executor::Executor;
+use crate::sandbox::{Budget, Cancel, ExitStatus, Run, Source};
+use frame::Frame;
+pub(crate) use loss::ProcessLoss;
+use pipe::Pipe;
+
+pub use serve::run_worker_process;
+
+/// How often a pool thread checks for cancellation while it waits.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Time limit for loading the interpreter.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a response may take beyond the program's wall clock limit.
+const GRACE: Duration = Duration::from_secs(10);
+/// Time limit for abandoning a cancelled program. After that the process is killed, since a shutdown waits for it.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How to start a worker process: a program that calls [`run_worker_process`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerProcessCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// Why a worker process did not start.
+#[derive(Debug)]
+pub(crate) enum StartError {
+    /// Something is missing on this machine; another attempt would fail as well.
+    Missing(String),
+    /// The process ended before it was ready.
+    Lost(ProcessLoss),
+}
+
+/// A running worker process.
+pub(crate) struct WorkerProcess {
+    child: Child,
+    input: Pipe<ChildStdin>,
+    output: BufReader<Pipe<ChildStdout>>,
+    /// How long a response may take: a little more than the program's wall clock limit.
+    response_timeout: Duration,
+    /// Set once the process can no longer be used.
+    lost: Option<ProcessLoss>,
+}
+
+impl WorkerProcess {
+    /// Starts a process and waits until it is ready, or until the program that it was started for is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// What is missing on this machine, or how the process ended before it was ready.
+    pub(crate) fn start(command: &WorkerProcessCommand, cancel: &Cancel) -> Result<Self, StartError> {
+        let mut child = Command::new(&command.program)
+            .args(&command.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C at a terminal is for the parent; the worker process exits when its pipe closes.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| StartError::Missing(format!("{}: {error}", command.program.display())))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(StartError::Missing("a process without pipes".to_owned()));
+        };
+        let (Ok(input), Ok(output)) = (Pipe::new(input, child.id()), Pipe::new(output, child.id())) else {
+            return Err(StartError::Missing("a process whose pipes cannot be used".to_owned()));
+        };
+        let mut process =
+            Self { child, input, output: BufReader::new(output), response_timeout: START_TIMEOUT, lost: None };
+        process.set_timeout(START_TIMEOUT);
+        match process.response(cancel) {
+            Ok(frame) if frame.kind == wire::READY => Ok(process),
+            Ok(mut frame) if frame.kind == wire::MISSING => {
+                Err(StartError::Missing(String::from_utf8_lossy(&frame.part(0)).into_owned()))
+            }
+            Ok(frame) => {
+                Err(StartError::Missing(format!("the first message of a worker process has the kind {}", frame.kind)))
+            }
+            Err(error) => Err(StartError::Lost(ProcessLoss::of(&mut process.child, &error))),
+        }
+    }
+
+    /// How the process was lost, if it was.
+    pub(crate) fn lost(&self) -> Option<&ProcessLoss> {
+        self.lost.as_ref()
+    }
+
+    fn request(&mut self, kind: u32, parts: &[&[u8]], cancel: &Cancel) -> Run {
+        let response = match &self.lost {
+            Some(lost) => Err(io::Error::other(lost.to_string())),
+            None => {
+                self.set_timeout(self.response_timeout);
+                Frame::write(&mut self.input, kind, parts).and_then(|()| self.response(cancel))
+            }
+        };
+        let run = response.and_then(|frame| {
+            let run = (frame.kind == wire::RUN).then(|| wire::read_run(frame)).flatten();
+            run.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "an invalid response"))
+        });
+        run.unwrap_or_else(|error| {
+            let child = &mut self.child;
+            let lost = self.lost.get_or_insert_with(|| ProcessLoss::of(child, &error));
+            Run::without(ExitStatus::Internal(lost.to_string()))
+        })
+    }
+
+    /// Waits for a response; forwards a cancellation to the process.
+    fn response(&mut self, cancel: &Cancel) -> io::Result<Frame> {
+        let mut forwarded = false;
+        while self.output.buffer().is_empty() && !self.output.get_mut().wait(PollFlags::IN, POLL_INTERVAL)? {
+            if cancel.is_cancelled() && !forwarded {
+                self.set_timeout(CANCEL_TIMEOUT);
+                Frame::write(&mut self.input, wire::CANCEL, &[])?;
+                forwarded = true;
+            }
+        }
+        Frame::read(&mut self.output)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Limits all communication from now on.
+    fn set_timeout(&mut self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
+        self.input.set_deadline(deadline);
+        self.output.get_mut().set_deadline(deadline);
+    }
+}
+
+/// With counted instructions no clock decides, so that this limit only catches defects.
+fn response_timeout(budget: &Budget) -> Duration {
+    let wall = if budget.deterministic { budget.wall.saturating_mul(10) } else { budget.wall };
+    wall.saturating_add(GRACE)
+}
+
+impl Drop for WorkerProcess {
+    fn drop(&mut self) {
+        // It has no state worth keeping, and may be in the middle of a program.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Executor for WorkerProcess {
+    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+        self.response_timeout = response_timeout(budget);
+        self.request(wire::COMPILE, &[&wire::budget(budget), source], cancel)
+    }
+
+    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+        self.response_timeout = response_timeout(budget);
+        let parts = [&wire::budget(budget), program.text, program.code, stdin, &[u8::from(program.many_tests)]];
+        self.request(wire::PROCESS, &parts, cancel)
+    }
+
+    fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+        self.response_timeout = response_timeout(budget);
+        let many_tests = [u8::from(program.many_tests)];
+        let parts = [&wire::budget(budget), program.text, program.code, name.as_bytes(), input, &many_tests];
+        self.request(wire::CALL, &parts, cancel)
+    }
+
+    fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run {
+        self.response_timeout = response_timeout(budget);
+        self.request(wire::LOAD, &[&wire::budget(budget), source, name.as_bytes()], cancel)
+    }
+
+    fn grade(&mut self, input: &[u8], cancel: &Cancel) -> Run {
+        self.request(wire::GRADE, &[input], cancel)
+    }
+
+    fn unload(&mut self) {
+        // There is no response. The next request notices a lost process.
+        if self.lost.is_none() {
+            self.set_timeout(CANCEL_TIMEOUT);
+            let _ = Frame::write(&mut self.input, wire::UNLOAD, &[]);
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! From rows to problems: what is unreadable is dropped, what is there twice is merged, what contradicts itself is named.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::path::Path;
+
+use crate::digest::Digest;
+use crate::known::{Known, Outcome, Variant};
+use crate::lint::check_golds;
+use crate::read::{self, Columns, Limits, Unread};
+use crate::report::Part;
+use crate::{Cancel, DataError, DataReport, Fields, Filter, Origin, Place, Problem, Reason, Row, RowError, Rules};
+
+/// How the rows of a source are read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RowRules {
+    /// Which columns are read.
+    pub fields: Fields,
+    /// Which rows are wanted: those that every filter accepts.
+    pub filters: Vec<Filter>,
+    /// How answers are judged where a row does not say.
+    pub rules: Rules,
+}
+
+impl RowRules {
+    fn columns(&self) -> Columns {
+        self.fields.columns().with(self.filters.iter().map(|filter| filter.field.as_str()))
+    }
+}
+
+/// Collects the problems of files. Rows that are merged or dropped are not kept.
+#[derive(Debug)]
+pub struct Collector<'a> {
+    limits: &'a Limits,
+    cancel: &'a Cancel,
+    refuse_faults: bool,
+    problems: Vec<Option<Problem>>,
+    /// Different rows, which the limit on problems counts: also those that are dropped are remembered.
+    variants: usize,
+    known: HashMap<Digest, Known>,
+    report: DataReport,
+}
+
+impl<'a> Collector<'a> {
+    /// A collector that has read nothing. With `refuse_faults` a row at fault ends it, instead of being dropped and counted.
+    pub fn new(limits: &'a Limits, cancel: &'a Cancel, refuse_faults: bool) -> Self {
+        Self {
+            limits,
+            cancel,
+            refuse_faults,
+            problems: Vec::new(),
+            variants: 0,
+            known: HashMap::new(),
+            report: DataReport::default(),
+        }
+    }
+
+    /// Reads a file of the source of that index and name. Returns the index of the file in the report.
+    ///
+    /// # Errors
+    /// A file that cannot be read to its end, which stays in the report with what was read of it; one beyond the limits; with
+    /// `refuse_faults` the first row at fault, by its place and field.
+    pub fn read_file(
+        &mut self,
+        path: &Path,
+        (source, name): (usize, &str),
+        part: Part,
+        rules: &RowRules,
+    ) -> Result<usize, DataError> {
+        let shown = path.display().to_string();
+        let file = self.report.begin(shown.clone(), name, part);
+        let origin = Origin { source, file };
+        for (index, row) in read::rows(path, &rules.columns(), self.limits, self.cancel)?.enumerate() {
+            let (place, problem) = match row {
+                Ok(row) => {
+                    self.report.files[file].shape.get_or_insert_with(|| rules.fields.shape(&row));
+                    (row.place(), read_row(&row, rules, origin, || format!("{shown}#{index}")))
+                }
+                Err(Unread::Row(place, error)) => (place, Err(error)),
+                Err(Unread::File(error)) => return Err(error),
+            };
+            self.report.files[file].rows += 1;
+            let added = problem.and_then(|problem| self.add(problem, place));
+            if let Err(error) = added {
+                self.refuse(&error, path, place)?;
+                self.report.reject(file, error.reason, place, &error.message);
+            }
+            if self.variants > self.limits.max_problems {
+                let most = self.limits.max_problems;
+                let message = format!("{place}: is one more than {most} problems (limits.max_problems)");
+                return Err(DataError::file(path, message));
+            }
+        }
+        let found = &self.report.files[file];
+        let shape = found.shape.map_or("none", |shape| shape.name());
+        tracing::info!(file = shown, shape, counts = found.counts(), "data file read");
+        Ok(file)
+    }
+
+    fn refuse(&self, error: &RowError, path: &Path, place: Place) -> Result<(), DataError> {
+        match self.refuse_faults && error.reason.is_fault() {
+            true => Err(DataError::file(path, format!("{place}: {error}"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Keeps a problem, or merges it with an earlier one.
+    fn add(&mut self, mut problem: Problem, place: Place) -> Result<(), RowError> {
+        let (file, gold) = (problem.origin.file, problem.task.digest());
+        let known = match self.known.entry(Digest::of_prompt(&problem.prompt)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => {
+                let checked = check_golds(&mut problem);
+                let outcome = match &checked {
+                    Ok(_) => Outcome::Problem(self.problems.len()),
+                    Err(error) => Outcome::Unreadable(error.clone()),
+                };
+                self.variants += 1;
+                vacant.insert(Known { first: Variant { gold, outcome }, others: Vec::new() });
+                let suspicions = checked?;
+                self.keep(problem, suspicions);
+                return Ok(());
+            }
+        };
+        if let Some(same) = known.variants().find(|variant| variant.gold == gold) {
+            return match &same.outcome {
+                Outcome::Unreadable(error) => Err(error.clone()),
+                Outcome::Problem(index) => {
+                    let first = self.problems[*index].as_ref().map(|first| first.id.to_string());
+                    self.report.merge(file, place, first.unwrap_or_else(|| "a row in conflict".to_owned()));
+                    Ok(())
+                }
+                Outcome::Contradiction => {
+                    self.report.merge(file, place, "a row in conflict");
+                    Ok(())
+                }
+            };
+        }
+        let checked = check_golds(&mut problem);
+        let first = known.variants().find_map(|variant| match variant.outcome {
+            Outcome::Problem(index) => Some(index),
+            _ => None,
+        });
+        let (outcome, result) = match (checked, first) {
+            (Err(error), _) => (Outcome::Unreadable(error.clone()), Err(error)),
+            (Ok(_), Some(index)) => {
+                let error = self.contradiction(index, &problem);
+                (Outcome::Contradiction, Err(error))
+            }
+            (Ok(suspicions), None) => (Outcome::Problem(self.problems.len()), Ok(suspicions)),
+        };
+        if let Some(known) = self.known.get_mut(&Digest::of_prompt(&problem.prompt)) {
+            known.others.push(Variant { gold, outcome });
+            self.variants += 1;
+        }
+        self.keep(problem, result?);
+        Ok(())
+    }
+
+    fn keep(&mut self, problem: Problem, suspicions: Vec<crate::lint::Suspicion>) {
+        let file = problem.origin.file;
+        for suspicion in suspicions {
+            self.report.suspect(file, suspicion.code, &problem.id, suspicion.message);
+        }
+        self.report.keep(file);
+        self.problems.push(Some(problem));
+    }
+
+    /// Drops the problem at `index`, which `other` contradicts.
+    fn contradiction(&mut self, index: usize, other: &Problem) -> RowError {
+        let golds = |problem: &Problem| problem.task.golds().collect::<Vec<_>>().join(" or ");
+        let message = |other: &Problem, own: &Problem| {
+            format!("has the messages of `{}` and another gold answer: {}, not {}", other.id, golds(own), golds(other))
+        };
+        let Some(first) = self.problems[index].take() else {
+            let words = format!("has the messages of rows in conflict, and the gold answer {}", golds(other));
+            return RowError::new(Reason::Conflict, words);
+        };
+        self.report.drop_prompt(first.origin.file, Reason::Conflict, &first.id, message(other, &first));
+        RowError::new(Reason::Conflict, message(&first, other))
+    }
+
+    /// What has been read so far.
+    pub fn report(&self) -> &DataReport {
+        &self.report
+    }
+
+    /// Refuses files whose rows are all at fault.
+    ///
+    /// # Errors
+    /// The first of them, with the counts of its reasons and the first row.
+    pub fn require_prompts(&self) -> Result<(), DataError> {
+        for file in &self.report.files {
+            if let Some(fault) = file.fault(&self.report.examples) {
+                return Err(DataError::file(Path::new(&file.file), fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// The problems in the order of their rows, and what became of the other rows.
+    pub fn finish(self) -> (Vec<Problem>, DataReport) {
+        (self.problems.into_iter().flatten().collect(), self.report)
+    }
+}
+
+fn read_row(
+    row: &Row,
+    rules: &RowRules,
+    origin: Origin,
+    unnamed: impl FnOnce() -> String,
+) -> Result<Problem, RowError> {
+    rules.filters.iter().try_for_each(|filter| filter.check(row))?;
+    Problem::read(row, &rules.fields, &rules.rules, origin, unnamed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::filter::Accepts;
+
+    /// Reads files of these lines, each as a source of its own.
+    fn collect(files: &[&str], rules: &RowRules) -> (Vec<Problem>, DataReport) {
+        let dir = tempfile::tempdir().unwrap();
+        let (limits, cancel) = (Limits::default(), Cancel::default());
+        let mut collector = Collector::new(&limits, &cancel, false);
+        for (index, text) in files.iter().enumerate() {
+            let path = dir.path().join(format!("{index}.jsonl"));
+            std::fs::write(&path, text).unwrap();
+            collector.read_file(&path, (index, "s"), Part::Training, rules).unwrap();
+        }
+        collector.finish()
+    }
+
+    fn counts(report: &DataReport) -> Vec<(u64, u64, u64, BTreeMap<Reason, u64>)> {
+        let file = |file: &crate::FileReport| (file.rows, file.prompts, file.duplicates, file.dropped.clone());
+        report.files.iter().map(file).collect()
+    }
+
+    fn row(prompt: &str, gold: &str) -> String {
+        format!("{{\"prompt\": {prompt:?}, \"answer\": {gold:?}}}\n")
+    }
+
+    #[test]
+    fn rows_that_are_there_again_are_merged_with_the_first_and_counted_in_the_later_file() {
+        let first = row("a", "1") + &row("b", "2") + &row("a", "1");
+        let second = row("b", "2") + &row("c", "3");
+        let (problems, report) = collect(&[&first, &second], &RowRules::default());
+        let none = BTreeMap::new;
+        assert_eq!(counts(&report), [(3, 2, 1, none()), (2, 1, 1, none())]);
+        let ids: Vec<_> = problems.iter().map(|problem| problem.id.to_string()).collect();
+        assert!(ids[0].ends_with("0.jsonl#0") && ids[1].ends_with("0.jsonl#1") && ids[2].ends_with("1.jsonl#1"));
+        assert_eq!(problems[2].origin, Origin { source: 1, file: 1 });
+        assert!(report.examples["duplicate"][0].message.ends_with("0.jsonl#0"));
+    }
+
+    #[test]
+    fn rows_that_contradict_each_other_are_dropped_and_named_whichever_comes_first() {
+        let rows = [row("a", "1"), row("a", "2"), row("a", "1"), row("a", "3"), row("b", "1"), row("a", "2")];
+        for rows in [rows.concat(), rows.iter().rev().cloned().collect::<String>()] {
+            let (problems, report) = collect(&[&rows], &RowRules::default());
+            assert_eq!(problems.len(), 1);
+            assert_eq!(counts(&report), [(6, 1, 2, BTreeMap::from([(Reason::Conflict, 3)]))]);
+            assert!(report.examples["conflict"][0].message.contains("and another gold answer: "));
+        }
+    }
+
+    #[test]
+    fn a_gold_answer_that_cannot_be_read_is_no_contradiction() {
+        let rows = [row("a", "\\frac{1}{0}"), row("a", "1"), row("a", "\\frac{1}{0}"), row("a", "")];
+        for rows in [rows.concat(), rows.iter().rev().cloned().collect::<String>()] {
+            let (problems, report) = collect(&[&rows], &RowRules::default());
+            assert_eq!(problems[0].task.golds().collect::<Vec<_>>(), ["1"]);
+            let dropped = BTreeMap::from([(Reason::UnreadableGold, 2), (Reason::EmptyGold, 1)]);
+            assert_eq!(counts(&report), [(4, 1, 0, dropped)]);
+        }
+    }
+
+    #[test]
+    fn rows_at_fault_are_dropped_by_reason_and_the_others_stay() {
+        let rows = "{\n[1]\n{\"prompt\": \"a\"}\n{\"prompt\": \"\", \"answer\": 1}\n\n{\"answer\": 1}\n".to_owned()
+            + "{\"prompt\": [{\"role\": \"x\", \"content\": \"a\"}], \"answer\": 1}\n"
+            + "{\"prompt\": \"a\", \"public_test_cases\": \"[\"}\n"
+            + &row("b", "1");
+        let (problems, report) = collect(&[&rows], &RowRules::default());
+        assert!(problems[0].id.to_string().ends_with("#7"), "blank lines are no rows: {}", problems[0].id);
+        let dropped = [
+            (Reason::InvalidRow, 2),
+            (Reason::MissingGold, 1),
+            (Reason::EmptyPrompt, 1),
+            (Reason::MissingPrompt, 1),
+            (Reason::InvalidMessages, 1),
+            (Reason::InvalidTests, 1),
+        ];
+        assert_eq!(counts(&report), [(8, 1, 0, BTreeMap::from(dropped))]);
+        assert_eq!(report.examples["invalid-messages"][0].row, "line 7");
+    }
+
+    #[test]
+    fn filters_leave_rows_out() {
+        let rows: String =
+            (0..8).map(|n| format!("{{\"problem\": \"p{n}\", \"answer\": 1, \"difficulty\": \"{n}/8\"}}\n")).collect();
+        let accepts = Accepts::Range { min: crate::number("1/8"), max: crate::number("6/8") };
+        let filters = vec![Filter { field: "difficulty".into(), accepts }];
+        let (problems, report) = collect(&[&rows], &RowRules { filters, ..RowRules::default() });
+        assert_eq!(problems.len(), 6);
+        assert_eq!(counts(&report), [(8, 6, 0, BTreeMap::from([(Reason::Filtered, 2)]))]);
+    }
+}

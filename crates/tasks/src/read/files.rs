@@ -1,0 +1,56 @@
+//! From names in settings to files.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Cancel, DataError};
+
+/// The files that a name stands for: itself, or what matches it where it is a pattern (`*`, `?`, `[a-z]`), in alphabetical order.
+///
+/// # Errors
+/// A pattern that is none, one that searches whole trees (`**`), or one that no file matches.
+pub fn expand(name: &Path, cancel: &Cancel) -> Result<Vec<PathBuf>, DataError> {
+    let pattern = match name.to_str() {
+        // A file may have such characters in its name.
+        Some(text) if text.contains(['*', '?', '[']) && !name.exists() => text,
+        _ => return Ok(vec![name.to_owned()]),
+    };
+    // A recipe may come over the network, and a whole disk takes long to search.
+    if pattern.contains("**") {
+        return Err(DataError::file(name, "is a pattern with `**`, allowed: `*` for a part of each name"));
+    }
+    let found = glob::glob(pattern).map_err(|error| DataError::file(name, format!("is no pattern: {error}")))?;
+    let mut files = Vec::new();
+    for path in found.flatten().filter(|path| !path.is_dir()) {
+        cancel.check()?;
+        files.push(path);
+    }
+    if files.is_empty() {
+        return Err(DataError::file(name, "matches no file, allowed: a file, or a pattern that matches at least one"));
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_stands_for_the_files_that_match_it_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["b.jsonl", "a.jsonl", "c.txt", "[x].jsonl"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        std::fs::create_dir(dir.path().join("d.jsonl")).unwrap();
+        let names = |pattern: &str| {
+            let files = expand(&dir.path().join(pattern), &Cancel::default()).map_err(|error| error.to_string())?;
+            let names = files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned());
+            Ok::<_, String>(names.collect::<Vec<_>>())
+        };
+        assert_eq!(names("?.jsonl").unwrap(), ["a.jsonl", "b.jsonl"]);
+        assert_eq!(names("[x].jsonl").unwrap(), ["[x].jsonl"], "a file of that name is meant");
+        assert_eq!(names("absent.jsonl").unwrap(), ["absent.jsonl"], "whoever opens it says that it is absent");
+        assert!(names("*.parquet").unwrap_err().contains("matches no file"));
+        assert!(names("**/a.jsonl").unwrap_err().contains("is a pattern with `**`"));
+        assert!(names("a[.jsonl").unwrap_err().contains("is no pattern"));
+    }
+}

@@ -1,0 +1,135 @@
+//! Parquet files as pyarrow, polars and DuckDB write them (see golden/make_parquet.py), and files that are none.
+
+use std::path::{Path, PathBuf};
+
+use evenkeel_chat::Prompt;
+use evenkeel_tasks::read::{Columns, Limits, rows};
+use evenkeel_tasks::{Cancel, Collector, DataReport, Part, Problem, RowRules};
+use serde_json::Value;
+
+fn golden(path: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(path)
+}
+
+fn collect_within(path: &Path, limits: &Limits) -> Result<(Vec<Problem>, DataReport), String> {
+    let cancel = Cancel::default();
+    let mut collector = Collector::new(limits, &cancel, false);
+    let read = collector.read_file(path, (0, "golden"), Part::Training, &RowRules::default());
+    read.map_err(|error| error.to_string())?;
+    Ok(collector.finish())
+}
+
+fn collect(path: &Path) -> Result<(Vec<Problem>, DataReport), String> {
+    collect_within(path, &Limits::default())
+}
+
+fn prompt(problem: &Problem) -> Value {
+    match &problem.prompt {
+        Prompt::Text(text) => text.as_str().into(),
+        Prompt::Messages(messages) => messages.iter().map(|message| Value::Object(message.fields().clone())).collect(),
+    }
+}
+
+fn gold(problem: &Problem) -> Value {
+    let golds: Vec<_> = problem.task.golds().collect();
+    if let [gold] = golds[..] { gold.into() } else { golds.into() }
+}
+
+#[test]
+fn files_of_every_writer_type_and_compression_give_the_rows_that_were_written() {
+    let expected = std::fs::read_to_string(golden("parquet.jsonl")).unwrap();
+    let mut files = 0;
+    for line in expected.lines() {
+        let expected: Value = serde_json::from_str(line).unwrap();
+        let file = expected["file"].as_str().unwrap();
+        let (problems, report) = collect(&golden("parquet").join(file)).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(problems.iter().map(prompt).collect::<Value>(), expected["prompts"], "{file}: {report:?}");
+        assert_eq!(problems.iter().map(gold).collect::<Value>(), expected["golds"], "{file}");
+        files += 1;
+    }
+    assert_eq!(files, std::fs::read_dir(golden("parquet")).unwrap().count(), "every file has its line");
+}
+
+#[test]
+fn only_the_columns_that_are_asked_for_are_read() {
+    let (limits, cancel, path) = (Limits::default(), Cancel::default(), golden("parquet/verl.parquet"));
+    let columns = Columns::new(["reward_model.ground_truth", "extra_info.split"]);
+    let row = rows(&path, &columns, &limits, &cancel).unwrap().next().unwrap().unwrap();
+    assert_eq!(row.get("reward_model"), Some(&serde_json::json!({"ground_truth": "2"})));
+    assert_eq!(row.get("extra_info"), Some(&serde_json::json!({"split": "train"})));
+    assert_eq!(row.get("prompt"), None);
+}
+
+#[test]
+fn files_that_cannot_be_read_are_refused_by_what_is_wrong() {
+    for (file, words) in [
+        ("parquet-refused/encrypted.parquet", "is encrypted, allowed: a parquet file without encryption"),
+        (
+            "parquet-refused/encrypted-columns.parquet",
+            "cannot be decoded, so it is damaged or its columns are encrypted",
+        ),
+        ("parquet-refused/dates.parquet", "column `label` has the type Date32, allowed: texts"),
+        ("parquet-refused/no-rows.parquet", "has no rows"),
+    ] {
+        let error = collect(&golden(file)).unwrap_err();
+        assert!(error.contains(words), "{file}: {error}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(golden("parquet/verl.parquet")).unwrap();
+    let refused = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        collect(&path).unwrap_err()
+    };
+    let error = refused("cut.parquet", &whole[..whole.len() - 5]);
+    assert!(error.contains("cut.parquet: is cut off"), "{error}");
+    // The magic number is enough where the name says nothing.
+    assert!(refused("cut", &whole[..whole.len() / 2]).contains("is cut off"));
+    assert!(refused("empty.parquet", b"").contains("is empty"));
+    assert!(refused("short.parquet", b"PAR1PAR1").contains("has 8 bytes, which is no parquet file"));
+    assert!(refused("text.parquet", b"{\"prompt\": \"a\"}\n").contains("is no parquet file"));
+    let mut lost_start = whole.clone();
+    lost_start.drain(4..200);
+    assert!(refused("lost.parquet", &lost_start).contains("lost.parquet: "));
+}
+
+#[test]
+fn no_damaged_byte_ends_the_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("damaged.parquet");
+    for file in ["parquet/verl.parquet", "parquet/compressed-zstd.parquet"] {
+        let whole = std::fs::read(golden(file)).unwrap();
+        for at in (4..whole.len()).step_by(7) {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x55;
+            std::fs::write(&path, &damaged).unwrap();
+            if let Err(error) = collect(&path) {
+                assert!(error.contains("damaged.parquet: "), "byte {at}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn limits_hold_for_tables() {
+    let path = golden("parquet/verl.parquet");
+    let error = collect_within(&path, &Limits { max_rows: 2, ..Limits::default() }).unwrap_err();
+    assert!(error.contains("row 2: is one more than 2 rows (limits.max_rows)"), "{error}");
+    let error = collect_within(&path, &Limits { max_bytes: 100, ..Limits::default() }).unwrap_err();
+    assert!(error.contains("allowed: at most 100"), "{error}");
+    let (problems, report) = collect_within(&path, &Limits { max_row_bytes: 60, ..Limits::default() }).unwrap();
+    assert!(problems.len() < 3 && report.examples["invalid-row"][0].message.starts_with("longer than 60 bytes"));
+}
+
+#[test]
+fn a_table_without_a_column_says_which_it_has() {
+    let fields = evenkeel_tasks::Fields::named("extra_info.text", "", "", "");
+    let (limits, cancel, path) = (Limits::default(), Cancel::default(), golden("parquet/verl.parquet"));
+    let mut collector = Collector::new(&limits, &cancel, false);
+    let rules = RowRules { fields, ..RowRules::default() };
+    collector.read_file(&path, (0, "golden"), Part::Training, &rules).unwrap();
+    let error = collector.require_prompts().unwrap_err().to_string();
+    let words = "gives no prompt: 3 rows, 0 prompts, 3 missing-prompt; row 0: has no field `extra_info.text`, it has: \
+                 data_source, prompt, ability, reward_model, extra_info";
+    assert!(error.ends_with(words), "{error}");
+}

@@ -1,0 +1,154 @@
+//! What a person reads: a table of the files, what was dropped, some prompts as the model sees them, how gold answers are understood.
+
+use std::io::{self, Write};
+
+use evenkeel_chat::RenderedPrompt;
+use evenkeel_math::{Gold, Policy, Profile, Submission};
+use evenkeel_tasks::read::printable;
+use evenkeel_tasks::{DataReport, Problem, Reason};
+
+use super::Output;
+
+/// How many prompts are shown.
+const PROMPTS: usize = 5;
+/// How many gold answers are shown.
+const GOLDS: usize = 10;
+/// How many examples of a reason are shown.
+const EXAMPLES: usize = 3;
+
+/// Collects what is shown, and shows it at the end: the table comes first.
+pub(super) struct Table<W> {
+    output: W,
+    prompts: Vec<Shown>,
+    golds: Vec<(String, String)>,
+    tokens: Tokens,
+}
+
+/// A prompt that is shown.
+struct Shown {
+    name: String,
+    text: String,
+    tokens: usize,
+}
+
+/// Lengths of the prompts.
+#[derive(Default)]
+struct Tokens {
+    prompts: usize,
+    sum: usize,
+    longest: usize,
+}
+
+impl<W: Write> Table<W> {
+    pub(super) fn new(output: W) -> Self {
+        Self { output, prompts: Vec::new(), golds: Vec::new(), tokens: Tokens::default() }
+    }
+
+    fn files(&mut self, report: &DataReport) -> io::Result<()> {
+        let mut rows = vec![["file", "shape", "rows", "prompts", "duplicates", "dropped"].map(str::to_owned)];
+        for file in &report.files {
+            let dropped: Vec<_> = file.dropped.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+            let dropped = if dropped.is_empty() { "0".to_owned() } else { dropped.join(", ") };
+            let shape = file.shape.map_or("-", |shape| shape.name()).to_owned();
+            let counts = [file.rows, file.prompts, file.duplicates].map(|count| count.to_string());
+            let [read, prompts, duplicates] = counts;
+            rows.push([printable(&file.file), shape, read, prompts, duplicates, dropped]);
+        }
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: [usize; 6] = std::array::from_fn(width);
+        for row in &rows {
+            let [file, shape, read, prompts, duplicates, dropped] = row;
+            let [w0, w1, w2, w3, w4, _] = widths;
+            writeln!(
+                self.output,
+                "{file:<w0$}  {shape:<w1$}  {read:>w2$}  {prompts:>w3$}  {duplicates:>w4$}  {dropped}"
+            )?;
+        }
+        Ok(())
+    }
+
+    fn examples(&mut self, report: &DataReport) -> io::Result<()> {
+        for (name, examples) in &report.examples {
+            let of = |file: &evenkeel_tasks::FileReport| {
+                let dropped = file.dropped.iter().filter(|(reason, _)| reason.name() == name).map(|(_, count)| count);
+                dropped.chain(file.suspicious.get(name)).sum::<u64>()
+            };
+            let mut count: u64 = report.files.iter().map(of).sum();
+            if name == "duplicate" {
+                count = report.files.iter().map(|file| file.duplicates).sum();
+            }
+            writeln!(self.output, "\n{count} {name}")?;
+            for example in examples.iter().take(EXAMPLES) {
+                writeln!(self.output, "  {} {}: {}", printable(&example.file), example.row, example.message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Output for Table<W> {
+    fn prompt(&mut self, problem: &Problem, rendered: &RenderedPrompt, _: &DataReport) -> io::Result<()> {
+        let tokens = rendered.token_ids.len();
+        self.tokens.prompts += 1;
+        self.tokens.sum += tokens;
+        self.tokens.longest = self.tokens.longest.max(tokens);
+        if self.prompts.len() < PROMPTS {
+            self.prompts.push(Shown { name: problem.id.to_string(), text: rendered.text.clone(), tokens });
+        }
+        for gold in problem.task.golds() {
+            if self.golds.len() < GOLDS && !self.golds.iter().any(|(known, _)| known == gold) {
+                self.golds.push((gold.to_owned(), understood(gold, problem.task.math_profile())));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, report: &DataReport) -> io::Result<()> {
+        self.files(report)?;
+        let Tokens { prompts, sum, longest } = self.tokens;
+        if prompts > 0 {
+            writeln!(
+                self.output,
+                "\n{prompts} prompts, {} tokens on average, {longest} in the longest",
+                sum / prompts
+            )?;
+        }
+        self.examples(report)?;
+        for shown in &self.prompts {
+            writeln!(self.output, "\n--- {} ({} tokens), as the model sees it", printable(&shown.name), shown.tokens)?;
+            writeln!(self.output, "{}", visible(&shown.text))?;
+        }
+        if !self.golds.is_empty() {
+            writeln!(self.output, "\ngold answers and how they are understood")?;
+        }
+        for (gold, understood) in &self.golds {
+            writeln!(self.output, "  {}  →  {}", printable(gold), printable(understood))?;
+        }
+        self.output.flush()
+    }
+}
+
+/// A gold answer as the verifier reads it.
+fn understood(gold: &str, profile: &str) -> String {
+    let policy = profile.parse::<Profile>().map_or_else(|_| Policy::default(), |profile| profile.policy());
+    match Gold::read(gold, &policy) {
+        Ok(read) => read
+            .check(Submission::Extracted(gold), &policy)
+            .canonical()
+            .unwrap_or_else(|| Reason::UnreadableGold.to_string()),
+        Err(bad) => bad.to_string(),
+    }
+}
+
+/// A text as it is, without what a terminal acts on. Special tokens are text here.
+fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            character if character.is_control() => shown.extend(character.escape_default()),
+            character => shown.push(character),
+        }
+    }
+    shown
+}

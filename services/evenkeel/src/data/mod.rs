@@ -1,0 +1,15 @@
+//! `evenkeel data`: data sets without a run.
+
+mod check;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::arguments::DataCommand;
+
+pub(crate) fn run(command: &DataCommand) -> Result<ExitCode> {
+    match command {
+        DataCommand::Check(options) => check::check(options),
+    }
+}

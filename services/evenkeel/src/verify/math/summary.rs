@@ -1,0 +1,78 @@
+//! Output: a row for each verdict and a summary.
+
+use std::fmt;
+
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::rows::Row;
+use crate::verify::counts::{Agreement, OutcomeCounts};
+
+/// A verdict as printed.
+#[derive(Serialize)]
+pub(super) struct VerdictRow<'a> {
+    id: &'a Value,
+    /// equal, not_equal, undecided, no_answer, bad_gold, or why there is no verdict.
+    outcome: &'static str,
+    reason: &'a str,
+    extracted: Option<&'a str>,
+    canonical: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    detail: &'a str,
+}
+
+/// The name of the outcome in `evenkeel-math`.
+fn outcome(verdict: &Verdict) -> &'static str {
+    match (verdict.outcome(), verdict.invalid_reason()) {
+        (Outcome::Correct, _) => "equal",
+        (Outcome::Incorrect, _) => "not_equal",
+        (Outcome::Invalid, InvalidReason::BadGold) => "bad_gold",
+        (Outcome::Invalid, reason) => reason.label(),
+        (outcome, _) => outcome.label(),
+    }
+}
+
+pub(super) fn verdict_row<'a>(row: &'a Row, verdict: &'a Verdict) -> VerdictRow<'a> {
+    VerdictRow {
+        id: &row.id,
+        outcome: outcome(verdict),
+        reason: &verdict.reason_code,
+        extracted: verdict.extracted.as_deref(),
+        canonical: verdict.canonical.as_deref(),
+        detail: &verdict.detail,
+    }
+}
+
+/// The summary of all verdicts.
+#[derive(Default)]
+pub(super) struct Summary {
+    outcomes: OutcomeCounts,
+    agreement: Agreement,
+    pub(super) invalid_rows: usize,
+    /// Time spent judging.
+    pub(super) seconds: f64,
+}
+
+impl Summary {
+    pub(super) fn record(&mut self, row: &Row, verdict: &Verdict) {
+        self.outcomes.record(outcome(verdict));
+        self.agreement.record(row.expected, verdict.outcome() == Outcome::Correct);
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let checks = self.outcomes.total();
+        write!(f, "{checks} checks{}", self.outcomes)?;
+        if self.seconds > 0.0 {
+            write!(f, ", {:.0} checks per second", checks as f64 / self.seconds)?;
+        }
+        self.agreement.write(f, "equal")?;
+        if self.invalid_rows > 0 {
+            write!(f, "; {} rows could not be read", self.invalid_rows)?;
+        }
+        Ok(())
+    }
+}

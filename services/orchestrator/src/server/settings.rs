@@ -1,0 +1,77 @@
+//! Settings of the orchestrator as a service.
+
+use std::path::PathBuf;
+
+use evenkeel_config::Settings;
+use evenkeel_proto::FieldError;
+use evenkeel_rpc::dispatch::Endpoints as Workers;
+use evenkeel_rpc::server::ServerSettings;
+use serde::{Deserialize, Serialize};
+
+use crate::clients::Endpoints;
+use crate::load::LoadLimits;
+
+/// Settings of `evenkeel serve orchestrator`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OrchestratorSettings {
+    /// How it listens.
+    pub server: ServerSettings,
+    /// Folder with a directory for each run, named after it.
+    pub runs: PathBuf,
+    /// Where the other services are.
+    pub endpoints: Endpoints,
+    /// A run to start with the server.
+    pub start: StartSettings,
+    /// What loading the runs of its clients may cost.
+    pub limits: LoadLimits,
+}
+
+/// A run that a server starts by itself, or resumes where it exists: for clusters that are started for one run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StartSettings {
+    /// A recipe that comes with the program, or a TOML file. Empty: runs are started over gRPC only.
+    pub recipe: String,
+    /// Name of the run. Empty: that of the recipe, or of its file.
+    pub name: String,
+    /// Settings over the recipe, `section.key=value`.
+    pub set: Vec<String>,
+}
+
+impl Default for OrchestratorSettings {
+    fn default() -> Self {
+        Self {
+            server: ServerSettings::default(),
+            runs: PathBuf::from("runs"),
+            endpoints: Endpoints {
+                generation: "http://127.0.0.1:50051".to_owned(),
+                reward: vec!["http://127.0.0.1:50052".to_owned()],
+                learner: "http://127.0.0.1:50053".to_owned(),
+            },
+            start: StartSettings::default(),
+            limits: LoadLimits::default(),
+        }
+    }
+}
+
+impl Settings for OrchestratorSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        self.server.validate().map_err(|error| error.within("server"))?;
+        self.limits.validate().map_err(|error| error.within("limits"))?;
+        if self.runs.as_os_str().is_empty() {
+            return Err(FieldError::missing("runs", "a folder"));
+        }
+        for (field, url) in [("generation", &self.endpoints.generation), ("learner", &self.endpoints.learner)] {
+            let one = url.starts_with("http://") || url.starts_with("https://");
+            if !one {
+                let allowed = "http://HOST:PORT or https://HOST:PORT";
+                return Err(FieldError::new(format!("endpoints.{field}"), format_args!("`{url}`"), allowed));
+            }
+        }
+        Workers::parse(&self.endpoints.reward).map(drop).map_err(|mut error| {
+            error.field = error.field.replacen("endpoints", "endpoints.reward", 1);
+            error
+        })
+    }
+}

@@ -1,0 +1,196 @@
+//! Section `data`: where problems come from, what the model sees of them, and how answers are judged.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use evenkeel_proto::v1::{CodeMode, CodeReward};
+use evenkeel_tasks::{CodeRules, DataSource, Fields, FileSet, FileSource, Filter, RowRules, Rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::section::section;
+use super::sources::{DATA, FilterSettings, SourceSettings, stem};
+
+/// Where problems come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataKind {
+    /// Two-digit addition, made from the seed.
+    #[default]
+    Arithmetic,
+    /// Parquet files, and files with a JSON object on each line.
+    Files,
+}
+
+/// The rules that programs run under.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramMode {
+    /// The reward service's setting.
+    #[default]
+    Service,
+    /// As a process of its own would run.
+    Strict,
+    /// As LiveCodeBench's grader judges, oddities included and holes closed.
+    Livecodebench,
+}
+
+/// What passed tests are worth.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramReward {
+    /// 1 where every test passed, otherwise 0.
+    #[default]
+    AllOrNothing,
+    /// The share of tests that passed; not with `livecodebench`.
+    PassedFraction,
+}
+
+/// What becomes of a prompt that leaves no room for an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Overlong {
+    /// The run is refused, naming the prompt.
+    #[default]
+    Refuse,
+    /// It is left out and counted.
+    Skip,
+    /// Its first tokens are cut off and it is counted.
+    Cut,
+}
+
+/// What becomes of a row at fault: one that cannot be read, has no usable prompt or gold answer, contradicts another, or is refused by the
+/// chat template.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum InvalidRows {
+    /// It is left out and counted, with the reason.
+    #[default]
+    Drop,
+    /// The run is refused, naming file, row and field.
+    Refuse,
+}
+
+section! {
+    /// Section `data`. What a row asks and how it is judged follows from its columns: see docs/data.md.
+    pub struct DataSettings {
+        /// Where problems come from. Absent: `files` where `files` or `sources` are set, `arithmetic` otherwise.
+        kind: Option<DataKind> = None,
+        /// The files with the problems that are trained on, or patterns (`train-*.parquet`): parquet, or a JSON object on each line.
+        files: Vec<PathBuf> = Vec::new(),
+        /// Instead of `files`: sources with a weight each, as `[[data.sources]]` with `name` (default: that of the first file), `files`,
+        /// `weight` (default: 1), `filters`, `prompt_field`, `answer_field`, `demonstration_field`, `id_field`. Every step has prompts of
+        /// each source in proportion to its weight.
+        sources: Vec<SourceSettings> = Vec::new(),
+        /// Files with problems for evaluation. Without any, problems are taken out of those to train on, by the seed.
+        held_out_files: Vec<PathBuf> = Vec::new(),
+        /// Which rows are trained on: `{ field = "difficulty", min = "1/8", max = "6/8" }` or `{ field = "level", values = [4, 5] }`. A row
+        /// must pass all of them.
+        filters: Vec<FilterSettings> = Vec::new(),
+        /// Field with the prompt, a text or a list of messages, with dots into structures. Empty: the first of `prompt`, `problem`,
+        /// `question`, `question_content`.
+        prompt_field: String = String::new(),
+        /// Field with the gold answer, a text, a number or a list of them, as `reward_model.ground_truth`. Empty: the first of `gold`,
+        /// `reward_model.ground_truth`, `final_answer`, `answer`, `label`, `solution`; rows with tests need none.
+        answer_field: String = String::new(),
+        /// Field with an answer to imitate in the warm start; only needed with `warm_start.steps` above 0. Empty: `demonstration`.
+        demonstration_field: String = String::new(),
+        /// Field with a name for messages. Empty: the first of `id`, `question_id`. Rows without it are named by file and row.
+        id_field: String = String::new(),
+        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic`, the name of the only file without extension or
+        /// of the only source, or `data`.
+        source: String = String::new(),
+        /// Another order in each epoch, by the seed. Off: the order of the files, again and again.
+        shuffle: bool = true,
+        /// Prompts that leave no room for an answer.
+        overlong: Overlong = Overlong::Refuse,
+        /// Rows at fault.
+        invalid_rows: InvalidRows = InvalidRows::Drop,
+        /// Message of the system before prompts that have none. Absent: none is added (the chat template may have one of its own).
+        system_prompt: Option<String> = None,
+        /// Text behind the last message of the user.
+        suffix: String = String::new(),
+        /// Arguments of the chat template, as `{ enable_thinking = false }`.
+        template_arguments: BTreeMap<String, Value> = BTreeMap::new(),
+        /// Prompts that are texts go to the model as they are, even where it has a chat template.
+        raw: bool = false,
+        /// Profile of the verifier for mathematics, where a row names none; empty is the reward service's default.
+        math_profile: String = String::new(),
+        /// The rules that programs run under.
+        program_mode: ProgramMode = ProgramMode::Service,
+        /// What passed tests are worth.
+        program_reward: ProgramReward = ProgramReward::AllOrNothing,
+    }
+}
+
+impl DataSettings {
+    /// Where problems come from, as set or as follows from the files.
+    pub fn kind(&self) -> DataKind {
+        let has_files = !self.files.is_empty() || !self.sources.is_empty();
+        self.kind.unwrap_or(if has_files { DataKind::Files } else { DataKind::Arithmetic })
+    }
+
+    /// Name of the data in metrics.
+    pub(crate) fn name(&self) -> String {
+        match (&self.source, &self.files[..], &self.sources[..]) {
+            (name, ..) if !name.is_empty() => name.clone(),
+            (_, [file], []) => stem(file).unwrap_or_else(|| DATA.to_owned()),
+            (_, [], [source]) => source.name(),
+            _ => DATA.to_owned(),
+        }
+    }
+
+    /// The files, and how their rows are read.
+    pub(crate) fn file_set(&self) -> FileSet {
+        let source = |source: &SourceSettings| FileSource {
+            source: DataSource { name: source.name(), weight: source.weight },
+            files: source.files.clone(),
+            rules: self.row_rules(Some(source)),
+        };
+        let sources = match self.sources.is_empty() {
+            false => self.sources.iter().map(source).collect(),
+            true => vec![FileSource {
+                source: DataSource { name: self.name(), weight: 1.0 },
+                files: self.files.clone(),
+                rules: self.row_rules(None),
+            }],
+        };
+        FileSet {
+            sources,
+            held_out: self.held_out_files.clone(),
+            held_out_rules: RowRules { filters: Vec::new(), ..self.row_rules(None) },
+            refuse_faults: self.invalid_rows == InvalidRows::Refuse,
+        }
+    }
+
+    /// How the rows of a source are read, or those of `files`.
+    pub fn row_rules(&self, source: Option<&SourceSettings>) -> RowRules {
+        let of_source = |name: fn(&SourceSettings) -> &String, own: &String| match source.map(name) {
+            Some(name) if !name.is_empty() => name.clone(),
+            _ => own.clone(),
+        };
+        let fields = Fields::named(
+            &of_source(|source| &source.prompt_field, &self.prompt_field),
+            &of_source(|source| &source.answer_field, &self.answer_field),
+            &of_source(|source| &source.demonstration_field, &self.demonstration_field),
+            &of_source(|source| &source.id_field, &self.id_field),
+        );
+        let filters = self.filters.iter().chain(source.iter().flat_map(|source| &source.filters));
+        RowRules { fields, filters: filters.map(Filter::from).collect(), rules: self.rules() }
+    }
+
+    /// How answers are judged where a row does not say.
+    pub(crate) fn rules(&self) -> Rules {
+        let mode = match self.program_mode {
+            ProgramMode::Service => CodeMode::Unspecified,
+            ProgramMode::Strict => CodeMode::Strict,
+            ProgramMode::Livecodebench => CodeMode::LiveCodeBench,
+        };
+        let reward = match self.program_reward {
+            ProgramReward::AllOrNothing => CodeReward::AllOrNothing,
+            ProgramReward::PassedFraction => CodeReward::PassedFraction,
+        };
+        Rules { math_profile: self.math_profile.clone(), code: CodeRules { mode, reward, ..CodeRules::default() } }
+    }
+}

@@ -1,0 +1,168 @@
+//! Data sets from files: what reaches the engines, and what the run says of the rest.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::generation::text_of;
+use crate::support::{Cluster, bounded, recipe, temp};
+use evenkeel_orchestrator::{Event, InvalidRows, LoopSettings, Overlong, RunOutcome, SourceSettings};
+use evenkeel_proto::{Purpose, SampleId};
+
+/// A recipe without warm start and evaluation, and with prompts in the order of the files.
+fn on_files(change: impl FnOnce(&mut LoopSettings)) -> LoopSettings {
+    let mut recipe = recipe();
+    recipe.warm_start.steps = 0;
+    recipe.evaluation.problems = 0;
+    recipe.data.shuffle = false;
+    change(&mut recipe);
+    recipe
+}
+
+fn write(folder: &Path, name: &str, rows: &[Value]) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, rows.iter().map(|row| format!("{row}\n")).collect::<String>()).unwrap();
+    path
+}
+
+fn report(run: &Path) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(run.join("data.json")).unwrap()).unwrap()
+}
+
+/// The prompts of each step, by their place in it.
+fn asked(cluster: &Cluster, steps: u64) -> Vec<Vec<String>> {
+    let mut asked = vec![std::collections::BTreeMap::new(); steps as usize];
+    for item in cluster.generation.state.seen.lock().unwrap().iter() {
+        let id: SampleId = item.sample_id.parse().unwrap();
+        assert_eq!(id.group.purpose, Purpose::Train);
+        asked[id.group.step as usize].insert(id.group.prompt, text_of(&item.prompt_token_ids));
+    }
+    asked.into_iter().map(|step| step.into_values().collect()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_json_says_what_became_of_every_row() {
+    bounded(async {
+        let (dir, path) = temp();
+        let rows = [
+            json!({"prompt": "1+1=", "answer": "2"}),
+            json!({"prompt": "1+1=", "answer": "2"}),
+            json!({"prompt": "1+2=", "answer": ""}),
+            json!({"prompt": "1+3=", "answer": "4"}),
+            json!({"prompt": "1+3=", "answer": "5"}),
+            json!({"prompt": [{"role": "user", "content": "1+4="}], "answer": "5"}),
+            json!({"id": "long", "prompt": "1+".repeat(100), "answer": "5"}),
+            json!({"prompt": "1+5=", "answer": "6"}),
+        ];
+        let file = write(dir.path(), "rows.jsonl", &rows);
+        let recipe = on_files(|recipe| {
+            recipe.data.files = vec![file.clone()];
+            recipe.data.overlong = Overlong::Skip;
+        });
+        let cluster = Cluster::start().await;
+        let (events, result) = cluster.run(&path, &recipe).await;
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
+        let report = report(&path);
+        let found = &report["files"][0];
+        assert_eq!((&found["file"], &found["source"]), (&json!(file), &json!("rows")));
+        assert_eq!((&found["rows"], &found["prompts"], &found["duplicates"]), (&json!(8), &json!(2), &json!(1)));
+        let dropped = json!({"empty-gold": 1, "conflict": 2, "unrenderable": 1, "too-long": 1});
+        assert_eq!(found["dropped"], dropped);
+        assert_eq!(report["examples"]["too-long"][0]["row"], "long");
+        assert_eq!(report["examples"]["empty-gold"][0]["row"], "line 3");
+        assert!(asked(&cluster, 6).concat().iter().all(|text| ["1+1=", "1+5="].contains(&text.as_str())));
+        let warned = events.iter().any(|event| match &**event {
+            Event::Warning { message } => message.contains("2 conflict (`") && message.contains("1 more kinds"),
+            _ => false,
+        });
+        assert!(warned, "{events:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_step_has_prompts_of_each_source_by_its_weight() {
+    bounded(async {
+        let (dir, path) = temp();
+        let row = |a: usize, b: usize| json!({"prompt": format!("{a}+{b}="), "answer": a + b});
+        let small: Vec<_> = (0..3).map(|n| row(1, n)).collect();
+        let large: Vec<_> = (0..90).map(|n| row(2, n)).collect();
+        let source = |name: &str, weight: f64, rows: &[Value]| SourceSettings {
+            files: vec![write(dir.path(), name, rows)],
+            weight,
+            ..SourceSettings::default()
+        };
+        let sources = vec![source("small.jsonl", 3.0, &small), source("large.jsonl", 1.0, &large)];
+        let recipe = on_files(|recipe| recipe.data.sources = sources);
+        let cluster = Cluster::start().await;
+        assert_eq!(cluster.run(&path, &recipe).await.1.unwrap().0, RunOutcome::Completed);
+        for step in asked(&cluster, 6) {
+            let of_small = step.iter().filter(|text| text.starts_with("1+")).count();
+            assert_eq!((step.len(), of_small), (4, 3), "{step:?}");
+        }
+        let report = report(&path);
+        assert_eq!((&report["files"][0]["source"], &report["files"][1]["source"]), (&json!("small"), &json!("large")));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prompts_that_leave_no_room_are_cut_at_their_beginning_where_that_is_set() {
+    bounded(async {
+        let (dir, path) = temp();
+        // The model has 128 tokens, one a character.
+        let file = write(dir.path(), "rows.jsonl", &[json!({"prompt": "9".repeat(100) + "1+1=", "answer": "2"})]);
+        let recipe = on_files(|recipe| {
+            recipe.data.files = vec![file];
+            recipe.data.overlong = Overlong::Cut;
+            recipe.sampling.max_tokens = 118;
+        });
+        let cluster = Cluster::start().await;
+        assert_eq!(cluster.run(&path, &recipe).await.1.unwrap().0, RunOutcome::Completed);
+        assert!(asked(&cluster, 6).concat().iter().all(|text| text == "9999991+1="));
+        assert_eq!(report(&path)["files"][0]["cut"], 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_at_fault_refuse_the_run_where_that_is_set_and_where_nothing_is_left() {
+    bounded(async {
+        let (dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let good = json!({"prompt": "1+1=", "answer": "2"});
+        let chat = json!({"id": "chat", "prompt": [{"role": "user", "content": "1+1="}], "answer": "2"});
+        let refuse = |recipe: &mut LoopSettings| recipe.data.invalid_rows = InvalidRows::Refuse;
+        let drop = |_: &mut LoopSettings| {};
+        type Change<'a> = &'a dyn Fn(&mut LoopSettings);
+        let cases: [(&[Value], Change, &str); 5] = [
+            (
+                &[good.clone(), json!({"prompt": "1+2="})],
+                &refuse,
+                "rows.jsonl: line 2: no gold answer, allowed: one of",
+            ),
+            (
+                &[good.clone(), chat.clone()],
+                &refuse,
+                "prompt `chat`: the prompt has messages, and the tokenizer has no",
+            ),
+            (&[chat], &drop, "data source `rows` is no prompt that is left (1 rows, 0 prompts, 1 unrenderable)"),
+            (
+                &[json!({"text": "a"})],
+                &drop,
+                "rows.jsonl: gives no prompt: 1 rows, 0 prompts, 1 missing-prompt; line 1:",
+            ),
+            (&[good], &|recipe| recipe.evaluation.problems = 1, "data is 0 problems"),
+        ];
+        for (rows, change, words) in cases {
+            let file = write(dir.path(), "rows.jsonl", rows);
+            let recipe = on_files(|recipe| {
+                recipe.data.files = vec![file];
+                change(recipe);
+            });
+            let error = cluster.refused(&path, &recipe);
+            assert!(error.contains(words), "{error}");
+        }
+    })
+    .await;
+}
