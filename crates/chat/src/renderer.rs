@@ -28,7 +28,7 @@ pub struct PromptSettings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PromptError {
     /// Messages, where nothing turns them into a text.
-    #[error("the prompt has messages, and {0}: allowed is a text")]
+    #[error("the prompt is a list of messages, allowed: a text, because {0}")]
     NoTemplate(&'static str),
     /// The template does not render the conversation.
     #[error("the chat template does not render the prompt: {0}")]

@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use minijinja::value::Value;
 use serde_json::value::RawValue;
 
-use crate::python::Dict;
+use crate::python::{Dict, List};
 
 /// How deep lists and objects may be nested: as deep as `serde_json` reads them.
 const MAX_DEPTH: usize = 127;
@@ -63,7 +63,7 @@ impl From<&serde_json::Map<String, serde_json::Value>> for TemplateValue {
 impl FromIterator<TemplateValue> for TemplateValue {
     /// A list.
     fn from_iter<I: IntoIterator<Item = Self>>(items: I) -> Self {
-        Self(items.into_iter().map(|item| item.0).collect::<Vec<_>>().into())
+        Self(Value::from_object(List(items.into_iter().map(|item| item.0).collect())))
     }
 }
 
@@ -72,7 +72,7 @@ fn of_json(value: &serde_json::Value) -> Value {
         serde_json::Value::Null => Value::from(()),
         serde_json::Value::Bool(value) => Value::from(*value),
         serde_json::Value::String(value) => Value::from(value.as_str()),
-        serde_json::Value::Array(values) => values.iter().map(of_json).collect::<Vec<_>>().into(),
+        serde_json::Value::Array(values) => Value::from_object(List(values.iter().map(of_json).collect())),
         serde_json::Value::Object(object) => of_object(object),
         serde_json::Value::Number(number) => match (number.as_i64(), number.as_u64()) {
             (Some(number), _) => Value::from(number),
@@ -102,7 +102,7 @@ fn of_raw(raw: &RawValue, depth: usize) -> Result<Value, NoJson> {
         Some(b'[') => {
             let items: Vec<&RawValue> = serde_json::from_str(text).map_err(broken)?;
             let items = items.into_iter().map(|raw| of_raw(raw, depth + 1));
-            Ok(Value::from(items.collect::<Result<Vec<_>, _>>()?))
+            Ok(Value::from_object(List(items.collect::<Result<_, _>>()?)))
         }
         Some(b'-' | b'0'..=b'9') => Ok(number(text)),
         _ => serde_json::from_str(text).map(|value| of_json(&value)).map_err(broken),

@@ -100,13 +100,17 @@ impl Row {
 
     /// The value at a path of names between dots; null counts as absent.
     pub fn get(&self, path: &str) -> Option<&Value> {
+        self.find(path).filter(|value| !value.is_null())
+    }
+
+    fn find(&self, path: &str) -> Option<&Value> {
         // A column may have a dot in its name.
         let nested = || {
             let mut names = path.split('.');
             let first = self.values.get(names.next()?)?;
             names.try_fold(first, |value, name| value.get(name))
         };
-        self.values.get(path).or_else(nested).filter(|value| !value.is_null())
+        self.values.get(path).or_else(nested)
     }
 
     /// The texts of the scalars at a path: of a list one for each value that is not null. Numbers are as they are written.
@@ -150,15 +154,7 @@ impl Row {
 
     /// Whether there is a column of this name, or a field of this path, and null in it.
     pub(crate) fn is_null(&self, path: &str) -> bool {
-        let pointer = || self.values.get(path.split('.').next()?);
-        match (self.values.get(path), path.rsplit_once('.')) {
-            (Some(value), _) => value.is_null(),
-            (None, Some((parent, name))) => {
-                let parent = if parent.contains('.') { self.get(parent) } else { pointer() };
-                parent.and_then(|parent| parent.get(name)).is_some_and(Value::is_null)
-            }
-            (None, None) => false,
-        }
+        self.find(path).is_some_and(Value::is_null)
     }
 
     /// The columns of its file, for messages.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candle_core::Device;
-use evenkeel_hf::{ConfigFile, EndTokens, Folder};
+use evenkeel_chat::end_tokens;
+use evenkeel_hf::{ConfigFile, Folder};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, folder::load_parameters};
 
@@ -22,7 +23,7 @@ pub(crate) struct Model {
     pub(crate) tokenizer: Option<Arc<Tokenizer>>,
     /// The tokenizer's end-of-sequence token: it ends a sample without a stop reason.
     pub(crate) end: Option<u32>,
-    /// Further end tokens of the model: each is reported as the stop reason.
+    /// Further end tokens, of the model's files and of its chat template: each is reported as the stop reason.
     pub(crate) other_ends: Vec<u32>,
 }
 
@@ -36,7 +37,13 @@ impl Model {
         if let Some(tokenizer) = &tokenizer {
             tokenizer.check_fits(file.vocab_size()?)?;
         }
-        let ends = EndTokens::read(&folder, &file, tokenizer.as_ref())?;
+        let ends = end_tokens(&folder, &file, tokenizer.as_ref())?;
+        if let Some(token_id) = ends.template_alone() {
+            tracing::info!(
+                token_id,
+                "samples also end where a turn of the chat template ends; no eos_token_id names it"
+            );
+        }
         let tokenizer = tokenizer.map(|tokenizer| Arc::new(Tokenizer::new(tokenizer, config.vocab_size)));
         let context = context(settings, &config)?;
         Ok(Self {

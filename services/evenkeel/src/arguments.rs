@@ -45,6 +45,19 @@ pub(crate) enum Command {
 pub(crate) enum DataCommand {
     /// What the model will see of each row, how its gold answer is understood, and what is merged and dropped.
     Check(DataCheckOptions),
+    /// Conversations as `apply_chat_template` of transformers renders them: rows {id, messages, arguments} of JSON, a row {id, text,
+    /// token_ids} or {id, error} for each on stdout.
+    Render(DataRenderOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct DataRenderOptions {
+    /// Folder with a tokenizer and its chat template; it needs no model.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) model: PathBuf,
+    /// A JSON object on each line. Rows with a `model` that is not the folder's name are passed over.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) json: PathBuf,
 }
 
 #[derive(Args)]

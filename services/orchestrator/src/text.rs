@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use evenkeel_hf::{ConfigFile, EndTokens, Folder, FolderError, TextError};
+use evenkeel_chat::end_tokens;
+use evenkeel_hf::{ConfigFile, Folder, FolderError, TextError};
 
 use crate::error::RunError;
 
@@ -12,11 +13,12 @@ use crate::error::RunError;
 pub struct Tokenizer {
     inner: Arc<evenkeel_hf::Tokenizer>,
     end: Option<u32>,
+    end_of_turn: Option<u32>,
 }
 
 impl Tokenizer {
     /// Reads the tokenizer of a model folder. The end of a response is `eos_token` of `tokenizer_config.json`, or else the first
-    /// `eos_token_id` of `generation_config.json` or `config.json`.
+    /// `eos_token_id` of `generation_config.json` or `config.json`, or else the end of a turn in the chat template.
     ///
     /// # Errors
     /// A file that is missing or broken; an end that tokenizer or model do not have; a token that the model does not have.
@@ -28,8 +30,8 @@ impl Tokenizer {
     pub(crate) fn of(folder: &Folder, config: &ConfigFile) -> Result<Self, FolderError> {
         let inner = evenkeel_hf::Tokenizer::require(folder)?;
         inner.check_fits(config.vocab_size()?)?;
-        let end = EndTokens::read(folder, config, Some(&inner))?.first();
-        Ok(Self { inner: Arc::new(inner), end })
+        let ends = end_tokens(folder, config, Some(&inner))?;
+        Ok(Self { inner: Arc::new(inner), end: ends.first(), end_of_turn: ends.template_alone() })
     }
 
     /// The ids of a text, without special tokens that it does not spell out.
@@ -56,6 +58,16 @@ impl Tokenizer {
     /// The token that ends a response, where the folder names one.
     pub fn end_id(&self) -> Option<u32> {
         self.end
+    }
+
+    /// The end of a turn in the chat template, where the folder's files do not name it: engines have to be asked to stop there.
+    pub fn end_of_turn(&self) -> Option<u32> {
+        self.end_of_turn
+    }
+
+    /// The vocabulary's spelling of an id.
+    pub(crate) fn token(&self, id: u32) -> String {
+        self.inner.token(id).unwrap_or_default()
     }
 
     /// Ids are below it.

@@ -1,7 +1,5 @@
 //! Arguments of a call as Python binds them: by position, then by name.
 
-use std::borrow::Cow;
-
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
@@ -34,7 +32,7 @@ impl<'a> Call<'a> {
 
     pub(super) fn required(&mut self, name: &str) -> Result<Value, Error> {
         let function = self.function;
-        let missing = || type_error(format!("{function}() missing required argument: '{name}'"));
+        let missing = || exception(format!("{function}() missing required argument: '{name}'"));
         self.optional(name).ok_or_else(missing)
     }
 
@@ -67,18 +65,18 @@ impl<'a> Call<'a> {
     /// Refuses arguments that no parameter has taken.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         if self.positional.next().is_some() {
-            return Err(type_error(format!("{}() takes fewer positional arguments", self.function)));
+            return Err(exception(format!("{}() takes fewer positional arguments", self.function)));
         }
         match self.named.first() {
             Some((name, _)) => {
-                Err(type_error(format!("{}() got an unexpected keyword argument '{name}'", self.function)))
+                Err(exception(format!("{}() got an unexpected keyword argument '{name}'", self.function)))
             }
             None => Ok(()),
         }
     }
 
     fn wrong(&self, name: &str, wanted: &str, value: &Value) -> Error {
-        type_error(format!("{}() argument '{name}' must be {wanted}, not {}", self.function, type_name(value)))
+        exception(format!("{}() argument '{name}' must be {wanted}, not {}", self.function, type_name(value)))
     }
 }
 
@@ -103,7 +101,13 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// What Python raises as `TypeError`.
-pub(super) fn type_error(message: impl Into<Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::InvalidOperation, message)
+/// An exception in Python's words, which are shown as they are.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Exception(pub(crate) String);
+
+/// What Python raises with this message.
+pub(crate) fn exception(message: impl Into<String>) -> Error {
+    let message = message.into();
+    Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Exception(message))
 }

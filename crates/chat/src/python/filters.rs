@@ -1,25 +1,68 @@
 //! Filters of Jinja on values that minijinja would treat differently.
 
-use minijinja::value::{Rest, Value, ValueKind};
+use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, State};
 
-use super::call::{Call, type_error, type_name};
+use super::call::{Call, exception, type_name};
 use super::strings::{self, Side};
 use super::text::str_of;
 use super::{json, methods};
 
 pub(crate) fn add_filters(environment: &mut Environment) {
-    environment.add_filter("tojson", |args: Rest<Value>| json::tojson(&args));
+    environment.add_filter("tojson", |args: Rest<Value>, named: Kwargs| json::tojson(&all(args, named)));
     environment.add_filter("string", |value: &Value| str_of(value));
-    environment.add_filter("trim", |args: Rest<Value>| trim(&args));
+    environment.add_filter("trim", |args: Rest<Value>, named: Kwargs| trim(&all(args, named)));
     environment.add_filter("upper", |value: &Value| str_of(value).to_uppercase());
     environment.add_filter("lower", |value: &Value| str_of(value).to_lowercase());
-    environment.add_filter("replace", |state: &mut State, args: Rest<Value>| on_text(state, "replace", &args));
-    environment.add_filter("capitalize", |state: &mut State, args: Rest<Value>| on_text(state, "capitalize", &args));
+    for name in ["default", "d"] {
+        environment.add_filter(name, |args: Rest<Value>, named: Kwargs| default(&all(args, named)));
+    }
+    environment.add_filter("wordcount", |value: &Value| strings::split(&str_of(value), None, -1, false).len());
+    environment.add_filter("center", |state: &mut State, value: &Value, width: Option<i64>| {
+        on_text(state, "center", &[value.clone(), Value::from(width.unwrap_or(80))])
+    });
+    environment.add_filter("title", |value: &Value| title(&str_of(value)));
+    for method in ["replace", "capitalize"] {
+        let on_text =
+            move |state: &mut State, args: Rest<Value>, named: Kwargs| on_text(state, method, &all(args, named));
+        environment.add_filter(method, on_text);
+    }
     environment.add_filter("length", |value: &Value| length(value));
     environment.add_filter("count", |value: &Value| length(value));
     environment.add_filter("list", |value: &Value| items(value).map(Value::from));
-    environment.add_filter("join", |args: Rest<Value>| join(&args));
+    environment.add_filter("join", |args: Rest<Value>, named: Kwargs| join(&all(args, named)));
+}
+
+/// Arguments as they are given to methods: those with names are the last.
+fn all(Rest(mut args): Rest<Value>, named: Kwargs) -> Vec<Value> {
+    args.push(Value::from(named));
+    args
+}
+
+/// `default(value, default_value="", boolean=False)`.
+fn default(args: &[Value]) -> Result<Value, Error> {
+    let mut call = Call::new("default", args);
+    let value = call.required("value")?;
+    let other = call.optional("default_value").unwrap_or_else(|| Value::from(""));
+    let replaces_false = call.optional("boolean").is_some_and(|boolean| boolean.is_true());
+    call.finish()?;
+    Ok(if value.is_undefined() || (replaces_false && !value.is_true()) { other } else { value })
+}
+
+/// Jinja's own title case, which differs from that of Python's strings.
+fn title(text: &str) -> String {
+    let begins = |character: char| strings::is_space(character) || matches!(character, '-' | '(' | '{' | '[' | '<');
+    let mut out = String::with_capacity(text.len());
+    let mut is_first = true;
+    for character in text.chars() {
+        if is_first {
+            out.extend(character.to_uppercase());
+        } else {
+            out.extend(character.to_lowercase());
+        }
+        is_first = begins(character);
+    }
+    out
 }
 
 /// `trim(value, chars=None)`.
@@ -35,7 +78,7 @@ fn trim(args: &[Value]) -> Result<String, Error> {
 fn on_text(state: &mut State, method: &str, args: &[Value]) -> Result<Value, Error> {
     match args.split_first() {
         Some((value, rest)) => methods::call_method(state, &Value::from(str_of(value)), method, rest),
-        None => Err(type_error(format!("{method}() missing required argument: 's'"))),
+        None => Err(exception(format!("{method}() missing required argument: 's'"))),
     }
 }
 
@@ -46,7 +89,7 @@ fn length(value: &Value) -> Result<usize, Error> {
         _ => match value.len() {
             Some(length) => Ok(length),
             None if matches!(value.kind(), ValueKind::Iterable) => Ok(value.try_iter()?.count()),
-            None => Err(type_error(format!("object of type '{}' has no len()", type_name(value)))),
+            None => Err(exception(format!("object of type '{}' has no len()", type_name(value)))),
         },
     }
 }
@@ -54,7 +97,7 @@ fn length(value: &Value) -> Result<usize, Error> {
 /// The items of what Python can iterate over; None is nothing of that kind.
 fn items(value: &Value) -> Result<Vec<Value>, Error> {
     if value.is_none() {
-        return Err(type_error("'NoneType' object is not iterable"));
+        return Err(exception("'NoneType' object is not iterable"));
     }
     Ok(value.try_iter()?.collect())
 }

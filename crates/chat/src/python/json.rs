@@ -5,7 +5,7 @@ use std::fmt::Write;
 use minijinja::Error;
 use minijinja::value::{Value, ValueKind};
 
-use super::call::{Call, type_error, type_name};
+use super::call::{Call, exception, type_name};
 use super::{number, text};
 
 /// How it is laid out.
@@ -46,7 +46,7 @@ fn indent(value: &Value) -> Result<Option<String>, Error> {
         Some(text) => Ok(Some(text.to_owned())),
         None => i64::try_from(value.clone())
             .map(|spaces| Some(" ".repeat(usize::try_from(spaces).unwrap_or_default())))
-            .map_err(|_| type_error("indent must be an integer or a string")),
+            .map_err(|_| exception("indent must be an integer or a string")),
     }
 }
 
@@ -54,14 +54,14 @@ fn separators_of(pair: &Value) -> Result<(String, String), Error> {
     let texts: Vec<_> = pair.try_iter()?.filter_map(|value| value.as_str().map(str::to_owned)).collect();
     match <[String; 2]>::try_from(texts) {
         Ok([item, key]) => Ok((item, key)),
-        Err(_) => Err(type_error("separators must be a pair of strings")),
+        Err(_) => Err(exception("separators must be a pair of strings")),
     }
 }
 
 impl Style {
     fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
         if value.is_undefined() {
-            return Err(type_error("Object of type Undefined is not JSON serializable"));
+            return Err(exception("Object of type Undefined is not JSON serializable"));
         }
         match value.kind() {
             ValueKind::None => out.push_str("null"),
@@ -84,7 +84,7 @@ impl Style {
                     self.write(out, &value, depth + 1)
                 })?;
             }
-            _ => return Err(type_error(format!("Object of type {} is not JSON serializable", type_name(value)))),
+            _ => return Err(exception(format!("Object of type {} is not JSON serializable", type_name(value)))),
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Style {
             }
             _ => {
                 let message = format!("keys must be str, int, float, bool or None, not {}", type_name(key));
-                return Err(type_error(message));
+                return Err(exception(message));
             }
         }
         Ok(())

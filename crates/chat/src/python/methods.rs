@@ -4,7 +4,7 @@ use minijinja::value::{Tuple, Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::call::{Call, type_error, type_name};
+use super::call::{Call, exception, type_name};
 use super::strings::{self, Side};
 use super::text;
 
@@ -20,10 +20,15 @@ pub(crate) fn call_method(state: &mut State, value: &Value, method: &str, args: 
         ValueKind::Seq | ValueKind::Iterable => list(value, method, args),
         _ => return Err(Error::from(ErrorKind::UnknownMethod)),
     };
-    match found {
-        Err(error) if error.kind() == ErrorKind::UnknownMethod => unknown_method_callback(state, value, method, args),
-        found => found,
+    let is_unknown = |found: &Result<_, Error>| matches!(found, Err(error) if error.kind() == ErrorKind::UnknownMethod);
+    if !is_unknown(&found) {
+        return found;
     }
+    let found = unknown_method_callback(state, value, method, args);
+    if is_unknown(&found) {
+        return Err(exception(format!("'{} object' has no attribute '{method}'", type_name(value))));
+    }
+    found
 }
 
 pub(super) fn dict(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
@@ -55,7 +60,7 @@ fn list(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
         "index" => {
             let wanted = call.required("value")?;
             let index = value.try_iter()?.position(|item| item == wanted);
-            Value::from(index.ok_or_else(|| invalid(format!("{} is not in list", text::str_of(&wanted))))?)
+            Value::from(index.ok_or_else(|| exception(format!("{} is not in list", text::str_of(&wanted))))?)
         }
         "copy" => Value::from(value.try_iter()?.collect::<Vec<_>>()),
         "append" | "clear" | "extend" | "insert" | "pop" | "remove" | "reverse" | "sort" => {
@@ -69,7 +74,7 @@ fn list(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
 
 /// transformers runs templates in a sandbox in which nothing is changed.
 fn unsafe_access(method: &str, kind: &str) -> Error {
-    invalid(format!("access to attribute '{method}' of '{kind}' object is unsafe."))
+    exception(format!("access to attribute '{method}' of '{kind}' object is unsafe."))
 }
 
 fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
@@ -88,7 +93,7 @@ fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
             let separator = call.optional_text("sep")?;
             let limit = call.optional_int("maxsplit")?.unwrap_or(-1);
             if separator.as_deref() == Some("") {
-                return Err(invalid("empty separator"));
+                return Err(exception("empty separator"));
             }
             texts(strings::split(value, separator.as_deref(), limit, method == "rsplit"))
         }
@@ -130,7 +135,7 @@ fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
             for (index, part) in parts.try_iter()?.enumerate() {
                 let wrong = || {
                     let name = type_name(&part);
-                    type_error(format!("sequence item {index}: expected str instance, {name} found"))
+                    exception(format!("sequence item {index}: expected str instance, {name} found"))
                 };
                 joined.push(part.as_str().ok_or_else(wrong)?.to_owned());
             }
@@ -140,6 +145,12 @@ fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
             let width = call.optional_int("width")?.unwrap_or_default();
             let fill = call.optional_text("fillchar")?.and_then(|fill| fill.chars().next());
             Value::from(padded(value, method, usize::try_from(width).unwrap_or_default(), fill.unwrap_or(' ')))
+        }
+        "title" => Value::from(titled(value)),
+        "capitalize" => {
+            let mut characters = value.chars();
+            let first = characters.next().map(title_of).unwrap_or_default();
+            Value::from(first + &characters.as_str().to_lowercase())
         }
         "casefold" => Value::from(value.to_lowercase()),
         "swapcase" => Value::from(value.chars().map(swapped).collect::<String>()),
@@ -164,7 +175,7 @@ fn has_affix(part: Option<(&str, usize)>, method: &str, affix: &Value) -> Result
     }
     if !affix.is_tuple() {
         let name = type_name(affix);
-        return Err(type_error(format!("{method} first arg must be str or a tuple of str, not {name}")));
+        return Err(exception(format!("{method} first arg must be str or a tuple of str, not {name}")));
     }
     Ok(affix.try_iter()?.any(|affix| affix.as_str().is_some_and(has)))
 }
@@ -179,7 +190,7 @@ fn search(part: Option<(&str, usize)>, method: &str, wanted: &str) -> Result<Val
     });
     match at {
         Some(at) => Ok(Value::from(at)),
-        None if method.ends_with("index") => Err(invalid("substring not found")),
+        None if method.ends_with("index") => Err(exception("substring not found")),
         None => Ok(Value::from(-1)),
     }
 }
@@ -207,6 +218,23 @@ fn swapped(character: char) -> String {
     if character.is_uppercase() { character.to_lowercase().collect() } else { character.to_uppercase().collect() }
 }
 
-fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
-    Error::new(ErrorKind::InvalidOperation, message)
+/// `str.title`: letters behind letters are small, all others capital.
+fn titled(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    let mut is_inside = false;
+    for character in value.chars() {
+        if is_inside {
+            out.extend(character.to_lowercase());
+        } else {
+            out.push_str(&title_of(character));
+        }
+        is_inside = character.is_lowercase() || character.is_uppercase();
+    }
+    out
+}
+
+/// A capital; of a ligature the first letter alone.
+fn title_of(character: char) -> String {
+    let mut capitals = character.to_uppercase();
+    capitals.next().into_iter().chain(capitals.flat_map(char::to_lowercase)).collect()
 }

@@ -4,18 +4,22 @@
 //! is done here as Python 3 and Jinja do it.
 
 mod call;
+mod checks;
 mod dict;
 mod filters;
 mod json;
+mod list;
 mod methods;
 mod number;
 mod strings;
-mod tests;
 mod text;
 
+pub(crate) use call::{Exception, exception};
+pub(crate) use checks::add_tests;
 pub(crate) use dict::Dict;
 pub(crate) use filters::add_filters;
+pub(crate) use list::List;
 pub(crate) use methods::call_method;
 pub(crate) use strings::{strip, strip_end};
-pub(crate) use tests::add_tests;
-pub(crate) use text::{str_of, write_str};
+
+pub(crate) use text::str_of;

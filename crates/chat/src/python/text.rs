@@ -14,7 +14,7 @@ pub(crate) fn str_of(value: &Value) -> String {
 }
 
 /// Appends what a template prints for a value.
-pub(crate) fn write_str(out: &mut String, value: &Value) {
+fn write_str(out: &mut String, value: &Value) {
     match value.as_str() {
         Some(text) => out.push_str(text),
         None if value.is_undefined() => {}

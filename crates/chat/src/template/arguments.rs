@@ -20,7 +20,8 @@ pub struct TemplateArguments {
     documents: Option<Value>,
     template: Option<String>,
     generation_prompt: Option<Value>,
-    continued: Option<String>,
+    /// The field of the last message that is continued, or that none is.
+    continued: Option<Option<String>>,
     variables: Vec<(String, Value)>,
 }
 
@@ -64,7 +65,7 @@ impl TemplateArguments {
             // A text is the field of the message that is continued.
             "continue_final_message" => {
                 let field = value.as_str().unwrap_or("content").to_owned();
-                self.continued = value.is_true().then_some(field);
+                self.continued = Some(value.is_true().then_some(field));
             }
             _ if WITHOUT_EFFECT.contains(&name) => {}
             _ if UNSUPPORTED.contains(&name) => {
@@ -106,6 +107,9 @@ impl TemplateArguments {
         if templates.default.is_some() {
             return Ok(Choice::Named(DEFAULT));
         }
+        if templates.named.is_empty() {
+            return Err(RenderError::new("the tokenizer has no chat template, and `arguments` has no `chat_template`"));
+        }
         let names: Vec<_> = templates.named.keys().map(|name| format!("'{name}'")).collect();
         Err(RenderError::new(format!(
             "This model has multiple chat templates with no default specified! Please either pass a chat template or the name of the \
@@ -116,7 +120,7 @@ impl TemplateArguments {
 
     /// Refuses what transformers refuses before it renders.
     pub(super) fn check(&self) -> Result<(), RenderError> {
-        if self.continued.is_some() && self.generation_prompt().is_true() {
+        if self.continued().is_some() && self.generation_prompt().is_true() {
             return Err(RenderError::new(
                 "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the \
                  model to continue the final message, and add_generation_prompt when you want to add a header that will prompt it to \
@@ -141,7 +145,7 @@ impl TemplateArguments {
 
     /// The field of the last message that is continued.
     pub(super) fn continued(&self) -> Option<&str> {
-        self.continued.as_deref()
+        self.continued.as_ref()?.as_deref()
     }
 
     pub(super) fn tools(&self) -> Value {

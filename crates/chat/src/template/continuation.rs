@@ -3,7 +3,7 @@
 use minijinja::value::{Value, ValueKind};
 
 use super::{REASONING, RenderError};
-use crate::python::{Dict, str_of, strip, strip_end};
+use crate::python::{Dict, List, str_of, strip, strip_end};
 
 /// What transformers appends to the last message, to find the place where the text ends.
 const TAG: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
@@ -77,5 +77,5 @@ fn mark_part(parts: &Value) -> Option<(String, Value)> {
     let mut marked = Dict::clone(&dict);
     marked.0.insert("text".to_owned(), Value::from(format!("{text}{TAG}")));
     parts[index] = Value::from_object(marked);
-    Some((text, Value::from(parts)))
+    Some((text, Value::from_object(List(parts))))
 }

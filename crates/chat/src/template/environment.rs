@@ -2,16 +2,11 @@
 
 use jiff::civil::DateTime;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Value;
-use minijinja::{Environment, Error, ErrorKind, Output, State};
+use minijinja::value::{Rest, Value};
+use minijinja::{Environment, Error, Output, State};
 use minijinja_contrib::globals;
 
 use crate::python;
-
-/// The message of a template that refuses a conversation.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Raised(pub(super) String);
 
 pub(super) fn new() -> Environment<'static> {
     let mut environment = Environment::new();
@@ -22,9 +17,11 @@ pub(super) fn new() -> Environment<'static> {
     python::add_filters(&mut environment);
     python::add_tests(&mut environment);
     environment.remove_global("debug");
-    environment.add_function("cycler", globals::cycler);
+    environment.add_function("cycler", |Rest(items): Rest<Value>| globals::cycler(items));
     environment.add_function("joiner", globals::joiner);
-    environment.add_function("raise_exception", |message: &Value| raise(message));
+    environment.add_function("raise_exception", |message: &Value| -> Result<Value, Error> {
+        Err(python::exception(python::str_of(message)))
+    });
     environment.add_function("strftime_now", |format: &str| strftime(jiff::Zoned::now().datetime(), format));
     environment
 }
@@ -44,11 +41,6 @@ fn print(out: &mut Output, _state: &mut State, value: &Value) -> Result<(), Erro
     written.map_err(Error::from)
 }
 
-fn raise(message: &Value) -> Result<Value, Error> {
-    let message = python::str_of(message);
-    Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
-}
-
 /// Python's `datetime.strftime`. The time has no zone, so that `%z` and `%Z` are nothing.
 fn strftime(now: DateTime, format: &str) -> Result<String, Error> {
     let mut zoneless = String::new();
@@ -62,9 +54,7 @@ fn strftime(now: DateTime, format: &str) -> Result<String, Error> {
             },
         }
     }
-    let refused = |error: jiff::Error| {
-        Error::new(ErrorKind::InvalidOperation, format!("strftime_now cannot print {format:?}: {error}"))
-    };
+    let refused = |error: jiff::Error| python::exception(format!("strftime_now cannot print {format:?}: {error}"));
     jiff::fmt::strtime::format(&zoneless, now).map_err(refused)
 }
 

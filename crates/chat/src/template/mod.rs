@@ -3,6 +3,7 @@
 mod arguments;
 mod continuation;
 mod environment;
+mod failure;
 mod source;
 
 use std::fmt;
@@ -13,11 +14,11 @@ use minijinja::value::Value;
 
 pub use arguments::TemplateArguments;
 
-use crate::python::Dict;
+use crate::python::{Dict, List};
 use crate::value::TemplateValue;
 use arguments::Choice;
 use continuation::Continuation;
-use environment::Raised;
+use failure::failure;
 
 /// Names under which a message has its reasoning; templates read the first.
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
@@ -67,7 +68,7 @@ impl ChatTemplate {
         let mut environment = environment::new();
         for (name, text) in [(DEFAULT, templates.default.as_ref()), (TOOL_USE, templates.named.get(TOOL_USE))] {
             if let Some(text) = text {
-                environment.add_template_owned(name, source::prepared(text)).map_err(failed)?;
+                environment.add_template_owned(name, source::prepared(text)).map_err(|error| failure(&error))?;
             }
         }
         let special = special.into_iter().map(|(name, token)| (name, Value::from(token))).collect();
@@ -87,21 +88,23 @@ impl ChatTemplate {
             Some(field) => Some(Continuation::mark(&mut messages, field, self.text(choice))?),
             None => None,
         };
-        let messages = messages.into_iter().map(Value::from_object).collect::<Vec<_>>();
+        let messages = List(messages.into_iter().map(Value::from_object).collect());
         let given = arguments.variables().iter().map(|(name, value)| (name.clone(), value.clone()));
         let own = [
-            ("messages", Value::from(messages)),
+            ("messages", Value::from_object(messages)),
             ("tools", arguments.tools()),
             ("documents", arguments.documents()),
             ("add_generation_prompt", arguments.generation_prompt()),
         ];
         let own = own.map(|(name, value)| (name.to_owned(), value));
         let context = Value::from_pairs(self.special.iter().cloned().chain(given).chain(own));
-        let rendered = match choice {
-            Choice::Named(name) => self.environment.get_template(name).and_then(|template| template.render(context)),
-            Choice::Text(text) => self.environment.render_str(&source::prepared(text), context),
-        };
-        let rendered = rendered.map_err(failed)?;
+        let rendered = run(&self.environment, choice, context.clone()).or_else(|_| {
+            // Once more, with notes about what is undefined.
+            let mut environment = self.environment.clone();
+            environment.set_debug(true);
+            run(&environment, choice, context)
+        });
+        let rendered = rendered.map_err(|error| failure(&error))?;
         match continuation {
             Some(continuation) => continuation.cut(rendered),
             None => Ok(rendered),
@@ -119,9 +122,23 @@ impl ChatTemplate {
     }
 }
 
+impl Default for ChatTemplate {
+    /// The template of a folder without one: only conversations whose arguments have a template are rendered.
+    fn default() -> Self {
+        Self { environment: environment::new(), templates: ChatTemplates::default(), special: Vec::new() }
+    }
+}
+
 impl fmt::Debug for ChatTemplate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChatTemplate").field("templates", &self.templates).finish_non_exhaustive()
+    }
+}
+
+fn run(environment: &Environment, choice: Choice, context: Value) -> Result<String, minijinja::Error> {
+    match choice {
+        Choice::Named(name) => environment.get_template(name)?.render(context),
+        Choice::Text(text) => environment.render_str(&source::prepared(text), context),
     }
 }
 
@@ -147,20 +164,7 @@ fn without_nulls(messages: &Value) -> Result<Vec<Dict>, RenderError> {
 /// Gives reasoning the names under which templates look for it.
 fn name_reasoning(message: &mut Dict) {
     let Some(reasoning) = REASONING.iter().find_map(|name| message.get(name).cloned()) else { return };
-    if message.get("thinking").is_none() {
-        message.0.shift_insert(0, "thinking".to_owned(), reasoning.clone());
-    }
+    let thinking = message.0.shift_remove("thinking").unwrap_or_else(|| reasoning.clone());
+    message.0.shift_insert(0, "thinking".to_owned(), thinking);
     message.0.insert("reasoning_content".to_owned(), reasoning);
-}
-
-/// What a template raised, in its words; otherwise what failed and where.
-fn failed(error: minijinja::Error) -> RenderError {
-    let mut source = std::error::Error::source(&error);
-    while let Some(inner) = source {
-        if let Some(Raised(message)) = inner.downcast_ref() {
-            return RenderError::new(message);
-        }
-        source = inner.source();
-    }
-    RenderError(error.to_string())
 }

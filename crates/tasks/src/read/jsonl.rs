@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Take};
 use std::path::Path;
 
-use super::{Limits, Lines, Unread};
+use super::{Limits, Lines, RowReader, Unread};
 use crate::row::Place;
 use crate::{Cancel, DataError, Reason, Row, RowError};
 
@@ -15,7 +15,6 @@ pub(super) struct JsonLines<'a> {
     cancel: &'a Cancel,
     lines: Lines<BufReader<Take<File>>>,
     rows: usize,
-    ended: bool,
 }
 
 impl<'a> JsonLines<'a> {
@@ -23,9 +22,15 @@ impl<'a> JsonLines<'a> {
         // One more than may be: a file that grows while it is read is noticed.
         let reader = BufReader::new(file.take(limits.max_bytes.saturating_add(1)));
         let lines = Lines::up_to(limits.max_row_bytes, reader);
-        Self { path, limits, cancel, lines, rows: 0, ended: false }
+        Self { path, limits, cancel, lines, rows: 0 }
     }
 
+    fn refused(&self, message: String) -> DataError {
+        DataError::file(self.path, message)
+    }
+}
+
+impl RowReader for JsonLines<'_> {
     fn read(&mut self) -> Result<Option<Row>, Unread> {
         self.cancel.check().map_err(DataError::from)?;
         let line = self.lines.next_line().map_err(|error| self.refused(format!("cannot be read: {error}")))?;
@@ -42,22 +47,5 @@ impl<'a> JsonLines<'a> {
         let unread = |error| Unread::Row(Place::Line(line.number), error);
         let text = line.text.map_err(|error| unread(RowError::new(Reason::InvalidRow, error.to_string())))?;
         Row::parse(line.number, text).map(Some).map_err(unread)
-    }
-
-    fn refused(&self, message: String) -> DataError {
-        DataError::file(self.path, message)
-    }
-}
-
-impl Iterator for JsonLines<'_> {
-    type Item = Result<Row, Unread>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let row = self.read().transpose();
-        self.ended = matches!(row, None | Some(Err(Unread::File(_))));
-        row
     }
 }

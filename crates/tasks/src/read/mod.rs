@@ -53,6 +53,37 @@ impl From<DataError> for Unread {
     }
 }
 
+/// The rows of a file, up to where it cannot be read any further.
+pub struct Rows<'a> {
+    reader: Box<dyn RowReader + 'a>,
+    ended: bool,
+}
+
+/// A file format.
+trait RowReader {
+    /// The next row; `None` at the end.
+    fn read(&mut self) -> Result<Option<Row>, Unread>;
+}
+
+impl<'a> Rows<'a> {
+    fn of(reader: impl RowReader + 'a) -> Self {
+        Self { reader: Box::new(reader), ended: false }
+    }
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<Row, Unread>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let row = self.reader.read().transpose();
+        self.ended = matches!(row, None | Some(Err(Unread::File(_))));
+        row
+    }
+}
+
 /// The first bytes of a parquet file, and of one whose footer is encrypted.
 const PARQUET: [&[u8; 4]; 2] = [b"PAR1", b"PARE"];
 
@@ -67,13 +98,13 @@ pub fn rows<'a>(
     columns: &Columns,
     limits: &'a Limits,
     cancel: &'a Cancel,
-) -> Result<Box<dyn Iterator<Item = Result<Row, Unread>> + 'a>, DataError> {
+) -> Result<Rows<'a>, DataError> {
     let mut file =
         evenkeel_files::open(path, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;
     if is_parquet(path, &mut file).map_err(|error| DataError::file(path, format!("cannot be read: {error}")))? {
-        return Ok(Box::new(parquet::Table::open(path, file, columns, limits, cancel)?));
+        return Ok(Rows::of(parquet::Table::open(path, file, columns, limits, cancel)?));
     }
-    Ok(Box::new(jsonl::JsonLines::new(path, file, limits, cancel)))
+    Ok(Rows::of(jsonl::JsonLines::new(path, file, limits, cancel)))
 }
 
 fn is_parquet(path: &Path, file: &mut File) -> std::io::Result<bool> {

@@ -17,7 +17,7 @@ use arrow_schema::{Fields, Schema};
 use serde_json::{Map, Value};
 
 use super::arrow::{Values, values, viewed};
-use super::{Columns, Limits, Unread};
+use super::{Columns, Limits, RowReader, Unread};
 use crate::row::Place;
 use crate::{Cancel, DataError, Reason, Row, RowError};
 
@@ -39,7 +39,6 @@ pub(super) struct Table<'a> {
     batch: Vec<(String, Values)>,
     batch_rows: std::ops::Range<usize>,
     next_row: usize,
-    ended: bool,
 }
 
 impl<'a> Table<'a> {
@@ -78,19 +77,28 @@ impl<'a> Table<'a> {
             .with_projection(mask)
             .build()
             .map_err(&unreadable)?;
-        Ok(Self {
-            path,
-            limits,
-            cancel,
-            batches,
-            names,
-            batch: Vec::new(),
-            batch_rows: 0..0,
-            next_row: 0,
-            ended: false,
-        })
+        Ok(Self { path, limits, cancel, batches, names, batch: Vec::new(), batch_rows: 0..0, next_row: 0 })
     }
 
+    fn values(&self, batch: &RecordBatch) -> Result<Vec<(String, Values)>, DataError> {
+        let schema = batch.schema();
+        let columns = schema.fields().iter().zip(batch.columns());
+        let columns = columns.map(|(field, column)| {
+            let values = values(column).map_err(|data_type| {
+                let allowed = "allowed: texts, numbers, true and false, and lists and structures of them";
+                self.refused(format!("column `{}` has the type {data_type}, {allowed}", field.name()))
+            })?;
+            Ok((field.name().clone(), values))
+        });
+        columns.collect()
+    }
+
+    fn refused(&self, message: String) -> DataError {
+        DataError::file(self.path, message)
+    }
+}
+
+impl RowReader for Table<'_> {
     fn read(&mut self) -> Result<Option<Row>, Unread> {
         while self.batch_rows.is_empty() {
             self.cancel.check().map_err(DataError::from)?;
@@ -119,36 +127,6 @@ impl<'a> Table<'a> {
             return Err(Unread::Row(Place::Row(index), RowError::new(Reason::InvalidRow, message)));
         }
         Ok(Some(Row::of_table(index, row, Arc::clone(&self.names))))
-    }
-
-    fn values(&self, batch: &RecordBatch) -> Result<Vec<(String, Values)>, DataError> {
-        let schema = batch.schema();
-        let columns = schema.fields().iter().zip(batch.columns());
-        let columns = columns.map(|(field, column)| {
-            let values = values(column).map_err(|data_type| {
-                let allowed = "allowed: texts, numbers, true and false, and lists and structures of them";
-                self.refused(format!("column `{}` has the type {data_type}, {allowed}", field.name()))
-            })?;
-            Ok((field.name().clone(), values))
-        });
-        columns.collect()
-    }
-
-    fn refused(&self, message: String) -> DataError {
-        DataError::file(self.path, message)
-    }
-}
-
-impl Iterator for Table<'_> {
-    type Item = Result<Row, Unread>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
-        let row = self.read().transpose();
-        self.ended = matches!(row, None | Some(Err(Unread::File(_))));
-        row
     }
 }
 

@@ -1,6 +1,6 @@
 //! What ends a sample, and how that is reported.
 
-use crate::support::{Client, EOS, Served, ids, logprobs, model, serve, settings, tokens, with};
+use crate::support::{Client, EOS, PAD, Served, ids, logprobs, model, serve, settings, tokens, with};
 use evenkeel_engine::{Engine, EngineSettings};
 use serde_json::{Value, json};
 
@@ -93,6 +93,26 @@ async fn the_other_ends_of_the_models_own_list_are_stop_reasons() {
     assert!(reasons > 10, "{reasons}");
     let ignored = client.complete(with(fields, json!({"ignore_eos": true}))).await.good();
     assert!(ignored["choices"].as_array().unwrap().iter().all(|choice| tokens(choice).len() == 60));
+    engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_turn_in_the_chat_template_is_a_stop_reason() {
+    let folder = model(1);
+    let template = "{% for m in messages %}{{ m.content }}{{ pad_token }}{% endfor %}";
+    std::fs::write(folder.path().join("chat_template.jinja"), template).unwrap();
+    let engine = Engine::start(settings(folder.path())).await.unwrap();
+    let fields = json!({"temperature": 1, "seed": 0, "n": 100, "max_tokens": 100, "return_token_ids": true});
+    let answer = Client(engine.address()).complete(fields).await.good();
+    let mut ended = 0;
+    for choice in answer["choices"].as_array().unwrap() {
+        let ids = tokens(choice);
+        let is_end = ids.last() == Some(&PAD);
+        ended += usize::from(is_end);
+        assert!(!ids[..ids.len() - 1].contains(&PAD));
+        assert_eq!(choice["stop_reason"], if is_end { json!(PAD) } else { Value::Null });
+    }
+    assert!(ended > 0);
     engine.stop().await;
 }
 

@@ -1,6 +1,7 @@
 //! `evenkeel data`: data sets without a run.
 
 mod check;
+mod render;
 
 use std::process::ExitCode;
 
@@ -11,5 +12,6 @@ use crate::arguments::DataCommand;
 pub(crate) fn run(command: &DataCommand) -> Result<ExitCode> {
     match command {
         DataCommand::Check(options) => check::check(options),
+        DataCommand::Render(options) => render::render(options),
     }
 }

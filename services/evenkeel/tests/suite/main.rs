@@ -7,6 +7,7 @@ mod connections;
 mod data;
 mod documents;
 mod refusals;
+mod render;
 mod runs;
 mod support;
 mod verify;

@@ -45,14 +45,14 @@ async fn data_json_says_what_became_of_every_row() {
     bounded(async {
         let (dir, path) = temp();
         let rows = [
-            json!({"prompt": "1+1=", "answer": "2"}),
-            json!({"prompt": "1+1=", "answer": "2"}),
-            json!({"prompt": "1+2=", "answer": ""}),
-            json!({"prompt": "1+3=", "answer": "4"}),
-            json!({"prompt": "1+3=", "answer": "5"}),
-            json!({"prompt": [{"role": "user", "content": "1+4="}], "answer": "5"}),
+            json!({"prompt": "1+1=\n", "answer": "2"}),
+            json!({"prompt": "1+1=\n", "answer": "2"}),
+            json!({"prompt": "1+2=\n", "answer": ""}),
+            json!({"prompt": "1+3=\n", "answer": "4"}),
+            json!({"prompt": "1+3=\n", "answer": "5"}),
+            json!({"prompt": [{"role": "user", "content": "1+4=\n"}], "answer": "5"}),
             json!({"id": "long", "prompt": "1+".repeat(100), "answer": "5"}),
-            json!({"prompt": "1+5=", "answer": "6"}),
+            json!({"prompt": "1+5=\n", "answer": "6"}),
         ];
         let file = write(dir.path(), "rows.jsonl", &rows);
         let recipe = on_files(|recipe| {
@@ -70,7 +70,7 @@ async fn data_json_says_what_became_of_every_row() {
         assert_eq!(found["dropped"], dropped);
         assert_eq!(report["examples"]["too-long"][0]["row"], "long");
         assert_eq!(report["examples"]["empty-gold"][0]["row"], "line 3");
-        assert!(asked(&cluster, 6).concat().iter().all(|text| ["1+1=", "1+5="].contains(&text.as_str())));
+        assert!(asked(&cluster, 6).concat().iter().all(|text| ["1+1=\n", "1+5=\n"].contains(&text.as_str())));
         let warned = events.iter().any(|event| match &**event {
             Event::Warning { message } => message.contains("2 conflict (`") && message.contains("1 more kinds"),
             _ => false,
@@ -84,7 +84,7 @@ async fn data_json_says_what_became_of_every_row() {
 async fn every_step_has_prompts_of_each_source_by_its_weight() {
     bounded(async {
         let (dir, path) = temp();
-        let row = |a: usize, b: usize| json!({"prompt": format!("{a}+{b}="), "answer": a + b});
+        let row = |a: usize, b: usize| json!({"prompt": format!("{a}+{b}=\n"), "answer": a + b});
         let small: Vec<_> = (0..3).map(|n| row(1, n)).collect();
         let large: Vec<_> = (0..90).map(|n| row(2, n)).collect();
         let source = |name: &str, weight: f64, rows: &[Value]| SourceSettings {
@@ -111,7 +111,7 @@ async fn prompts_that_leave_no_room_are_cut_at_their_beginning_where_that_is_set
     bounded(async {
         let (dir, path) = temp();
         // The model has 128 tokens, one a character.
-        let file = write(dir.path(), "rows.jsonl", &[json!({"prompt": "9".repeat(100) + "1+1=", "answer": "2"})]);
+        let file = write(dir.path(), "rows.jsonl", &[json!({"prompt": "9".repeat(100) + "1+1=\n", "answer": "2"})]);
         let recipe = on_files(|recipe| {
             recipe.data.files = vec![file];
             recipe.data.overlong = Overlong::Cut;
@@ -119,7 +119,7 @@ async fn prompts_that_leave_no_room_are_cut_at_their_beginning_where_that_is_set
         });
         let cluster = Cluster::start().await;
         assert_eq!(cluster.run(&path, &recipe).await.1.unwrap().0, RunOutcome::Completed);
-        assert!(asked(&cluster, 6).concat().iter().all(|text| text == "9999991+1="));
+        assert!(asked(&cluster, 6).concat().iter().all(|text| text == "999991+1=\n"));
         assert_eq!(report(&path)["files"][0]["cut"], 1);
     })
     .await;
@@ -130,14 +130,14 @@ async fn rows_at_fault_refuse_the_run_where_that_is_set_and_where_nothing_is_lef
     bounded(async {
         let (dir, path) = temp();
         let cluster = Cluster::start().await;
-        let good = json!({"prompt": "1+1=", "answer": "2"});
-        let chat = json!({"id": "chat", "prompt": [{"role": "user", "content": "1+1="}], "answer": "2"});
+        let good = json!({"prompt": "1+1=\n", "answer": "2"});
+        let chat = json!({"id": "chat", "prompt": [{"role": "user", "content": "1+3=\n"}], "answer": "4"});
         let refuse = |recipe: &mut LoopSettings| recipe.data.invalid_rows = InvalidRows::Refuse;
         let drop = |_: &mut LoopSettings| {};
         type Change<'a> = &'a dyn Fn(&mut LoopSettings);
         let cases: [(&[Value], Change, &str); 5] = [
             (
-                &[good.clone(), json!({"prompt": "1+2="})],
+                &[good.clone(), json!({"prompt": "1+2=\n"})],
                 &refuse,
                 "rows.jsonl: line 2: no gold answer, allowed: one of",
             ),

@@ -106,12 +106,8 @@ impl<W: Write> Output for Table<W> {
     fn finish(&mut self, report: &DataReport) -> io::Result<()> {
         self.files(report)?;
         let Tokens { prompts, sum, longest } = self.tokens;
-        if prompts > 0 {
-            writeln!(
-                self.output,
-                "\n{prompts} prompts, {} tokens on average, {longest} in the longest",
-                sum / prompts
-            )?;
+        if let Some(average) = sum.checked_div(prompts) {
+            writeln!(self.output, "\n{prompts} prompts, {average} tokens on average, {longest} in the longest")?;
         }
         self.examples(report)?;
         for shown in &self.prompts {

@@ -24,6 +24,7 @@ use crate::run::preflight::Preflight;
 use crate::run::train_session::TrainSession;
 use crate::run::warm_start::WarmStart;
 use crate::run::weight_sync::WeightSync;
+use crate::settings::LoopSettings;
 use crate::text::Tokenizer;
 
 /// Checks everything that needs no service, and builds the run from its parts.
@@ -43,7 +44,9 @@ pub(in crate::run) fn prepare(
     let tokenizer = encoder.tokenizer.clone();
     directory.replace_json(DATA_FILE, &report)?;
 
-    let (settings, prompts) = (Arc::new(resolved.settings.clone()), Arc::new(prompts));
+    let (mut settings, mut notes) = (resolved.settings.clone(), resolved.notes.clone());
+    notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
+    let (settings, prompts) = (Arc::new(settings), Arc::new(prompts));
     let services = Arc::new(Services::connect(endpoints, &settings.services, events.clone(), stop)?);
     let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
     let (seed, groups) = (settings.run.seed, settings.sampling.prompts_per_step);
@@ -51,8 +54,7 @@ pub(in crate::run) fn prepare(
     let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &settings));
     let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &settings);
     let rollouts = Arc::new(rollouts);
-    let announcement =
-        Announcement { problems: prompts.train.len(), notes: resolved.notes.clone(), warning: report.warning() };
+    let announcement = Announcement { problems: prompts.train.len(), notes, warning: report.warning() };
     Ok(RunLoop {
         preflight: Preflight::new(
             Arc::clone(&services),
@@ -87,6 +89,17 @@ pub(in crate::run) fn prepare(
         directory,
         announcement,
     })
+}
+
+/// Engines that read the model's files do not know where a turn of its chat template ends. Says so where it makes a difference.
+fn stop_at_end_of_turn(settings: &mut LoopSettings, tokenizer: &Tokenizer) -> Option<String> {
+    let stops = &mut settings.sampling.stop_token_ids;
+    let id = tokenizer.end_of_turn().filter(|id| !stops.contains(id))?;
+    stops.push(id);
+    let token = tokenizer.token(id);
+    Some(format!(
+        "responses also end at {token} ({id}), where a turn of the chat template ends; eos_token and eos_token_id do not name it"
+    ))
 }
 
 /// What a run reads before it starts.
