@@ -1,14 +1,14 @@
-//! The error of every check: which field, its value, and what is allowed.
+//! The error of every check: the field, its value, and what is allowed.
 
 use std::fmt::Display;
 
 use crate::shown::shown;
 
-/// Longest value that is repeated in an error, in characters; a refused completion may be megabytes.
+/// Longest value that an error repeats, in characters; a refused completion may be megabytes long.
 const MAX_VALUE_CHARS: usize = 80;
-/// Longest path, which may have names from outside in it.
+/// Longest path, which may contain external names.
 const MAX_PATH_CHARS: usize = 200;
-/// Longest text about what is allowed, which may repeat what a parser was given.
+/// Longest text about what is allowed, which may quote a parser's input.
 const MAX_ALLOWED_CHARS: usize = 1000;
 
 /// A field that was refused.
@@ -17,14 +17,14 @@ const MAX_ALLOWED_CHARS: usize = 1000;
 pub struct FieldError {
     /// Path of the field within the checked value, with indices: `segments[2].log_probabilities[5]`.
     pub field: String,
-    /// Its value, cut where long.
+    /// Its value; long values are cut.
     pub value: String,
     /// What is allowed.
     pub allowed: String,
 }
 
 impl FieldError {
-    /// `field` is `value`, which is not one of the values described by `allowed`.
+    /// `field` is `value`, which is not among the `allowed` values.
     pub fn new(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
         let value = shown(&value.to_string(), MAX_VALUE_CHARS).into_owned();
         let field = shown(&field.into(), MAX_PATH_CHARS).into_owned();
@@ -37,10 +37,10 @@ impl FieldError {
         Self::new(field, "absent", allowed)
     }
 
-    /// `Ok` where `holds`, else the error of [`new`](Self::new).
+    /// `Ok` if `holds`, else the error of [`new`](Self::new).
     ///
     /// # Errors
-    /// The field, where the condition does not hold.
+    /// The field, if the condition does not hold.
     pub fn ensure(
         holds: bool,
         field: impl Into<String>,
@@ -50,7 +50,7 @@ impl FieldError {
         if holds { Ok(()) } else { Err(Self::new(field, value, allowed)) }
     }
 
-    /// The same error with the path of the enclosing value: `segments[0]` within `samples[3]` is `samples[3].segments[0]`.
+    /// The same error with the path of the enclosing value prepended: `segments[0]` within `samples[3]` is `samples[3].segments[0]`.
     #[must_use]
     pub fn within(mut self, parent: impl Display) -> Self {
         self.field = if self.field.is_empty() { parent.to_string() } else { format!("{parent}.{}", self.field) };

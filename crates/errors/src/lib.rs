@@ -1,4 +1,4 @@
-//! How a refusal is worded, everywhere: the field, its value and what is allowed, on one line and of bounded length.
+//! The common form of refusals: the field, its value and what is allowed, on one line of bounded length.
 #![forbid(unsafe_code)]
 
 mod field_error;

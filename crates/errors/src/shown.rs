@@ -1,12 +1,12 @@
-//! Text from outside in messages and logs: on one line, of bounded length, and without anything that a terminal acts on.
+//! External text in messages and logs: on one line, of bounded length, and without terminal control sequences.
 
 use std::borrow::Cow;
 
 /// Longest message of a failure, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 2000;
 
-/// Text of at most so many characters in which control characters, line ends of Unicode and marks of direction are escaped as in
-/// Rust's literals. What is longer ends in `…`.
+/// Text of at most the given number of characters, with control characters, Unicode line ends and direction marks escaped as in Rust
+/// literals. Longer text is cut and ends in `…`.
 pub fn shown(text: &str, max_chars: usize) -> Cow<'_, str> {
     let cut = text.char_indices().nth(max_chars).map(|(end, _)| end);
     if cut.is_none() && !text.contains(acts) {
@@ -29,7 +29,7 @@ pub fn shown(text: &str, max_chars: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal, or a reader of lines, does something else with a character than to show it.
+/// Whether a terminal or a line reader would interpret a character instead of showing it.
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -8,23 +8,23 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The digest of some bytes as the protocol writes it: `sha256:` and 64 lower-case hex digits.
+/// The digest of some bytes in the protocol's format: `sha256:` and 64 lower-case hex digits.
 pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
     format!("sha256:{:x}", Sha256::digest(bytes))
 }
 
-/// Length and digest of a file. Displayed as the protocol writes digests: `sha256:` and 64 lower-case hex digits.
+/// Length and digest of a file. Displayed in the protocol's format: `sha256:` and 64 lower-case hex digits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileDigest {
     /// Its length.
     pub bytes: u64,
-    /// The 64 hex digits alone.
+    /// The 64 hex digits without a prefix.
     pub sha256: String,
 }
 
 impl FileDigest {
-    /// Reads a file once, in pieces.
+    /// Reads a file once, in chunks.
     ///
     /// # Errors
     /// A file that cannot be opened or read.

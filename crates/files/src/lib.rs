@@ -1,10 +1,10 @@
-//! Reading files that somebody else named.
+//! Reading files whose paths come from outside.
 //!
-//! A setting, a recipe or a request may come over the network. A device, a pipe or a file without an end must cost a refusal,
-//! not the process: [`open`] and [`read`] take regular files up to a size only, and [`read_while`] stops once nobody waits.
+//! A setting, a recipe or a request may come over the network, so a path may name a device, a pipe or an endless file. [`open`]
+//! and [`read`] accept only regular files up to a given size, and [`read_while`] stops when the result is no longer wanted.
 //! [`FileDigest`] is the SHA-256 digest of a file, [`Secret`] a token or key that is compared in constant time.
 //!
-//! Errors do not name the file: the caller knows which setting named it and says so.
+//! Errors do not name the file: the caller knows which setting it came from and adds that.
 #![forbid(unsafe_code)]
 
 mod digest;

@@ -5,13 +5,13 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Bytes that are read between two checks whether anybody still waits.
+/// Bytes that are read between two checks whether the result is still wanted.
 const CHUNK: u64 = 1 << 20;
 
-/// Why a file was not read. The text continues a sentence that begins with the file.
+/// Why a file was not read. The message continues a sentence that begins with the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The system refused.
+    /// An error of the operating system.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
     /// A directory, device, pipe or socket.
@@ -20,18 +20,18 @@ pub enum ReadError {
         /// What it is, with its article.
         kind: &'static str,
     },
-    /// More bytes than the caller takes.
+    /// More bytes than the caller allows.
     #[error("has {bytes} bytes or more, allowed: at most {max}")]
     TooLarge {
-        /// How many there are, at least.
+        /// The size of the file, at least.
         bytes: u64,
-        /// How many there may be.
+        /// The allowed size.
         max: u64,
     },
-    /// Something else than one line of visible ASCII characters (see [`Secret`](crate::Secret)).
+    /// Not one line of visible ASCII characters (see [`Secret`](crate::Secret)).
     #[error("must hold one line of visible ASCII characters")]
     NotOneLine,
-    /// Nobody waits any more.
+    /// The result is no longer wanted.
     #[error("is no longer wanted")]
     Cancelled,
 }
@@ -41,8 +41,8 @@ pub enum ReadError {
 /// # Errors
 /// [`ReadError::Io`], [`ReadError::NotRegular`] and [`ReadError::TooLarge`].
 pub fn open(path: &Path, max_bytes: u64) -> Result<File, ReadError> {
-    // Checked before it is opened, since opening a device may already do something, and afterwards, since the path may have
-    // changed. Without blocking: opening a pipe would wait for its writer.
+    // Checked before opening, since opening a device may have effects, and afterwards, since the path may have changed. Opened
+    // without blocking, since opening a pipe would wait for its writer.
     check(&std::fs::metadata(path)?, max_bytes)?;
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
     let file = OpenOptions::new().read(true).custom_flags(i32::try_from(nonblocking).unwrap_or_default()).open(path)?;
@@ -58,7 +58,7 @@ pub fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     read_while(path, max_bytes, || true)
 }
 
-/// As [`read`]; `None` where nothing has that name.
+/// As [`read`]; `None` if the file does not exist.
 ///
 /// # Errors
 /// As [`open`].
@@ -83,7 +83,7 @@ pub fn read_while(path: &Path, max_bytes: u64, is_wanted: impl Fn() -> bool) -> 
         }
         let read = file.by_ref().take(CHUNK).read_to_end(&mut content)?;
         let bytes = content.len() as u64;
-        // A file may grow while it is read, and some files of the system do not know their size.
+        // A file may grow while it is read, and some system files do not report their size.
         if bytes > max_bytes {
             return Err(ReadError::TooLarge { bytes, max: max_bytes });
         }
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(read(&path, 3_000_000).unwrap().len(), 3_000_000);
         let error = read(&path, 2_999_999).unwrap_err().to_string();
         assert!(error.ends_with("allowed: at most 2999999"), "{error}");
-        // Its metadata says 0 bytes.
+        // Its metadata reports 0 bytes.
         let error = read(Path::new("/proc/self/status"), 3).unwrap_err().to_string();
         assert!(error.ends_with("allowed: at most 3"), "{error}");
     }

@@ -16,10 +16,10 @@ const MAX_BYTES: u64 = 4096;
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// The only line of a file of at most 4096 bytes: visible ASCII characters, with or without a line end.
+    /// Reads the only line of a file of at most 4096 bytes: visible ASCII characters, with or without a line end.
     ///
     /// # Errors
-    /// A file that cannot be read or holds something else.
+    /// A file that cannot be read or has other content.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let bytes = read(path, MAX_BYTES)?;
         let text = std::str::from_utf8(&bytes).map_err(|_| ReadError::NotOneLine)?;
@@ -30,13 +30,13 @@ impl Secret {
         }
     }
 
-    /// The secret itself, to be sent to whom it belongs.
+    /// The secret itself, for sending.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether the value of an `authorization` header is this secret as a bearer token (RFC 6750). Takes as long for every token of
-    /// the same length, right or wrong.
+    /// Whether the value of an `authorization` header is this secret as a bearer token (RFC 6750). Takes the same time for all tokens
+    /// of the same length.
     pub fn is_bearer(&self, authorization: &[u8]) -> bool {
         let Some((scheme, token)) = authorization.split_at_checked(b"Bearer ".len()) else { return false };
         scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(token.ct_eq(self.0.as_bytes()))

@@ -1,8 +1,8 @@
-//! Decides whether the final answer of a text equals the gold answer.
+//! Decides whether the final answer in a text equals the gold answer.
 //!
 //! A check has three stages, each a module: [`extract`] finds the final answer in a completion, [`parse`] reads it into a [`Value`],
 //! [`equality`] compares two values. [`Gold`] combines them and returns a [`Verdict`] with what was found and the reason. A [`Policy`]
-//! settles the questions on which graders differ; a [`Profile`] is a named policy.
+//! answers the questions on which graders differ; a [`Profile`] is a named policy.
 //!
 //! Guarantees for every input:
 //! - No floating point. Numbers, radicals and their sums are compared exactly; other expressions modulo two primes at pseudo-random points,
@@ -10,7 +10,7 @@
 //! - Text that is not mathematics is normalised and compared as text.
 //! - Work is linear in the length of a completion and bounded in the length of its answer. Exceeding the bound is "undecided", never
 //!   "equal". No clock and no randomness: a pair has the same verdict on every machine.
-//! - A gold answer that cannot be read is [`BadGold`], a defect of the data set, and never counts as a wrong answer.
+//! - A gold answer that cannot be parsed is [`BadGold`], a defect of the data set, and never counts as a wrong answer.
 //!
 //! ```
 //! use evenkeel_math::{Gold, Outcome, Policy, Submission};
@@ -24,7 +24,7 @@
 //! # Ok::<(), evenkeel_math::BadGold>(())
 //! ```
 #![forbid(unsafe_code)]
-// No input may panic: text is sliced with `slicing::SafeSlice`, and every lookup may fail.
+// No input may cause a panic: text is sliced with `slicing::SafeSlice`, and every lookup may fail.
 #![cfg_attr(
     not(test),
     deny(

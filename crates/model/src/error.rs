@@ -23,7 +23,7 @@ pub enum ModelError {
         field: String,
         /// The value found, as JSON.
         value: String,
-        /// What supporting it would take, in one clause.
+        /// What supporting it would take.
         reason: String,
     },
 
@@ -45,7 +45,7 @@ pub enum ModelError {
         reason: String,
     },
 
-    /// A tensor that is missing, superfluous, or of another shape or type.
+    /// A tensor that is missing, superfluous, or of the wrong shape or type.
     #[error("{path}: tensor `{tensor}`: {reason}")]
     Tensor {
         /// The file or folder.
@@ -60,7 +60,7 @@ pub enum ModelError {
     #[error(transparent)]
     Input(FieldError),
 
-    /// A trainable parameter that no backward pass reached: the step must not be taken.
+    /// A trainable parameter that no backward pass reached; the step must not be applied.
     #[error("parameter `{0}` received no gradient in this step: refusing to update")]
     NoGradient(String),
 
@@ -73,14 +73,14 @@ pub enum ModelError {
     Loss(BoxError),
 }
 
-/// Any error of a caller.
+/// An error of a caller's loss.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The crate's result.
 pub type Result<T, E = ModelError> = std::result::Result<T, E>;
 
 impl ModelError {
-    /// An [`ModelError::Input`] from anything that can be shown.
+    /// Creates a [`ModelError::Input`].
     pub fn input(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
         Self::Input(FieldError::new(field, value, allowed))
     }

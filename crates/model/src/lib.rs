@@ -1,10 +1,10 @@
-//! Dense Qwen2 and Qwen3 decoders, to be trained and to be sampled from.
+//! Dense Qwen2 and Qwen3 models, for training and for sampling.
 //!
-//! - [`Config`], [`Parameters`], [`folder`]: from and to Hugging Face folders.
-//! - [`Packed`] and [`Train`]: packed sequences through a forward and a backward written out by hand over a handful
-//!   of kernels ([`kernels`]); the caller's [`TokenLoss`] turns log-probabilities and entropies into coefficients.
-//! - [`Decoder`]: many sequences of different lengths at once over a KV cache.
-//! - [`fresh`]: a new model with random weights and a tokenizer of characters.
+//! - [`Config`], [`Parameters`], [`folder`]: reading and writing Hugging Face folders.
+//! - [`Packed`] and [`Train`]: packed sequences through a forward and a backward pass written by hand over a few kernels
+//!   ([`kernels`]); the caller's [`TokenLoss`] turns log-probabilities and entropies into coefficients.
+//! - [`Decoder`]: decodes many sequences of different lengths at once over a KV cache.
+//! - [`fresh`]: a new model with random weights and a character tokenizer.
 //!
 //! The crate knows nothing of rewards, groups or services.
 

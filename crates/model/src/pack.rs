@@ -1,14 +1,14 @@
-//! Sequences one after another without padding, and which of their tokens are scored.
+//! Packing: sequences one after another without padding, and which of their tokens are scored.
 
 use std::ops::Range;
 
 use crate::config::Config;
 use crate::error::{ModelError, Result};
 
-/// A micro-batch: the input tokens of several sequences in one row of tokens. Attention never crosses a sequence.
+/// A micro-batch: the input tokens of several sequences, concatenated. Attention stays within a sequence.
 ///
-/// A *scored* token is one whose log-probability is wanted. The hidden state that predicts it is that of the token
-/// before; tokens after a sequence's last scored one influence nothing and are not computed.
+/// A *scored* token is one whose log-probability is computed. It is predicted by the hidden state of the token before it;
+/// tokens from a sequence's last scored one on are no input, since nothing depends on them.
 #[derive(Clone, Debug)]
 pub struct Packed {
     ids: Vec<u32>,
@@ -33,11 +33,11 @@ impl Default for Packed {
 }
 
 impl Packed {
-    /// Appends a sequence, of which the tokens at the ascending indices `scored` (each 1 or above) are scored.
+    /// Appends a sequence whose tokens at the ascending indices `scored` (each at least 1) are scored.
     ///
     /// # Errors
-    /// An id outside the vocabulary, a sequence longer than the context, no scored token, or an index out of range
-    /// or order; nothing is appended then.
+    /// An id outside the vocabulary, a sequence longer than the context, no scored token, or an index out of range or
+    /// order; then nothing is appended.
     pub fn push(&mut self, config: &Config, ids: &[u32], scored: impl IntoIterator<Item = usize>) -> Result<()> {
         check_ids(config, ids)?;
         let (first_row, first_scored) = (self.ids.len(), self.rows.len());
@@ -73,7 +73,7 @@ impl Packed {
         &self.positions
     }
 
-    /// Where each sequence's input tokens begin, and the end of the last: (sequences + 1).
+    /// The first input token of each sequence, and the end of the last: (sequences + 1).
     pub fn starts(&self) -> &[usize] {
         &self.starts
     }

@@ -1,4 +1,4 @@
-//! The parameters of a model: their names and shapes as Hugging Face has them, and the fp32 master tensors.
+//! The parameters of a model: their Hugging Face names and shapes, and the fp32 master tensors.
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_seeds::{Stream, rng};
@@ -17,11 +17,11 @@ pub struct ParameterSpec {
     pub name: String,
     /// Row-major shape; linear weights are (out, in).
     pub shape: Vec<usize>,
-    /// Whether decoupled weight decay applies: matrices yes, norms and biases no.
+    /// Whether decoupled weight decay applies: to matrices, not to norms and biases.
     pub decay: bool,
 }
 
-/// A linear layer's weight and, where the architecture has one, its bias.
+/// A linear layer's weight and, if the architecture has one, its bias.
 #[derive(Clone, Copy, Debug)]
 pub struct LinearIds {
     /// (out, in).
@@ -66,11 +66,11 @@ pub struct ModelIds {
     pub layers: Vec<LayerIds>,
     /// RMSNorm before the head.
     pub norm: ParameterId,
-    /// The head, (vocabulary, hidden); the embedding where they are tied.
+    /// The head, (vocabulary, hidden); the embedding if they are tied.
     pub head: ParameterId,
 }
 
-/// Lists a model's parameters, in the order in which every reduction and every file has them.
+/// Lists a model's parameters in the order of all reductions and files.
 pub fn parameter_specs(config: &Config) -> (Vec<ParameterSpec>, ModelIds) {
     let mut list = SpecList(Vec::new());
     let (hidden, inner) = (config.hidden_size, config.intermediate_size);
@@ -125,8 +125,8 @@ impl SpecList {
     }
 }
 
-/// The fp32 master values of all parameters on one device: the only copy of the weights. A compute type below fp32
-/// is cast from them, a layer at a time, when it is used.
+/// The fp32 master values of all parameters on one device: the only copy of the weights. A narrower compute type is cast
+/// from them when it is used, one layer at a time.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     specs: Vec<ParameterSpec>,
@@ -135,7 +135,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Takes values in the order of [`parameter_specs`]; each is made fp32 and contiguous on `device`.
+    /// From values in the order of [`parameter_specs`], converted to contiguous fp32 tensors on `device`.
     pub fn new(config: &Config, values: Vec<Tensor>, device: &Device) -> Result<Self> {
         let (specs, ids) = parameter_specs(config);
         if values.len() != specs.len() {
@@ -152,8 +152,8 @@ impl Parameters {
         Ok(Self { specs, ids, values })
     }
 
-    /// Random values as transformers initialises a new model: matrices N(0, `deviation`²), norms 1, biases 0. Each
-    /// parameter has a stream of its own, so that a seed gives the same values on every machine.
+    /// Random values as in transformers: matrices N(0, `deviation`²), norms 1, biases 0. Each parameter has its own random
+    /// stream.
     pub fn random(config: &Config, seed: u64, deviation: f32, device: &Device) -> Result<Self> {
         let normal = Normal::new(0.0f32, deviation)
             .map_err(|_| ModelError::input("deviation", deviation, "a finite number, 0 or above"))?;
@@ -194,7 +194,7 @@ impl Parameters {
         &self.values
     }
 
-    /// All values, to be replaced or changed in place by an optimizer; shape, type and layout stay.
+    /// All values, for an optimizer to replace or change in place, keeping shape, type and layout.
     pub fn values_mut(&mut self) -> &mut [Tensor] {
         &mut self.values
     }
@@ -204,7 +204,7 @@ impl Parameters {
         self.specs.iter().map(|spec| spec.shape.iter().product::<usize>()).sum()
     }
 
-    /// Values that share no storage with these, so that an in-place update of one does not reach the other.
+    /// A copy that shares no storage, so that in-place updates of one do not affect the other.
     pub fn deep_copy(&self) -> Result<Self> {
         let values = self.values.iter().map(Tensor::copy).collect::<Result<_, _>>()?;
         Ok(Self { specs: self.specs.clone(), ids: self.ids.clone(), values })

@@ -1,4 +1,4 @@
-//! The hand-written backward, against candle's autograd and against itself.
+//! The hand-written backward pass, compared with candle's autograd and with itself.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

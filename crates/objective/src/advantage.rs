@@ -6,7 +6,7 @@ use crate::names::{Refused, named};
 /// Added to the variance (`grpo`) or to the standard deviation (`grpo-sample`).
 const EPSILON: f64 = 1e-6;
 
-/// The largest reward in size. Anything beyond it is a mistake, and squares and sums stay finite below it.
+/// The largest absolute value of a reward. Anything larger is a mistake; below it squares and sums stay finite.
 pub const MAX_REWARD: f64 = 1e18;
 
 const REFUSED: &[Refused] = &[
@@ -46,8 +46,8 @@ impl Advantage {
         }
     }
 
-    /// The smallest group that the estimator is defined for: 2 where it divides by the deviation within the group
-    /// (`grpo`), 1 elsewhere.
+    /// The smallest group that the estimator is defined for: 2 if it divides by the deviation within the group
+    /// (`grpo`), otherwise 1.
     #[must_use]
     pub const fn smallest_group(self) -> usize {
         match self {
@@ -60,12 +60,12 @@ impl Advantage {
 /// Writes the advantage of each response of one group.
 ///
 /// `rewards`, `valid` and `out` have one element for each response. An invalid response (its verification failed for a
-/// reason that is not its own) is in no statistic and gets 0; its reward is not read. If all valid rewards of two
-/// or more are equal, every advantage is exactly 0. A reward that differs from the mean by no more than the rounding
-/// of the mean counts as equal to it, so that rounding alone never gives an advantage.
+/// reason that is not its own) enters no statistic and gets 0; its reward is not read. If there are two or more valid
+/// rewards and all are equal, every advantage is exactly 0. A reward that differs from the mean by no more than the
+/// rounding of the mean counts as equal to it, so that rounding alone never causes an advantage.
 ///
 /// # Errors
-/// Lengths that differ; a valid reward that is not finite or is larger than [`MAX_REWARD`] in size.
+/// Slices of different lengths; a valid reward that is not finite or exceeds [`MAX_REWARD`] in absolute value.
 pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f64]) -> Result<(), Error> {
     same_length("valid", valid.len(), "rewards", rewards.len())?;
     same_length("advantages", out.len(), "rewards", rewards.len())?;
@@ -104,10 +104,10 @@ pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f
     Ok(())
 }
 
-/// What a reward may be.
+/// The allowed range of rewards, for errors.
 pub(crate) const REWARDS: &str = "a finite number of at most 1e18 in size";
 
-/// The reward itself as an error where it is not allowed.
+/// Returns the reward as an error if it is out of range.
 pub(crate) fn check_reward(reward: f64) -> Result<(), f64> {
     // NaN fails the comparison as well.
     if reward.abs() <= MAX_REWARD { Ok(()) } else { Err(reward) }

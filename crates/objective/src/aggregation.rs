@@ -1,8 +1,8 @@
 //! Aggregation is weights: one weight for each trainable token, the same for all tokens of a response.
 //!
-//! A weight is a part that depends on the group alone times a scalar of the step. [`group_weights`] gives the part as
-//! soon as a group is complete, [`StepCounts::scale`] the scalar (1/P or 1/N) after the last group. A learner sums
-//! gradients with the parts and multiplies once at the end.
+//! A weight is a part that depends on the group alone times a scalar of the step. [`group_weights`] computes
+//! the part as soon as a group is complete, [`StepCounts::scale`] the scalar (1/P or 1/N) after the last group. A learner
+//! sums gradients weighted by the parts and multiplies by the scalar once at the end.
 //!
 //! A new rule is a variant of [`Aggregation`], an arm in each `match` of its methods and a row in `docs/objective.md`.
 
@@ -59,7 +59,7 @@ named! {
     }
 }
 
-/// What divides a weight once the whole step is known.
+/// The divisor of a weight that depends on the whole step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Normalizer {
     /// 1/P.
@@ -84,7 +84,7 @@ impl Aggregation {
 
     /// The part of the weight that depends on the group alone, for each token of a response with T of them.
     ///
-    /// Without a side, where the advantage is 0, the balanced rules give 0.
+    /// If the advantage is 0 the response has no side, and the balanced rules give 0.
     fn group_part(self, group: GroupCounts, side: &Side, tokens: usize, max_tokens: usize) -> f64 {
         let (responses, group_tokens, tokens) = (group.responses as f64, group.tokens as f64, tokens as f64);
         match self {
@@ -98,7 +98,7 @@ impl Aggregation {
         }
     }
 
-    /// What divides the group's part once the whole step is known.
+    /// The divisor of the group's part that depends on the whole step.
     #[must_use]
     pub const fn normalizer(self) -> Normalizer {
         match self {
@@ -107,13 +107,13 @@ impl Aggregation {
         }
     }
 
-    /// Whether the setting `max_tokens` divides.
+    /// Whether the weight is divided by the setting `max_tokens`.
     #[must_use]
     pub const fn uses_max_tokens(self) -> bool {
         matches!(self, Self::SequenceSum)
     }
 
-    /// The rule that has this name, and the `max_tokens` that the name implies: verl's `seq-mean-token-sum` is
+    /// The rule of this name, and the `max_tokens` that the name implies: verl's `seq-mean-token-sum` is
     /// `sequence-sum` with `max_tokens` 1.
     pub(crate) fn with_implied_max_tokens(name: &str) -> Result<(Self, Option<usize>), Error> {
         match name.parse() {
@@ -124,20 +124,20 @@ impl Aggregation {
     }
 }
 
-/// The largest advantage in size, far beyond what any allowed reward leads to.
+/// The largest absolute value of an advantage, far above what any allowed reward leads to.
 const MAX_ADVANTAGE: f64 = 1e30;
 
-/// What a group adds to the counts of its step.
+/// The contribution of a group to the counts of its step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GroupCounts {
     /// Responses with at least one trainable token, the G of the formulas.
     pub responses: usize,
-    /// Trainable tokens of the group, N_g. A group without one is not in P.
+    /// Trainable tokens of the group, N_g. A group with none is not counted in P.
     pub tokens: usize,
 }
 
 impl GroupCounts {
-    /// Counts a group. `trainable_tokens`: one number for each response, 0 for an invalid one.
+    /// Counts a group. `trainable_tokens` has one number for each response, 0 for an invalid one.
     #[must_use]
     pub fn of(trainable_tokens: &[usize]) -> Self {
         let responses = trainable_tokens.iter().filter(|tokens| **tokens > 0).count();
@@ -164,9 +164,9 @@ impl StepCounts {
         self.tokens += group.tokens;
     }
 
-    /// The scalar of the step: 1/N for `batch-token`, 1/P for every other rule; 0 where nothing is trainable.
+    /// The scalar of the step: 1/N for `batch-token`, 1/P for every other rule; 0 if nothing is trainable.
     ///
-    /// Terms with [`regularizer_weights`] take the scalar of [`Aggregation::Token`], whatever rule trains.
+    /// Terms weighted by [`regularizer_weights`] use the scalar of [`Aggregation::Token`], whatever rule is in use.
     #[must_use]
     pub fn scale(&self, aggregation: Aggregation) -> f64 {
         let count = match aggregation.normalizer() {
@@ -213,14 +213,15 @@ impl Side {
     }
 }
 
-/// Writes the group's part of the weight of each response's tokens, and returns what the group adds to the step.
+/// Writes the group's part of the weight of each response's tokens, and returns the group's counts.
 ///
 /// `advantages`, `trainable_tokens` and `out` have one element for each response; `trainable_tokens` is 0 for an
-/// invalid one. Only `sequence-sum` uses `max_tokens`. A response without a trainable token has weight 0, and so has one
-/// with advantage 0 under the balanced rules, since it is on no side.
+/// invalid one. Only `sequence-sum` uses `max_tokens`. A response without a trainable token has weight 0, and so does one
+/// with advantage 0 under the balanced rules, since it is on neither side.
 ///
 /// # Errors
-/// Lengths that differ; an advantage that is not finite or beyond 1e30; `max_tokens` 0 under `sequence-sum`.
+/// Slices of different lengths; an advantage that is not finite or exceeds 1e30 in absolute value; `max_tokens` 0 with
+/// `sequence-sum`.
 pub fn group_weights(
     aggregation: Aggregation,
     advantages: &[f64],
@@ -257,12 +258,12 @@ pub fn group_weights(
 }
 
 /// Writes the group's part of the weights of KL and entropy terms: those of `token`, over all valid responses, whatever
-/// the aggregation is. Their scalar is [`StepCounts::scale`] of [`Aggregation::Token`].
+/// the aggregation. Their scalar is [`StepCounts::scale`] of [`Aggregation::Token`].
 ///
 /// `trainable_tokens` and `out` have one element for each response; `trainable_tokens` is 0 for an invalid one.
 ///
 /// # Errors
-/// Lengths that differ.
+/// Slices of different lengths.
 pub fn regularizer_weights(trainable_tokens: &[usize], out: &mut [f64]) -> Result<GroupCounts, Error> {
     same_length("weights", out.len(), "trainable_tokens", trainable_tokens.len())?;
     let counts = GroupCounts::of(trainable_tokens);

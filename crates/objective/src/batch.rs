@@ -10,13 +10,13 @@ use crate::{
 /// A response of a group.
 #[derive(Debug, Clone, Copy)]
 pub struct Response<'a, T> {
-    /// The reward; not read where the response is invalid.
+    /// The reward; not read if the response is invalid.
     pub reward: f64,
-    /// False where verification failed for a reason that is not the response's own: it is then left out of everything.
+    /// False if verification failed for a reason that is not the response's own; it then enters nothing.
     pub valid: bool,
     /// Its tokens.
     pub tokens: ResponseTokens<'a, T>,
-    /// Natural log-probabilities under the reference policy, one for each token; needed where `kl_coefficient` is set.
+    /// Natural log-probabilities under the reference policy, one for each token; required if `kl_coefficient` is set.
     pub reference_logp: Option<&'a [T]>,
 }
 
@@ -27,11 +27,11 @@ pub struct BatchLoss<T> {
     pub loss: f64,
     /// Advantages; 0 for an invalid response.
     pub advantages: Vec<Vec<f64>>,
-    /// The weight of each trainable token of a response, 0 where there is none.
+    /// The weight of each trainable token of a response, 0 if it has none.
     pub weights: Vec<Vec<f64>>,
-    /// The weight of KL and entropy terms of each trainable token of a response, 0 where there is none.
+    /// The weight of KL and entropy terms of each trainable token of a response, 0 if it has none.
     pub regularizer_weights: Vec<Vec<f64>>,
-    /// d loss / d logp, one for each token, 0 where it is not trainable.
+    /// d loss / d logp, one for each token, 0 at tokens that are not trainable.
     pub gradients: Vec<Vec<Vec<T>>>,
     /// Sums over the valid responses; its loss is the policy loss.
     pub policy: PolicyStats,
@@ -43,9 +43,8 @@ pub struct BatchLoss<T> {
 
 /// Computes advantages, weights, loss and gradient of a whole step.
 ///
-/// Any settings that pass [`Settings::validate`] will do, with one exception: the entropy of a token does not follow
-/// from its log-probability, so an `entropy_coefficient` is refused here. Input from outside is checked first with
-/// [`validate_batch`](crate::validate_batch).
+/// Settings must pass [`Settings::validate`]. An `entropy_coefficient` is refused: the entropy of a token does not follow
+/// from its log-probability. Check external input with [`validate_batch`](crate::validate_batch) first.
 ///
 /// # Errors
 /// Settings out of range; an entropy coefficient; slices of different lengths; a reward that is not finite; a missing

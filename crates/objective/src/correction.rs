@@ -62,10 +62,10 @@ pub(crate) struct Bounds {
     pub(crate) high: f64,
 }
 
-/// Beyond this the exponential leaves f64; every allowed bound lies far inside it.
+/// Beyond this the exponential overflows f64; every allowed bound is far below.
 const MAX_LOG_RATIO: f64 = 700.0;
 
-/// c of a ratio r, and whether a bound acted: truncate c = min(r, high); mask c = r where low <= r <= high, else 0.
+/// c of a ratio r, and whether a bound applied: truncate c = min(r, high); mask c = r if low <= r <= high, else 0.
 /// Comparisons are written so that a NaN ratio stays NaN.
 #[inline(always)]
 fn factor(ratio: f64, mask: bool, bounds: Bounds) -> (f64, bool) {
@@ -129,7 +129,7 @@ impl<'a, T: Real> Factors<'a, T> {
         }
     }
 
-    /// The sum of the factors over all trainable tokens, and the number of tokens that a bound acted on.
+    /// The sum of the factors over all trainable tokens, and the number of tokens to which a bound applied.
     pub(crate) fn totals(&self, sums: &FactorSums, trainable: usize) -> (f64, usize) {
         match *self {
             Self::Constant { value, bounded } => (value * trainable as f64, usize::from(bounded) * trainable),
@@ -137,7 +137,7 @@ impl<'a, T: Real> Factors<'a, T> {
         }
     }
 
-    /// One factor for every token, the mean of theirs, for a term that is one value for the response: the sum of c phi
+    /// One factor for all tokens, the mean of theirs, for a term that is one value for the response: the sum of c phi
     /// over T tokens is then T times the mean of c times phi. Counts the factors of the tokens.
     pub(crate) fn averaged(&self, tokens: &ResponseTokens<'_, T>, trainable: usize, sums: &mut FactorSums) -> Self {
         if let Self::Constant { .. } = self {

@@ -1,10 +1,10 @@
-//! What can be wrong with settings and input: the field, where it is in the step, its value and what is allowed.
+//! Errors in settings and input: the field, its location in the step, its value and what is allowed.
 
 use std::fmt::{self, Display};
 
 use evenkeel_errors::FieldError;
 
-/// Where in a step a value is; each part is absent where it does not apply or is not known yet.
+/// The location of a value in a step; a part is absent if it does not apply or is not known yet.
 ///
 /// Functions that see a single response do not know its indices; their caller adds them with [`Error::at`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,11 +43,11 @@ impl Display for Location {
     }
 }
 
-/// Why settings or input are refused. Nothing in this crate panics on bad input.
+/// Why settings or input are refused. Nothing in this crate panics on invalid input.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A name that stands for nothing.
+    /// An unknown name.
     #[error("{field} is '{value}': unknown, allowed: {allowed}")]
     UnknownName {
         /// The setting.
@@ -89,7 +89,7 @@ pub enum Error {
     Length {
         /// The slice.
         field: &'static str,
-        /// Whose slice it is.
+        /// The location of its owner.
         location: Location,
         /// Its length.
         length: usize,
@@ -101,7 +101,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same error with the indices of its group and response; an index that is already known stays.
+    /// The same error with the indices of its group and response; an index that is already set is kept.
     #[must_use]
     pub fn at(mut self, group: usize, response: Option<usize>) -> Self {
         if let Self::Input { location, .. } | Self::Length { location, .. } = &mut self {

@@ -1,5 +1,5 @@
-//! An exponential that compilers vectorise: no branch, no table, no call. The library's exp is one call for each token,
-//! which would be most of the time that a loss takes.
+//! An exponential that compilers vectorise: no branch, no table, no call. The library's `exp` would be called for each
+//! token and take most of the time of a loss.
 
 /// 1.5 * 2^52: adding it rounds to an integer and leaves that integer in the low bits of the mantissa.
 const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -25,8 +25,8 @@ const TAYLOR: [f64; 13] = [
     1.0,
 ];
 
-/// e^x within 1e-15 relative for abs(x) <= 700; NaN gives NaN. Outside that range the result means nothing, so
-/// callers bound x first.
+/// e^x within 1e-15 relative for abs(x) <= 700; NaN gives NaN. Outside that range the result is meaningless, so callers
+/// bound x first.
 #[inline(always)]
 pub(crate) fn exp(x: f64) -> f64 {
     let shifted = x * std::f64::consts::LOG2_E + ROUND;

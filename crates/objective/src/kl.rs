@@ -1,4 +1,4 @@
-//! Estimators of the KL divergence from a reference policy: each estimate beside its gradient.
+//! Estimators of the KL divergence from a reference policy, each with its gradient.
 
 use crate::exp::exp;
 use crate::names::{Refused, named};

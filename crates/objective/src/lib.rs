@@ -4,17 +4,17 @@
 //! clock and allocates nothing for a token.
 //!
 //! How the token terms of a loss are summed decides what a model learns about length. "Balanced Aggregation:
-//! Understanding and Fixing Aggregation Bias in GRPO" (arXiv 2605.04077) shows the bias and fixes it; this crate has its
-//! rules beside those of other systems, and its measures of the bias.
+//! Understanding and Fixing Aggregation Bias in GRPO" (arXiv 2605.04077) describes and fixes the bias; this crate
+//! implements its rules and those of other systems, and its measures of the bias.
 //!
-//! - [`Settings`] choose what is computed: names with aliases, ranges, and [`Settings::formula`] for the log.
+//! - [`Settings`] select what is computed: names with aliases, ranges, and [`Settings::formula`] for the log.
 //! - [`advantages`], [`group_weights`], [`regularizer_weights`] take one group; [`StepCounts`] gives the scalar of the
-//!   step that turns the group's parts into weights, so that a learner can begin before the step is complete.
+//!   step that turns the group's parts into weights, so that a learner can start before the step is complete.
 //! - [`response_loss`] and [`response_kl`] take one response; any split into micro-batches gives the same sums.
-//! - [`batch_loss`] computes all of it for a step in memory, [`Quantities`] measures the step.
-//! - [`validate_batch`] and its parts check input from outside. The arithmetic itself never panics.
+//! - [`batch_loss`] computes all of this for a step in memory; [`Quantities`] measures the step.
+//! - [`validate_batch`] and its parts check external input. The arithmetic itself never panics.
 //!
-//! Each family of formulas is one file, every formula beside its gradient and its source: advantages in `advantage.rs`,
+//! Each family of formulas is one file, with every formula next to its gradient and its source: advantages in `advantage.rs`,
 //! aggregation rules in `aggregation.rs`, policy terms in `policy.rs`, corrections in `correction.rs`, KL estimators in
 //! `kl.rs`.
 //!

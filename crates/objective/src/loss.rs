@@ -6,24 +6,24 @@ use crate::policy::{Term, Terms, saturate};
 use crate::tokens::{BLOCK, for_each_block, sum};
 use crate::{Correction, Real, ResponseTokens, Settings};
 
-/// Sums over trainable tokens. They add up over responses and micro-batches, in any split; the fractions and means of
-/// the log are quotients of them.
+/// Sums over trainable tokens. They add up over responses and micro-batches, in any split; logged fractions and means
+/// are ratios of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PolicyStats {
     /// The part of the loss: minus the sum of w c phi.
     pub loss: f64,
     /// Trainable tokens.
     pub tokens: usize,
-    /// Tokens on which a clip bound acted, as verl's `pg_clipfrac` counts them: `ppo`, `dual-clip` and `gspo` where the
-    /// clipped term is the smaller one; `cispo` where the ratio is out of bounds; `gmpo` where the log-ratio is out of
-    /// bounds on either side and A > 0; `aspo` where the term is constant.
+    /// Clipped tokens as counted by verl's `pg_clipfrac`: for `ppo`, `dual-clip` and `gspo` if the clipped term is the
+    /// smaller one; for `cispo` if the ratio is out of bounds; for `gmpo` if the log-ratio is out of bounds on either
+    /// side and A > 0; for `aspo` if the term is constant.
     pub clipped: usize,
-    /// Tokens at the cap c, as verl's `pg_clipfrac_lower` counts them: `dual-clip` where A < 0, `aspo` on both sides;
-    /// for `gmpo` the tokens out of bounds with A < 0; 0 for the others.
+    /// Tokens at the cap c as counted by verl's `pg_clipfrac_lower`: for `dual-clip` if A < 0, for `aspo` on both sides,
+    /// for `gmpo` tokens out of bounds with A < 0; 0 for the others.
     pub clipped_lower: usize,
     /// Sum of `old_logp - logp`, each saturated at `MAX_LOG_RATIO`: divided by `tokens` it is verl's `ppo_kl`.
     pub negative_log_ratio: f64,
-    /// Sum of the correction's factors c; `tokens` where there is no correction.
+    /// Sum of the correction's factors c; equal to `tokens` without a correction.
     pub correction_sum: f64,
     /// Tokens whose factor was capped or set to 0 by a bound of the correction.
     pub correction_bounded: usize,
@@ -41,31 +41,31 @@ impl PolicyStats {
         self.correction_bounded += other.correction_bounded;
     }
 
-    /// verl's `pg_clipfrac`, over all trainable tokens that were added; absent where there is none.
+    /// verl's `pg_clipfrac` over all trainable tokens; absent if there are none.
     #[must_use]
     pub fn clip_fraction(&self) -> Option<f64> {
         self.per_token(self.clipped as f64)
     }
 
-    /// verl's `pg_clipfrac_lower`; absent where there is no token.
+    /// verl's `pg_clipfrac_lower`; absent if there are no tokens.
     #[must_use]
     pub fn clip_fraction_lower(&self) -> Option<f64> {
         self.per_token(self.clipped_lower as f64)
     }
 
-    /// verl's `ppo_kl`, the mean of `old_logp - logp`; absent where there is no token.
+    /// verl's `ppo_kl`, the mean of `old_logp - logp`; absent if there are no tokens.
     #[must_use]
     pub fn ppo_kl(&self) -> Option<f64> {
         self.per_token(self.negative_log_ratio)
     }
 
-    /// The mean factor of the correction; absent where there is no token.
+    /// The mean factor of the correction; absent if there are no tokens.
     #[must_use]
     pub fn correction_mean(&self) -> Option<f64> {
         self.per_token(self.correction_sum)
     }
 
-    /// The fraction of tokens on which a bound of the correction acted; absent where there is no token.
+    /// The fraction of tokens to which a bound of the correction applied; absent if there are no tokens.
     #[must_use]
     pub fn correction_fraction(&self) -> Option<f64> {
         self.per_token(self.correction_bounded as f64)
@@ -78,13 +78,13 @@ impl PolicyStats {
 
 /// The loss of one response and d loss / d logp.
 ///
-/// `weight` is the weight of each of its tokens, the group's part alone or times the scalar of the step: loss and
-/// gradient are linear in it. `grad` has one element for each token and is overwritten, with 0 at tokens that are not
-/// trainable and everywhere if `advantage` or `weight` is 0. The statistics cover such a response as well, except for
-/// clipped tokens: without a gradient there is nothing to clip.
+/// `weight` is the weight of each of its tokens, with or without the scalar of the step: loss and gradient are linear in
+/// it. `grad` has one element for each token and is overwritten: with 0 at tokens that are not trainable, and everywhere
+/// if `advantage` or `weight` is 0. The statistics include such a response, except for clipped tokens, since nothing is
+/// clipped without a gradient.
 ///
-/// Settings are expected to have passed [`Settings::validate`], and input from outside
-/// [`ResponseTokens::validate`]; unchecked input may give NaN or infinities, never a panic.
+/// Settings must have passed [`Settings::validate`], and external input [`ResponseTokens::validate`]; unchecked input may
+/// give NaN or infinities, but never a panic.
 ///
 /// # Errors
 /// Slices of different lengths; a correction without `rollout_logp`.
@@ -99,7 +99,7 @@ pub fn response_loss<T: Real>(
     same_length("grad", grad.len(), "mask", tokens.mask.len())?;
     let rollout_logp = rollout_logp(settings, tokens)?;
     let trainable = tokens.trainable();
-    // phi is written for phi / A, so that w A stands in front of every term and every slope.
+    // The terms are phi / A, so every term and slope is multiplied by w A.
     let weighted_advantage = weight * advantage;
     let term = (weighted_advantage != 0.0 && trainable > 0)
         .then(|| Term::new(settings.policy, settings.clip(), advantage, tokens));

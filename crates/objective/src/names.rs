@@ -1,20 +1,20 @@
-//! Names of the choices: one canonical name each, aliases from other systems, and names of other systems that stand for
-//! a formula which this crate does not have. Hyphens, underscores and case do not matter.
+//! Names of choices: one canonical name each, aliases from other systems, and refused names of other systems for formulas
+//! that this crate does not have. Hyphens, underscores and case are ignored.
 
 use crate::Error;
 
 /// A choice with its canonical name and its aliases.
 pub(crate) type Named<T> = (T, &'static str, &'static [&'static str]);
 
-/// A name known elsewhere, refused: the names, what they mean there, what to use here.
+/// Refused names of other systems: the names, what they mean there, and what to use here.
 pub(crate) type Refused = (&'static [&'static str], &'static str, &'static str);
 
-/// A name as names are compared: lower case, hyphens.
+/// The normal form in which names are compared: lower case, with hyphens.
 pub(crate) fn canonical(value: &str) -> String {
     value.trim().chars().map(|c| if c == '_' || c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 
-/// Finds the choice that a name stands for.
+/// Finds the choice of a name.
 pub(crate) fn parse<T: Copy>(
     field: &'static str,
     value: &str,

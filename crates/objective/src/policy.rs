@@ -1,4 +1,4 @@
-//! The policy terms: phi of one token and its derivative d phi / d logp, each term's formula beside its gradient.
+//! The policy terms: phi of one token and its derivative d phi / d logp, each formula next to its gradient.
 //!
 //! Every phi is proportional to the size of the advantage A and depends otherwise on its sign alone, so terms are
 //! written for `phi / A`: for A > 0 a minimum stays a minimum, for A < 0 it becomes a maximum. rho is the ratio
@@ -84,10 +84,10 @@ pub(crate) struct Clip {
     pub(crate) gmpo: f64,
 }
 
-/// Log-ratios saturate here, as in verl: nothing is learnt from a ratio of e^20, but its overflow would end a run.
+/// Log-ratios saturate here, as in verl: a ratio of e^20 teaches nothing, but an overflow would end a run.
 pub const MAX_LOG_RATIO: f64 = 20.0;
 
-/// Just below `exp(MAX_LOG_RATIO)`: a ratio that saturates exceeds it, so that its slope is 0 as its value is constant.
+/// Just below `exp(MAX_LOG_RATIO)`: a saturated ratio exceeds it, so its slope is 0, in line with its constant value.
 const MAX_RATIO: f64 = 485_165_195.0;
 
 /// A term and its derivative at one token.
@@ -130,7 +130,7 @@ fn dual_clip(rho: f64, positive: bool, clip: &Clip) -> Phi {
     }
 }
 
-/// PPO's term of the ratio s = exp(mean of logp - old_logp) of the response. s is held constant in front of each token's
+/// PPO's term of the ratio s = exp(mean of logp - old_logp) of the response. s is a constant factor of each token's
 /// own ratio, whose value is 1: d phi / d logp = s A within the bound.
 ///
 /// GSPO, arXiv 2507.18071, in the form of GSPO-token (section 4.3).

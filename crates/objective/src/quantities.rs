@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, same_length};
 use crate::{Aggregation, StepCounts, group_weights};
 
-/// What the quantities need of a group. Each slice has one element for each response.
+/// The parts of a group that the quantities are computed from. Each slice has one element for each response.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupView<'a> {
     /// Advantages.
@@ -39,32 +39,32 @@ pub struct Pull {
 }
 
 impl Pull {
-    /// The bias that the paper describes, `positive / negative`: where advantages sum to 0 in each group it is 1 under
-    /// `sequence` and `balanced`, and under `token` it is above 1 where the better responses are the longer ones.
-    /// Absent where no response has A < 0.
+    /// The bias that the paper describes, `positive / negative`. If advantages sum to 0 in each group it is 1 under
+    /// `sequence` and `balanced`; under `token` it is above 1 if the better responses are the longer ones. Absent if no
+    /// response has A < 0.
     #[must_use]
     pub fn bias(&self) -> Option<f64> {
         (self.negative > 0.0).then(|| self.positive / self.negative)
     }
 }
 
-/// The quantities of one step. A quantity that a step does not have is absent, never NaN.
+/// The quantities of one step. A quantity that is undefined for a step is absent, never NaN.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quantities {
     /// Coefficient of variation of lengths within a group, population deviation / mean, averaged over the groups with
-    /// at least two counted responses; absent where there is no such group.
+    /// at least two counted responses; absent if there are none.
     pub length_variation: Option<f64>,
-    /// The same over all counted responses of the step together; absent where fewer than two count.
+    /// The same over all counted responses of the step; absent if there are fewer than two.
     pub length_variation_pooled: Option<f64>,
     /// Mean length of the counted responses with A < 0 minus that of those with A > 0, averaged over the groups that
-    /// have both; absent where no group has.
+    /// have both; absent if there are none.
     pub length_gap: Option<f64>,
-    /// The number of groups that have both, over which `length_gap` is the average.
+    /// The number of groups that `length_gap` is averaged over.
     pub length_gap_groups: usize,
-    /// Mean length of wrong counted responses minus that of right ones over the whole step; absent where either is
-    /// missing.
+    /// Mean length of wrong counted responses minus that of right ones over the whole step; absent if there are
+    /// no responses of one kind.
     pub length_gap_pooled: Option<f64>,
-    /// The pull of each side under every rule, whichever one trains; `sequence-sum` is absent where `max_tokens` is 0.
+    /// The pull of each side under every rule, not only the one in use; `sequence-sum` is absent if `max_tokens` is 0.
     pub pulls: BTreeMap<Aggregation, Pull>,
 }
 
@@ -72,7 +72,7 @@ impl Quantities {
     /// Measures a step. `max_tokens` is that of the settings.
     ///
     /// # Errors
-    /// Lengths that differ within a group; an advantage that is not finite.
+    /// Slices of different lengths; an advantage that is not finite.
     pub fn of(groups: &[GroupView<'_>], max_tokens: usize) -> Result<Self, Error> {
         for (g, group) in groups.iter().enumerate() {
             let expected = group.trainable_tokens.len();

@@ -1,4 +1,4 @@
-//! The two widths in which log-probabilities come and gradients go; all arithmetic in between is in f64.
+//! The two types of log-probabilities and gradients; all arithmetic in between is in f64.
 
 mod sealed {
     pub trait Sealed {}

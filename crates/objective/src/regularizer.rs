@@ -1,5 +1,5 @@
-//! The KL term of a response, and the slope of the entropy term. Both take the weights of
-//! [`regularizer_weights`](crate::regularizer_weights), whatever the aggregation is.
+//! The KL term of a response, and the slope of the entropy term. Both use the weights of
+//! [`regularizer_weights`](crate::regularizer_weights), whatever the aggregation.
 
 use crate::error::{Error, same_length};
 use crate::tokens::{BLOCK, for_each_block, sum, trainable_tokens};
@@ -10,7 +10,7 @@ use crate::{Real, Settings};
 pub struct KlStats {
     /// The part of the loss: `kl_coefficient` times the weighted sum.
     pub loss: f64,
-    /// The sum of the estimates; divided by `tokens` it is the mean KL of the log.
+    /// The sum of the estimates; divided by `tokens` it is the logged mean KL.
     pub kl_sum: f64,
     /// Trainable tokens.
     pub tokens: usize,
@@ -24,7 +24,7 @@ impl KlStats {
         self.tokens += other.tokens;
     }
 
-    /// The mean estimate; absent where there is no token.
+    /// The mean estimate; absent if there are no tokens.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.tokens > 0).then(|| self.kl_sum / self.tokens as f64)
@@ -33,9 +33,8 @@ impl KlStats {
 
 /// The KL term of one response: its loss, and its gradient *added* to `grad`.
 ///
-/// `mask`, `logp`, `reference_logp` and `grad` have one element for each token; what stands at a token whose mask is
-/// false reaches nothing. `weight` is the response's regularizer weight. With `kl_coefficient` 0 the estimate is measured
-/// and `grad` left as it is.
+/// `mask`, `logp`, `reference_logp` and `grad` have one element for each token; values at masked tokens have no effect.
+/// `weight` is the response's regularizer weight. With `kl_coefficient` 0 the estimate is measured and `grad` unchanged.
 ///
 /// # Errors
 /// Slices of different lengths.

@@ -1,6 +1,6 @@
-//! The tokens of a response, and the only place that looks at masks. Tokens are loaded in blocks of a fixed size on the
-//! stack, with 0 in the place of masked tokens, so that NaN at a padded position reaches nothing; the arithmetic between
-//! loading and storing has no mask and no branch, and its loops of constant length vectorise.
+//! The tokens of a response, and the only code that reads masks. Tokens are loaded in blocks of a fixed size on the stack,
+//! with 0 for masked tokens, so that NaN at a padded position has no effect. The arithmetic between loading and storing
+//! has no mask and no branch, and its loops of constant length vectorise.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ pub(crate) type Lanes = [f64; BLOCK];
 /// 0 or 1 for each token of a block.
 pub(crate) type Flags = [u64; BLOCK];
 
-/// The tokens of one response. Every slice has one element for each token, trainable or not; what stands at a token
-/// whose mask is false reaches nothing.
+/// The tokens of one response. Every slice has one element for each token, trainable or not; values at masked tokens have
+/// no effect.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseTokens<'a, T> {
     /// Whether a token is trainable: sampled by the policy, and not padding, tool output or injected text.
@@ -26,7 +26,7 @@ pub struct ResponseTokens<'a, T> {
     pub logp: &'a [T],
     /// Natural log-probabilities under the learner's weights before the first update on this batch.
     pub old_logp: &'a [T],
-    /// Natural log-probabilities that the engine reported when it sampled; needed where a correction is set.
+    /// Natural log-probabilities that the engine reported; required if a correction is set.
     pub rollout_logp: Option<&'a [T]>,
 }
 
@@ -46,7 +46,7 @@ impl<T: Real> ResponseTokens<'_, T> {
     }
 }
 
-/// The number of trainable tokens of a response. mask: one flag for each token.
+/// The number of trainable tokens of a response; `mask` has one flag for each token.
 #[must_use]
 pub fn trainable_tokens(mask: &[bool]) -> usize {
     // Counting in bytes, 255 at a time, keeps sixteen counters in a register.
@@ -56,7 +56,7 @@ pub fn trainable_tokens(mask: &[bool]) -> usize {
 /// Up to [`BLOCK`] neighbouring tokens and which of them are trainable.
 pub(crate) struct Block {
     range: Range<usize>,
-    /// All bits where a token is trainable, none elsewhere and behind the last token.
+    /// All bits set for a trainable token, none for others and after the last token.
     keep: [u64; BLOCK],
 }
 
@@ -71,7 +71,7 @@ impl Block {
         self.mask(out);
     }
 
-    /// Sets the lanes of masked tokens, and those behind the last token, to 0.
+    /// Sets the lanes of masked tokens, and those after the last token, to 0.
     #[inline]
     pub(crate) fn mask(&self, lanes: &mut Lanes) {
         for (lane, keep) in lanes.iter_mut().zip(&self.keep) {

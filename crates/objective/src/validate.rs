@@ -1,12 +1,12 @@
-//! Checks of input from outside. The arithmetic does not repeat them: it also runs on values that the caller computed,
-//! and another pass over all tokens for each loss would only repeat the result.
+//! Checks of external input. The arithmetic does not repeat them: it also runs on values that the caller computed, and
+//! checking all tokens again for each loss would only cost time.
 
 use crate::advantage::{REWARDS, check_reward};
 use crate::error::{Error, Location};
 use crate::loss::rollout_logp;
 use crate::{Real, Response, ResponseTokens, Settings};
 
-/// How far above 0 a log-probability may lie: engines that compute in bf16 or f32 round to a little above it.
+/// How far above 0 a log-probability may be: engines that compute in bf16 or f32 may round to slightly above it.
 pub const LOGP_TOLERANCE: f64 = 1e-4;
 
 /// Refuses log-probabilities at trainable tokens that are NaN, infinite or above [`LOGP_TOLERANCE`].
@@ -14,11 +14,11 @@ pub const LOGP_TOLERANCE: f64 = 1e-4;
 /// `mask` and `logp` have one element for each token; `field` is the name for the error.
 ///
 /// # Errors
-/// Lengths that differ; the first value that is refused, with its token.
+/// Slices of different lengths; the first refused value, with its token.
 pub fn validate_logp<T: Real>(field: &'static str, mask: &[bool], logp: &[T]) -> Result<(), Error> {
     crate::error::same_length(field, logp.len(), "mask", mask.len())?;
     let is_allowed = |value: T| value.to_f64() <= LOGP_TOLERANCE && value.to_f64() > f64::NEG_INFINITY;
-    // The fold has no early exit, so that it vectorises; the culprit is searched for only when there is one.
+    // The fold has no early exit, so that it vectorises; the refused token is only searched for if there is one.
     let all = mask.iter().zip(logp).fold(true, |all, (&m, &value)| all & (!m | is_allowed(value)));
     if all {
         return Ok(());
@@ -30,11 +30,11 @@ pub fn validate_logp<T: Real>(field: &'static str, mask: &[bool], logp: &[T]) ->
 }
 
 impl<T: Real> ResponseTokens<'_, T> {
-    /// Checks a response from outside: at least one token, slices of one length, possible log-probabilities at every
-    /// trainable token, and `rollout_logp` where a correction is set.
+    /// Checks an external response: at least one token, slices of equal length, valid log-probabilities at every trainable
+    /// token, and `rollout_logp` if a correction is set.
     ///
     /// # Errors
-    /// The first thing that is wrong, without group and response: see [`Error::at`].
+    /// The first problem, without group and response: see [`Error::at`].
     pub fn validate(&self, settings: &Settings) -> Result<(), Error> {
         if self.mask.is_empty() {
             return Err(Error::input("tokens", Location::default(), "empty", "at least one token"));
@@ -49,11 +49,11 @@ impl<T: Real> ResponseTokens<'_, T> {
     }
 }
 
-/// Checks a group from outside: its size, and reward and tokens of every valid response. Invalid responses
-/// are not read, since nothing is computed with them.
+/// Checks an external group: its size, and reward and tokens of every valid response. Invalid responses are not read,
+/// since nothing is computed from them.
 ///
 /// # Errors
-/// The first thing that is wrong, with `group` as the index of the group.
+/// The first problem, with `group` as the index of the group.
 pub fn validate_group<T: Real>(settings: &Settings, group: usize, responses: &[Response<'_, T>]) -> Result<(), Error> {
     if let Err(Error::Setting(error)) = settings.validate_group_size(responses.len()) {
         return Err(Error::input("group_size", Location::default(), error.value, error.allowed).at(group, None));
@@ -71,10 +71,10 @@ fn validate_response<T: Real>(settings: &Settings, response: &Response<'_, T>) -
     response.reference_logp.map_or(Ok(()), |logp| validate_logp("reference_logp", mask, logp))
 }
 
-/// Checks settings and a whole step from outside.
+/// Checks settings and a whole external step.
 ///
 /// # Errors
-/// The first thing that is wrong, with its indices.
+/// The first problem, with its indices.
 pub fn validate_batch<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>]) -> Result<(), Error> {
     settings.validate()?;
     groups.iter().enumerate().try_for_each(|(g, responses)| validate_group(settings, g, responses))

@@ -1,18 +1,17 @@
-//! One derivation of everything random.
+//! One derivation for all random numbers.
 //!
-//! A run has one seed. Everything that is drawn in it has a stream of random numbers of its own, named by a [`Stream`]:
-//! what is drawn, and the indices that tell one draw from the next (step, prompt, sample, epoch, ...). The stream follows
-//! from the seed and that name alone, so that the order in which things are drawn, the number of threads or processes and a
-//! resume change nothing.
+//! A run has one seed. Every purpose has its own stream of random numbers, identified by a [`Stream`]: what is drawn, and
+//! the indices that distinguish one draw from another (step, prompt, sample, epoch, ...). A stream depends only on the seed
+//! and its identity, so the order of draws, the number of threads or processes and resuming change nothing.
 //!
 //! # Construction
 //! ```text
 //! key    = SHA-256("evenkeel-seeds/1" ‖ u8(length of name) ‖ name ‖ u64(seed) ‖ u64(index 1) ‖ u64(index 2) ‖ ...)
 //! stream = ChaCha12(key), nonce 0, from block 0
 //! ```
-//! `name` is [`Stream::name`] in ASCII; numbers are little-endian. The name is written with its length and fixes the number of
-//! indices, so that two streams never hash the same bytes. A derived seed ([`seed`]) is the first 8 bytes of the key,
-//! little-endian, shifted right by one bit. `tests/vectors.py` computes the known answers of the tests from this text.
+//! `name` is [`Stream::name`] in ASCII; numbers are little-endian. The name is preceded by its length and determines the number
+//! of indices, so two streams never hash the same bytes. A derived seed ([`seed`]) is the first 8 bytes of the key,
+//! little-endian, shifted right by one bit. `tests/vectors.py` is an independent implementation that computes the known answers of the tests.
 //!
 //! ChaCha12 is the generator that `rand` chose for its own `StdRng`; its output is the same on every platform.
 #![forbid(unsafe_code)]
@@ -27,17 +26,17 @@ pub use uniforms::Uniforms;
 use rand_chacha::rand_core::SeedableRng;
 use sha2::{Digest, Sha256};
 
-/// First bytes of every hash: keeps these keys apart from any other use of SHA-256, and numbers the construction.
+/// Prefix of every hash: separates these keys from other uses of SHA-256, and carries the version of the construction.
 const DOMAIN: &[u8] = b"evenkeel-seeds/1";
 
-/// The generator of a stream, at its beginning.
+/// The generator at the beginning of a stream.
 pub fn rng(seed: u64, stream: Stream) -> ChaCha12Rng {
     ChaCha12Rng::from_seed(key(seed, stream))
 }
 
-/// A seed for somebody else's generator: 0 to 2^63 - 1, since engines take signed 64-bit integers.
+/// A seed for another generator: 0 to 2^63 - 1, since engines take signed 64-bit integers.
 ///
-/// Whoever draws from a derived seed does not draw from the stream of [`rng`]: use one of both for a stream.
+/// Its numbers are not those of [`rng`] for the same stream: use one of the two for each stream.
 pub fn seed(seed: u64, stream: Stream) -> u64 {
     let [b0, b1, b2, b3, b4, b5, b6, b7, ..] = key(seed, stream);
     u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]) >> 1

@@ -1,8 +1,8 @@
-//! The list of everything that is drawn.
+//! The list of all random streams.
 
-/// What is drawn, with the indices that tell one draw from the next. All count from 0.
+/// What is drawn, with the indices that distinguish one draw from another. All indices count from 0.
 ///
-/// The names are part of the construction: changing one changes what runs of a seed draw.
+/// The names are part of the construction: changing one changes the results of every seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
     /// The seed of a sample that is trained on. From the run's seed.
@@ -23,7 +23,7 @@ pub enum Stream {
         /// Position of the sample in its group.
         sample: u64,
     },
-    /// The seed with which another engine samples the rest of an interrupted sample. From the sample's seed.
+    /// The seed for sampling the rest of an interrupted sample on another engine. From the sample's seed.
     Continuation {
         /// Tokens that the sample already has.
         tokens: u64,
@@ -56,7 +56,7 @@ pub enum Stream {
     },
     /// The tokens of a sample in the embedded engine: a number for each position. From the sample's seed.
     Tokens,
-    /// The seed of a sample whose request came without one. From the engine's seed.
+    /// The seed of a sample whose request had none. From the engine's seed.
     UnseededSample {
         /// Position in the order of arrival.
         arrival: u64,

@@ -5,7 +5,7 @@ use rand_chacha::rand_core::RngCore;
 
 use crate::Stream;
 
-/// Uniform numbers by position: the number at a position is the same whatever was taken before.
+/// Uniform numbers by position: the number at a position does not depend on what was read before.
 #[derive(Debug, Clone)]
 pub struct Uniforms(ChaCha12Rng);
 
@@ -17,10 +17,10 @@ impl Uniforms {
 
     /// The number at a position, in [0, 1), a multiple of 2^-53.
     ///
-    /// It comes from the 64-bit word at that position of the ChaCha12 stream; consecutive positions cost least, since
-    /// blocks are computed several at a time.
+    /// It comes from the 64-bit word at that position of the ChaCha12 stream; consecutive positions are cheapest,
+    /// since several blocks are computed at a time.
     pub fn at(&mut self, position: u64) -> f64 {
-        // Words of 32 bits are counted.
+        // Positions are counted in 32-bit words.
         let word = u128::from(position) * 2;
         if self.0.get_word_pos() != word {
             self.0.set_word_pos(word);

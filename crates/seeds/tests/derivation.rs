@@ -1,4 +1,4 @@
-//! What the derivation promises: the same numbers everywhere, and no stream that is another's.
+//! The derivation: the same numbers everywhere, and distinct streams.
 
 use evenkeel_seeds::{Stream, Uniforms, rng, seed};
 use proptest::prelude::*;

@@ -36,7 +36,7 @@ pub enum LogFormat {
     /// Text, coloured in a terminal.
     #[default]
     Human,
-    /// A JSON object per line.
+    /// A JSON object for each line.
     Json,
 }
 
@@ -63,14 +63,14 @@ pub enum TelemetryError {
     Again(#[from] TryInitError),
 }
 
-/// Sets up logging for the whole process; once.
+/// Sets up logging for the whole process. Call it once.
 pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     let ansi = io::stderr().is_terminal();
     let builder = fmt::fmt().with_env_filter(filter(&config.log)?).with_writer(io::stderr).with_ansi(ansi);
     match config.log_format {
         LogFormat::Human => builder.fmt_fields(one_line()).finish().try_init()?,
         LogFormat::Json => {
-            // Spans are part of every line: run, step and sample of what is logged.
+            // Every line includes its spans: run, step and sample.
             let builder = builder.json().flatten_event(true).with_current_span(false);
             builder.with_writer(|| ShortValues(io::stderr())).finish().try_init()?;
         }
@@ -78,7 +78,7 @@ pub fn init_logging(config: &TelemetryConfig) -> Result<(), TelemetryError> {
     Ok(())
 }
 
-/// Fields as `name=value`, escaped: values from outside neither end a line nor control the terminal. JSON does its own escaping.
+/// Fields as `name=value`, escaped so that external values neither end a line nor control the terminal. JSON has its own escaping.
 fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
     debug_fn(|writer, field, value| {
         let value = format!("{value:?}");
@@ -91,11 +91,11 @@ fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static
     .delimited(" ")
 }
 
-/// Lines of JSON, in which long texts are cut. JSON escapes them by itself.
+/// JSON lines with long texts cut.
 struct ShortValues<W>(W);
 
 impl<W: Write> Write for ShortValues<W> {
-    /// An entry is written as a whole.
+    /// Writes an entry as a whole.
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
         let long = entry.len() > MAX_VALUE_CHARS;
         match serde_json::from_slice(entry) {

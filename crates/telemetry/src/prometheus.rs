@@ -31,11 +31,11 @@ impl MetricsHandle {
     }
 }
 
-/// The recorder of the process, installed by the first call. `None` if another recorder is installed.
+/// Installs the recorder of the process with the first call. `None` if another recorder is installed.
 pub fn install_metrics() -> Option<MetricsHandle> {
     static HANDLE: OnceLock<MetricsHandle> = OnceLock::new();
     static INSTALL: Mutex<()> = Mutex::new(());
-    // A poisoned lock is harmless: what it guards is set in one assignment.
+    // A poisoned lock is harmless: its value is set in one assignment.
     let _guard = INSTALL.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if let Some(handle) = HANDLE.get() {
         return Some(handle.clone());

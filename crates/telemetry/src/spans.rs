@@ -1,7 +1,7 @@
-//! Spans for an OpenTelemetry collector, in the traces whose ids travel from service to service.
+//! Spans for an OpenTelemetry collector, in the traces whose ids are passed between services.
 //!
-//! A span is recorded once it has ended, with the times at which it began and ended. Without a collector nothing is kept. Spans that
-//! the collector cannot take in time are dropped.
+//! A span is recorded when it has ended, with its begin and end times. Without a collector nothing is kept. Spans that the collector
+//! does not accept in time are dropped.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -25,7 +25,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Span {
     /// Its trace and its own id.
     pub context: TraceContext,
-    /// The enclosing span. `None` for the first of a trace.
+    /// The parent span. `None` for the first of a trace.
     pub parent: Option<TraceContext>,
     /// The operation.
     pub name: &'static str,
@@ -33,7 +33,7 @@ pub struct Span {
     pub began: SystemTime,
     /// When it ended.
     pub ended: SystemTime,
-    /// Further facts by name.
+    /// Attributes by name.
     pub attributes: Vec<(&'static str, Value)>,
     /// Why it failed. `None` for success.
     pub failure: Option<String>,
@@ -72,7 +72,7 @@ impl Drop for SpansGuard {
     }
 }
 
-/// Exports the spans of this process, as service `evenkeel-SERVICE`, to an OTLP collector over gRPC. Once, within a tokio runtime.
+/// Exports the spans of this process, as service `evenkeel-SERVICE`, to an OTLP collector over gRPC. Call it once, within a tokio runtime.
 ///
 /// # Errors
 /// A malformed endpoint; a second call. An unreachable collector is no error: its spans are dropped.

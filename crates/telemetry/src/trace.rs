@@ -1,12 +1,12 @@
-//! Trace contexts as W3C Trace Context writes them: one trace id from a prompt to the optimizer step that it led to.
+//! Trace contexts in the W3C format: one trace id from a prompt to the optimizer step that it led to.
 //!
-//! Calls carry the context in the `traceparent` header, items of a stream in a field of their own. Within a process it travels with
-//! the task that [`TraceContext::scope`] runs.
+//! Calls carry the context in the `traceparent` header, items of a stream in a field of their own. Within a process it belongs to the
+//! task that [`TraceContext::scope`] runs.
 //!
-//! Ids and flags are OpenTelemetry's types. Three things are not left to its propagator and to tracing-opentelemetry, because they
-//! do something else: the trace of a sample follows from its id ([`TraceContext::for_id`]), where a tracer draws trace ids at random;
-//! a context is a value that crosses threads beside its item, not a property of the thread's current span; and a malformed
-//! `traceparent` is refused as the standard asks, where the propagator (0.33) accepts ids of any length.
+//! Ids and flags are OpenTelemetry's types. Its propagator and tracing-opentelemetry are not used, because three things differ: the
+//! trace of a sample follows from its id ([`TraceContext::for_id`]), while a tracer draws random trace ids; a context is a value that
+//! crosses threads with its item, not a property of the thread's current span; and a malformed `traceparent` is refused as the
+//! standard requires, while the propagator (0.33) accepts ids of any length.
 
 use std::fmt;
 use std::future::Future;
@@ -32,14 +32,14 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// The beginning of a new trace. Trace ids decide nothing, so that they need not be the same in two runs.
+    /// The root of a new trace. Its id is random: no result depends on trace ids.
     pub fn root() -> Self {
         let ids = RandomIdGenerator::default();
         Self { trace: ids.new_trace_id(), span: ids.new_span_id(), flags: TraceFlags::SAMPLED }
     }
 
-    /// The beginning of the trace of something with an id, the same in every process that knows the id: the first 24 bytes of
-    /// SHA-256 over the length of the run's id (64 bits, little-endian), the run's id and the id.
+    /// The root of the trace of an id, the same in every process: the first 24 bytes of SHA-256 over the length of the run's id
+    /// (64 bits, little-endian), the run's id and the id.
     pub fn for_id(run_id: &str, id: &str) -> Self {
         let mut hash = Sha256::new_with_prefix((run_id.len() as u64).to_le_bytes());
         hash.update(run_id);
@@ -51,13 +51,13 @@ impl TraceContext {
         Self { trace: TraceId::from_bytes(trace), span: SpanId::from_bytes(span), flags: TraceFlags::SAMPLED }
     }
 
-    /// A further span in the same trace.
+    /// A new span in the same trace.
     #[must_use]
     pub fn child(self) -> Self {
         Self { span: RandomIdGenerator::default().new_span_id(), ..self }
     }
 
-    /// The trace id as logs write it: 32 hex digits.
+    /// The trace id as in logs: 32 hex digits.
     pub fn trace_id(self) -> String {
         self.trace.to_string()
     }
@@ -67,12 +67,12 @@ impl TraceContext {
         CURRENT.try_with(|context| *context).ok()
     }
 
-    /// Runs the future with this context as the current one. Tasks that it spawns begin without one.
+    /// Runs the future with this context as the current one. Tasks that it spawns have none.
     pub async fn scope<F: Future>(self, future: F) -> F::Output {
         CURRENT.scope(self, future).await
     }
 
-    /// As OpenTelemetry's exporters take it.
+    /// As a type of OpenTelemetry, for its exporters.
     pub(crate) fn span_context(self) -> SpanContext {
         SpanContext::new(self.trace, self.span, self.flags, false, TraceState::default())
     }
@@ -84,7 +84,7 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// A text that is no `traceparent`. Its receiver begins a new trace; it is never an error of a request.
+/// A text that is not a `traceparent`. The receiver then starts a new trace; a request is never refused for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a traceparent")]
 pub struct NotATraceparent;

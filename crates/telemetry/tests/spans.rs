@@ -1,4 +1,4 @@
-//! Spans reach a collector as they were handed over.
+//! Spans reach a collector unchanged.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::sync::{Arc, Mutex};

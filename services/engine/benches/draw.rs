@@ -9,12 +9,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The sampler is private to the engine, and is compiled into this program from the same files.
+/// The sampler is private to the engine, so it is compiled into this program from the same files.
 #[path = "../src/sampling/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "only draws are measured, and its tests do not run here")]
 mod sampling;
 
-/// What the sampler takes from the rest of the engine.
+/// What the sampler needs from the rest of the engine.
 mod settings {
     pub(crate) use evenkeel_engine::LogprobsMode;
 }
@@ -22,7 +22,7 @@ mod settings {
 use sampling::{Limits, Sampler, Sampling};
 use settings::LogprobsMode;
 
-/// Logits to draw from for each vocabulary and case.
+/// Number of logits that are processed for each vocabulary and case.
 const LOGITS: usize = 20_000_000;
 
 /// Equidistributed numbers in [0, 1).

@@ -1,5 +1,5 @@
-//! How much the server adds to the model: 256 samples of 40 tokens of the embedded recipe's model, by a bare loop over the
-//! decoder and over HTTP in five ways, in turns, so that a busy machine is equally busy for all.
+//! The overhead of the server: 256 samples of 40 tokens with the model of the built-in recipe, by a bare loop over the decoder
+//! and over HTTP in five ways, alternating, so that load on the machine affects all alike.
 //!
 //! ```text
 //! cargo run --release -p evenkeel-engine --example measure -- [ROUNDS]
@@ -61,7 +61,7 @@ fn prompt(number: usize) -> Vec<u32> {
     (0..PROMPT).map(|at| (2 + (number * 31 + at * 17) % 90) as u32).collect()
 }
 
-/// The decoder alone, fed with the likeliest tokens: what no server can be faster than.
+/// The decoder alone, fed with the likeliest tokens: a lower bound for any server.
 fn bare(decoder: &Decoder) -> Result<f64, Failure> {
     let began = Instant::now();
     let mut caches: Vec<SequenceCache> = (0..SAMPLES).map(|_| decoder.sequence()).collect::<Result<_, _>>()?;
@@ -77,7 +77,7 @@ fn bare(decoder: &Decoder) -> Result<f64, Failure> {
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// `interval`: tokens of a frame; 0 asks for the answer in one piece.
+/// `interval`: tokens of a frame; 0 requests a whole response.
 fn request(number: usize, samples: usize, interval: usize) -> String {
     let stream = interval > 0;
     json!({"prompt": prompt(number), "n": samples, "seed": number * 1000, "temperature": 1.0, "top_p": 1.0, "top_k": 0,
@@ -86,7 +86,7 @@ fn request(number: usize, samples: usize, interval: usize) -> String {
     .to_string()
 }
 
-/// Connections that are open, as a trainer's are.
+/// Open connections, like a trainer's.
 async fn connect(address: SocketAddr, count: usize) -> Result<Vec<SendRequest<Full<Bytes>>>, Failure> {
     let mut senders = Vec::new();
     for _ in 0..count {
@@ -99,7 +99,7 @@ async fn connect(address: SocketAddr, count: usize) -> Result<Vec<SendRequest<Fu
     Ok(senders)
 }
 
-/// All samples over HTTP, read to the end but not parsed; the bytes beside the seconds.
+/// All samples over HTTP, read to the end but not parsed. Returns seconds and bytes.
 async fn over_http(
     senders: &mut [SendRequest<Full<Bytes>>],
     each: usize,
@@ -133,7 +133,7 @@ async fn over_http(
     Ok((seconds, bytes))
 }
 
-/// Seconds of processor time that this process has taken, in hundredths; 0 where the system does not say.
+/// CPU time of this process in seconds, in hundredths; 0 if the system does not report it.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();

@@ -1,4 +1,4 @@
-//! Connections: their number, and how long one may be idle.
+//! Connections: how many there may be, and how long one may be idle.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Connections beyond the limit that are still served, with probes and metrics only.
 const RESERVE: usize = 16;
-/// Time limit for the request of such a connection.
+/// Time limit for a request on such a connection.
 const RESERVE_DEADLINE: Duration = Duration::from_secs(1);
 /// File descriptors reserved for the rest of the process.
 const OTHER_DESCRIPTORS: usize = 128;
@@ -49,7 +49,7 @@ fn descriptors() -> Option<usize> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Serves until `stop`, then until the last response has ended. Connections beyond the limit get `probes`.
+/// Serves until `stop`, then until the last response has ended. Connections beyond the limit are served by `probes`.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
@@ -58,7 +58,7 @@ pub(crate) async fn serve(
     stop: CancellationToken,
 ) {
     let (regular, reserve) = (Arc::new(Semaphore::new(limits.connections)), Arc::new(Semaphore::new(RESERVE)));
-    // Aborted with this future, however that ends.
+    // Aborted when this future ends or is dropped.
     let mut connections = JoinSet::new();
     loop {
         let stream = tokio::select! {
@@ -95,7 +95,7 @@ async fn connection(
     header: Duration,
     stop: CancellationToken,
 ) {
-    // Small frames of a stream should not be delayed. If the system lacks the option, they are.
+    // Without this, small frames of a stream would be delayed. A system without the option is no error.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);
     let mut builder = http1::Builder::new();

@@ -1,4 +1,4 @@
-//! The lifecycle of an engine: port, model, scheduler, server, and back.
+//! The lifecycle of an engine: port, model, scheduler, server, shutdown.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,10 +28,10 @@ impl Engine {
     /// Binds the port, loads the model, and serves it on tasks of the calling runtime and threads of its own.
     ///
     /// # Errors
-    /// Invalid settings, a port that is taken, a folder that is not a model or whose tokenizer does not fit it. Nothing runs then.
+    /// Invalid settings, a port in use, or a folder without a supported model or with a tokenizer that does not fit it.
     pub async fn start(settings: EngineConfig) -> Result<RunningEngine, EngineError> {
         settings.validate()?;
-        // The port first: finding out that it is taken should not take as long as loading a model.
+        // The port first, so that a port in use is reported before a model is loaded.
         let listen = |source| EngineError::Listen { address: settings.listen.clone(), source };
         let listener = TcpListener::bind(&settings.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
@@ -116,7 +116,7 @@ impl RunningEngine {
         EngineError::Stopped
     }
 
-    /// Takes no new connections, waits for responses in progress for at most `drain`, aborts the rest, and ends.
+    /// Accepts no new connections, waits at most `drain` for responses in progress, aborts the rest, and ends.
     pub async fn stop(self) -> Ended {
         let Self { drain, scheduler, thread, stop, mut server, .. } = self;
         drop(stop);

@@ -7,13 +7,13 @@ use evenkeel_errors::FieldError;
 use evenkeel_hf::FolderError;
 use evenkeel_model::ModelError;
 
-/// An error of the engine itself. Errors in requests are only reported to their clients.
+/// An error of the engine. Errors of requests are reported to their clients only.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// An invalid setting.
     #[error(transparent)]
     Setting(#[from] FieldError),
-    /// The port is taken, or the address is invalid or not local.
+    /// The port is in use, or the address is invalid or not local.
     #[error("cannot listen on {address} (setting `listen`): {source}")]
     Listen {
         /// The setting's value.
@@ -34,7 +34,7 @@ pub enum EngineError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, with the value if it is a single one.
+        /// What is wrong with it, including the value if there is a single one.
         reason: String,
     },
     /// A file of the model's folder.

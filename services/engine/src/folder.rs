@@ -20,9 +20,9 @@ pub(crate) struct Model {
     /// The longest sequence in tokens.
     pub(crate) context: usize,
     pub(crate) tokenizer: Option<Arc<Tokenizer>>,
-    /// The tokenizer's end of sequence: it ends a sample without a stop reason.
+    /// The tokenizer's end-of-sequence token: it ends a sample without a stop reason.
     pub(crate) end: Option<u32>,
-    /// Further end tokens in the model's files: each is the stop reason of the samples that it ends.
+    /// Further end tokens of the model: each is reported as the stop reason.
     pub(crate) other_ends: Vec<u32>,
 }
 
@@ -53,11 +53,11 @@ impl Model {
     /// Reads weights of this model's shape for decoding.
     ///
     /// # Errors
-    /// Missing or broken files, a tensor of another shape, or a `config.json` beside them that describes another model.
+    /// Missing or damaged files, a tensor of the wrong shape, or a `config.json` of another model.
     pub(crate) fn decoder(&self, folder: &Path) -> Result<Decoder, EngineError> {
         if folder != self.folder && folder.join("config.json").exists() {
             let (other, _) = Config::load(folder).map_err(EngineError::model(folder))?;
-            // End tokens were read at the start and do not affect what the weights compute.
+            // End tokens were read at the start and do not affect the computation.
             let other = Config { eos_token_ids: self.config.eos_token_ids.clone(), ..other };
             if other != self.config {
                 let reason = format!("describes another model: {other:?}; the running one is {:?}", self.config);

@@ -30,28 +30,28 @@ pub struct EngineConfig {
     pub max_sequences: usize,
     /// Sequences that may wait behind them; further ones are refused with 503.
     pub max_queue: usize,
-    /// Size of the key-value cache in tokens: running sequences must fit in it at their greatest length.
+    /// Size of the key-value cache in tokens: running sequences must fit in it at their maximum length.
     pub kv_cache_tokens: usize,
     /// Prompt tokens that one step may compute besides decoding, so that long prompts do not stall other sequences.
     pub prefill_chunk_tokens: usize,
-    /// What log-probabilities in responses are of.
+    /// The distribution that log-probabilities in responses are of.
     pub logprobs_mode: LogprobsMode,
     /// Most alternatives that a request may ask for at each token; -1 for the whole vocabulary.
     pub max_logprobs: i64,
-    /// Tokens in a frame of a streamed response, at least. The first token is never held back.
+    /// Minimum number of tokens in a frame of a streamed response. The first token is never held back.
     pub stream_interval: usize,
-    /// Seed for requests without one: their samples follow from it and from the order of arrival.
+    /// Seed for requests without one: their samples depend on it and on the order of arrival.
     pub seed: u64,
     /// Largest request body.
     pub max_body: ByteSize,
     /// File with the key that requests must carry (`Authorization: Bearer KEY`), like vLLM's `--api-key`. Absent: none.
     pub api_key_file: Option<PathBuf>,
-    /// Whether to serve the routes for a trainer, which change weights and pause: vLLM's `VLLM_SERVER_DEV_MODE`.
+    /// Whether to serve the control routes for a trainer (weights, pauses), as vLLM does with `VLLM_SERVER_DEV_MODE`.
     pub development_routes: bool,
-    /// Folders that weights named by a trainer must be in, with links resolved. Empty: anywhere, which is only allowed for an engine that
-    /// listens on a loopback address; `["/"]` allows it for others.
+    /// Folders below which weights named by a trainer must be, with links resolved. Empty: anywhere, which is allowed only for an engine
+    /// that listens on a loopback address; `["/"]` allows it for others.
     pub weights_roots: Vec<PathBuf>,
-    /// Connections at once. Further ones only get probes and metrics.
+    /// Connections at once. Further ones are served probes and metrics only.
     pub max_connections: usize,
     /// Time limit for the header of a request, from the opening of the connection or the end of the previous response. The connection
     /// is closed then.
@@ -60,7 +60,7 @@ pub struct EngineConfig {
     /// Time limit for the body of a request.
     #[serde(with = "HumanDuration")]
     pub body_deadline: Duration,
-    /// How long responses in progress may take to complete once the engine is stopped.
+    /// How long responses in progress may take to complete when the engine stops.
     #[serde(with = "HumanDuration")]
     pub drain: Duration,
 }
@@ -121,7 +121,7 @@ impl EngineConfig {
         Self { model: folder.into(), ..Self::default() }
     }
 
-    /// The settings that decide what requests with seeds sample; all others at their defaults.
+    /// The settings that affect the samples of requests with seeds; all others at their defaults.
     pub fn rules(&self) -> Self {
         Self { max_model_len: self.max_model_len, logprobs_mode: self.logprobs_mode, ..Self::default() }
     }

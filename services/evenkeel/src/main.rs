@@ -1,6 +1,7 @@
 //! `evenkeel`: trains a model, serves each service, judges answers and programs, shows settings.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod allocator;
 mod arguments;
 mod cluster;
 mod documentation;
@@ -18,15 +19,13 @@ use arguments::{Arguments, Command, Format};
 use clap::Parser;
 use evenkeel_telemetry::{LogFormat, TelemetryConfig, init_logging};
 
-/// A service that held many large messages for a moment returns their memory soon after.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = logging(&arguments).and_then(|()| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .on_thread_park(allocator::release_unused)
+            .build()?;
         runtime.block_on(async {
             match arguments.command {
                 Command::Train(options) => train::train(options).await,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_model::ModelError;
 use evenkeel_proto::FieldError;
 
-/// An error of the learner. Its text names the field and where it is, the value and what is allowed.
+/// An error of the learner. Its message names the field and its location, the value and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnerError {
     /// A setting outside its range.
@@ -70,7 +70,7 @@ impl LearnerError {
     }
 }
 
-/// An input that the model refuses, with where in the request it is.
+/// An input that the model refuses, with its location in the request.
 pub(crate) fn input_error(error: ModelError, location: &str) -> LearnerError {
     match error {
         ModelError::Input(error) => {
@@ -83,7 +83,7 @@ pub(crate) fn input_error(error: ModelError, location: &str) -> LearnerError {
 impl From<ModelError> for LearnerError {
     fn from(error: ModelError) -> Self {
         match error {
-            // The objective's own errors pass through the model as those of a loss.
+            // Errors of the objective come back from the model as those of a loss.
             ModelError::Loss(source) => match source.downcast::<evenkeel_objective::Error>() {
                 Ok(error) => Self::Objective(*error),
                 Err(source) => Self::Model(ModelError::Loss(source)),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{LearnerError, Result};
 
-/// Writes a folder aside, syncs it and renames it to `target`, whose parent is created where it is missing.
+/// Writes a folder under another name, syncs it and renames it to `target`. Creates a missing parent.
 ///
-/// Leftovers of a writer that was killed are removed; an existing folder of the final name is replaced only after the
-/// new one is complete.
+/// Leftovers of a killed writer are removed. An existing folder with the final name is replaced only when the new one is
+/// complete.
 pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let parent =
         target.parent().filter(|p| !p.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
@@ -18,7 +18,7 @@ pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()
     fs::create_dir(&aside).map_err(LearnerError::file(&aside))?;
     let written = write(&aside).and_then(|()| sync(&aside));
     if let Err(error) = written {
-        // The first error is the one to report, whether or not the partial folder can be removed.
+        // The first error is reported, whether or not the partial folder can be removed.
         let _ = fs::remove_dir_all(&aside);
         return Err(error);
     }

@@ -6,7 +6,7 @@ use evenkeel_objective::{Error, Location, MAX_REWARD, validate_logp};
 use crate::error::{LearnerError, Result, input_error};
 use crate::settings::LearnerSettings;
 
-/// All responses to one prompt. Normalisation is over them, and they are never split.
+/// All responses to one prompt, the unit of normalisation. Never split.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// The prompt's name in errors and logs.
@@ -17,10 +17,10 @@ pub struct Group {
     pub responses: Vec<Response>,
 }
 
-/// One response, without an advantage: the learner computes it.
+/// One response. Its advantage is computed by the learner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Response {
-    /// Token ids, 1 or more: sampled ones and, after tool calls, injected ones.
+    /// Token ids, at least 1: sampled ones and, after tool calls, injected ones.
     pub tokens: Vec<u32>,
     /// Whether a token was sampled by the policy and is trained on; one for each token.
     pub mask: Vec<bool>,
@@ -30,13 +30,13 @@ pub struct Response {
     pub raw_reward: f64,
     /// The reward that advantages are computed from.
     pub reward: f64,
-    /// False where verification failed for a reason that is not the response's own: it is then left out of mean,
-    /// deviation, weights and loss.
+    /// False if verification failed for a reason that is not the response's own. It is then left out of mean, deviation,
+    /// weights and loss.
     pub valid: bool,
 }
 
 impl Response {
-    /// Trainable tokens, T of the formulas; 0 where the response is invalid.
+    /// Trainable tokens, T in the formulas; 0 if the response is invalid.
     pub fn trainable(&self) -> usize {
         if self.valid { evenkeel_objective::trainable_tokens(&self.mask) } else { 0 }
     }
@@ -48,10 +48,10 @@ impl Response {
 }
 
 impl Group {
-    /// Checks everything that comes from outside, before anything is computed with it.
+    /// Checks all external input before anything is computed.
     ///
     /// # Errors
-    /// The first thing that is wrong: field, group, response and token, the value, and what is allowed.
+    /// The first problem: field, group, response and token, the value, and what is allowed.
     pub fn validate(&self, index: usize, config: &Config, settings: &LearnerSettings) -> Result<()> {
         let location = |what: &str| format!("{what} of group {index} (`{}`)", self.id);
         if self.prompt.is_empty() {
@@ -77,7 +77,7 @@ impl Group {
 }
 
 impl Response {
-    /// Errors name the token where there is one; the caller adds group and response.
+    /// Errors name the token if there is one; the caller adds group and response.
     fn validate(&self) -> Result<(), Error> {
         let same_length = |field, length: usize| match length == self.tokens.len() {
             true => Ok(()),

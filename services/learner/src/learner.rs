@@ -1,4 +1,4 @@
-//! The learner: a model in training, with the files that it came with.
+//! The learner: a model in training, with the files of its origin.
 
 use std::path::Path;
 
@@ -22,10 +22,10 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// Opens a Hugging Face folder. With a KL term its weights are held in memory once more as the reference.
+    /// Opens a Hugging Face folder. With a KL term a copy of its weights stays in memory as the reference.
     ///
     /// # Errors
-    /// Settings out of range, a missing device, or a folder that is not a model that can be trained.
+    /// Settings out of range, a missing device, or a folder without a supported model.
     pub fn open(folder: &Path, settings: LearnerSettings) -> Result<Self> {
         settings.validate()?;
         let device = settings.compute.open()?;
@@ -34,7 +34,7 @@ impl Learner {
         Self::build(config, parameters, ModelSource::folder(folder, config_json), settings)
     }
 
-    /// A learner of parameters in memory, on their device.
+    /// A learner for parameters in memory, on their device.
     ///
     /// # Errors
     /// Settings out of range.
@@ -76,7 +76,7 @@ impl Learner {
         self.trainer.version()
     }
 
-    /// Sets the seed of everything random from the next step on: see [`LearnerSettings::seed`].
+    /// Sets the seed for the following steps: see [`LearnerSettings::seed`].
     pub fn set_seed(&mut self, seed: u64) {
         self.trainer.set_seed(seed);
     }
@@ -102,12 +102,12 @@ impl Learner {
     /// moments, and so does the first policy step after it.
     ///
     /// # Errors
-    /// An empty batch or an example that the model cannot take, by its index; nothing is changed then.
+    /// An empty batch or an invalid example, by its index; then nothing is changed.
     pub fn supervised_step(&mut self, examples: &[Example]) -> Result<SupervisedReport> {
         supervised_step(&mut self.trainer, examples)
     }
 
-    /// What was computed since this was last called, and how long it took. Scoring outside of steps is not included.
+    /// Takes the work done since the last call, with its durations. Scoring outside of steps is not included.
     pub fn take_work(&mut self) -> WorkDone {
         self.trainer.take_work()
     }
@@ -124,33 +124,32 @@ impl Learner {
         self.trainer.score(&sequences.collect::<Result<Vec<_>>>()?, temperature)
     }
 
-    /// Writes a checkpoint as the folder `target`, whole or not at all, with the caller's own state inside.
+    /// Writes a checkpoint with the caller's state as the folder `target`, completely or not at all.
     ///
     /// # Errors
-    /// A file that cannot be written (a full disk): by name. What was there before is still there then.
+    /// A file that cannot be written, such as on a full disk. The error names it, and the previous content is untouched.
     pub fn save_checkpoint(&self, target: &Path, client_state: &[u8]) -> Result<()> {
         checkpoint::save(&self.trainer, &self.source, target, client_state)
     }
 
-    /// Continues from a checkpoint: weights, moments, version and random state become those that were saved. Returns the
-    /// state that the caller put inside.
+    /// Restores a checkpoint: weights, moments, version and seed. Returns the caller's state.
     ///
     /// # Errors
-    /// A file that is missing, truncated or altered, another layout or another architecture: by name; the learner is
-    /// unchanged then.
+    /// A file that is missing, truncated or altered, another layout or another architecture. The error names it, and the
+    /// learner is unchanged.
     pub fn restore_checkpoint(&mut self, folder: &Path) -> Result<Vec<u8>> {
         checkpoint::restore(&mut self.trainer, folder)
     }
 
-    /// Writes the current weights to `folder/step-VERSION`, whole or not at all.
+    /// Writes the current weights to `folder/step-VERSION`, completely or not at all.
     ///
     /// # Errors
-    /// A type that is no weight type, or a file that cannot be written: by name.
+    /// An unsupported type of weights, or a file that cannot be written. The error names it.
     pub fn publish(&self, folder: &Path, options: PublishOptions) -> Result<Published> {
         publish(&self.trainer, &self.source, folder, options)
     }
 
-    /// `sha256:` and the digest of the model's tokenizer.json; none where there is no such file.
+    /// `sha256:` and the digest of the model's tokenizer.json; `None` without that file.
     pub fn tokenizer_digest(&self) -> Option<String> {
         self.source.tokenizer_digest()
     }

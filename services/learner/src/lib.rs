@@ -1,11 +1,11 @@
-//! The learner: groups of verified responses in, an optimizer step out.
+//! The learner: turns groups of verified responses into optimizer steps.
 //!
-//! A [`Learner`] takes whole [`Group`]s, normalises rewards into advantages, weighs tokens by the objective's
-//! aggregation ([`evenkeel_objective`]), passes them through the model in micro-batches ([`evenkeel_model`]), and
-//! updates fp32 weights. It writes checkpoints from which training continues bit by bit, and publishes weights for the
-//! engines. Nothing else in the system normalises a loss. [`bind`] makes it the gRPC service `evenkeel.v1.Learner`.
+//! A [`Learner`] takes whole [`Group`]s, normalises rewards into advantages, weights tokens by the objective's
+//! aggregation ([`evenkeel_objective`]), runs them through the model in micro-batches ([`evenkeel_model`]), and updates
+//! fp32 weights. It writes checkpoints from which training continues bit-identically, and publishes weights for the
+//! engines. Nothing else in the system normalises a loss. [`bind`] serves it as `evenkeel.v1.Learner` over gRPC.
 //!
-//! From the outside in: `service` is the gRPC service; [`Learner`] joins the parts; `step` runs a policy or supervised
+//! From the outside in: `service` is the gRPC service; [`Learner`] combines the parts; `step` runs a policy or supervised
 //! step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish` write it.
 #![forbid(unsafe_code)]
 

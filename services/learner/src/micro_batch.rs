@@ -4,7 +4,7 @@ use evenkeel_model::{Config, Packed, Scores, check_ids};
 
 use crate::error::{LearnerError, Result, input_error};
 
-/// A sequence for the model: its token ids and the positions of those whose log-probabilities are wanted.
+/// A sequence for the model: its token ids and the positions of the tokens to score.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence {
     ids: Vec<u32>,
@@ -17,7 +17,7 @@ impl Sequence {
         Self { ids, scored }
     }
 
-    /// A prompt with a response whose tokens are all scored. `name` is what errors call the pair.
+    /// A prompt with a response whose tokens are all scored. Errors call the pair `name`.
     ///
     /// # Errors
     /// An empty prompt or response, an id outside the vocabulary, a sequence longer than the context.
@@ -34,19 +34,19 @@ impl Sequence {
     }
 }
 
-/// Packed micro-batches and the sequences that each one holds.
+/// Packed micro-batches and the sequences in each.
 pub(crate) struct MicroBatches {
     packed: Vec<Packed>,
-    /// For each micro-batch the indices of its sequences, in its order.
+    /// The indices of each micro-batch's sequences, in its order.
     members: Vec<Vec<usize>>,
     sequences: usize,
 }
 
 impl MicroBatches {
-    /// Packs sequences into micro-batches of at most `budget` tokens (or one sequence, where it alone is longer).
+    /// Packs sequences into micro-batches of at most `budget` tokens, or of one longer sequence.
     ///
     /// # Errors
-    /// A sequence that the model cannot take.
+    /// A sequence that the model refuses.
     pub(crate) fn pack(config: &Config, sequences: &[Sequence], budget: usize) -> Result<Self> {
         let lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.ids.len()).collect();
         let members = partition(&lengths, budget);
@@ -61,7 +61,7 @@ impl MicroBatches {
         Ok(Self { packed, members, sequences: sequences.len() })
     }
 
-    /// The micro-batches as the model takes them.
+    /// The micro-batches for the model.
     pub(crate) fn packed(&self) -> &[Packed] {
         &self.packed
     }
@@ -71,7 +71,7 @@ impl MicroBatches {
         &self.members[micro_batch]
     }
 
-    /// The scores of each micro-batch as scores of each sequence, in the order of the sequences.
+    /// Converts scores of each micro-batch to scores of each sequence, in the order of the sequences.
     pub(crate) fn unpack(&self, scores: Vec<Scores>) -> Vec<Scores> {
         let mut out = vec![Scores::default(); self.sequences];
         for ((members, packed), scores) in self.members.iter().zip(&self.packed).zip(scores) {
@@ -85,9 +85,9 @@ impl MicroBatches {
     }
 }
 
-/// Indices of sequences in micro-batches of at most `budget` tokens (or one sequence, where it alone is longer).
+/// Assigns sequences to micro-batches of at most `budget` tokens, or of one longer sequence.
 ///
-/// Longest first, so that a micro-batch holds sequences of similar length and the threads of the model get even loads.
+/// Longest first, so that the sequences of a micro-batch have similar lengths and the model's threads even loads.
 /// The result depends on lengths alone; sequences of equal length keep their order.
 fn partition(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();

@@ -1,4 +1,4 @@
-//! The network in training and, where a KL term needs it, the frozen reference.
+//! The network in training and, if a KL term needs it, the frozen reference.
 
 use candle_core::Tensor;
 use evenkeel_model::{Config, Parameters, Scores, TokenLoss, Train, network};
@@ -10,7 +10,7 @@ use crate::settings::LearnerSettings;
 /// The policy and its reference.
 pub(crate) struct Model {
     policy: Box<dyn Train>,
-    /// The weights that the run began with, where a KL term refers to them.
+    /// The initial weights, if a KL term refers to them.
     reference: Option<Box<dyn Train>>,
     micro_batch_tokens: usize,
 }
@@ -50,7 +50,7 @@ impl Model {
         Ok(batches.unpack(self.policy.score(batches.packed(), temperature)?))
     }
 
-    /// The same under the reference; none where there is no reference.
+    /// The same under the reference; `None` without a reference.
     pub(crate) fn score_reference(&self, batches: &MicroBatches, temperature: f32) -> Result<Option<Vec<Scores>>> {
         let Some(reference) = &self.reference else { return Ok(None) };
         Ok(Some(batches.unpack(reference.score(batches.packed(), temperature)?)))
@@ -61,17 +61,17 @@ impl Model {
         Ok(self.policy.accumulate(batches.packed(), temperature, loss)?)
     }
 
-    /// The summed gradients, in the order of the parameters; the next sum begins at zero.
+    /// Takes the summed gradients in the order of the parameters; the next sums begin at zero.
     pub(crate) fn take_gradients(&mut self) -> Result<Vec<Tensor>> {
         Ok(self.policy.take_gradients()?)
     }
 
-    /// Drops the gradients summed so far.
+    /// Discards the gradients summed so far.
     pub(crate) fn discard_gradients(&mut self) {
         self.policy.discard_gradients();
     }
 
-    /// Puts another network in the place of the policy, and returns the old one.
+    /// Replaces the policy by another network and returns the old one.
     #[cfg(test)]
     pub(crate) fn replace_policy(&mut self, policy: Box<dyn Train>) -> Box<dyn Train> {
         std::mem::replace(&mut self.policy, policy)

@@ -1,4 +1,4 @@
-//! Publishing weights: for each version a folder that engines and transformers can open; its marker is written last.
+//! Publishing weights: each version is a folder for engines and transformers, whose marker is written last.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ pub struct Published {
 pub struct PublishOptions {
     /// The type in the files: F32, BF16 or F16.
     pub dtype: DType,
-    /// A file is closed before it exceeds this.
+    /// Maximum size of a file in bytes.
     pub max_shard_bytes: usize,
 }
 
@@ -42,10 +42,10 @@ impl Default for PublishOptions {
     }
 }
 
-/// Writes the current weights to `folder/step-VERSION`, whole or not at all.
+/// Writes the current weights to `folder/step-VERSION`, completely or not at all.
 ///
 /// # Errors
-/// A type that is no weight type, or a file that cannot be written: by name.
+/// An unsupported type of weights, or a file that cannot be written. The error names it.
 #[tracing::instrument(skip_all, fields(version = trainer.version()))]
 pub(crate) fn publish(
     trainer: &Trainer,
@@ -71,10 +71,10 @@ pub(crate) fn publish(
     Ok(published)
 }
 
-/// Reads the marker of a published folder and checks its weights against it.
+/// Reads the marker of a published folder and compares the weights with it.
 ///
 /// # Errors
-/// No marker (the folder is not whole), or weights that are not those that were written.
+/// A missing marker (the folder is incomplete), or weights other than those written.
 pub fn verify_published(path: &Path) -> Result<Published> {
     let marker = path.join(MARKER);
     let text = std::fs::read_to_string(&marker).map_err(LearnerError::file(&marker))?;

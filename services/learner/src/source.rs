@@ -1,4 +1,4 @@
-//! The files that a model came with: what is copied beside new weights.
+//! The files of a model besides its weights, which are copied to new folders.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::files::write_file;
 pub(crate) struct ModelSource {
     /// `config.json` as it was read.
     config_json: Value,
-    /// The folder with tokenizer files; absent where the model was made in memory.
+    /// The folder with tokenizer files; absent for a model created in memory.
     folder: Option<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ impl ModelSource {
         Ok(())
     }
 
-    /// `sha256:` and the digest of tokenizer.json; none where there is no such file.
+    /// `sha256:` and the digest of tokenizer.json; `None` without that file.
     pub(crate) fn tokenizer_digest(&self) -> Option<String> {
         Folder::new(self.folder.as_ref()?).tokenizer_digest().ok()
     }

@@ -11,7 +11,7 @@ use crate::model::Model;
 use crate::optimizer::{Optimizer, OptimizerState, Phase, UpdateReport};
 use crate::settings::LearnerSettings;
 
-/// The gradient that an update takes.
+/// The gradient of an update.
 pub(crate) enum Gradient {
     /// The sum of the passes since the last update.
     Accumulated,
@@ -19,7 +19,7 @@ pub(crate) enum Gradient {
     Zero,
 }
 
-/// How long each part of the work took, and how much it was.
+/// The work done, with the time of each part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkDone {
     /// Forward passes alone: old and reference log-probabilities.
@@ -32,7 +32,7 @@ pub struct WorkDone {
     pub micro_batches: u64,
 }
 
-/// Everything that a checkpoint brings back.
+/// Everything that a checkpoint restores.
 pub(crate) struct TrainerState {
     pub(crate) weights: Vec<Tensor>,
     pub(crate) optimizer: OptimizerState,
@@ -88,12 +88,12 @@ impl Trainer {
         self.settings.seed = seed;
     }
 
-    /// What was done since this was last called.
+    /// Takes the work done since the last call.
     pub(crate) fn take_work(&mut self) -> WorkDone {
         std::mem::take(&mut self.work)
     }
 
-    /// Begins a step: gradients that an abandoned one left are dropped.
+    /// Begins a step: discards gradients of an abandoned one.
     pub(crate) fn begin_step(&mut self) {
         self.model.discard_gradients();
     }
@@ -109,7 +109,7 @@ impl Trainer {
         self.model.score(&self.model.pack(sequences)?, temperature)
     }
 
-    /// The same at the temperature of training, as a part of a step.
+    /// The same at the training temperature, as part of a step.
     pub(crate) fn score_old(&mut self, sequences: &[Sequence]) -> Result<Vec<Scores>> {
         let start = Instant::now();
         let scores = self.score(sequences, self.settings.temperature);
@@ -117,7 +117,7 @@ impl Trainer {
         scores
     }
 
-    /// The same under the reference; none where there is no reference.
+    /// The same under the reference; `None` without a reference.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn score_reference(&mut self, batches: &MicroBatches) -> Result<Option<Vec<Scores>>> {
         let start = Instant::now();
@@ -136,8 +136,8 @@ impl Trainer {
         passed
     }
 
-    /// One optimizer update with `scale` times the gradient. It changes nothing where the loss is not finite, or the
-    /// gradient, and reports that.
+    /// One optimizer update with `scale` times the gradient. If the loss or the gradient is not finite it changes nothing
+    /// and reports that.
     #[tracing::instrument(level = "debug", skip_all)]
     pub(crate) fn update(
         &mut self,
@@ -164,11 +164,11 @@ impl Trainer {
         Ok(report)
     }
 
-    /// Does all updates of a step or none: after an error, weights and optimizer are what they were. Returns the version
-    /// after the step as well.
+    /// Applies all updates of a step or none: after an error, weights and optimizer are unchanged. Also returns the version
+    /// after the step.
     ///
-    /// On a CPU an update works in place and cannot fail half way, so that only a step of several updates needs a copy
-    /// (12 bytes for each parameter). On a GPU every update makes new tensors, and holding the old ones is enough.
+    /// On a CPU an update works in place and cannot fail half way, so only a step of several updates needs a copy (12 bytes
+    /// for each parameter). On a GPU every update creates new tensors, and keeping the old ones is enough.
     pub(crate) fn commit<T>(
         &mut self,
         several_updates: bool,
@@ -203,7 +203,7 @@ impl Trainer {
         Ok(Snapshot { weights, optimizer: self.optimizer.state(copy)? })
     }
 
-    /// Continues from a checkpoint. The weights are on the device of those that they replace.
+    /// Restores a checkpoint. The new weights are on the device of the current ones.
     pub(crate) fn restore(&mut self, state: TrainerState) -> Result<()> {
         let device = self.parameters().get(0).device().clone();
         let parameters = Parameters::new(self.config(), state.weights, &device)?;

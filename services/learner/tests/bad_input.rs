@@ -1,4 +1,4 @@
-//! What is refused: with field, place, value and what is allowed, and without a trace on the weights.
+//! Invalid input is refused with field, location, value and what is allowed, and leaves the weights unchanged.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;

@@ -41,7 +41,7 @@ fn training_goes_on_bit_by_bit_from_a_checkpoint_at_any_step() {
         first.save_checkpoint(&path, b"place in the data").unwrap();
         drop(first);
         let mut second = learner(shuffled());
-        // It has been elsewhere before.
+        // It has trained on other data before.
         second.train(groups(99, 2)).unwrap();
         assert_eq!(second.restore_checkpoint(&path).unwrap(), b"place in the data");
         assert_eq!(second.version(), stop);
@@ -113,7 +113,7 @@ fn a_checkpoint_of_another_architecture_is_refused() {
 fn a_checkpoint_replaces_an_older_one_and_leaves_nothing_aside() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("latest");
-    // What a writer that was killed left behind.
+    // Leftovers of a killed writer.
     std::fs::create_dir(folder.path().join(".latest.partial")).unwrap();
     let mut learner = saved(&path);
     learner.train(groups(50, 2)).unwrap();
@@ -131,7 +131,7 @@ fn a_checkpoint_that_cannot_be_written_leaves_the_older_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("latest");
     let learner = saved(&path);
-    // A file where the folder aside should be.
+    // A file with the name of the temporary folder.
     std::fs::write(folder.path().join(".latest.partial"), "in the way").unwrap();
     let error = learner.save_checkpoint(&path, b"place in the data").unwrap_err().to_string();
     assert!(error.contains(".latest.partial"), "{error}");

@@ -241,11 +241,11 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
     assert_eq!((loaded.client_state, loaded.checkpoint.unwrap().version), (b"after 3".to_vec(), 4));
     let error = served.client.load_checkpoint(load("other")).await.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable, "{error}");
-    // The newest is broken: the one before it is loaded.
+    // The newest is damaged: the previous one is loaded.
     std::fs::write(served.folder.path().join("checkpoints/run/step-000004/model.safetensors"), b"broken").unwrap();
     let loaded = served.client.load_checkpoint(load("run")).await.unwrap().into_inner();
     assert_eq!((loaded.client_state, served.version().await), (b"after 2".to_vec(), 3));
-    // And training goes on from there.
+    // Training continues from there.
     assert_eq!(served.step(3, 3).await.unwrap().version, 4);
 }
 
@@ -503,7 +503,7 @@ async fn runs_of_one_learner_neither_overwrite_nor_evict_each_other_s_checkpoint
         keep: Some(1),
         ..save(run_id, step)
     };
-    // Before anything is trained the weights are nobody's.
+    // Untrained weights have no owner.
     let first = served.client.save_checkpoint(keep("first", 0, "of the first")).await.unwrap().into_inner();
     served.client.save_checkpoint(keep("second", 0, "of the second")).await.unwrap();
     for (run_id, state) in [("first", "of the first"), ("second", "of the second")] {

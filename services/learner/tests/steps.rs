@@ -1,4 +1,4 @@
-//! What a policy step computes, whatever way it is cut.
+//! Policy steps, independent of how they are split.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -111,7 +111,7 @@ fn an_invalid_response_leaves_its_group_as_if_it_had_not_been_sampled() {
     for group in &mut with_invalid {
         let mut broken = group.responses[0].clone();
         broken.valid = false;
-        // Nothing of it is looked at.
+        // None of it is read.
         (broken.reward, broken.rollout_logp[0], broken.tokens[0]) = (f64::NAN, f32::NAN, u32::MAX);
         group.responses.insert(1, broken);
     }
@@ -258,7 +258,7 @@ fn corrections_weigh_the_gap_between_engine_and_learner() {
 
 #[test]
 fn a_gradient_that_is_not_finite_skips_the_update_and_says_so() {
-    // A row of the embedding that some earlier accident has poisoned.
+    // A row of the embedding with NaN.
     let mut values = learner(settings()).parameters().values().to_vec();
     let poison = (values[0].get(3).unwrap() * f64::NAN).unwrap().unsqueeze(0).unwrap();
     values[0] = values[0].slice_scatter0(&poison, 3).unwrap();

@@ -1,7 +1,7 @@
 //! The architecture of a dense Qwen2 or Qwen3 model, read from and written to a Hugging Face `config.json`.
 //!
-//! [`Config::from_json`] takes what this crate computes exactly and refuses everything else by name
-//! (`unsupported.rs`): a model that is almost right trains wrong without any error.
+//! [`Config::from_json`] accepts exactly what this crate computes and refuses everything else by name
+//! (`unsupported.rs`): an almost right model trains wrong without any error.
 
 mod read;
 mod unsupported;
@@ -20,7 +20,7 @@ use crate::error::{ModelError, Result};
 pub enum Family {
     /// Qwen2 and Qwen2.5: biases on the query, key and value projections.
     Qwen2,
-    /// Qwen3: an RMSNorm on each head's queries and keys, biases only where `attention_bias` asks for them.
+    /// Qwen3: an RMSNorm on each head's queries and keys, biases only with `attention_bias`.
     Qwen3,
 }
 
@@ -78,7 +78,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `config.json` in `folder`, and returns its JSON as well (to be written beside new weights).
+    /// Reads `config.json` in `folder`, and also returns its JSON (to be written beside new weights).
     pub fn load(folder: &Path) -> Result<(Self, Value)> {
         let json = ConfigFile::read(&Folder::new(folder))?.into_json();
         Ok((Self::from_json(&json)?, json))
@@ -137,17 +137,17 @@ impl Config {
         self.num_heads / self.num_kv_heads
     }
 
-    /// Width of all query heads together.
+    /// Total width of all query heads.
     pub fn query_width(&self) -> usize {
         self.num_heads * self.head_dim
     }
 
-    /// Width of all key (or value) heads together.
+    /// Total width of all key (or value) heads.
     pub fn kv_width(&self) -> usize {
         self.num_kv_heads * self.head_dim
     }
 
-    /// A `config.json` for a model made in memory (`dtype` float32), as current transformers write it.
+    /// A `config.json` for a model created in memory (`dtype` float32), in the format of current transformers.
     pub fn to_json(&self) -> Value {
         let eos = match self.eos_token_ids.as_slice() {
             [] => Value::Null,

@@ -1,4 +1,4 @@
-//! From the keys of `config.json` to [`Config`], with the defaults that transformers has for each family.
+//! Parsing `config.json` into [`Config`], with the defaults of transformers for each family.
 
 use evenkeel_hf::eos_token_ids;
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn family(json: &Value) -> Result<Family> {
     both.into_iter().find(|f| named == f.architecture()).ok_or_else(|| refused("architectures", named, allowed))
 }
 
-/// `rope_parameters.rope_theta` (transformers 5) before `rope_theta` (4); both where they agree.
+/// `rope_parameters.rope_theta` (transformers 5), else `rope_theta` (4); if both are present they must agree.
 fn rope_theta(json: &Value) -> Result<f64> {
     let inner = match json.get("rope_parameters") {
         Some(parameters) => number(parameters, "rope_theta")?,

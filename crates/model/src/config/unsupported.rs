@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::error::{ModelError, Result};
 
-/// Keys without effect on the arithmetic, or that `read.rs` reads.
+/// Keys that `read.rs` reads or that do not affect the arithmetic.
 const KNOWN: &[&str] = &[
     "_name_or_path",
     "architectures",
@@ -41,8 +41,8 @@ const KNOWN: &[&str] = &[
     "vocab_size",
 ];
 
-/// Refuses every feature that would change the arithmetic; an unknown key only gives a warning, since
-/// newer exporters add descriptive ones.
+/// Refuses every feature that would change the arithmetic. An unknown key is only a warning, since newer exporters add
+/// descriptive ones.
 pub(super) fn refuse(json: &Value) -> Result<()> {
     let Some(object) = json.as_object() else {
         return Err(super::refused("config.json", "no object", "a JSON object"));
@@ -95,7 +95,7 @@ fn rope_kind(value: &Value) -> String {
     let kind = value.get("rope_type").or_else(|| value.get("type"));
     match kind {
         Some(kind) => kind.as_str().unwrap_or("unreadable").to_owned(),
-        // An object without a type is the default where it has no scaling factor.
+        // An object without a type means the default if it has no scaling factor.
         None if value.get("factor").is_none() && value.is_object() => "default".into(),
         None => "unnamed".into(),
     }

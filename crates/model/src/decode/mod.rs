@@ -1,9 +1,9 @@
-//! Decoding over a KV cache: many sequences at once, each with any number of new tokens (a whole prompt, a part of one,
-//! or the token sampled last).
+//! Decoding over a KV cache: many sequences at once, each with any number of new tokens (a whole prompt, part of one,
+//! or the last sampled token).
 //!
-//! With the CPU kernels a sequence's logits are the same to the bit whether it runs alone or in any batch, in any
-//! order, with any split of its prompt, on one thread or several: every kernel computes a row from that row's
-//! sequence alone, in an order that depends on nothing else.
+//! With the CPU kernels a sequence's logits are the same to the bit alone or in any batch, in any order, with any split
+//! of its prompt, on any number of threads: every kernel computes a row from that row's sequence alone, in an order that
+//! depends on nothing else.
 
 use candle_core::Tensor;
 
@@ -54,7 +54,7 @@ pub struct Decoder<K: Kernels = Cpu> {
 }
 
 impl<K: Kernels> Decoder<K> {
-    /// A decoder with its own copy of the current parameters.
+    /// Creates a decoder with its own copy of the current parameters.
     pub fn new(config: Config, parameters: &Parameters, kernels: K, threads: usize) -> Result<Self> {
         config.validate()?;
         if threads == 0 {
@@ -68,7 +68,7 @@ impl<K: Kernels> Decoder<K> {
         });
         let mut weights = weights.collect::<Result<Vec<_>>>()?;
         if ids.head == ids.embedding {
-            // Rows for the embedding, columns for the head.
+            // The embedding needs rows, the head columns.
             ids.head = weights.len();
             weights.push(transposed(&weights[ids.embedding])?);
         }
@@ -95,8 +95,8 @@ impl<K: Kernels> Decoder<K> {
     /// Appends each step's tokens and returns the logits after its last one, (steps, vocabulary).
     ///
     /// # Errors
-    /// An id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; nothing is
-    /// appended then.
+    /// An id outside the vocabulary, a step without tokens, or a sequence that would exceed the context; then nothing is
+    /// appended.
     pub fn step(&self, steps: &mut [Step<'_, K>]) -> Result<Vec<f32>> {
         self.check(steps)?;
         let Some(pool) = self.pool.as_ref().filter(|_| steps.len() > 1) else {
@@ -187,7 +187,7 @@ fn select_last<K: Rows>(kernels: &K, x: &K::Matrix, counts: &[usize]) -> Result<
     kernels.select_rows(x, &ends.collect::<Vec<_>>())
 }
 
-/// Neighbouring steps in at most `parts` shares of about the same number of new tokens.
+/// Splits the steps into at most `parts` runs of neighbours with about the same number of new tokens.
 fn split<'s, 'a, K: CachedAttention>(mut steps: &'s mut [Step<'a, K>], parts: usize) -> Vec<&'s mut [Step<'a, K>]> {
     let mut shares = Vec::with_capacity(parts);
     for part in (1..=parts).rev() {

@@ -1,4 +1,4 @@
-//! Reading weights: every tensor that the architecture has, of its shape, and no other.
+//! Reading weights: exactly the tensors of the architecture, with the right shapes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -19,8 +19,8 @@ struct Index {
 /// Reads the weights in `folder` as fp32 tensors on `device`.
 ///
 /// # Errors
-/// A file that is missing, truncated or not safetensors; a tensor that is missing, of another shape, of a type other
-/// than F32, F16 or BF16, or that the architecture does not have: each by name.
+/// A file that is missing, truncated or not safetensors; a tensor that is missing, superfluous, of the wrong shape, or of
+/// a type other than F32, F16 or BF16. The error names it.
 pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
     let (specs, _) = parameter_specs(config);
     let shards = Shards::open(folder)?;
@@ -29,7 +29,7 @@ pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Resul
     Parameters::new(config, values, device)
 }
 
-/// The open files of a folder, and which of them holds each tensor.
+/// The open files of a folder, and the file of each tensor.
 struct Shards {
     files: Vec<(PathBuf, MmapedSafetensors)>,
     file_of: HashMap<String, usize>,
@@ -50,7 +50,7 @@ impl Shards {
         let mut shards = Self { files: Vec::new(), file_of: HashMap::new() };
         let mut opened: HashMap<&str, usize> = HashMap::new();
         for (tensor, file) in &index.weight_map {
-            // Shards are in the folder itself: an index must not lead elsewhere.
+            // Shards must be in the folder itself.
             if Path::new(file).components().count() != 1 || file.contains("..") {
                 let reason = format!("names the file `{file}` outside the folder");
                 return Err(ModelError::Tensor { path: index_path, tensor: tensor.clone(), reason });
@@ -71,7 +71,7 @@ impl Shards {
 
     fn refuse_superfluous(&self, specs: &[ParameterSpec], tied: bool) -> Result<()> {
         for (name, &at) in &self.file_of {
-            // Some exporters write a tied head a second time, and old ones a buffer of rotary frequencies.
+            // Some exporters write a tied head twice, and old ones a buffer of rotary frequencies.
             let harmless = (tied && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
             if !harmless && !specs.iter().any(|spec| &spec.name == name) {
                 let reason = "is no parameter of this architecture: config.json and weights disagree".into();
@@ -99,10 +99,10 @@ impl Shards {
 }
 
 fn map(path: &Path) -> Result<MmapedSafetensors> {
-    // Opened first for the operating system's error.
+    // Opened first to report the operating system's error.
     drop(std::fs::File::open(path).map_err(ModelError::file(path))?);
     // SAFETY: the map is read during loading only. A writer that changes the file meanwhile would change values,
-    // not lengths; published folders are never written twice (each version has a folder of its own).
+    // not lengths; published folders are never rewritten (each version has its own folder).
     #[expect(unsafe_code, reason = "a mapped file, so that a model of many GiB is not read twice")]
     let mapped = unsafe { MmapedSafetensors::new(path) };
     mapped.map_err(|e| ModelError::Corrupt { path: path.into(), reason: format!("is no whole safetensors file: {e}") })

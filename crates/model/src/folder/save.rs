@@ -1,4 +1,4 @@
-//! Writing weights in the layout that engines and transformers read.
+//! Writing weights in the layout of transformers and engines.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::parameters::Parameters;
 pub struct SaveOptions {
     /// The type in the file: F32, BF16 or F16.
     pub dtype: DType,
-    /// A file is closed before it exceeds this, unless one tensor alone does.
+    /// Maximum size of a file in bytes, unless a single tensor is larger.
     pub max_shard_bytes: usize,
 }
 
@@ -27,7 +27,7 @@ impl Default for SaveOptions {
     }
 }
 
-/// Writes all parameters into `folder`, which exists: one file, or shards with an index. Every file is synced.
+/// Writes all parameters into the existing `folder`: one file, or shards with an index. Every file is synced.
 pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOptions) -> Result<()> {
     let shards = assign(parameters, options);
     if let [only] = shards.as_slice() {
@@ -44,7 +44,7 @@ pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOpti
     write_json(&folder.join(INDEX), &index)
 }
 
-/// Writes `config.json` with the type that the weights beside it have.
+/// Writes `config.json` with the type of the weights in the folder.
 pub fn save_config(folder: &Path, config: &Value, dtype: DType) -> Result<()> {
     let name = match dtype {
         DType::BF16 => "bfloat16",
@@ -84,7 +84,7 @@ fn write_shard(path: &Path, parameters: &Parameters, ids: &[usize], dtype: DType
         Ok((parameters.specs()[id].name.clone(), value))
     });
     let tensors = tensors.collect::<Result<Vec<(String, Tensor)>>>()?;
-    // Python readers refuse a file that does not name the framework of its layout.
+    // Python readers refuse a file without the format of its framework.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     let failed =
         |e: &dyn std::fmt::Display| ModelError::Corrupt { path: path.into(), reason: format!("not written: {e}") };

@@ -1,4 +1,4 @@
-//! A tokenizer of one token for each character: line break, space and visible ASCII.
+//! A character tokenizer: line break, space and visible ASCII.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ pub(super) const PAD: u32 = 0;
 /// Id of the end of an answer.
 pub(super) const END: u32 = 1;
 
-/// `tokenizer.json`: a BPE that never merges, which every library reads as a tokenizer of characters.
+/// `tokenizer.json`: a BPE without merges, which every library reads as a character tokenizer.
 pub fn character_tokenizer() -> Value {
     let characters = ['\n', ' '].into_iter().chain('!'..='~');
     let names = ["<pad>".to_owned(), "<eos>".to_owned()].into_iter();
@@ -41,7 +41,7 @@ pub fn character_tokenizer() -> Value {
     })
 }
 
-/// `tokenizer_config.json`, from which engines read what ends an answer.
+/// `tokenizer_config.json`, from which engines read the end token.
 pub(super) fn tokenizer_config(context: usize) -> Value {
     json!({
         "tokenizer_class": "PreTrainedTokenizerFast",

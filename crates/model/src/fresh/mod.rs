@@ -1,4 +1,4 @@
-//! A fresh model with random weights, written from its seed as a Hugging Face folder that any engine opens.
+//! A fresh model with random weights, written from its seed as a Hugging Face folder that any engine can open.
 
 mod characters;
 mod shape;
@@ -16,10 +16,11 @@ use characters::{END, PAD, tokenizer_config};
 pub use characters::character_tokenizer;
 pub use shape::FreshShape;
 
-/// The file that says what a folder was written from. It is written last: with it the folder is whole.
+/// The file that records what a folder was written from. It is written last, so its presence means that the folder is
+/// complete.
 const MARKER: &str = "evenkeel-fresh.json";
 
-/// Everything that decides the bits of a fresh model.
+/// Everything that determines the bits of a fresh model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FreshModel {
     /// Its shape.
@@ -51,10 +52,10 @@ impl FreshModel {
     }
 }
 
-/// Writes the model with its tokenizer into `folder`. The same model that is already there is left alone.
+/// Writes the model with its tokenizer into `folder`. Does nothing if the same model is already there.
 ///
 /// # Errors
-/// A shape that cannot be; a folder that holds something else; a file that cannot be written.
+/// An invalid shape; a folder with other content; a file that cannot be written.
 pub fn write_fresh_model(folder: &Path, model: &FreshModel) -> Result<()> {
     let corrupt = |reason: String| ModelError::Corrupt { path: folder.to_owned(), reason };
     let marker = serde_json::to_value(model).map_err(|error| corrupt(error.to_string()))?;
@@ -75,7 +76,7 @@ pub fn write_fresh_model(folder: &Path, model: &FreshModel) -> Result<()> {
         }
         std::fs::rename(&aside, folder).map_err(ModelError::file(folder))
     });
-    // Another process that wrote the same folder at the same moment is as good as this one.
+    // If another process has just written the same folder, its result is as good as this one.
     if written.is_err() && read_marker(folder)?.as_ref() == Some(&marker) {
         let _ = std::fs::remove_dir_all(&aside);
         return Ok(());
@@ -83,7 +84,7 @@ pub fn write_fresh_model(folder: &Path, model: &FreshModel) -> Result<()> {
     written
 }
 
-/// What a folder was written from; `None` where it is not a fresh model's.
+/// What a folder was written from; `None` if it is not a fresh model.
 fn read_marker(folder: &Path) -> Result<Option<Value>> {
     let path = folder.join(MARKER);
     match std::fs::read(&path) {

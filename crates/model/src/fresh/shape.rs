@@ -1,16 +1,16 @@
-//! The shape of a fresh model, as settings write it.
+//! Settings: the shape of a fresh model.
 
 use serde::{Deserialize, Serialize};
 
 use super::characters::CHARACTER_TOKENS;
 use crate::{ModelError, Result};
 
-/// More is no tiny model, and not written by a process that has other things to do.
+/// Most parameters: writing more would hold up the process for too long.
 const MAX_PARAMETERS: u64 = 1_000_000_000;
-/// Layers have a price of their own beside their parameters.
+/// Most layers: each has a cost besides its parameters.
 const MAX_LAYERS: usize = 1024;
 
-/// The shape of a fresh model. By default about 0.3 M parameters, and a head dimension that stock engines take.
+/// The shape of a fresh model. By default about 0.3 M parameters, with a head dimension that stock engines support.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -31,7 +31,8 @@ pub struct FreshShape {
     pub head_dim: usize,
     /// Longest sequence, prompt and answer together.
     pub context_tokens: usize,
-    /// Whether the head is the embedding. Off, since vLLM 0.32 on a CPU keeps the old head of such a model when it reloads weights.
+    /// Whether the head is tied to the embedding. Off by default, since vLLM 0.32 on a CPU keeps the old head of such a model when it
+    /// reloads weights.
     pub tied: bool,
     /// Standard deviation of random matrices, above 0.
     pub deviation: f32,
@@ -55,10 +56,10 @@ impl Default for FreshShape {
 }
 
 impl FreshShape {
-    /// Refuses a shape that cannot be, or that is too large to be written on the side.
+    /// Refuses an invalid shape, or one that is too large.
     ///
     /// # Errors
-    /// [`ModelError::Input`] with the first field that is out of range; an empty field stands for the whole shape.
+    /// [`ModelError::Input`] with the first field that is out of range; an empty field means the shape as a whole.
     pub fn validate(&self) -> Result<()> {
         let require = |field: &str, value: String, holds: bool, allowed: String| match holds {
             true => Ok(()),
@@ -76,7 +77,7 @@ impl FreshShape {
         require("deviation", deviation.to_string(), positive, "a finite number above 0".to_owned())
     }
 
-    /// Parameters of a model of this shape; `u64::MAX` where there are more.
+    /// Parameters of a model of this shape; `u64::MAX` on overflow.
     pub fn parameters(&self) -> u64 {
         let wide = |number: usize| number as u128;
         let times = u128::saturating_mul;

@@ -1,14 +1,14 @@
-//! The handful of operations that a Qwen layer is made of, forward and backward, each behind a trait.
+//! The few operations that a Qwen layer consists of, forward and backward, each behind a trait.
 //!
 //! The network (`../network`) is written once over these traits. Two sets of kernels implement them:
 //!
 //! - [`cpu::Cpu`]: fused loops over f32 slices, with matrix products by the `gemm` crate. Fast on CPUs.
 //! - [`portable::Portable`]: the same formulas as candle tensor operations, on any device and in any compute type.
-//!   CUDA runs on these; a fused CUDA kernel replaces them one trait at a time.
+//!   CUDA uses these; fused CUDA kernels can replace them one trait at a time.
 //!
 //! Nothing here uses automatic differentiation: candle's fused operators drop gradients silently
-//! (`rms_norm`, `softmax_last_dim`, `rope`), so each backward is written out and compared with candle's
-//! autograd over its safe operators in the tests.
+//! (`rms_norm`, `softmax_last_dim`, `rope`), so each backward pass is written by hand; the tests
+//! compare it with candle's autograd over its safe operators.
 
 pub mod cpu;
 pub mod portable;
@@ -59,7 +59,7 @@ pub trait Linear: Arrays {
         bias: Option<&Tensor>,
         add: Option<&Self::Matrix>,
     ) -> Result<Self::Matrix>;
-    /// dx = dy W, added to `into` where it is given.
+    /// dx = dy W, added to `into` if given.
     fn linear_input(&self, dy: &Self::Matrix, weight: &Tensor, into: Option<Self::Matrix>) -> Result<Self::Matrix>;
     /// Adds dyᵀ x to the weight's gradient.
     fn linear_weight(&self, dy: &Self::Matrix, x: &Self::Matrix, weight: &mut Self::Gradient) -> Result<()>;
@@ -71,7 +71,7 @@ pub trait Linear: Arrays {
 pub trait RmsNorm: Arrays {
     /// x (n, groups * d), weight (d).
     fn rms_norm(&self, x: &Self::Matrix, weight: &Tensor, epsilon: f64) -> Result<Self::Matrix>;
-    /// The gradient of x, added to `into` where it is given; the weight's gradient is added to `grad`.
+    /// The gradient of x, added to `into` if given; the weight's gradient is added to `grad`.
     fn rms_norm_backward(
         &self,
         dy: &Self::Matrix,
@@ -128,7 +128,7 @@ impl HeadShape {
 /// Causal attention within each of the packed sequences, softmax(q kᵀ / sqrt(d)) v.
 pub trait Attention: Arrays {
     /// q (n, heads * d), k and v (n, kv_heads * d), `starts` as [`crate::Packed::starts`]. Returns the output
-    /// (n, heads * d) and the logarithm of each softmax's denominator, (n, heads), which the backward needs.
+    /// (n, heads * d) and the logarithm of each softmax's denominator, (n, heads), for the backward pass.
     fn attention(
         &self,
         q: &Self::Matrix,
@@ -178,7 +178,7 @@ pub struct HeadInput<'a> {
     pub targets: &'a [u32],
     /// Logits are divided by this.
     pub temperature: f32,
-    /// Rows whose logits are held at one time.
+    /// Rows whose logits are in memory at once.
     pub chunk_rows: usize,
 }
 
@@ -200,8 +200,8 @@ pub struct Coefficients {
     pub entropy: Vec<f32>,
 }
 
-/// log-softmax over the vocabulary, in chunks of rows and two passes, so that no (tokens, vocabulary) matrix of a
-/// batch ever exists.
+/// log-softmax over the vocabulary, in chunks of rows and two passes, so that the (tokens, vocabulary) matrix of a batch
+/// is never in memory.
 pub trait Head: Arrays {
     /// First pass: scores of hidden states (n, hidden).
     fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<Scores>;
@@ -249,8 +249,8 @@ pub(crate) fn chunks(rows: usize, chunk: usize) -> impl Iterator<Item = (usize, 
     (0..rows).step_by(chunk).map(move |first| (first, chunk.min(rows - first)))
 }
 
-/// cos and sin of position * theta^(-2i / d), (positions, d / 2) each: angles in f32 as transformers and vLLM have
-/// them (the rounding of a large angle is part of the model).
+/// cos and sin of position * theta^(-2i / d), (positions, d / 2) each: angles in f32 as in transformers and
+/// vLLM (the rounding of a large angle is part of the model).
 pub(crate) fn rotary_angles(config: &Config) -> (Vec<f32>, Vec<f32>) {
     let half = config.head_dim / 2;
     let frequency = |i: usize| {

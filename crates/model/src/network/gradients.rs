@@ -1,4 +1,4 @@
-//! Sums of gradients, and the check that none is missing.
+//! Gradient sums, and the check that none is missing.
 
 use candle_core::Tensor;
 
@@ -38,8 +38,8 @@ impl<G: Send> GradientSet<G> {
     /// The gradients as tensors.
     ///
     /// # Errors
-    /// [`ModelError::NoGradient`] with the first parameter that no backward pass reached: a missing part of the
-    /// backward pass would otherwise leave it unchanged, silently, for the whole run.
+    /// [`ModelError::NoGradient`] with the first parameter that no backward pass reached. Otherwise an incomplete backward
+    /// pass would silently leave it unchanged for the whole run.
     pub(crate) fn into_tensors(
         self,
         kernels: &impl Arrays<Gradient = G>,

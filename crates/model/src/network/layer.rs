@@ -1,4 +1,4 @@
-//! One decoder layer over any set of kernels: forward, and the backward written out by hand.
+//! One decoder layer over any set of kernels: the forward pass, and the backward pass written by hand.
 
 use super::gradients::GradientSet;
 use crate::config::Config;
@@ -7,7 +7,7 @@ use crate::kernels::{AttentionForward, HeadShape, Kernels, Turn};
 use crate::parameters::{LayerIds, LinearIds};
 use candle_core::Tensor;
 
-/// What all layers of a pass share.
+/// Shared by all layers of a pass.
 pub(crate) struct Pass<'a, K: Kernels> {
     pub(crate) kernels: &'a K,
     pub(crate) config: &'a Config,
@@ -21,7 +21,7 @@ pub(crate) struct Pass<'a, K: Kernels> {
 /// Activations of one layer that its backward pass reads.
 pub(crate) struct Saved<M> {
     normed: M,
-    /// Queries and keys as projected, before norm and rotation; only kept where there is a norm to go back through.
+    /// Queries and keys as projected, before norm and rotation; only kept if there is a norm.
     raw: Option<[M; 2]>,
     q: M,
     k: M,
@@ -44,7 +44,7 @@ impl<K: Kernels> Pass<'_, K> {
         self.kernels.rms_norm(x, &self.weights[id], self.config.rms_norm_eps)
     }
 
-    /// Queries or keys, normalised where the family does that, and rotated; with the raw ones where they were.
+    /// Queries or keys, normalised if the family does so, and rotated; with the raw ones if normalised.
     pub(crate) fn rotated(&self, raw: K::Matrix, norm: Option<usize>) -> Result<(K::Matrix, Option<K::Matrix>)> {
         match norm {
             Some(id) => {
@@ -55,7 +55,7 @@ impl<K: Kernels> Pass<'_, K> {
         }
     }
 
-    /// x (n, hidden) to the layer's output, with what the backward needs.
+    /// From x (n, hidden) to the layer's output, with what the backward pass needs.
     pub(crate) fn forward(
         &self,
         x: &K::Matrix,
@@ -78,7 +78,7 @@ impl<K: Kernels> Pass<'_, K> {
         Ok((y, Saved { normed, raw, q, k, v, attended, log_sum, middle, post_normed, gate, up, gated }))
     }
 
-    /// The gradient of `x` from that of the layer's output; every parameter's is added to `gradients`.
+    /// The gradient of `x` from that of the layer's output; the gradients of parameters are added to `gradients`.
     pub(crate) fn backward(
         &self,
         dy: K::Matrix,

@@ -1,4 +1,4 @@
-//! The training network: packed micro-batches in, scores out, gradients summed.
+//! The training network: from packed micro-batches to scores and summed gradients.
 
 mod gradients;
 pub(crate) mod layer;
@@ -20,13 +20,13 @@ use workers::Workers;
 /// How the network computes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NetworkOptions {
-    /// Threads that work on micro-batches of their own (the CPU kernels only). Each sums gradients of its own and
-    /// the sums are added in a fixed order: the same number gives the same bits, whatever the timing.
+    /// Threads, each with its own micro-batches (CPU kernels only). Each sums its own gradients, and the sums are added in
+    /// a fixed order: the same number of threads gives the same bits, whatever the timing.
     pub threads: usize,
-    /// Keep only each layer's input and recompute the rest in the backward pass: a third more work, and memory that
-    /// does not grow with the activations. Gradients are the same to the bit.
+    /// Keep only each layer's input and recompute the rest in the backward pass: a third more work for much less memory.
+    /// Gradients are bit-identical.
     pub recompute: bool,
-    /// Rows whose logits over the vocabulary are held at one time.
+    /// Rows whose logits over the vocabulary are in memory at once.
     pub head_chunk_rows: usize,
 }
 
@@ -38,34 +38,34 @@ impl Default for NetworkOptions {
 
 /// A loss over the scored tokens of micro-batches.
 pub trait TokenLoss: Sync {
-    /// d loss / d logp and d loss / d entropy of each scored token of micro-batch number `index`. Called once for
-    /// each, from several threads.
+    /// d loss / d logp and d loss / d entropy of each scored token of micro-batch number `index`. Called once for each
+    /// micro-batch, from several threads.
     ///
     /// # Errors
     /// Any error ends the pass as [`ModelError::Loss`].
     fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError>;
 }
 
-/// A model that can be trained, whatever kernels it computes with.
+/// A trainable model, independent of its kernels.
 pub trait Train: Send {
     /// Its shape.
     fn config(&self) -> &Config;
     /// Its fp32 master parameters.
     fn parameters(&self) -> &Parameters;
-    /// The same, for an optimizer.
+    /// Mutable access for an optimizer.
     fn parameters_mut(&mut self) -> &mut Parameters;
     /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;
-    /// Forward and backward over the micro-batches; gradients are added to those already there.
+    /// Forward and backward passes over the micro-batches; gradients are added to the current sums.
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()>;
-    /// The summed gradients as fp32 tensors in the order of the parameters; the next sum begins at zero.
+    /// Takes the summed gradients as fp32 tensors in the order of the parameters; the next sums begin at zero.
     ///
     /// # Errors
-    /// [`ModelError::NoGradient`] where some parameter was reached by no backward pass since the last call.
+    /// [`ModelError::NoGradient`] if no backward pass reached some parameter since the last call.
     fn take_gradients(&mut self) -> Result<Vec<Tensor>>;
-    /// Drops the gradients summed so far.
+    /// Discards the gradients summed so far.
     fn discard_gradients(&mut self);
-    /// Logits of every token of one sequence, row by row, as the training forward computes them.
+    /// Logits of every token of one sequence, row by row, from the training forward pass.
     fn logits(&self, ids: &[u32]) -> Result<Vec<f32>>;
 }
 
@@ -81,7 +81,7 @@ pub fn network(
         (Device::Cpu, DType::F32) => Ok(Box::new(Network::new(config, parameters, Cpu::new()?, options)?)),
         _ => {
             let kernels = Portable::new(device, compute)?;
-            // One stream feeds a GPU; more threads would only interleave on it.
+            // A single stream feeds a GPU; more threads would only take turns.
             let options = NetworkOptions { threads: 1, ..options };
             Ok(Box::new(Network::new(config, parameters, kernels, options)?))
         }
@@ -142,7 +142,7 @@ impl<K: Kernels> Train for Network<K> {
             gradients.push(GradientSet::zeros(&self.kernels, &self.parameters)?);
         }
         let costs: Vec<_> = batches.iter().map(cost).collect();
-        // After an error the sums are incomplete and are dropped.
+        // After an error the sums are incomplete and are discarded.
         self.workers.run(&costs, &mut gradients, |index, gradients| {
             self.train_batch(&batches[index], temperature, index, loss, gradients)
         })?;

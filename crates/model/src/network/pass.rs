@@ -1,4 +1,4 @@
-//! One micro-batch through the network: forward to scores, and back.
+//! The forward and backward pass of one micro-batch.
 
 use super::gradients::GradientSet;
 use super::layer::{Pass, Saved};
@@ -7,11 +7,11 @@ use crate::error::{ModelError, Result};
 use crate::kernels::{HeadInput, Kernels, Scores};
 use crate::pack::{Packed, check_ids};
 
-/// What the forward leaves for the backward.
+/// What the backward pass needs from the forward pass.
 struct Forward<M> {
     /// The input of each layer, and the output of the last one.
     inputs: Vec<M>,
-    /// Each layer's activations; empty where they are recomputed.
+    /// Each layer's activations; empty if they are recomputed.
     saved: Vec<Saved<M>>,
 }
 

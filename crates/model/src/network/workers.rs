@@ -2,8 +2,8 @@
 
 use crate::error::{ModelError, Result};
 
-/// Threads that each own one accumulator. Which items a worker gets depends on the items' costs alone and each worker
-/// takes its own in order, so sums come out the same in every run.
+/// Threads with one accumulator each. A worker's items depend on the items' costs alone, and it processes them in order,
+/// so sums are the same in every run.
 pub(super) struct Workers {
     pool: Option<rayon::ThreadPool>,
     count: usize,
@@ -53,7 +53,7 @@ impl Workers {
     }
 }
 
-/// The items of each worker: the costliest first, each to the worker with the least so far (the lowest of equals).
+/// The items of each worker: the costliest first, each to the worker with the least so far (the lowest on ties).
 fn assign(costs: &[u64], workers: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..costs.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(costs[index]));

@@ -1,4 +1,4 @@
-//! What the black-box tests share: small configurations and random batches.
+//! Shared by the black-box tests: small configurations and random batches.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use candle_core::{DType, Device, Tensor};
@@ -32,7 +32,7 @@ pub fn config(family: Family) -> Config {
     }
 }
 
-/// Every shape of layer that a config can ask for.
+/// Every shape of layer that a config allows.
 pub fn variants() -> Vec<Config> {
     let (qwen2, qwen3) = (config(Family::Qwen2), config(Family::Qwen3));
     vec![
@@ -72,7 +72,7 @@ pub fn ids(config: &Config, random: &mut ChaCha8Rng, length: usize) -> Vec<u32> 
     (0..length).map(|_| random.random_range(0..config.vocab_size as u32)).collect()
 }
 
-/// Sequences of the given lengths, of which about three in four tokens behind the first are scored.
+/// Sequences of the given lengths, with about three in four tokens after the first scored.
 pub fn packed(config: &Config, seed: u64, lengths: &[usize]) -> Packed {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut batch = Packed::default();

@@ -1,5 +1,5 @@
-//! The model once more, by candle's autograd over operators whose gradients are right, padded to nothing, one
-//! sequence at a time: the oracle that the hand-written backward is compared with.
+//! A reference implementation with candle's autograd over operators with correct gradients, unpadded, one sequence at a
+//! time: the hand-written backward pass is compared with it.
 
 use candle_core::{D, DType, Device, Tensor, Var};
 use evenkeel_model::{Config, Packed, Parameters, Scores, TokenLoss};
@@ -80,7 +80,7 @@ impl Reference {
         x.broadcast_div(&rms).unwrap().broadcast_mul(&self.vars[id]).unwrap()
     }
 
-    /// (n, heads * d) to (heads, n, d), normalised and turned.
+    /// (n, heads * d) to (heads, n, d), normalised and rotated.
     fn heads(&self, x: &Tensor, norm: Option<usize>, turn: bool) -> Tensor {
         let (rows, dim) = (x.dim(0).unwrap(), self.config.head_dim);
         let x = x.reshape((rows, x.dim(1).unwrap() / dim, dim)).unwrap().transpose(0, 1).unwrap();

@@ -1,4 +1,4 @@
-//! The settings of an objective: what may be set, the paper's defaults, and the ranges.
+//! The settings of an objective, with the paper's defaults and the allowed ranges.
 
 mod formula;
 mod raw;
@@ -12,7 +12,7 @@ use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, MAX_LOG_RATI
 /// Everything that decides what is computed. The defaults are those of the paper (arXiv 2605.04077): normalised
 /// advantages, balanced aggregation, clip-higher 0.2 / 0.28, no KL, no entropy term, no correction.
 ///
-/// Unknown fields are refused. Reading does not check ranges: call [`validate`](Self::validate).
+/// Unknown fields are refused. Deserializing does not check ranges: call [`validate`](Self::validate).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!try_from))]
 #[serde(try_from = "raw::RawSettings")]
@@ -74,13 +74,13 @@ impl Settings {
     /// `seq-mean-token-sum`, which is `sequence-sum` with `max_tokens` 1.
     ///
     /// # Errors
-    /// A name that is unknown or stands for another formula.
+    /// An unknown name, or one that means another formula elsewhere.
     pub fn with_aggregation(&self, name: &str) -> Result<Self, Error> {
         let (aggregation, max_tokens) = Aggregation::with_implied_max_tokens(name)?;
         Ok(Self { aggregation, max_tokens: max_tokens.unwrap_or(self.max_tokens), ..self.clone() })
     }
 
-    /// Checks every range, and what only matters together.
+    /// Checks every range, and combinations of settings.
     ///
     /// # Errors
     /// The first setting that is out of range, with what it may be.
@@ -109,8 +109,8 @@ impl Settings {
         require("entropy_coefficient", entropy, not_negative(entropy), "a finite number from 0")
     }
 
-    /// Refuses a group size, configured or submitted, that the advantage estimator is not defined for. It counts the
-    /// responses that were requested: invalid ones may leave fewer, which is no error.
+    /// Refuses a group size, configured or submitted, for which the advantage estimator is undefined. It is the number of
+    /// requested responses: fewer may be valid, which is no error.
     ///
     /// # Errors
     /// 0 for every estimator, 1 for `grpo`.

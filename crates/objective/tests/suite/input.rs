@@ -1,4 +1,4 @@
-//! Bad input is refused with the field, the place, the value and what is allowed, and never panics.
+//! Invalid input is refused with the field, its location, its value and what is allowed, and never panics.
 
 use evenkeel_objective::{
     Advantage, Aggregation, Correction, Response, Settings, advantages, batch_loss, group_weights, response_loss,

@@ -1,4 +1,4 @@
-//! What must hold of the objective whatever the numbers are, one law in each test.
+//! Laws of the objective that hold for any numbers, one law in each test.
 
 use evenkeel_objective::{
     Advantage, Aggregation, Policy, PolicyStats, Settings, StepCounts, advantages, group_weights, regularizer_weights,
@@ -175,7 +175,7 @@ proptest! {
         size in 1_usize..7,
     ) {
         let whole = compute(&settings, &step);
-        // As a learner does it: the group's part now, the scalar when the step is complete.
+        // As in a learner: the group's part first, the scalar when the step is complete.
         let mut queue = Vec::new();
         let mut counts = StepCounts::default();
         for group in &step {

@@ -1,4 +1,4 @@
-//! Log-probabilities that fit in nothing: no NaN and no infinity comes of them.
+//! Extreme log-probabilities never lead to NaN or infinities.
 
 use evenkeel_objective::{Correction, KlEstimator, Policy, Real, Settings, response_kl, response_loss};
 use proptest::prelude::*;

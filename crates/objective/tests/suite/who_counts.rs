@@ -1,4 +1,4 @@
-//! Who counts: invalid responses, responses and groups without a trainable token, groups without spread.
+//! What counts: invalid responses, responses and groups without a trainable token, groups without spread.
 
 use evenkeel_objective::{Advantage, Aggregation, Settings, advantages};
 use proptest::prelude::*;

@@ -24,7 +24,7 @@ pub(super) fn finish_reason(finish: Option<&Finish>) -> Option<&'static str> {
     })
 }
 
-/// `stop_reason`: the token or text that ended it; null for anything else, including the end of sequence.
+/// `stop_reason`: the token or text that ended the sample; null otherwise, also for the end of sequence.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(super) enum StopReason {
@@ -55,7 +55,7 @@ impl Usage {
     }
 }
 
-/// Usage in a response in one piece.
+/// Usage in a whole response.
 #[derive(Serialize)]
 pub(super) struct WholeUsage {
     #[serde(flatten)]
@@ -70,7 +70,7 @@ impl From<Usage> for WholeUsage {
     }
 }
 
-/// A sample in a response in one piece.
+/// A sample in a whole response.
 #[derive(Serialize)]
 pub(super) struct Choice<'a> {
     pub(super) index: usize,
@@ -96,7 +96,7 @@ pub(super) struct Part<'a> {
     pub(super) token_ids: Option<&'a [u32]>,
 }
 
-/// A response in one piece.
+/// A whole response, not streamed.
 #[derive(Serialize)]
 pub(super) struct Whole<'a> {
     pub(super) id: &'a str,
@@ -187,7 +187,7 @@ pub(super) struct Writer {
     logprobs: bool,
     /// Characters written so far.
     offset: usize,
-    /// The last ids written: a token's text may depend on them.
+    /// The last ids written, on which a token's text may depend.
     before: Vec<u32>,
 }
 
@@ -208,7 +208,7 @@ impl Writer {
         let Some(transcript) = &mut self.transcript else { return };
         let ends = matches!(output.finish, Some(Finish::End | Finish::StopToken(_)));
         for (at, &id) in output.ids.iter().enumerate() {
-            // The scheduler stops at the same token: it processes the same tokens in the same way.
+            // The scheduler stops at the same token, since it processes the same tokens in the same way.
             transcript.push(id, ends && at + 1 == output.ids.len());
         }
     }
@@ -218,7 +218,7 @@ impl Writer {
         self.transcript.as_ref().map_or("", Transcript::text)
     }
 
-    /// The text since the last call that later tokens cannot change.
+    /// The text since the last call, as far as later tokens cannot change it.
     pub(super) fn take_text(&mut self, ended: bool) -> &str {
         self.transcript.as_mut().map_or("", |transcript| transcript.take_text(ended))
     }

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::error::json_response;
 
-/// Routes without secrets or work, which need no key in vLLM either: probes, metrics, version.
+/// Routes that need no key, as in vLLM: probes, metrics, version.
 const OPEN: &[&str] = &["/health", "/ping", "/version", "/load", "/metrics"];
 
 /// Reads the key that requests must carry.
@@ -25,7 +25,7 @@ pub(crate) fn read_api_key(path: &Path) -> Result<Secret, FieldError> {
     Secret::read(path).map_err(refused)
 }
 
-/// Passes requests with the key, and those that need none.
+/// Lets requests with the key pass, and those to open routes.
 pub(super) async fn authorize(State(key): State<Option<Secret>>, request: Request, next: Next) -> Response {
     let Some(key) = key else { return next.run(request).await };
     let is_open = OPEN.contains(&request.uri().path()) || request.method() == Method::OPTIONS;

@@ -1,4 +1,4 @@
-//! What the fields of a request may be, beyond their types.
+//! Validation of the fields of a request, beyond their types.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::fields::Fields;
 use crate::folder::Model;
 use crate::settings::EngineConfig;
 
-/// Samples of one prompt at most, as vLLM has it.
+/// Most samples of one prompt, as in vLLM.
 const MAX_SAMPLES: i64 = 16_384;
-/// Stop texts of a request at most: each is looked for at every token.
+/// Most stop texts of a request: each is searched for at every token.
 const MAX_STOPS: usize = 1024;
 
-/// What vLLM looks at before it reads types.
+/// Checks that vLLM makes before it reads types.
 pub(super) fn before_types(fields: &Fields) -> Result<(), ApiError> {
     let streams = fields.peek("stream").is_some_and(|stream| !matches!(stream, Value::Bool(false)));
     let has_options = fields.peek("stream_options").is_some_and(|options| options != &Value::Object(Map::new()));
@@ -46,7 +46,7 @@ pub(super) fn before_types(fields: &Fields) -> Result<(), ApiError> {
     }
 }
 
-/// `include_usage` and `continuous_usage_stats`; the latter only where the former is.
+/// `include_usage` and `continuous_usage_stats`; the latter only with the former.
 pub(super) fn stream_usage(fields: &mut Fields, options: Option<Value>) -> (bool, bool) {
     let Some(options) = options else {
         return (false, false);
@@ -78,7 +78,7 @@ pub(super) struct Numbers {
 
 pub(super) fn check_numbers(numbers: &Numbers, greedy: bool) -> Result<(), ApiError> {
     let Numbers { samples, temperature, top_p, top_k, min_p, max_tokens, min_tokens, interval } = *numbers;
-    // vLLM names some of these in `param` and some in the text alone.
+    // vLLM names some of these in `param` and some only in the message.
     let checks = [
         ("n", None, samples as f64, (1..=MAX_SAMPLES).contains(&samples), "1 to 16384"),
         ("temperature", Some("temperature"), temperature, (0.0..=2.0).contains(&temperature), "0 to 2"),

@@ -1,4 +1,4 @@
-//! `POST /v1/completions`: reads the request, submits it, and responds in one piece or as a stream.
+//! `POST /v1/completions`: reads the request, submits it, and responds as a whole or as a stream.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn read(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Request, ApiError
     Request::read(body, &app.model, &app.settings)
 }
 
-/// Waits for all samples and responds in one piece.
+/// Waits for all samples and responds as a whole.
 async fn respond_whole(app: &Arc<App>, mut submission: Submission) -> Result<Response, ApiError> {
     let count = submission.prompts.len() * submission.samples;
     let mut found: Vec<Option<Output>> = (0..count).map(|_| None).collect();

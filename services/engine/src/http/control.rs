@@ -1,4 +1,4 @@
-//! The routes of a trainer: pauses, new weights and their version.
+//! The control routes for a trainer: pauses, new weights and their version.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) async fn is_paused(State(app): State<Arc<App>>) -> Response {
     ok(&json!({"is_paused": app.scheduler.is_paused()}))
 }
 
-/// `?reset_running_requests=true` makes running sequences compute their keys and values again.
+/// `?reset_running_requests=true` makes running sequences recompute their keys and values.
 #[derive(Debug, Deserialize)]
 pub(super) struct ResetQuery {
     reset_running_requests: Option<Truth>,
@@ -63,7 +63,7 @@ pub(super) async fn reset_prefix_cache(
     Ok(ok(&json!({"success": true})))
 }
 
-/// Ends samples from outside: those of `request_ids`, or all.
+/// Aborts samples: those of `request_ids`, or all.
 pub(super) async fn abort_requests(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
     let map = object(&body)?;
     let names = match map.get("request_ids") {
@@ -112,7 +112,7 @@ fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, String> {
         Some(Value::Object(kwargs)) => kwargs.clone(),
         Some(other) => return Err(format!("kwargs is {other}, allowed: an object")),
     };
-    // vLLM's other arguments of the method, at the values with which they do nothing.
+    // The other arguments of vLLM's method, at their neutral values.
     for (name, value) in kwargs.iter().filter(|(name, _)| *name != "weights_path") {
         let neutral = match name.as_str() {
             "weights_iterator" => value.is_null(),
@@ -135,7 +135,7 @@ fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, String> {
 
 /// Loads new weights beside the old ones, then swaps them between two steps. If loading fails, the old ones stay.
 async fn reload(app: &Arc<App>, folder: Option<PathBuf>) -> Result<(), crate::EngineError> {
-    // One at a time: the last call's weights are the ones that stay.
+    // One at a time, so that the last call's weights win.
     let mut current = app.weights.lock().await;
     let folder = folder.unwrap_or_else(|| current.clone());
     let model = app.model.clone();
@@ -170,7 +170,7 @@ pub(super) async fn weight_info(State(app): State<Arc<App>>) -> Response {
     ok(&json!({"weight_version": version}))
 }
 
-/// A body that vLLM reads by hand on these routes.
+/// A body that vLLM parses by hand on these routes.
 fn object(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| ApiError::malformed(None, format!("the body is not JSON: {error}")))?;
@@ -192,7 +192,7 @@ fn bad_query(name: &str, found: &str, allowed: &str) -> ApiError {
     ApiError::malformed(Some(&path), format!("1 validation error:\n  {path} is {found:?}, allowed: {allowed}"))
 }
 
-/// What vLLM has and this engine has not: it says so with 501 where a trainer would otherwise wait for an effect.
+/// Responds 501 to routes of vLLM that this engine lacks, so that a trainer does not wait for an effect.
 pub(super) async fn no_transfer() -> Response {
     let message = "weights come by collective_rpc reload_weights alone, there is no transfer engine";
     let body = json!({"error": {"message": message, "type": "NotImplementedError", "param": null, "code": 501}});

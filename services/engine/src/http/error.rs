@@ -14,7 +14,7 @@ pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
     /// vLLM's name for the kind of error.
     pub(crate) kind: &'static str,
-    /// The invalid field, if it is a single one.
+    /// The invalid field, if there is a single one.
     pub(crate) param: Option<String>,
     pub(crate) message: String,
 }
@@ -29,7 +29,7 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestError", param, message)
     }
 
-    /// A body or field of the wrong form. vLLM uses the status's reason phrase as the kind.
+    /// A malformed body or field. vLLM uses the status's reason phrase as the kind.
     pub(crate) fn malformed(param: Option<&str>, message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "Bad Request", param, message)
     }

@@ -79,7 +79,7 @@ impl Fields {
         found
     }
 
-    /// Records that a field has the wrong form. `path` is within the body.
+    /// Records that a field is malformed. `path` is its path within the body.
     pub(crate) fn refuse(&mut self, path: &str, value: &Value, allowed: &str) {
         let mut shown = value.to_string();
         if let Some((end, _)) = shown.char_indices().nth(200) {
@@ -105,7 +105,7 @@ impl Fields {
         self.read(name, |value| value.as_str().map(str::to_owned), "a string")
     }
 
-    /// Records an error if a field is `null`, for fields where vLLM refuses that.
+    /// Records an error if a field is `null`, for fields for which vLLM refuses that.
     pub(crate) fn not_null(&mut self, name: &str, allowed: &str) {
         if self.map.get(name).is_some_and(Value::is_null) {
             self.refuse(name, &Value::Null, allowed);
@@ -161,7 +161,7 @@ impl Fields {
         Err(ApiError::malformed(Some(first), message))
     }
 
-    /// Refuses fields that were not read: the sender may rely on them.
+    /// Refuses fields that were not read, since the sender may rely on them.
     pub(crate) fn refuse_rest(&self) -> Result<(), ApiError> {
         match self.map.iter().find(|(_, value)| !value.is_null()) {
             Some((name, value)) => Err(ApiError::unsupported(name, value, "absent")),

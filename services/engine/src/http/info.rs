@@ -48,7 +48,7 @@ pub(super) async fn models(State(app): State<Arc<App>>) -> Response {
     ok(&json!({"object": "list", "data": [model]}))
 }
 
-/// The settings that a client may want to check before it relies on an engine.
+/// Settings that clients may check.
 pub(super) async fn server_info(State(app): State<Arc<App>>) -> Response {
     let settings = &app.settings;
     let model = json!({
@@ -76,7 +76,7 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Response {
 }
 
 pub(super) async fn load(State(_): State<Arc<App>>) -> Response {
-    // vLLM counts only if it is configured to.
+    // vLLM counts only if configured to.
     ok(&json!({"server_load": 0}))
 }
 

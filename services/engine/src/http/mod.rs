@@ -40,7 +40,7 @@ use crate::metrics::Metrics;
 use crate::scheduler::{Admission, Scheduler};
 use crate::settings::EngineConfig;
 
-/// The version of vLLM whose HTTP this is.
+/// The version of vLLM whose HTTP API this is.
 pub const VLLM_VERSION: &str = "0.32.0";
 
 /// The state that handlers share.
@@ -67,7 +67,7 @@ impl App {
         metrics: Arc<Metrics>,
     ) -> Self {
         let folder = model.folder.clone();
-        // Equal for equal models under the settings that affect numbers, as clients expect of a fingerprint.
+        // Equal for equal models with equal settings that affect results, as clients expect of a fingerprint.
         let described = format!("{:?} {:?} {}", model.config, settings.logprobs_mode, model.context);
         let hash =
             described.bytes().fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -84,7 +84,7 @@ impl App {
         }
     }
 
-    /// An id that no other request has. Nothing depends on it, so that it may differ between runs.
+    /// A unique id. No result depends on it.
     fn fresh_id(&self) -> String {
         let (keys, count) = &self.ids;
         format!("{:016x}", keys.hash_one(count.fetch_add(1, Ordering::Relaxed)))
@@ -128,7 +128,7 @@ fn open_routes() -> Router<Arc<App>> {
         .route("/metrics", get(info::metrics))
 }
 
-/// The routes for a trainer, which vLLM has in development mode.
+/// The control routes for a trainer, which vLLM has in development mode.
 fn development_routes() -> Router<Arc<App>> {
     Router::new()
         .route("/server_info", get(info::server_info))
@@ -163,7 +163,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
         return Err(ApiError::malformed(Some("body"), "1 validation error:\n  body is absent, allowed: a JSON object"));
     }
     serde_json::from_slice(body).map_err(|error| {
-        // The column of a syntax error; a value of another type has none.
+        // The column of a syntax error; a wrong type has none.
         let place = if error.is_data() { "body".to_owned() } else { format!("body.{}", error.column()) };
         ApiError::malformed(Some(&place), format!("1 validation error:\n  {place} is no JSON object: {error}"))
     })

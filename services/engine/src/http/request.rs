@@ -1,6 +1,6 @@
 //! A completion request, parsed and validated before anything runs.
 //!
-//! Every field of vLLM's API is either supported or refused by name; values that match what this engine does anyway are accepted.
+//! Every field of vLLM's API is either supported or refused by name; neutral values are accepted.
 //! Types are checked first, then the model's name, then values, as in vLLM, so that a request with several errors usually gets the
 //! same one reported.
 
@@ -35,11 +35,11 @@ pub(crate) struct Shape {
     pub(crate) token_ids: bool,
     /// Whether tokens are written as ids.
     pub(crate) tokens_as_ids: bool,
-    /// As requested. `None` for an id of the engine's own.
+    /// The requested id. `None` for one chosen by the engine.
     pub(crate) request_id: Option<String>,
 }
 
-/// A body with its prompt as raw JSON, since that is large, and the rest as values.
+/// A body with its prompt, which may be large, as raw JSON and the rest as values.
 pub(crate) struct Body {
     prompt: Option<Box<RawValue>>,
     rest: Map<String, Value>,
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Body {
     }
 }
 
-/// A request before its prompts are tokenized. Only then the greatest length of its samples is known.
+/// A request before its prompts are tokenized. The maximum length of its samples is known only after that.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) prompts: Prompts,

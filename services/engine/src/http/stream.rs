@@ -1,4 +1,4 @@
-//! Streamed responses: server-sent events, a frame for the new tokens of one sample, `[DONE]` at the end.
+//! Streamed responses: server-sent events, with a frame for new tokens of one sample and `[DONE]` at the end.
 //!
 //! Tokens that arrive while a frame is being sent are merged into the next: a slow client gets fewer frames, never fewer tokens.
 
@@ -21,7 +21,7 @@ pub(super) fn respond(app: Arc<App>, submission: Submission) -> Response {
     (headers, Body::from_stream(FrameWriter::new(app, submission).frames())).into_response()
 }
 
-/// How much of a sample was streamed.
+/// How much of a sample has been streamed.
 struct SampleStream {
     writer: Writer,
     has_prompt: bool,
@@ -75,7 +75,7 @@ impl FrameWriter {
         })
     }
 
-    /// Writes the outputs, those of one sample together.
+    /// Writes the outputs, merging those of one sample.
     fn write(&mut self, outputs: Vec<Output>, bytes: &mut Vec<u8>) {
         for output in merged(outputs) {
             if let Some(Finish::Error(error)) = &output.finish {
@@ -139,7 +139,7 @@ impl FrameWriter {
         bytes.extend_from_slice(b"\n\n");
     }
 
-    /// An error after the status 200: a frame of its own, then the end.
+    /// An error after the status 200: a separate frame, then the end.
     fn fail(&mut self, message: &str, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(format!("data: {}\n\ndata: [DONE]\n\n", ApiError::internal(message).body()).as_bytes());
         self.done = true;

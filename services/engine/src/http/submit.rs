@@ -18,7 +18,7 @@ use crate::scheduler::{Command, Job, Output, Permit, Scheduler};
 /// Texts of up to this many bytes are tokenized on the async runtime, longer ones on a blocking thread.
 const LONG_TEXT: usize = 8 << 10;
 
-/// A request whose samples are being generated. Dropping it cancels those that still run.
+/// A request whose samples are being generated. Dropping it cancels them.
 pub(super) struct Submission {
     pub(super) id: String,
     pub(super) created: u64,

@@ -61,7 +61,7 @@ pub(super) fn refuse(fields: &mut Fields, skip_special: bool) -> Result<(), ApiE
     if let Some(value) = fields.take("spaces_between_special_tokens").filter(|value| is_false(value) && !skip_special) {
         return Err(ApiError::unsupported("spaces_between_special_tokens", &value, "true"));
     }
-    // There is nothing that they could affect: no prefix cache, no sessions, no users.
+    // They have no effect: there is no prefix cache, and there are no sessions or users.
     for field in ["cache_salt", "session_id", "user", "mm_payload", "return_mm_kwargs"] {
         fields.take(field);
     }

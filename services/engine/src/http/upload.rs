@@ -1,4 +1,4 @@
-//! The time limit of request bodies: one that trickles in cannot hold its connection for long.
+//! The time limit of request bodies, so that a slow one does not occupy its connection for long.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use axum::response::Response;
 use tokio::time::Sleep;
 use tokio_stream::Stream;
 
-/// Ends a body with an error if it has not arrived within the limit; its reader refuses the request then.
+/// Ends a body with an error if it has not arrived within the limit; its reader then refuses the request.
 pub(super) async fn in_time(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     if request.method() == Method::GET {
         return next.run(request).await;

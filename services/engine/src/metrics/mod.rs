@@ -1,4 +1,4 @@
-//! Metrics of one engine under vLLM's names. Those of several engines in a process do not add up.
+//! Metrics of one engine under vLLM's names. Several engines in a process have separate metrics.
 
 mod histogram;
 mod render;

@@ -41,7 +41,7 @@ impl Metrics {
         }
         text.head("admission_rejections_total", "Requests that found the queue full.", "counter");
         let rejections = self.rejections.load(Ordering::Relaxed) as f64;
-        // The only metric that vLLM counts in front of its engines.
+        // The only metric that vLLM counts before its engines.
         let reason = format!("model_name=\"{model}\",reason=\"max_num_queued_reqs\"");
         let _ = writeln!(text.out, "vllm:admission_rejections_total{{{reason}}} {rejections:?}");
         for (name, help, histogram) in [

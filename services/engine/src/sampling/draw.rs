@@ -17,7 +17,7 @@ pub(crate) struct Drawn {
 #[error("the model's logits are not finite")]
 pub(crate) struct NotFinite;
 
-/// Draws tokens. Keeps its buffers from one row to the next.
+/// Draws tokens. Reuses its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Sampler {
     weights: Vec<f32>,

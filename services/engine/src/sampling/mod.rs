@@ -23,11 +23,11 @@ pub(crate) struct Sampling {
     /// Number of tokens before which none of `never_early` may be drawn.
     pub(crate) min_tokens: usize,
     pub(crate) never_early: Vec<u32>,
-    /// Most tokens to generate, at least 1.
+    /// Maximum number of tokens to generate, at least 1.
     pub(crate) max_tokens: usize,
-    /// The token that ends a sample without a stop reason.
+    /// The end-of-sequence token: it ends a sample without a stop reason.
     pub(crate) end: Option<u32>,
-    /// Tokens that end it and are the reason.
+    /// Tokens that end it and are reported as the reason.
     pub(crate) stop_ids: Vec<u32>,
     /// Texts that end it.
     pub(crate) stop: Arc<[String]>,

@@ -14,10 +14,10 @@ use crate::settings::LogprobsMode;
 const CACHED_BYTES: usize = 8 << 20;
 /// Shares for each thread of such a model.
 const SHARES_OF_A_THREAD: usize = 4;
-/// Tokens below which a share costs more by itself than it can even out.
+/// Tokens below which a share costs more than it gains by balancing.
 const LEAST_SHARE: usize = 32;
 
-/// Decides how many tokens each sequence feeds: one that decodes feeds one, prompts feed up to `prefill` in all. Returns the sum.
+/// Decides how many tokens each sequence feeds: one if it is decoding; prompts feed up to `prefill` together. Returns the sum.
 pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
     let mut total = 0;
     for sequence in sequences {
@@ -33,16 +33,16 @@ pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
     total
 }
 
-/// Into how many shares a step may be cut at most.
+/// Maximum number of shares of a step.
 ///
-/// One share for each thread costs least. But then the thread that is scheduled last delays the step for all: if the weights of the
-/// whole model fit the caches, so that reading them once more costs little, there are more, and idle threads take the next.
+/// One share for each thread costs least, but then the slowest thread delays the step. If the weights of the whole model fit the
+/// caches, reading them again costs little, so there are more shares, and idle threads take the next one.
 pub(super) fn most_shares(config: &Config, threads: usize) -> usize {
     let bytes: usize = parameter_specs(config).0.iter().map(|spec| 4 * spec.shape.iter().product::<usize>()).sum();
     threads * if bytes <= CACHED_BYTES { SHARES_OF_A_THREAD } else { 1 }
 }
 
-/// Computes what was planned and draws the next tokens, on the threads of the current pool.
+/// Runs the plan and draws the next tokens, on the threads of the current pool.
 pub(super) fn step(
     decoder: &Decoder,
     mode: LogprobsMode,
@@ -101,7 +101,7 @@ fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sample
     let mut logits = match logits {
         Ok(logits) => logits,
         Err(error) => {
-            // Requests were validated on arrival: this is the machine's fault (memory), and fails every sequence that it hit.
+            // Requests were validated on arrival, so this is a failure of the machine (memory). It fails all sequences of the share.
             tracing::error!(%error, "a decoding step failed");
             for sequence in planned {
                 sequence.finish = Some(Finish::Error(error.to_string()));
@@ -111,7 +111,7 @@ fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sample
     };
     let vocabulary = decoder.config().vocab_size;
     for (sequence, row) in planned.zip(logits.chunks_exact_mut(vocabulary)) {
-        // There is nothing to draw before the whole prompt was fed.
+        // Nothing is drawn before the whole prompt has been fed.
         if sequence.pending() > 0 {
             continue;
         }

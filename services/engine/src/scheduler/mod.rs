@@ -30,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::sampling::Sampling;
 use crate::settings::EngineConfig;
 
-/// Commands that may wait for the end of a step. More of them wait in their senders.
+/// Commands that may wait for the end of a step. Further senders wait.
 const COMMANDS: usize = 1024;
 
 /// The samples of one prompt.
@@ -43,7 +43,7 @@ pub(crate) struct Job {
     /// Index of its first sample in the request, and how many there are.
     pub(crate) first: usize,
     pub(crate) count: usize,
-    /// Of the first sample; those of the others count up from it. `None` for one of the engine's own.
+    /// The seed of the first sample; those of the others count up from it. `None` for one derived from the engine's seed.
     pub(crate) seed: Option<u64>,
     /// Tokens between two outputs of a sample; `None` for one output at its end.
     pub(crate) interval: Option<usize>,
@@ -51,7 +51,7 @@ pub(crate) struct Job {
     pub(crate) sink: mpsc::UnboundedSender<Output>,
     /// Set when its client has gone.
     pub(crate) cancelled: Arc<AtomicBool>,
-    /// One for each sample.
+    /// One permit for each sample.
     pub(crate) permits: Vec<Permit>,
     pub(crate) arrived: Instant,
 }
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     Run(Vec<Job>),
     /// A client has gone.
     RemoveCancelled,
-    /// Ends the samples of these names, or all; the reply is how many there were.
+    /// Ends the samples of these names, or all; the reply is their number.
     Abort(Option<Vec<String>>, oneshot::Sender<usize>),
     Pause {
         mode: PauseMode,
@@ -82,7 +82,7 @@ pub(crate) enum Command {
         done: oneshot::Sender<()>,
     },
     Resume(oneshot::Sender<()>),
-    /// Drops the keys and values of running sequences, which compute them again.
+    /// Drops the keys and values of running sequences, which recompute them.
     Recompute(oneshot::Sender<()>),
     /// New weights; the reply is the old ones, to be dropped elsewhere.
     ReplaceWeights(Box<Decoder>, oneshot::Sender<Box<Decoder>>),
@@ -111,7 +111,7 @@ impl Scheduler {
         let pool = pool.map_err(|error| EngineError::Thread(error.to_string()))?;
         let state =
             run::State::new(settings, model.clone(), decoder, metrics.clone(), received, paused.clone(), threads);
-        // The loop runs on a worker of the pool, so that a step needs no other thread to begin.
+        // The loop runs on a worker of the pool, so that no other thread is needed to start a step.
         let body = move || pool.install(|| state.run());
         let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(body);
         let thread = thread.map_err(|error| EngineError::Thread(error.to_string()))?;
@@ -130,7 +130,7 @@ impl Scheduler {
         reply.await.map_err(|_| EngineError::Stopped)
     }
 
-    /// Makes the thread notice that a client has gone. If its channel is full, it is awake and will notice anyway.
+    /// Wakes the thread because a client has gone. If its channel is full, it is awake and will notice anyway.
     pub(crate) fn remove_cancelled(&self) {
         // Full or closed: nothing to do in either case.
         let _ = self.commands.try_send(Command::RemoveCancelled);

@@ -1,4 +1,4 @@
-//! Whether sequences run, and who waits for a pause to take effect.
+//! Whether sequences run, and the callers that wait for a pause to take effect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use super::reply;
 enum Mode {
     /// All.
     Running,
-    /// Those that were admitted already.
+    /// Those already admitted.
     Draining,
     /// None.
     Frozen,
@@ -43,20 +43,20 @@ impl Pause {
         self.mode != Mode::Frozen
     }
 
-    /// Stops sequences where they are, at once.
+    /// Freezes sequences at once.
     pub(super) fn freeze(&mut self) {
         self.paused.store(true, Ordering::Release);
         self.mode = Mode::Frozen;
     }
 
-    /// Admits no more sequences. The pause is complete once [`Self::settle`] is told that nothing runs.
+    /// Admits no more sequences. The pause is complete when [`Self::settle`] is called with nothing running.
     pub(super) fn drain(&mut self, done: oneshot::Sender<()>) {
         self.paused.store(true, Ordering::Release);
         self.mode = Mode::Draining;
         self.waiting.push(done);
     }
 
-    /// Replies to those who wait for the pause, once nothing runs.
+    /// Replies to callers that wait for the pause, if nothing runs.
     pub(super) fn settle(&mut self, idle: bool) {
         if self.mode == Mode::Draining && idle {
             self.waiting.drain(..).for_each(|done| reply(done, ()));

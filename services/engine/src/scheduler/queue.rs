@@ -1,4 +1,4 @@
-//! The sequences of the engine: those that run and those that wait, within the limits of the settings.
+//! Running and waiting sequences, within the limits of the settings.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::text::Tokenizer;
 pub(super) struct Queue {
     running: Vec<Sequence>,
     waiting: VecDeque<Sequence>,
-    /// Cache tokens that running sequences may need at most.
+    /// Maximum number of cache tokens that running sequences may need.
     reserved: usize,
     max_sequences: usize,
     kv_cache_tokens: usize,
@@ -52,11 +52,11 @@ impl Queue {
         self.waiting.push_back(sequence);
     }
 
-    /// Admits waiting sequences while there is room, in order of arrival.
+    /// Admits waiting sequences in order of arrival while there is capacity.
     pub(super) fn admit(&mut self, decoder: &Decoder, tokenizer: Option<&Arc<Tokenizer>>) {
         while self.running.len() < self.max_sequences {
             let Some(next) = self.waiting.front() else { return };
-            // One alone always fits: no sequence is longer than the context, and the context fits.
+            // A single one always fits: no sequence is longer than the context, and the context fits.
             if self.reserved + next.reserved() > self.kv_cache_tokens && !self.running.is_empty() {
                 return;
             }
@@ -77,7 +77,7 @@ impl Queue {
 
     /// Sends the outputs that are due after a step, and removes the sequences that ended.
     pub(super) fn deliver(&mut self) {
-        // Removed first: a client that has its answer finds the place free.
+        // Removed first, so that a client that has its answer finds the capacity free.
         let outputs: Vec<_> =
             self.running.iter_mut().filter_map(|sequence| Some((sequence.output()?, sequence.sink()))).collect();
         self.remove_finished();
@@ -102,7 +102,7 @@ impl Queue {
         });
     }
 
-    /// Makes running sequences compute their keys and values again, with the weights of that time.
+    /// Makes running sequences recompute their keys and values, with the weights in use then.
     pub(super) fn recompute(&mut self, decoder: &Decoder) {
         for sequence in &mut self.running {
             match decoder.sequence() {
@@ -116,12 +116,12 @@ impl Queue {
         self.end_where(&Finish::Abort, |sequence| sequence.finish.is_some());
     }
 
-    /// Ends all running and waiting sequences, and returns how many those were.
+    /// Ends all running and waiting sequences, and returns their number.
     pub(super) fn end_all(&mut self, finish: &Finish) -> usize {
         self.end_where(finish, |_| true)
     }
 
-    /// Ends the chosen sequences, unless they ended by themselves, and returns how many those were.
+    /// Ends the chosen sequences that have not ended by themselves, and returns their number.
     pub(super) fn end_where(&mut self, finish: &Finish, which: impl Fn(&Sequence) -> bool) -> usize {
         let running = std::mem::take(&mut self.running);
         let (ended, kept): (Vec<_>, Vec<_>) = running.into_iter().partition(&which);
@@ -163,7 +163,7 @@ impl Queue {
         self.metrics.finished(&sequence.times, sequence.job.prompt.len(), sequence.generated(), outcome);
         if let Some(output) = sequence.output() {
             let sink = sequence.sink();
-            // Frees its place before the client has the answer.
+            // Frees its capacity before the client has the answer.
             drop(sequence);
             // If the client has gone, nothing is lost.
             let _ = sink.send(output);

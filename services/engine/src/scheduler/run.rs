@@ -18,7 +18,7 @@ use crate::metrics::Metrics;
 use crate::sampling::Sampler;
 use crate::settings::{EngineConfig, LogprobsMode};
 
-/// What the thread owns.
+/// The state of the thread.
 pub(super) struct State {
     model: Arc<Model>,
     decoder: Decoder,
@@ -31,7 +31,7 @@ pub(super) struct State {
     threads: usize,
     prefill_chunk_tokens: usize,
     logprobs_mode: LogprobsMode,
-    /// Seed for sequences without one, and how many of those there were so far.
+    /// Seed for sequences without one, and the number of those so far.
     seed: u64,
     unseeded: u64,
 }
@@ -64,7 +64,7 @@ impl State {
         }
     }
 
-    /// Runs until it is stopped or every handle was dropped.
+    /// Runs until it is stopped or all handles are dropped.
     pub(super) fn run(mut self) {
         while !self.stopped {
             self.receive();
@@ -99,7 +99,7 @@ impl State {
                 self.stopped = true;
                 return;
             };
-            // Changes nothing itself, but the queue has to be looked at.
+            // Changes nothing itself, but the queue must be checked.
             let cancelled = matches!(command, Command::RemoveCancelled);
             self.handle(command);
             if cancelled || self.stopped {

@@ -24,14 +24,14 @@ pub(crate) enum Finish {
     StopText(String),
     /// `max_tokens`, or the end of the context.
     Length,
-    /// It was ended from outside.
+    /// It was aborted.
     Abort,
     /// The step failed, or its logits are not finite.
     Error(String),
 }
 
 impl Finish {
-    /// What metrics count it as.
+    /// The outcome in metrics.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
             Self::End | Self::StopToken(_) | Self::StopText(_) => Outcome::Stop,
@@ -45,7 +45,7 @@ impl Finish {
 /// Tokens of one sample: all of them, or those since the last output.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// Which sample of the request.
+    /// Index of the sample in the request.
     pub(crate) index: usize,
     pub(crate) ids: Vec<u32>,
     /// Of each token, if requested.
@@ -53,14 +53,14 @@ pub(crate) struct Output {
     /// The alternatives of each token, as many as the request asked for, most likely first.
     pub(crate) top: Vec<(u32, f32)>,
     pub(crate) finish: Option<Finish>,
-    /// When things happened to it so far.
+    /// Its timestamps so far.
     pub(crate) times: Times,
 }
 
 pub(super) struct Sequence {
     pub(super) job: Arc<Job>,
     pub(super) index: usize,
-    /// The random number of each position. They follow from the seed of the sample alone.
+    /// The random numbers by position, which depend on the seed of the sample only.
     pub(super) uniforms: Uniforms,
     /// The prompt, then what was generated. Empty until it is admitted.
     pub(super) ids: Vec<u32>,
@@ -74,7 +74,7 @@ pub(super) struct Sequence {
     pub(super) times: Times,
     logprobs: Vec<f32>,
     top: Vec<(u32, f32)>,
-    /// Generated tokens that were in an output.
+    /// Generated tokens that have been output.
     reported: usize,
     transcript: Option<Transcript>,
     /// Held until the sample leaves the engine.
@@ -114,12 +114,12 @@ impl Sequence {
         }
     }
 
-    /// Cache tokens that it may need: its greatest length.
+    /// Cache tokens that it may need: its maximum length.
     pub(super) fn reserved(&self) -> usize {
         self.job.prompt.len() + self.job.sampling.max_tokens
     }
 
-    /// Ids that are not in the cache yet: one of a sequence that decodes, more of one that begins or begins again.
+    /// Ids that are not in the cache yet: one if it is decoding, more if it begins or was reset.
     pub(super) fn pending(&self) -> usize {
         self.ids.len() - self.cached()
     }
@@ -144,7 +144,7 @@ impl Sequence {
         &self.job.sampling
     }
 
-    /// Where a draw appends its alternatives.
+    /// The buffer for the alternatives of a draw.
     pub(super) fn top_mut(&mut self) -> &mut Vec<(u32, f32)> {
         &mut self.top
     }
@@ -169,7 +169,7 @@ impl Sequence {
         } else if sampling.stop_ids.contains(&drawn.id) {
             Some(Finish::StopToken(drawn.id))
         } else if self.generated() >= sampling.max_tokens {
-            // `max_tokens` never leads beyond the context: it was cut when the request came.
+            // `max_tokens` was limited to the context when the request came.
             Some(Finish::Length)
         } else {
             None

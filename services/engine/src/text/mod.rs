@@ -8,12 +8,12 @@ pub(crate) use transcript::{Stopped, Transcript};
 
 use std::sync::OnceLock;
 
-/// Stands for bytes that are not a complete character.
+/// The character for bytes that are not a complete character.
 const REPLACEMENT: char = '\u{fffd}';
 /// Last ids of the prompt on which a completion's text may depend if the decoder looks at neighbours.
 const CONTEXT: usize = 16;
 
-/// A model's tokenizer, with the text of each id at hand.
+/// A model's tokenizer, with a cache of the text of each id.
 pub(crate) struct Tokenizer {
     inner: evenkeel_hf::Tokenizer,
     /// The text of each id by itself, decoded on first use.
@@ -36,7 +36,7 @@ impl Tokenizer {
 
     /// The text of ids; unknown ids are skipped.
     pub(crate) fn decode(&self, ids: &[u32], skip_special: bool) -> String {
-        // The library fails for decoders that cannot split a list of tokens, which have no text.
+        // The library fails for decoders that cannot split a list of tokens; those have no text.
         self.inner.decode(ids, skip_special).unwrap_or_default()
     }
 
@@ -122,7 +122,7 @@ impl Detokenizer {
         }
         match whole.strip_prefix(&self.out) {
             Some(new) => text.push_str(new),
-            // The decoder changed earlier text, so that nothing can continue it: start over with this id.
+            // The decoder changed earlier text, which cannot be continued: start over with this id.
             None => {
                 self.out_ids = self.ids.len() - 1;
                 text.push_str(&tokenizer.decode(&[id], self.skip_special));

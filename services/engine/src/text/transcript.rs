@@ -1,4 +1,4 @@
-//! The text of one sample as it grows: where it stops, and how much of it is final.
+//! The growing text of one sample: where it stops, and how much of it is final.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ impl Transcript {
         if self.tokens <= self.min_tokens || self.text.len() == before {
             return None;
         }
-        // The one completed first; among those that end together, the first in the request.
+        // The one completed first; on ties, the first in the request.
         let found = self.stop.iter().filter_map(|stop| {
             let from = (0..=before.saturating_sub(stop.len())).rev().find(|&at| self.text.is_char_boundary(at))?;
             let starts = self.text[from..].match_indices(stop.as_str()).map(|(at, _)| from + at);
@@ -70,7 +70,7 @@ impl Transcript {
         &self.text
     }
 
-    /// The text since the last call that later tokens cannot change; everything once the sample has ended.
+    /// The text since the last call, as far as later tokens cannot change it; all of it when the sample has ended.
     pub(crate) fn take_text(&mut self, ended: bool) -> &str {
         let held = if ended { 0 } else { self.held };
         let end = match held {

@@ -70,7 +70,7 @@ async fn several_prompts_and_samples_are_ordered_by_prompt() {
         assert_eq!((&choice["index"], &choice["prompt_token_ids"]), (&json!(at), &prompts[at / 2]));
     }
     assert_eq!(answer["usage"]["prompt_tokens"], 4 + 2 + 1);
-    // A text is the ids of its tokenizer.
+    // A text prompt gives the same as its ids.
     let text = served.client.complete(json!({"prompt": ["1+1=", "22"], "return_token_ids": true})).await.good();
     assert_eq!(text["choices"][0]["prompt_token_ids"], prompts[0]);
     assert_eq!(text["choices"][1]["prompt_token_ids"], prompts[1]);
@@ -100,7 +100,7 @@ async fn logprobs_show_the_sampled_token_first_and_offsets_in_characters() {
         let top = as_ids["choices"][0]["logprobs"]["top_logprobs"][at].as_object().unwrap();
         let own = top[&format!("token_id:{id}")].as_f64().unwrap();
         assert_eq!(own, logprobs(&as_ids["choices"][0])[at]);
-        // Four alternatives, and the sampled one where it is none of them.
+        // Four alternatives, and the sampled token if it is not among them.
         assert!(top.len() == 4 || top.len() == 5);
     }
     let only = served.client.complete(json!({"logprobs": 0})).await.good();
@@ -127,7 +127,7 @@ async fn logprobs_are_of_the_processed_or_the_raw_distribution_as_configured() {
         let sum: f64 = all.iter().map(|x| x.exp()).sum();
         assert!((sum - 1.0).abs() < 1e-5, "{sum}");
     }
-    // Twice the temperature halves every difference; three are left of a top-3, further apart from nothing.
+    // Twice the temperature halves every difference; top-3 leaves three tokens.
     for id in 1..128 {
         assert!(((plain[id] - plain[0]) / 2.0 - (hot[id] - hot[0])).abs() < 1e-4);
     }
@@ -164,7 +164,7 @@ async fn frames_have_new_tokens_and_the_last_one_the_finish_reason() {
         assert_eq!(tokens(choice).len(), logprobs(choice).len());
         assert_eq!(frame["id"], frames[0]["id"]);
     }
-    // The usage comes alone, and takes the fingerprint with it.
+    // The usage comes in a frame of its own, with the fingerprint.
     let frames = served.client.frames(with(fields.clone(), json!({"stream_options": {"include_usage": true}}))).await;
     let (usage, frames) = frames.split_last().unwrap();
     same_keys(usage, &["id", "object", "created", "model", "choices", "usage", "system_fingerprint"]);
@@ -207,7 +207,7 @@ async fn frames_have_as_many_tokens_as_requested() {
         *end += tokens(&frame["choices"][0]).len();
         Some(*end)
     });
-    // The first token at once, then five by five; what a slow reader gets together is a whole number of these.
+    // The first token at once, then five at a time; merged frames of a slow reader have a multiple of five.
     let ends: Vec<_> = ends.collect();
     assert!(ends.iter().all(|end| [1, 6, 11, 16, 21].contains(end)) && ends.last() == Some(&21), "{ends:?}");
     served.engine.stop().await;

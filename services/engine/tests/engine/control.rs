@@ -47,7 +47,7 @@ async fn abort_ends_running_samples_with_their_tokens() {
     let cut = task.await.unwrap();
     let (choice, all) = (&cut["choices"][0], tokens(&whole["choices"][0]));
     let got = tokens(choice);
-    // On a busy machine the sample may have ended before the pause came; it is whole then.
+    // On a busy machine the sample may have ended before the pause; it is then complete.
     match choice["finish_reason"].as_str().unwrap() {
         "abort" => assert!(!got.is_empty() && got.len() < 480),
         other => assert_eq!((other, got.len()), ("length", 480)),
@@ -85,7 +85,7 @@ async fn wait_finishes_running_samples_and_holds_new_ones() {
     let served = serve().await;
     let task = running(served.client, long()).await;
     pause(served.client, "mode=wait").await;
-    // The pause was answered when the sample had ended.
+    // The pause returned after the sample had ended.
     assert_eq!(served.client.metric("num_requests_running").await, 0.0);
     let whole = task.await.unwrap();
     assert_eq!((tokens(&whole["choices"][0]).len(), &whole["choices"][0]["finish_reason"]), (480, &json!("length")));
@@ -103,7 +103,7 @@ async fn wait_finishes_running_samples_and_holds_new_ones() {
 async fn keep_freezes_running_samples_which_continue_with_the_same_bits() {
     let served = serve().await;
     let whole = served.client.complete(long()).await.good();
-    // With and without the cache: computed again it is the same.
+    // With and without the cache: recomputation gives the same.
     for query in ["mode=keep&clear_cache=false", "mode=keep&clear_cache=true", "mode=keep"] {
         let task = running(served.client, long()).await;
         pause(served.client, query).await;
@@ -144,7 +144,7 @@ async fn an_updated_engine_samples_like_one_started_with_the_weights() {
     assert_eq!(client.complete(fields.clone()).await.good()["choices"], new["choices"]);
     reload(client, folder.path()).await;
     assert_eq!(client.complete(fields.clone()).await.good()["choices"], old["choices"]);
-    // Without a folder it reads the last one again.
+    // Without a folder it reloads the last one.
     write_model(folder.path(), &config(), 2);
     assert_eq!(client.post("/collective_rpc", json!({"method": "reload_weights"})).await.status, 200);
     assert_eq!(client.complete(fields).await.good()["choices"], new["choices"]);
@@ -189,13 +189,13 @@ async fn invalid_weights_leave_the_old_ones_and_the_engine_running() {
     engine.stop().await;
 }
 
-/// A trainer's update under load: every response is entirely of one version.
+/// A weight update under load: every response comes from a single version.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_sample_mixes_versions_if_the_pause_aborts_or_waits() {
     let Served { engine, client, folder } = serve().await;
     let other = model(2);
     let fields = |number: usize| json!({"max_tokens": 60, "temperature": 1, "seed": number, "n": 2, "logprobs": 0, "return_token_ids": true, "ignore_eos": true});
-    // What each request gives under each version.
+    // The expected response of each request under each version.
     let mut wanted = Vec::new();
     for folder in [folder.path(), other.path()] {
         reload(client, folder).await;
@@ -260,8 +260,8 @@ async fn a_kept_sample_continues_with_the_new_weights() {
     let same = mixed.iter().zip(&old).take_while(|(a, b)| a == b).count();
     assert!(same > 0);
     if same < 480 {
-        // The cache was cleared with the pause: the rest is what the new weights make of the whole text so far, with the numbers
-        // that follow in the sample's own stream.
+        // The cache was cleared with the pause: the new weights continue the whole text so far, with the next random numbers of the
+        // sample's stream.
         let prompt = [crate::support::ids("12+3="), mixed[..same].to_vec()].concat();
         let fields = json!({"prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": 20, "return_tokens_as_token_ids": true});
         let next = client.complete(fields).await.good();

@@ -74,11 +74,11 @@ async fn slow_headers_and_bodies_and_idle_connections_are_closed() {
         stream.write_all(sent.as_bytes()).await.unwrap();
         closes(&mut stream).await;
     }
-    // One that was used and is idle afterwards.
+    // A connection that is idle after a request.
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: engine\r\n\r\n").await.unwrap();
     closes(&mut stream).await;
-    // An answer may take longer than that.
+    // A response may take longer than the deadline.
     served.client.freeze().await;
     let client = served.client;
     let slow = tokio::spawn(async move { client.complete(json!({})).await });
@@ -104,7 +104,7 @@ async fn a_full_engine_still_answers_probes() {
     for stream in &mut idle {
         closes(stream).await;
     }
-    // The places are free again.
+    // The connections are available again.
     served.client.complete(json!({})).await.good();
     served.engine.stop().await;
 }
@@ -136,7 +136,7 @@ async fn weights_are_taken_from_below_the_configured_folders_only() {
     served.client.post("/collective_rpc", load(inside.display().to_string())).await.good();
     let after = served.client.complete(json!({"temperature": 0, "max_tokens": 8})).await.good();
     assert_ne!(before["choices"], after["choices"], "the weights inside were taken, and none before");
-    // Without a path it is the folder of last time.
+    // Without a path the last folder is loaded.
     served.client.post("/collective_rpc", json!({"method": "reload_weights"})).await.good();
     served.engine.stop().await;
 }

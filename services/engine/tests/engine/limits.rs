@@ -28,7 +28,7 @@ async fn a_full_queue_responds_503_and_recovers() {
     client.post("/resume", Value::Null).await.good();
     assert_eq!(five.await.unwrap()["choices"].as_array().unwrap().len(), 5);
     client.complete(json!({})).await.good();
-    // More than there are places for in all can never be taken.
+    // A request larger than the whole queue can never be admitted.
     assert_eq!(client.complete(long(6)).await.status, 503);
     served.engine.stop().await;
 }
@@ -50,8 +50,8 @@ async fn a_client_that_disconnects_frees_its_samples_at_once() {
     let client = served.client;
     let headers = [("content-type", "application/json")];
     let body = |stream: bool| with(long(16), json!({"prompt": [5, 6], "stream": stream})).to_string();
-    // A stream that is read no further, one that waits for its answer in one piece, and one that waits to begin. They are frozen
-    // where they are, so that none can end by itself.
+    // An unread stream, a whole response in progress, and a request that waits to start. They are frozen, so that none ends by
+    // itself.
     for (stream, state) in
         [(true, "num_requests_running"), (false, "num_requests_running"), (false, "num_requests_waiting")]
     {
@@ -69,7 +69,7 @@ async fn a_client_that_disconnects_frees_its_samples_at_once() {
         }
         client.until(state, 16.0).await;
         task.abort();
-        // The connection goes with its task.
+        // The connection is closed with its task.
         drop(task.await);
         client.until("num_requests_running", 0.0).await;
         client.until("num_requests_waiting", 0.0).await;
@@ -94,7 +94,7 @@ async fn the_cache_size_limits_running_sequences() {
             break;
         }
         client.thaw_for_a_moment().await;
-        // Fewer between the end of one and the beginning of the next, never more.
+        // Fewer between the end of one and the start of the next, never more.
         let running = client.metric("num_requests_running").await;
         assert!(running <= 3.0, "{running} run");
         let usage = client.metric("kv_cache_usage_perc").await;
@@ -109,7 +109,7 @@ async fn the_cache_size_limits_running_sequences() {
 async fn a_long_prompt_is_prefilled_in_chunks() {
     let served = serve_with(|settings| EngineConfig { prefill_chunk_tokens: 8, ..settings }).await;
     let client = served.client;
-    // Both wait, so that they begin together, whatever the machine does meanwhile.
+    // Both wait, so that they start together.
     client.freeze().await;
     let beside = tokio::spawn(async move { client.frames(with(long(1), json!({"max_tokens": 300}))).await });
     client.until("num_requests_waiting", 1.0).await;

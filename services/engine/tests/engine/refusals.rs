@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const BAD: &str = "BadRequestError";
 const MALFORMED: &str = "Bad Request";
 
-/// Fields, and the kind and the param of the refusal, as a real vLLM 0.32 gave them.
+/// Fields, with the kind and param of the refusal by vLLM 0.32.
 fn refused_by_both() -> Vec<(Value, &'static str, Value)> {
     vec![
         (json!({"prompt": null}), BAD, json!("prompt")),
@@ -109,7 +109,7 @@ async fn each_refusal_has_vllms_format_and_nothing_runs() {
         assert!(!error["message"].as_str().unwrap().is_empty());
     }
     assert_eq!(served.client.metric("generation_tokens_total").await, 0.0);
-    // The places that the refused requests had are free.
+    // Refused requests occupy nothing.
     served.engine.stop().await;
 }
 

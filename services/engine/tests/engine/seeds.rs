@@ -37,7 +37,7 @@ async fn samples_are_the_same_to_the_bit_alone_and_under_load_in_any_order() {
     for number in 0..48 {
         alone.push(one(served.client, number).await);
     }
-    // Two orders of arrival, beside streams that come and go.
+    // Two orders of arrival, with other streams coming and going.
     for reverse in [false, true] {
         let noise = tokio::spawn({
             let client = served.client;
@@ -124,7 +124,7 @@ async fn requests_without_a_seed_differ_and_follow_from_the_engines_seed() {
     for seed in [5, 5, 6] {
         let served = serve_with(|settings| EngineConfig { seed, ..settings }).await;
         let mut samples = Vec::new();
-        // -1 is vLLM's own way to write no seed.
+        // In vLLM, -1 means no seed.
         for fields in [fields.clone(), with(fields.clone(), json!({"seed": -1}))] {
             let answer = served.client.complete(fields).await.good();
             samples.extend(answer["choices"].as_array().unwrap().iter().map(tokens));

@@ -1,4 +1,4 @@
-//! What is refused at the start, by file and value.
+//! Refusals at the start, by file and value.
 
 use evenkeel_engine::{Engine, EngineConfig, EngineError, check_folder};
 use serde_json::json;

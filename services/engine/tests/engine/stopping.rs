@@ -4,7 +4,7 @@ use crate::support::{Client, EOS, Served, ids, logprobs, model, serve, settings,
 use evenkeel_engine::{Engine, EngineConfig};
 use serde_json::{Value, json};
 
-/// A long sample without an end, to know what comes.
+/// A long sample that ignores the end token, as a reference.
 async fn plain(served: &Served) -> (Vec<u32>, String) {
     let fields = json!({"temperature": 1, "seed": 11, "max_tokens": 60, "ignore_eos": true, "return_token_ids": true});
     let answer = served.client.complete(fields).await.good();
@@ -17,13 +17,13 @@ async fn again(served: &Served, fields: Value) -> Value {
     let base = json!({"temperature": 1, "seed": 11, "max_tokens": 60, "ignore_eos": true, "return_token_ids": true, "logprobs": 0});
     let answer = served.client.complete(with(base, fields)).await.good();
     let choice = answer["choices"][0].clone();
-    // One log-probability for each token, whatever ended it; and what was counted is what was sent.
+    // One log-probability for each token, whatever ended the sample; the usage equals the number of tokens.
     assert_eq!(logprobs(&choice).len(), tokens(&choice).len());
     assert_eq!(answer["usage"]["completion_tokens"], tokens(&choice).len());
     choice
 }
 
-/// A place where the token has not come before and leaves one character.
+/// A position whose token has not occurred before and has one character.
 fn place(all: &[u32]) -> usize {
     (8..all.len()).find(|&at| !all[..at].contains(&all[at]) && (4..98).contains(&all[at])).unwrap()
 }
@@ -46,7 +46,7 @@ async fn a_stop_token_is_in_the_ids_and_not_in_the_text() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_sequence_is_not_a_stop_reason_and_can_be_ignored() {
     let served = serve().await;
-    // A hundred samples of a model that knows nothing: some end.
+    // Of a hundred samples of a random model some end.
     let fields = json!({"temperature": 1, "seed": 0, "n": 100, "max_tokens": 100, "return_token_ids": true});
     let answer = served.client.complete(fields.clone()).await.good();
     let mut ended = 0;
@@ -64,7 +64,7 @@ async fn the_end_of_sequence_is_not_a_stop_reason_and_can_be_ignored() {
     let ignored = ignored["choices"].as_array().unwrap();
     assert!(ignored.iter().all(|choice| tokens(choice).len() == 100));
     assert!(ignored.iter().any(|choice| tokens(choice).contains(&EOS)));
-    // Asked for as a stop token it still ends without a reason, as the tokenizer's own end does.
+    // Requested as a stop token, the tokenizer's end token still has no stop reason.
     let both = served.client.complete(with(fields, json!({"stop_token_ids": [EOS]}))).await.good();
     assert_eq!(both["choices"], answer["choices"]);
     served.engine.stop().await;
@@ -101,7 +101,7 @@ async fn a_stop_text_ends_the_sample_at_the_token_that_completes_it() {
     let served = serve().await;
     let (all, text) = plain(&served).await;
     let characters: Vec<char> = text.chars().collect();
-    // Two characters that come together for the first time in the middle.
+    // Two characters whose first joint occurrence is in the middle.
     let at = (5..characters.len() - 1).find(|&at| {
         let pair: String = characters[at..at + 2].iter().collect();
         text.find(&pair) == text.char_indices().nth(at).map(|(byte, _)| byte)
@@ -117,7 +117,7 @@ async fn a_stop_text_ends_the_sample_at_the_token_that_completes_it() {
     let kept = again(&served, json!({"stop": pair, "include_stop_str_in_output": true})).await;
     assert_eq!(kept["text"], json!(format!("{before}{pair}")));
     assert_eq!(tokens(&kept), all[..count]);
-    // In a stream nothing of it is told before it is known not to be there.
+    // A stream holds back text that may begin the stop text.
     let frames = served
         .client
         .frames(json!({"temperature": 1, "seed": 11, "max_tokens": 60, "ignore_eos": true, "stop": pair}))
@@ -139,7 +139,7 @@ async fn max_tokens_and_the_end_of_the_context_are_a_length() {
         assert_eq!((tokens(choice).len(), &choice["finish_reason"]), (wanted, &json!("length")));
         assert_eq!(answer["usage"]["total_tokens"], prompt + wanted);
     }
-    // Sixteen where nobody says.
+    // Sixteen by default.
     let answer = served.client.complete(json!({"max_tokens": null, "ignore_eos": true})).await.good();
     assert_eq!(answer["usage"]["completion_tokens"], 16);
     served.engine.stop().await;
@@ -170,7 +170,7 @@ async fn before_min_tokens_no_end_is_drawn() {
         let ids = tokens(choice);
         assert!(ids.len() > 9, "{ids:?}");
         assert!(ids[..9].iter().all(|id| *id != EOS && !stop.contains(id)), "{ids:?}");
-        // What cannot be drawn is no part of the distribution that is reported.
+        // Tokens that cannot be drawn are not in the reported distribution.
         let top = choice["logprobs"]["top_logprobs"][0].as_object().unwrap();
         let shown = top.iter().filter(|(_, x)| x.as_f64().unwrap() > -9999.0);
         assert!(shown.clone().all(|(token, _)| token.is_empty() || ids_of(token).iter().all(|id| !stop.contains(id))));

@@ -43,7 +43,7 @@ pub fn config() -> Config {
     }
 }
 
-/// One token for each printable character, as the embedded recipe has it: ids 0 and 1 are special, 2 is a line's end, 3 a space.
+/// One token for each printable character, as in the built-in recipe: ids 0 and 1 are special, 2 is a line break, 3 a space.
 pub fn tokenizer_json() -> Value {
     let characters = "\n ".chars().chain((33u8..127).map(char::from));
     let vocabulary = ["<pad>".to_owned(), "<eos>".to_owned()].into_iter().chain(characters.map(String::from));
@@ -80,8 +80,8 @@ pub fn ids(text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Random weights of a generator of this file's own: vLLM's answers were recorded with these weights, so that they must not change
-/// with how fresh models are drawn.
+/// Random weights from a generator of this file: vLLM's responses were recorded with them, so they must not change with the
+/// initialisation of fresh models.
 fn weights(config: &Config, seed: u64) -> Parameters {
     let values = parameter_specs(config).0.into_iter().enumerate().map(|(id, spec)| {
         let count = spec.shape.iter().product();
@@ -247,7 +247,7 @@ impl Client {
     }
 }
 
-/// A metric that only grows can be waited for however busy the machine is; a state that passes can be missed.
+/// Waits for metrics that only grow: a transient state could be missed on a busy machine.
 impl Client {
     /// Waits until something was generated beyond `before` tokens.
     pub async fn until_generated(&self, before: f64) {
@@ -259,12 +259,12 @@ impl Client {
         tokio::time::timeout(PATIENCE, wait).await.expect("tokens in time");
     }
 
-    /// Freezes whatever runs.
+    /// Freezes all running sequences.
     pub async fn freeze(&self) {
         self.post("/pause?mode=keep&clear_cache=false", Value::Null).await.good();
     }
 
-    /// Lets what waits behind a freeze run for a moment, then freezes it.
+    /// Lets frozen sequences run for a moment, then freezes them again.
     pub async fn thaw_for_a_moment(&self) {
         let before = self.metric("generation_tokens_total").await;
         self.thaw().await;
@@ -277,7 +277,7 @@ impl Client {
     }
 }
 
-/// The fields of the second over those of the first; null removes one.
+/// Overrides fields of the first object by those of the second; null removes a field.
 pub fn with(mut base: Value, fields: Value) -> Value {
     for (name, value) in fields.as_object().unwrap() {
         match value {
@@ -298,7 +298,7 @@ pub fn tokens(choice: &Value) -> Vec<u32> {
         .collect()
 }
 
-/// Log-probabilities of the sampled tokens, to the bit as they were written.
+/// Log-probabilities of the sampled tokens, to the bit.
 pub fn logprobs(choice: &Value) -> Vec<f64> {
     choice["logprobs"]["token_logprobs"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
 }

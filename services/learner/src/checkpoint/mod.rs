@@ -1,9 +1,9 @@
-//! Checkpoints: everything that training needs to continue bit by bit as if it had not stopped.
+//! Checkpoints: everything that training needs to continue bit-identically, as if it had not stopped.
 //!
-//! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`, `client_state.bin` (what
-//! the caller wants to find again), and `state.json` with the steps done, the random state (the seed: every draw is
-//! derived from it and the step) and the length and digest of the other files. It is written under another name, synced
-//! and renamed, so that a folder of the final name is complete; and it is checked before a byte of it is used.
+//! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`, `client_state.bin` (the
+//! caller's own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step)
+//! and the length and digest of the other files. It is written under another name, synced and renamed, so that a folder
+//! with the final name is complete. All digests are checked before any file is used.
 
 mod read;
 mod write;
@@ -22,7 +22,7 @@ const STATE: &str = "state.json";
 const MOMENTS: &str = "moments.safetensors";
 const CLIENT_STATE: &str = "client_state.bin";
 
-/// The files of a checkpoint besides its state.
+/// The files of a checkpoint other than its state.
 const FILES: [&str; 4] = ["model.safetensors", "config.json", MOMENTS, CLIENT_STATE];
 
 /// The layout that this version writes and reads.

@@ -1,4 +1,4 @@
-//! Reading a checkpoint: first whether it is complete, then its content.
+//! Reading a checkpoint: first the digests, then the content.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,12 +13,11 @@ use crate::error::{LearnerError, Result};
 use crate::optimizer::OptimizerState;
 use crate::trainer::{Trainer, TrainerState};
 
-/// Continues from a checkpoint: weights, moments, version and random state become those that were saved. Returns the
-/// state that the caller put inside.
+/// Restores a checkpoint: weights, moments, version and seed. Returns the caller's state.
 ///
 /// # Errors
-/// A file that is missing, truncated or altered, another layout or another architecture: by name; the trainer is
-/// unchanged then.
+/// A file that is missing, truncated or altered, another layout or another architecture. The error names it, and the
+/// trainer is unchanged.
 #[tracing::instrument(skip_all, fields(path = %folder.display()))]
 pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     let state = read_state(folder)?;
@@ -50,7 +49,7 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     Ok(client_state)
 }
 
-/// What the caller put into a checkpoint; nothing else is read.
+/// The caller's state in a checkpoint; nothing else is read.
 pub(crate) fn read_client_state(folder: &Path) -> Result<Vec<u8>> {
     let path = folder.join(CLIENT_STATE);
     std::fs::read(&path).map_err(LearnerError::file(&path))

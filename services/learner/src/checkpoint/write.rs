@@ -12,16 +12,16 @@ use crate::files::{write_file, write_folder};
 use crate::source::ModelSource;
 use crate::trainer::Trainer;
 
-/// Writes a checkpoint as the folder `target`, whole or not at all, with the caller's own state inside.
+/// Writes a checkpoint with the caller's state as the folder `target`, completely or not at all.
 ///
 /// # Errors
-/// A file that cannot be written (a full disk): by name. What was there before is still there then.
+/// A file that cannot be written, such as on a full disk. The error names it, and the previous content is untouched.
 #[tracing::instrument(skip_all, fields(path = %target.display(), version = trainer.version()))]
 pub(crate) fn save(trainer: &Trainer, source: &ModelSource, target: &Path, client_state: &[u8]) -> Result<()> {
     let optimizer = trainer.optimizer().state(false)?;
     write_folder(target, |folder| {
         write_file(&folder.join(CLIENT_STATE), client_state)?;
-        // One file whatever its size: only this crate reads a checkpoint.
+        // A single file of any size: only this crate reads checkpoints.
         let options = SaveOptions { max_shard_bytes: usize::MAX, ..SaveOptions::default() };
         save_parameters(folder, trainer.parameters(), options)?;
         source.write_config(folder, options.dtype)?;

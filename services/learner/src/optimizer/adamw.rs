@@ -5,7 +5,7 @@ use candle_core::{CpuStorage, DType, Device, InplaceOp2, InplaceOp3, Layout, Res
 /// The numbers of one update of one parameter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Update {
-    /// The gradient is multiplied by this before all else (the step's scalar and the clipping).
+    /// Factor of the gradient: the step's scalar and the clipping.
     pub(super) gradient_scale: f64,
     pub(super) beta1: f64,
     pub(super) beta2: f64,

@@ -33,7 +33,7 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
-    /// Short and stable, for metrics and reports.
+    /// A short, stable name for metrics and reports.
     pub const fn label(self) -> &'static str {
         match self {
             Self::NonFiniteLoss => "non_finite_loss",
@@ -48,14 +48,14 @@ impl fmt::Display for SkipReason {
     }
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct UpdateReport {
     /// Global norm of the gradient before clipping.
     pub(crate) grad_norm: f64,
     /// The learning rate of the update.
     pub(crate) learning_rate: f64,
-    /// Why nothing was changed; absent where the update was applied.
+    /// Why nothing was changed; absent if the update was applied.
     pub(crate) skipped: Option<SkipReason>,
 }
 
@@ -83,7 +83,7 @@ impl Optimizer {
         Ok(Self { state: zeros(Phase::Policy, parameters)? })
     }
 
-    /// The state as it is now; with `copy` in tensors of its own, which later updates in place do not reach.
+    /// The current state; with `copy` in separate tensors, which later in-place updates do not change.
     pub(crate) fn state(&self, copy: bool) -> Result<OptimizerState> {
         let OptimizerState { first, second, updates, phase } = &self.state;
         let keep = |tensors: &[Tensor]| match copy {
@@ -138,7 +138,7 @@ impl OptimizerState {
         grad_norm: f64,
         learning_rate: f64,
     ) -> Result<()> {
-        // As torch.nn.utils.clip_grad_norm_ has it.
+        // As in torch.nn.utils.clip_grad_norm_.
         let clip = settings.max_grad_norm.map_or(1.0, |limit| (limit / (grad_norm + 1e-6)).min(1.0));
         self.updates += 1;
         let [beta1, beta2] = settings.betas;

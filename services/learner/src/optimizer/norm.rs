@@ -19,7 +19,7 @@ fn squares(gradient: &Tensor) -> Result<f64> {
         return Ok(lanes(&values[start..end]));
     }
     drop(storage);
-    // Rows first: a sum over everything at once runs in a single block of a GPU.
+    // Rows first: a single sum over everything would run in one block of the GPU.
     let rows = gradient.flatten_to(gradient.rank().saturating_sub(2))?.sqr()?.sum(candle_core::D::Minus1)?;
     let rows: Vec<f32> = rows.to_device(&Device::Cpu)?.flatten_all()?.to_vec1()?;
     Ok(rows.iter().map(|&x| f64::from(x)).sum())

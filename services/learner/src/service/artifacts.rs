@@ -1,4 +1,4 @@
-//! Checkpoints and published weights: their folders, and what is written beside the learner's own state.
+//! Folders of checkpoints and published weights, and what is stored besides the learner's state.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::publish::PublishOptions;
 /// Largest state that a caller may put into a checkpoint, in bytes.
 const MAX_CLIENT_STATE: usize = 1 << 20;
 
-/// The client state of a checkpoint: the run that it belongs to, and the caller's own state.
+/// The client state of a checkpoint: the run that it belongs to, and the caller's state.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Envelope {
@@ -30,7 +30,7 @@ struct Envelope {
     client_state: Vec<u8>,
 }
 
-/// Checkpoints in one folder, with a folder for each run.
+/// A folder of checkpoints, with one folder for each run.
 pub(super) struct CheckpointStore {
     folder: PathBuf,
 }
@@ -61,7 +61,7 @@ impl CheckpointStore {
         reference(&path, &envelope).map_err(convert::error)
     }
 
-    /// Restores the checkpoint that is asked for, or the newest one that is complete. Returns it with the caller's state.
+    /// Restores the requested checkpoint, or the newest complete one. Returns it with the caller's state.
     pub(super) fn load(
         &self,
         learner: &mut Learner,
@@ -86,12 +86,12 @@ impl CheckpointStore {
         Err(failure)
     }
 
-    /// Runs have folders of their own: step 3 of one is not that of another.
+    /// The folder of a checkpoint. Each run has its own: steps of different runs have nothing in common.
     fn path(&self, run_id: &str, step: u64) -> PathBuf {
         self.folder.join(run_id).join(format!("step-{step:06}"))
     }
 
-    /// Where the checkpoint of a step is, if it exists. Earlier versions kept those of all runs in one folder.
+    /// The checkpoint of a step, if it exists. Earlier versions kept those of all runs in one folder.
     fn existing(&self, run_id: &str, step: u64) -> Vec<PathBuf> {
         let paths = [self.path(run_id, step), self.folder.join(format!("step-{step:06}"))];
         paths.into_iter().filter(|path| path.exists()).collect()
@@ -105,8 +105,7 @@ impl CheckpointStore {
         Ok(steps.into_iter().flat_map(|step| self.existing(run_id, step)).collect())
     }
 
-    /// A checkpoint below the folder, with every link and `..` resolved. Its files must not be links, which could lead
-    /// anywhere.
+    /// A checkpoint below the folder, with links and `..` resolved. Its files must not be links, which could lead anywhere.
     fn resolve(&self, path: &Path) -> std::result::Result<PathBuf, ServiceError> {
         let missing = |_| ServiceError::NotFound { what: format!("checkpoint {}", path.display()) };
         let (root, found) = (self.folder.canonicalize().map_err(missing)?, path.canonicalize().map_err(missing)?);
@@ -126,11 +125,11 @@ impl CheckpointStore {
     }
 }
 
-/// Published weights in one folder.
+/// A folder of published weights.
 pub(super) struct WeightsStore {
     folder: PathBuf,
     options: PublishOptions,
-    /// The version published last, by this process.
+    /// The last version that this process published.
     latest: Option<WeightsRef>,
 }
 
@@ -139,7 +138,7 @@ impl WeightsStore {
         Self { folder, options, latest: None }
     }
 
-    /// Publishes the current version, unless that was done before, and removes old ones.
+    /// Publishes the current version unless it already was, and removes old ones.
     pub(super) fn publish(
         &mut self,
         learner: &Learner,
@@ -160,7 +159,7 @@ impl WeightsStore {
         Ok(PublishResponse { weights: Some(weights), already_published: false, write_us })
     }
 
-    /// The weights were replaced: the same version may now have other bits.
+    /// Notes that the weights were replaced: the same version may now have other bits.
     pub(super) fn forget(&mut self) {
         self.latest = None;
     }
@@ -183,8 +182,8 @@ fn try_load(
     Ok((checkpoint, envelope.client_state))
 }
 
-/// A reference to a checkpoint that was just written or read. Its state holds the digests of all other files, so the
-/// digest of the state is that of the whole.
+/// A reference to a checkpoint. Its state file has the digests of all other files, so the digest of that file identifies
+/// the whole.
 fn reference(path: &Path, envelope: &Envelope) -> Result<CheckpointRef> {
     let state = path.join("state.json");
     Ok(CheckpointRef {

@@ -1,4 +1,4 @@
-//! What the thread that owns the learner is asked to do.
+//! Commands for the thread that owns the learner.
 
 use evenkeel_proto::v1::{
     LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, SaveCheckpointRequest,
@@ -9,12 +9,12 @@ use tokio::sync::oneshot;
 
 use super::session::Session;
 
-/// Where an answer goes; a caller that is gone does not get it.
+/// Where the answer goes; it is discarded if the caller is gone.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, ServiceError>>;
 
 /// Work for the thread that owns the learner.
 pub(super) enum Command {
-    /// A training step, whose parts arrive over a channel of their own.
+    /// A training step, whose parts arrive on a separate channel.
     Train { header: Box<TrainHeader>, session: Session },
     /// A sequence to score.
     Score(ScoreCommand),

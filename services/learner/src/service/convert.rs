@@ -1,4 +1,4 @@
-//! Messages as groups and examples, errors as those of the service.
+//! Conversion of messages to groups and examples, and of errors to those of the service.
 
 use evenkeel_model::ModelError;
 use evenkeel_proto::FieldError;
@@ -29,7 +29,7 @@ pub(super) fn example(message: SupervisedExample) -> Example {
     Example { prompt: message.prompt_token_ids, response: message.response_token_ids }
 }
 
-/// An error of the learner as the caller gets it.
+/// The service's error for an error of the learner.
 pub(super) fn error(error: LearnerError) -> ServiceError {
     match error {
         LearnerError::Input(error) | LearnerError::Model(ModelError::Input(error)) => error.into(),

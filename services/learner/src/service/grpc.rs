@@ -1,4 +1,4 @@
-//! The calls of the service: they become commands for the learner's thread, and return its answers.
+//! The calls of the service, which become commands for the learner's thread and return its answers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,10 +25,10 @@ use super::session::{IdleTimer, Part, Session, idle_error};
 use super::settings::ServiceSettings;
 use super::status::StatusBoard;
 
-/// Groups of a step that may wait for the learner's thread; the caller is held back behind them.
+/// Groups of a step that may wait for the learner's thread; beyond them the caller has to wait.
 const QUEUED_PARTS: usize = 8;
 
-/// Training steps in progress or queued. A run has one at a time; a second is its repetition.
+/// Training steps in progress or queued. A run has one at a time; a second one is a repetition.
 const QUEUED_STEPS: usize = 4;
 
 /// How long a cancelled item may take to answer.
@@ -145,7 +145,7 @@ impl Learner for LearnerService {
                     Some(Ok(message)) => match message.kind {
                         Some(train_request::Kind::Group(group)) => Part::Group(Box::new(group)),
                         Some(train_request::Kind::Examples(batch)) => Part::Examples(batch.examples),
-                        // A second header or nothing at all: the step is dropped with the channel.
+                        // A second header or an empty message: the step is dropped with the channel.
                         _ => break,
                     },
                     Some(Err(_)) => break,

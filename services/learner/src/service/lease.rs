@@ -1,4 +1,4 @@
-//! Which run the learner serves, and until when no other may take it.
+//! The run that owns the learner, and until when no other may take over.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::status::StatusBoard;
 /// Longest name of a run, in bytes.
 const MAX_RUN_ID: usize = 128;
 
-/// The run that the weights belong to, and its last sign of life.
+/// The run that the weights belong to, and its last activity.
 pub(super) struct Lease {
     owner: String,
     seen: Instant,
@@ -19,25 +19,25 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// No run yet. `duration`: how long a silent run keeps the learner.
+    /// Without a run. `duration`: how long a silent run keeps the learner.
     pub(super) fn new(duration: Duration, status: StatusBoard) -> Self {
         Self { owner: String::new(), seen: Instant::now(), duration, status }
     }
 
-    /// The run is active.
+    /// Records activity of the run.
     pub(super) fn renew(&mut self) {
         self.seen = Instant::now();
     }
 
-    /// The weights belong to this run from now on.
+    /// Makes a run the owner of the weights.
     pub(super) fn assign(&mut self, run_id: &str) {
         self.renew();
         run_id.clone_into(&mut self.owner);
         self.status.set_run(run_id);
     }
 
-    /// Refuses a run other than the owner, except where nobody has trained the weights (`version` 0) and the lease of the
-    /// run that meant to has expired.
+    /// Refuses a run other than the owner, unless the weights are untrained (`version` 0) and the owner's lease has
+    /// expired.
     pub(super) fn check_owner(&self, run_id: &str, version: u64) -> Result<(), ServiceError> {
         check_name(run_id)?;
         let owner = &self.owner;
@@ -48,7 +48,7 @@ impl Lease {
         Err(ServiceError::Precondition { reason: "OTHER_RUN", message })
     }
 
-    /// Refuses a run that wants to load a checkpoint of its own while the lease of the owner lasts.
+    /// Refuses to load a checkpoint of another run before the owner's lease has expired.
     pub(super) fn check_expired(&self, run_id: &str) -> Result<(), ServiceError> {
         check_name(run_id)?;
         let (owner, remaining) = (&self.owner, self.remaining());
@@ -67,14 +67,14 @@ impl Lease {
     }
 }
 
-/// Whether this can name a run.
+/// Refuses invalid names of runs.
 fn check_name(run_id: &str) -> Result<(), FieldError> {
     let allowed = "letters, digits, `-`, `_` and `.`, at most 128";
     let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     match run_id.len() {
         0 => Err(FieldError::missing("run_id", "the name of the run")),
         bytes if bytes > MAX_RUN_ID => Err(FieldError::new("run_id", format_args!("{bytes} bytes"), allowed)),
-        // A run's name is that of a folder.
+        // A run's name is also the name of a folder.
         _ if run_id.bytes().all(good) && !run_id.bytes().all(|byte| byte == b'.') => Ok(()),
         _ => Err(FieldError::new("run_id", format_args!("{run_id:?}"), allowed)),
     }

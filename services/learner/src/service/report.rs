@@ -1,4 +1,4 @@
-//! A step's report as a message, its measurements under verl's names where verl has them.
+//! A step's report as a message, with measurements under verl's names if verl has them.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts) ->
         true => None,
         false => Some(updates.iter().map(value).sum::<f64>() / updates.len() as f64),
     };
-    // A step is skipped where none of its updates changed anything.
+    // A step is skipped if none of its updates changed anything.
     let skip_reason = match updates.last().map(|last| last.skipped) {
         None => "no_trainable_token",
         Some(Some(reason)) if updates.iter().all(|update| update.skipped.is_some()) => reason.label(),

@@ -1,5 +1,5 @@
-//! How many checkpoints and published versions are kept. The caller decides with each request (a run by its settings
-//! `checkpoint.keep` and `checkpoint.keep_weights`); this is the only place that removes any.
+//! Removes old checkpoints and published versions. The caller decides with each request how many are kept (a run by its
+//! settings `checkpoint.keep` and `checkpoint.keep_weights`); nothing else removes any.
 
 use std::path::Path;
 
@@ -18,9 +18,9 @@ pub(super) fn check_kept_weights(keep: Option<u32>) -> std::result::Result<(), F
     }
 }
 
-/// Removes all but the `keep` folders named `step-NUMBER` that were written last; absent and 0 keep all. By time, not by
-/// number: after a return to an older checkpoint the folders of the steps that are repeated are still there, and must
-/// not displace the one that was just written.
+/// Removes all but the `keep` most recently written folders named `step-NUMBER`; absent and 0 keep all. By time, not by
+/// number: after a return to an older checkpoint, folders of the repeated steps still exist and must not displace the one
+/// just written.
 pub(super) fn remove_old(folder: &Path, keep: Option<u32>) -> Result<()> {
     let Some(keep) = keep.filter(|&keep| keep > 0) else { return Ok(()) };
     let mut folders = Vec::new();

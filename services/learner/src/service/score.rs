@@ -1,4 +1,4 @@
-//! Scoring: waiting items of one temperature go through the model together.
+//! Scoring: waiting items of the same temperature go through the model together.
 
 use std::time::Instant;
 
@@ -14,15 +14,14 @@ use crate::learner::Learner;
 /// Items in one pass: enough to fill micro-batches, few enough that a step does not wait long.
 const MAX_BATCH: usize = 256;
 
-/// Items of one temperature.
+/// Items of the same temperature.
 pub(super) struct ScoreBatch {
     temperature: Option<f32>,
     items: Vec<ScoreCommand>,
 }
 
 impl ScoreBatch {
-    /// An item and those of its temperature that are queued right behind it, with the first command that does not
-    /// belong to them.
+    /// An item and those of the same temperature queued directly after it, and the first other command.
     pub(super) fn collect(first: ScoreCommand, commands: &mut mpsc::Receiver<Command>) -> (Self, Option<Command>) {
         let temperature = first.item.temperature;
         let mut items = vec![first];
@@ -36,7 +35,7 @@ impl ScoreBatch {
         (Self { temperature, items }, None)
     }
 
-    /// Scores every item that passes its checks, and answers all of them.
+    /// Scores every valid item, and answers all items.
     #[tracing::instrument(level = "debug", skip_all, fields(items = self.items.len()))]
     pub(super) fn run(self, learner: &Learner) {
         let start = Instant::now();
@@ -74,7 +73,7 @@ impl ScoreBatch {
     }
 }
 
-/// Everything that one item can be refused for, so that it spoils no other.
+/// Checks an item completely, so that it cannot fail the others.
 fn check(learner: &Learner, item: &ScoreItem) -> Result<(), ServiceError> {
     match item.temperature {
         Some(temperature) if temperature.is_finite() && temperature > 0.0 => {}

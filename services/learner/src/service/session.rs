@@ -38,7 +38,7 @@ impl From<FieldError> for Abort {
     }
 }
 
-/// Since when a step has been waiting for its next part. Clones share it.
+/// The time since which a step has been waiting for its next part. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct IdleTimer(Arc<Mutex<Option<Instant>>>);
 
@@ -47,7 +47,7 @@ impl IdleTimer {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
     }
 
-    /// Returns once the step has waited for `limit`. While it computes, or is queued, its caller owes it nothing.
+    /// Returns when the step has waited for `limit`. Time spent computing or queued does not count.
     pub(super) async fn expired(&self, limit: Duration) {
         loop {
             let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ pub(super) struct Session {
     parts: mpsc::Receiver<Part>,
     events: mpsc::Sender<Result<TrainEvent, ServiceError>>,
     idle: IdleTimer,
-    /// Held until the step is over.
+    /// Released at the end of the step.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -85,7 +85,7 @@ impl Session {
         Self { parts, events, idle, _permit: permit }
     }
 
-    /// The next part; none after the last.
+    /// The next part; `None` after the last.
     pub(super) fn next(&mut self) -> Result<Option<Part>, Abort> {
         self.idle.set(Some(Instant::now()));
         let part = self.parts.blocking_recv();
@@ -98,8 +98,8 @@ impl Session {
         }
     }
 
-    /// Reports the state of the step, unless the caller has not read earlier events: a step waits for no reader. The last
-    /// place of the channel is reserved for the last event.
+    /// Sends an event, unless the caller has not read earlier ones: a step never waits for its reader. The last slot of
+    /// the channel is reserved for the last event.
     pub(super) fn send(&self, kind: train_event::Kind) -> Result<(), Abort> {
         if self.events.is_closed() {
             return Err(Abort::Cancelled);
@@ -110,7 +110,7 @@ impl Session {
         Ok(())
     }
 
-    /// Sends the result of the step. A caller that is gone asks again and gets the stored report.
+    /// Sends the result of the step. A caller that lost the connection repeats the call and gets the stored report.
     pub(super) fn finish(self, result: Result<TrainReport, ServiceError>) {
         let event = result.map(|report| TrainEvent { kind: Some(train_event::Kind::Report(report)) });
         let _ = self.events.blocking_send(event);

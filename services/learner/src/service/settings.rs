@@ -36,21 +36,21 @@ pub struct ServiceSettings {
     pub server: ServerConfig,
     /// The Hugging Face folder of the initial model.
     pub model: PathBuf,
-    /// The folder of checkpoints, one folder for each.
+    /// The folder of checkpoints, which are in `RUN/step-N`.
     pub checkpoints: PathBuf,
-    /// The folder of published weights, one folder for each version.
+    /// The folder of published weights, which are in `step-N`.
     pub weights: PathBuf,
     /// The type of published weights.
     pub publish_dtype: PublishType,
-    /// Calls and items that may wait for the model; any more are refused with RESOURCE_EXHAUSTED.
+    /// Calls and items that may wait for the model; further ones are refused with RESOURCE_EXHAUSTED.
     pub queue: usize,
-    /// Bytes of items that wait to be scored, and of scores that are not read yet. Not below `server.max_message_bytes`.
+    /// Bytes of items waiting to be scored and of scores not read yet; at least `server.max_message_bytes`.
     pub max_bytes: usize,
-    /// How long a training step may wait for its next part while it holds the learner, such as `5m`; after that it is
-    /// dropped, and nothing has changed.
+    /// How long a training step that occupies the learner may wait for its next part, such as `5m`; then it is dropped, and
+    /// nothing has changed.
     #[serde(with = "HumanDuration")]
     pub step_idle: Duration,
-    /// How long a silent run keeps the learner, such as `10m`: no other run's checkpoint is loaded before.
+    /// How long a silent run keeps the learner, such as `10m`; until then no other run's checkpoint is loaded.
     #[serde(with = "HumanDuration")]
     pub lease: Duration,
     /// Largest number of groups, or examples, in one step.
@@ -125,7 +125,7 @@ impl evenkeel_config::Settings for ServiceSettings {
     }
 }
 
-/// The refusal of a setting, with the path of its key.
+/// The refused setting, with the path of its key.
 fn field_error(error: LearnerError) -> FieldError {
     match error {
         LearnerError::Setting(error) => error,

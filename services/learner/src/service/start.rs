@@ -1,4 +1,4 @@
-//! From settings to a server: the port first, then the model.
+//! Starting a server: the port first, then the model.
 
 use evenkeel_proto::v1::ModelInfo;
 use evenkeel_proto::v1::learner_server::LearnerServer;
@@ -15,19 +15,18 @@ use crate::learner::Learner;
 /// Why the server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A port, a certificate.
+    /// The port or a certificate.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// Settings or model.
+    /// Settings or the model.
     #[error(transparent)]
     Learner(#[from] LearnerError),
 }
 
-/// Takes the port, opens the model and returns a server that serves nothing yet: [`Server::run`] or [`Server::spawn`]
-/// does.
+/// Binds the port, opens the model and returns a server; [`Server::run`] or [`Server::spawn`] starts it.
 ///
 /// # Errors
-/// A port that is taken, settings out of range, a folder that is not a model: before anything is served.
+/// A port in use, settings out of range, or a folder without a supported model.
 pub async fn bind(settings: ServiceSettings) -> Result<Server, StartError> {
     settings.validate()?;
     let server = Server::bind("learner", "learner.server", settings.server.clone()).await?;
@@ -36,7 +35,7 @@ pub async fn bind(settings: ServiceSettings) -> Result<Server, StartError> {
     let (ready, opened) = oneshot::channel();
     let (thread_settings, thread_status) = (settings.clone(), status.clone());
     let spawned = std::thread::Builder::new().name("learner".into()).spawn(move || {
-        // The model is opened on the thread that uses it: a GPU's context belongs to its thread.
+        // The model is opened on the thread that uses it, since a GPU's context belongs to a thread.
         match Learner::open(&thread_settings.model, thread_settings.training.clone()) {
             Err(error) => drop(ready.send(Err(error))),
             Ok(learner) => {

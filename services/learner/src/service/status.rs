@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_proto::v1::{LearnerState, TrainKind};
 
-/// The learner as status calls see it.
+/// The status of the learner.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Status {
     pub(super) state: LearnerState,
     pub(super) version: u64,
-    /// The run that the weights belong to; empty where there is none.
+    /// The run that the weights belong to; empty if there is none.
     pub(super) run_id: String,
     pub(super) last_grpo_step: Option<u64>,
     pub(super) last_supervised_step: Option<u64>,
@@ -20,23 +20,23 @@ pub(super) struct Status {
 pub(super) struct StatusBoard(Arc<Mutex<Status>>);
 
 impl StatusBoard {
-    /// The status now.
+    /// The current status.
     pub(super) fn read(&self) -> Status {
         self.lock().clone()
     }
 
-    /// What the thread is doing, and the version of the weights.
+    /// Records what the thread is doing, and the version of the weights.
     pub(super) fn set_state(&self, state: LearnerState, version: u64) {
         let mut status = self.lock();
         (status.state, status.version) = (state, version);
     }
 
-    /// The run that the weights belong to.
+    /// Records the run that the weights belong to.
     pub(super) fn set_run(&self, run_id: &str) {
         run_id.clone_into(&mut self.lock().run_id);
     }
 
-    /// A step is done.
+    /// Records a completed step.
     pub(super) fn step_done(&self, kind: TrainKind, step: u64, version: u64) {
         let mut status = self.lock();
         status.version = version;
@@ -46,7 +46,7 @@ impl StatusBoard {
         }
     }
 
-    /// A checkpoint was loaded: no step has been done since.
+    /// Records that a checkpoint was loaded: no step has been done since.
     pub(super) fn restored(&self, version: u64) {
         let mut status = self.lock();
         status.version = version;
@@ -54,7 +54,7 @@ impl StatusBoard {
     }
 
     fn lock(&self) -> MutexGuard<'_, Status> {
-        // A panic cannot leave it half written: writers only assign.
+        // A panic cannot leave it inconsistent: writers only assign.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,16 +18,16 @@ use super::{convert, report};
 use crate::learner::Learner;
 use crate::trainer::WorkDone;
 
-/// Reports of done steps that are kept for callers that ask again.
+/// Number of reports kept for callers that repeat a step.
 const KEPT_REPORTS: usize = 16;
 
-/// The training steps of a learner: what was done, and what a caller that repeats a step gets.
+/// The training steps of a learner, and the reports for callers that repeat one.
 pub(super) struct Training {
     settings_hash: String,
     max_step_items: u32,
     /// The newest last.
     reports: VecDeque<TrainReport>,
-    /// GRPO steps that the weights have behind them, as the run counts them.
+    /// Number of GRPO steps done, as the run counts them.
     grpo_steps: u64,
     status: StatusBoard,
 }
@@ -37,18 +37,18 @@ impl Training {
         Self { settings_hash, max_step_items, reports: VecDeque::new(), grpo_steps: 0, status }
     }
 
-    /// GRPO steps that the weights have behind them.
+    /// Number of GRPO steps done.
     pub(super) fn grpo_steps(&self) -> u64 {
         self.grpo_steps
     }
 
-    /// A checkpoint after so many GRPO steps was loaded: earlier reports are of other weights.
+    /// Records that a checkpoint after `grpo_steps` steps was loaded: earlier reports belong to other weights.
     pub(super) fn restored(&mut self, grpo_steps: u64) {
         self.grpo_steps = grpo_steps;
         self.reports.clear();
     }
 
-    /// Does the step, or answers with the stored report if it was done before.
+    /// Runs the step, or answers with the stored report if it was already done.
     #[tracing::instrument(
         name = "train",
         skip_all,
@@ -74,7 +74,7 @@ impl Training {
         }
     }
 
-    /// Whether the step may begin; the stored report where it was done before.
+    /// Checks whether the step may begin. Returns the stored report if it was already done.
     fn begin(
         &self,
         learner: &mut Learner,
@@ -118,7 +118,7 @@ impl Training {
         Ok(stored)
     }
 
-    /// Receives and does a step, and keeps its report.
+    /// Receives and runs a step, and stores its report.
     fn step(
         &mut self,
         learner: &mut Learner,
@@ -141,7 +141,7 @@ impl Training {
             total_us: micros(total),
         });
         record(header.kind(), &report, work, total);
-        // Kept before the caller gets it: one that lost the connection must not step twice.
+        // Stored before it is sent, so that a caller that lost the connection does not step twice.
         if self.reports.len() == KEPT_REPORTS {
             self.reports.pop_front();
         }
@@ -155,7 +155,7 @@ impl Training {
     }
 }
 
-/// Receives groups and does a GRPO step. Returns its report, and how long it took until the last group had arrived.
+/// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived.
 fn grpo(
     learner: &mut Learner,
     lease: &mut Lease,
@@ -193,7 +193,7 @@ fn grpo(
     Ok((report::grpo(header, &done, counts), receive))
 }
 
-/// Receives examples and does a supervised step. Returns as [`grpo`].
+/// Receives examples and runs a supervised step. Returns the same as [`grpo`].
 fn supervised(
     learner: &mut Learner,
     header: &TrainHeader,
@@ -238,7 +238,7 @@ fn progress(phase: TrainPhase, received: u32, expected: u32, counts: Counts) -> 
     })
 }
 
-/// Metrics of a step that was done.
+/// Records the metrics of a completed step.
 fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, total: Duration) {
     count_step(kind, if report.skipped { "skipped" } else { "updated" });
     let label = label(kind);

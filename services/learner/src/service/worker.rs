@@ -42,7 +42,7 @@ impl Worker {
         }
     }
 
-    /// Works until every sender is gone.
+    /// Runs until every sender is gone.
     pub(super) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut next = None;
         self.status.set_state(LearnerState::Idle, self.learner.version());
@@ -99,7 +99,7 @@ impl Worker {
         let (checkpoint, client_state) = loaded?;
         record("evenkeel_checkpoint_load_seconds", convert::micros(start.elapsed()));
         self.lease.assign(&request.run_id);
-        // Before the answer: whoever has it may ask for the status at once.
+        // Before the answer, since the caller may request the status right after it.
         self.status.restored(self.learner.version());
         self.training.restored(checkpoint.step);
         self.weights.forget();
@@ -126,7 +126,7 @@ fn state_of(command: &Command) -> LearnerState {
     }
 }
 
-/// A caller that is gone does not get the answer.
+/// Sends the answer, unless the caller is gone.
 fn answer<T>(reply: Reply<T>, result: Result<T, ServiceError>) {
     let _ = reply.send(result);
 }

@@ -1,4 +1,4 @@
-//! The device that a model runs on, and how.
+//! Device, compute type, threads and memory.
 
 use candle_core::{DType, Device};
 use evenkeel_model::NetworkOptions;
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
 
-/// The type of activations and matrix products. Weights, gradients and moments are fp32 whatever it is: at the
-/// learning rates of reinforcement learning a bf16 weight does not move.
+/// The type of activations and matrix products. Weights, gradients and moments are always fp32: at the learning rates of
+/// reinforcement learning a bf16 weight does not move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ComputeType {
@@ -36,15 +36,15 @@ pub struct Compute {
     pub device: String,
     /// The compute type.
     pub dtype: ComputeType,
-    /// Threads on a CPU, each with micro-batches of its own; 0 takes all that the process may use. The same number gives
-    /// the same bits.
+    /// Threads on a CPU, each with its own micro-batches; 0 uses all that are available to the process. The same number
+    /// gives the same bits.
     pub threads: usize,
-    /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split: a longer one is a
-    /// micro-batch of its own.
+    /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split: a longer one is its
+    /// own micro-batch.
     pub micro_batch_tokens: usize,
     /// Whether each layer's activations are recomputed in the backward pass instead of kept.
     pub recompute: bool,
-    /// Tokens whose logits over the vocabulary are held at one time, 1 or more.
+    /// Tokens whose logits over the vocabulary are in memory at once, at least 1.
     pub head_chunk_rows: usize,
 }
 
@@ -70,7 +70,7 @@ impl Compute {
         self.ordinal().map(drop)
     }
 
-    /// The GPU's number, or nothing for the CPU.
+    /// The number of the GPU, or `None` for the CPU.
     fn ordinal(&self) -> Result<Option<usize>> {
         let wrong = || LearnerError::setting("compute.device", &self.device, "cpu, cuda or cuda:N");
         match self.device.split_once(':') {
@@ -92,14 +92,14 @@ impl Compute {
                 let allowed = "cpu in this build; cuda where it was built with --features cuda";
                 Err(LearnerError::setting("compute.device", &self.device, allowed))
             }
-            // A stream of its own: each thread has another default stream, and they are not ordered.
+            // A separate stream: each thread has its own default stream, and those are not ordered.
             Some(number) => Device::new_cuda_with_stream(number).map_err(|e| {
                 LearnerError::setting("compute.device", &self.device, format!("an available device ({e})"))
             }),
         }
     }
 
-    /// The resolved number of threads: one on a GPU, which a single stream feeds.
+    /// The resolved number of threads: one on a GPU, which is fed by a single stream.
     pub fn resolved_threads(&self) -> usize {
         if !self.is_cpu() {
             return 1;
@@ -110,8 +110,8 @@ impl Compute {
         }
     }
 
-    /// Tokens of a micro-batch: on a CPU such that a thread's activations stay near its cache, on a GPU enough to
-    /// fill it.
+    /// The resolved number of tokens of a micro-batch: on a CPU few enough for a thread's activations to stay near its
+    /// cache, on a GPU enough to fill it.
     pub fn resolved_micro_batch_tokens(&self) -> usize {
         match self.micro_batch_tokens {
             0 if self.is_cpu() => 256,
@@ -120,8 +120,8 @@ impl Compute {
         }
     }
 
-    /// Tokens that are worth a pass before all groups of a step have arrived: on a CPU enough to occupy every thread for
-    /// a while, on a GPU one full micro-batch.
+    /// Tokens that justify a pass before all groups of a step have arrived: on a CPU enough to occupy every thread for a
+    /// while, on a GPU one full micro-batch.
     pub fn tokens_worth_a_pass(&self) -> usize {
         let micro_batches = if self.is_cpu() { 4 * self.resolved_threads() } else { 1 };
         micro_batches * self.resolved_micro_batch_tokens()

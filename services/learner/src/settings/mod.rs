@@ -16,24 +16,24 @@ use crate::error::{LearnerError, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OldLogp {
-    /// The learner's own, under the weights before the first update on the batch. Where one update takes the whole
-    /// batch they come from the update's own forward pass (ratio 1), otherwise from a forward pass before.
+    /// The learner's own, under the weights before the first update on the batch. If one update takes the whole batch
+    /// they come from its own forward pass (ratio 1), otherwise from a separate forward pass.
     #[default]
     Recompute,
     /// The engine's: no extra pass, and the ratio also corrects for the mismatch between engine and learner.
     Rollout,
 }
 
-/// The shape of the batches that a run will send, as far as its settings determine it.
+/// The shape of a run's batches, as far as its settings determine it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchShape {
     /// Responses to each prompt.
     pub group_size: usize,
-    /// The largest reward in size, shaping included.
+    /// The largest absolute reward, shaping included.
     pub largest_reward: f64,
 }
 
-/// Everything that decides what a step does. Unknown fields are refused.
+/// Everything that determines what a step does. Unknown fields are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LearnerSettings {
@@ -41,20 +41,20 @@ pub struct LearnerSettings {
     pub objective: evenkeel_objective::Settings,
     /// The policy's optimizer.
     pub optimizer: OptimizerSettings,
-    /// The optimizer of the supervised warm start, with moments of its own.
+    /// The optimizer of the supervised warm start, with its own moments.
     pub supervised: OptimizerSettings,
     /// The sampling temperature, above 0: the learner scores under the distribution that the engine sampled from.
     pub temperature: f32,
     /// The log-probabilities that the ratio is taken against.
     pub old_logp: OldLogp,
-    /// Groups in an optimizer update, never split; 0 takes the whole batch in one.
+    /// Groups in an optimizer update, never split; 0 uses the whole batch for one update.
     pub mini_batch_groups: usize,
     /// Passes over a batch, 1 or more.
     pub epochs: usize,
-    /// Whether each epoch takes the groups in a random (seeded) order rather than that of the data.
+    /// Whether each epoch takes the groups in a random (seeded) order instead of data order.
     pub shuffle: bool,
-    /// Seed of everything random in the learner (the order of groups under `shuffle`). A run hands over its own
-    /// `run.seed` with each step, so that it is no setting of a file and no part of [`hash`](Self::hash).
+    /// Seed of all randomness in the learner (the order of groups with `shuffle`). A run sends its `run.seed` with each
+    /// step, so this is not a setting in a file and not part of [`hash`](Self::hash).
     #[serde(skip)]
     pub seed: u64,
     /// Device, compute type, threads and memory.
@@ -82,7 +82,7 @@ impl LearnerSettings {
     /// Checks every range.
     ///
     /// # Errors
-    /// The first setting that is out of range, with its place, value and what is allowed.
+    /// The first setting that is out of range, with its path, value and what is allowed.
     pub fn validate(&self) -> Result<()> {
         self.objective.validate()?;
         self.optimizer.validate("optimizer")?;
@@ -103,10 +103,10 @@ impl LearnerSettings {
         Ok(())
     }
 
-    /// Checks everything that a step of this shape would be refused for.
+    /// Refuses batches that these settings cannot train on.
     ///
     /// # Errors
-    /// The first field of the batch that these settings cannot train on, with its value and what is allowed.
+    /// The first refused field of the batch, with its value and what is allowed.
     pub fn validate_batch(&self, batch: BatchShape) -> Result<()> {
         self.objective.validate_group_size(batch.group_size).map_err(|error| match error {
             Error::Setting(error) => LearnerError::setting("group_size", error.value, error.allowed),
@@ -119,7 +119,7 @@ impl LearnerSettings {
         Ok(())
     }
 
-    /// Settings without effect, one sentence each, for the user at the start of a run.
+    /// Settings without effect, one sentence each, for the start of a run.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.is_single_update() && self.old_logp == OldLogp::Recompute {
@@ -132,8 +132,8 @@ impl LearnerSettings {
         notes
     }
 
-    /// The settings that decide the bits of a run on this machine: threads resolved, and defaults for what changes memory
-    /// alone.
+    /// The settings that determine the bits of a run on this machine: threads resolved, and defaults for settings that only
+    /// affect memory.
     pub fn rules(&self) -> Self {
         let compute = Compute {
             threads: self.compute.resolved_threads(),
@@ -143,15 +143,15 @@ impl LearnerSettings {
         Self { compute, ..self.clone() }
     }
 
-    /// The digest by which caller and learner make sure that they have the same training settings: `sha256:` and
-    /// hexadecimal digits, over every setting that changes a result (neither the device nor micro-batches).
+    /// Digest of the training settings, by which caller and learner check that theirs agree: `sha256:` and hexadecimal digits,
+    /// over every setting that affects results (not the device or micro-batches).
     pub fn hash(&self) -> String {
         let rules = Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.clone() };
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
         evenkeel_files::sha256(text)
     }
 
-    /// Whether one update takes the whole batch, so that its gradient can be summed while groups still come.
+    /// Whether one update takes the whole batch, so that its gradient can be summed while groups are still arriving.
     pub fn is_single_update(&self) -> bool {
         self.mini_batch_groups == 0 && self.epochs == 1
     }

@@ -12,7 +12,7 @@ pub enum Schedule {
     /// Constant.
     #[default]
     Constant,
-    /// Half a cosine down to `final_fraction` of the rate at update `total_updates`, constant from there.
+    /// Half a cosine down to `final_fraction` of the rate at update `total_updates`, constant after it.
     Cosine,
 }
 
@@ -20,21 +20,21 @@ pub enum Schedule {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptimizerSettings {
-    /// Peak learning rate, 0 or above.
+    /// Peak learning rate, at least 0.
     pub learning_rate: f64,
     /// Decay rates of the two moments, each from 0 to below 1.
     pub betas: [f64; 2],
     /// Added to the root of the second moment, above 0.
     pub epsilon: f64,
-    /// Decoupled weight decay of matrices, 0 or above; norms and biases are spared.
+    /// Decoupled weight decay of matrices, at least 0; not applied to norms and biases.
     pub weight_decay: f64,
-    /// Gradients are scaled down to this global norm, above 0; absent for no clipping.
+    /// Gradients are clipped to this global norm, above 0; absent for no clipping.
     pub max_grad_norm: Option<f64>,
     /// Updates over which the learning rate rises linearly, the first with 1 / `warmup_updates` of it; 0 for none.
     pub warmup_updates: u64,
     /// The schedule after the warm-up.
     pub schedule: Schedule,
-    /// The update at which the cosine ends; above `warmup_updates` with `cosine`.
+    /// The update at which the cosine ends; with `cosine` it must be above `warmup_updates`.
     pub total_updates: u64,
     /// Where the cosine ends, as a fraction of `learning_rate`, 0 to 1.
     pub final_fraction: f64,
@@ -57,7 +57,7 @@ impl Default for OptimizerSettings {
 }
 
 impl OptimizerSettings {
-    /// Checks every range; `section` is the table that they are in.
+    /// Checks every range; `section` is the table of these settings.
     pub fn validate(&self, section: &str) -> Result<()> {
         let check = |field: &str, value: f64, holds: bool, allowed: &str| match holds {
             true => Ok(()),

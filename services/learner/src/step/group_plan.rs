@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::group::{Group, Response};
 use crate::micro_batch::Sequence;
 
-/// A response that will go through the model. Values of tokens are those of trainable tokens alone.
+/// A response that will go through the model. Token values are those of trainable tokens only.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedResponse {
     /// Index of the group in the step.
@@ -18,9 +18,9 @@ pub(super) struct PlannedResponse {
     mask: Vec<bool>,
     /// The engine's log-probabilities.
     pub(super) rollout_logp: Vec<f32>,
-    /// Under the weights before the first update on the batch; absent where the update's own forward pass gives them.
+    /// Under the weights before the first update on the batch; absent if the update's own forward pass gives them.
     pub(super) old_logp: Option<Vec<f32>>,
-    /// Under the reference, where there is one.
+    /// Under the reference, if there is one.
     pub(super) reference_logp: Option<Vec<f32>>,
     pub(super) advantage: f64,
     /// The group's part of the policy weight, without the step's scalar.
@@ -57,7 +57,7 @@ pub(super) struct GroupPlan {
     /// Of valid responses.
     pub(super) rewards: Vec<f64>,
     pub(super) invalid: usize,
-    /// Whether any weighted advantage differs from 0.
+    /// Whether any weighted advantage is not 0.
     pub(super) has_signal: bool,
 }
 
@@ -67,8 +67,8 @@ impl GroupPlan {
     }
 }
 
-/// Normalises and weighs a group, and selects the responses that have a gradient: zero-advantage ones skip the model,
-/// unless a KL or entropy term includes them.
+/// Computes advantages and weights of a group, and selects the responses with a gradient: zero-advantage ones skip the
+/// model, unless a KL or entropy term includes them.
 pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(GroupPlan, Vec<PlannedResponse>)> {
     let rewards: Vec<f64> = group.responses.iter().map(|r| r.reward).collect();
     let valid: Vec<bool> = group.responses.iter().map(|r| r.valid).collect();
@@ -117,7 +117,7 @@ pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(G
     Ok((plan, planned))
 }
 
-/// Whether a KL or entropy term gives zero-advantage responses a gradient as well.
+/// Whether a KL or entropy term gives zero-advantage responses a gradient.
 pub(super) fn is_regularized(settings: &Settings) -> bool {
     settings.kl_coefficient != 0.0 || settings.entropy_coefficient != 0.0
 }

@@ -1,4 +1,4 @@
-//! The objective as a loss of the model: from a micro-batch's scores to the coefficients of its backward pass.
+//! The objective as a loss for the model: from a micro-batch's scores to the coefficients of its backward pass.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ pub(super) struct ResponseStats {
 }
 
 impl ResponseStats {
-    /// Whether the response's part of the loss is a number.
+    /// Whether the response's part of the loss is finite.
     pub(super) fn is_finite(&self) -> bool {
         (self.policy.loss + self.kl.loss + self.entropy_loss).is_finite()
     }
@@ -31,11 +31,11 @@ impl ResponseStats {
 /// The objective over the responses of one pass.
 pub(super) struct PolicyLoss<'a> {
     settings: &'a Settings,
-    /// Regularizer weights are multiplied by this: the quotient of their scalar and the policy's.
+    /// Factor of regularizer weights: the ratio of their scalar to the policy's.
     regularizer_factor: f64,
     responses: &'a [PlannedResponse],
     batches: &'a MicroBatches,
-    /// One entry for each response, filled by the thread that has it.
+    /// One entry for each response, set by the thread that processes it.
     stats: Mutex<Vec<ResponseStats>>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> PolicyLoss<'a> {
         planned.regularizer_weight * self.regularizer_factor
     }
 
-    /// Only trainable tokens are scored, so the mask is all true.
+    /// The loss of one response. Only trainable tokens are scored, so the mask is all true.
     fn response(
         &self,
         planned: &PlannedResponse,

@@ -1,7 +1,7 @@
 //! A step: from groups as they arrive to updated weights.
 //!
 //! [`group_plan`] turns a group into advantages and weights (the part that the group knows alone), [`loss`] gives the
-//! model the coefficients of a micro-batch, [`policy`] runs passes and updates and [`report`] sums up what happened.
+//! model the coefficients of a micro-batch, [`policy`] runs passes and updates, and [`report`] summarises the step.
 //! [`supervised`] is the step of the warm start.
 
 mod group_plan;

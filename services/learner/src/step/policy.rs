@@ -15,18 +15,18 @@ use crate::trainer::{Gradient, Trainer};
 
 /// A step that takes groups as they arrive.
 ///
-/// Where one update takes the whole batch, gradients are summed while later groups are still being sampled; the scalar
-/// that depends on the whole step is applied at the end, before clipping. Otherwise groups wait until
+/// If one update takes the whole batch, gradients are summed while later groups are still being sampled, and the scalar
+/// that depends on the whole step is applied at the end, before clipping. Otherwise groups wait for
 /// [`PolicyStep::finish`]. Dropping a step changes nothing.
 pub struct PolicyStep<'a> {
     trainer: &'a mut Trainer,
     groups: Vec<GroupPlan>,
-    /// Responses that no pass has taken yet.
+    /// Responses that have not been through a pass.
     pending: Vec<PlannedResponse>,
     /// Of the responses whose gradients were summed while groups arrived.
     accumulated: Vec<ResponseStats>,
     trained_responses: usize,
-    /// Set when a pass fails half way: the summed gradient is incomplete then.
+    /// Set when a pass fails: the summed gradient is then incomplete.
     failed: bool,
 }
 
@@ -37,11 +37,11 @@ impl<'a> PolicyStep<'a> {
         Self { trainer, groups, pending, accumulated, trained_responses: 0, failed: false }
     }
 
-    /// Takes a group, and does the passes that there is enough work for.
+    /// Adds a group, and runs passes when there is enough work.
     ///
     /// # Errors
-    /// A group that is refused, which leaves the step as it was; or a failure of the device, after which the step
-    /// cannot continue.
+    /// A refused group, which leaves the step unchanged; or a failure of the device, after which the step cannot
+    /// continue.
     pub fn add(&mut self, group: Group) -> Result<()> {
         self.check_usable()?;
         let settings = self.trainer.settings();
@@ -59,10 +59,10 @@ impl<'a> PolicyStep<'a> {
         Ok(())
     }
 
-    /// Does all updates or none, and reports what happened.
+    /// Applies all updates or none, and returns a report.
     ///
     /// # Errors
-    /// A step without groups, or a failure of the device. Weights, moments and version are unchanged then.
+    /// A step without groups, or a failure of the device. Weights, moments and version are then unchanged.
     pub fn finish(mut self) -> Result<StepReport> {
         self.check_usable()?;
         if self.groups.is_empty() {
@@ -97,8 +97,8 @@ impl<'a> PolicyStep<'a> {
         }
     }
 
-    /// Whether passes may run before the last group has arrived: the quotient of the regularizer's scalar and the
-    /// policy's must be known, and it is 1 for every rule that divides by P.
+    /// Whether passes may run before the last group has arrived: the ratio of the regularizer's scalar to the policy's must
+    /// be known, and it is 1 for every rule that divides by P.
     fn is_streaming(&self) -> bool {
         let settings = self.trainer.settings();
         let known =
@@ -107,7 +107,7 @@ impl<'a> PolicyStep<'a> {
     }
 }
 
-/// Updates on mini-batches of whole groups, through all epochs.
+/// Updates on mini-batches of whole groups, over all epochs.
 fn many_updates(
     trainer: &mut Trainer,
     groups: &[GroupPlan],
@@ -140,7 +140,7 @@ fn many_updates(
     Ok(updates)
 }
 
-/// Indices of the groups in the order of an epoch, from (seed, step, epoch) alone.
+/// Indices of the groups in the order of an epoch, which depends on (seed, step, epoch) only.
 fn group_order(trainer: &Trainer, groups: usize, epoch: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..groups).collect();
     if trainer.settings().shuffle {

@@ -19,15 +19,15 @@ pub struct UpdateStats {
     pub entropy_loss: f64,
     /// Global gradient norm before clipping.
     pub grad_norm: f64,
-    /// The learning rate that was used.
+    /// The learning rate.
     pub learning_rate: f64,
-    /// Why nothing was changed; absent where the update was applied.
+    /// Why nothing was changed; absent if the update was applied.
     pub skipped: Option<SkipReason>,
     /// Sums over the trainable tokens that went through the model, without the step's scalar in `loss`.
     pub policy: PolicyStats,
     /// Sums of the KL estimate over the same.
     pub kl: KlStats,
-    /// Mean entropy of the same tokens, nats; absent where there was none.
+    /// Mean entropy of the same tokens, nats; absent if there were none.
     pub entropy: Option<f64>,
     /// Largest ratio exp(logp - old_logp) of any of them.
     pub largest_ratio: f64,
@@ -67,7 +67,7 @@ impl UpdateStats {
 /// One step over a whole batch of groups.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepReport {
-    /// Steps done, this one included: the version of the weights after it.
+    /// Steps done, including this one: the version of the weights after it.
     pub version: u64,
     /// Groups received.
     pub groups: usize,
@@ -75,7 +75,7 @@ pub struct StepReport {
     pub groups_with_signal: usize,
     /// Responses received.
     pub responses: usize,
-    /// Responses left out because their verification failed for a reason of its own.
+    /// Invalid responses: their verification failed for a reason that is not their own.
     pub invalid: usize,
     /// Mean verified reward of the valid responses, before shaping.
     pub raw_reward: Option<f64>,
@@ -85,11 +85,11 @@ pub struct StepReport {
     pub response_length: Option<f64>,
     /// Responses that went through the model.
     pub trained_responses: usize,
-    /// The rule that trained.
+    /// The aggregation rule.
     pub aggregation: Aggregation,
     /// The paper's quantities.
     pub quantities: Quantities,
-    /// Each optimizer update, in order; none where no token was trainable.
+    /// The optimizer updates, in order; none if no token was trainable.
     pub updates: Vec<UpdateStats>,
 }
 

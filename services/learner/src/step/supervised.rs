@@ -1,4 +1,4 @@
-//! Supervised fine-tuning: token cross-entropy through the same passes and an optimizer of its own.
+//! Supervised fine-tuning: token cross-entropy with the same passes and its own optimizer settings.
 
 use std::sync::OnceLock;
 
@@ -9,16 +9,16 @@ use crate::micro_batch::Sequence;
 use crate::optimizer::{Phase, SkipReason};
 use crate::trainer::{Gradient, Trainer};
 
-/// A prompt and the response to learn.
+/// A prompt and the response to imitate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// Token ids that are given, 1 or more.
+    /// Token ids of the prompt, at least 1.
     pub prompt: Vec<u32>,
-    /// Token ids to learn, 1 or more, the end marker included where there is one.
+    /// Token ids of the response, at least 1, including the end token if there is one.
     pub response: Vec<u32>,
 }
 
-/// What a supervised update did.
+/// The result of a supervised update.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SupervisedReport {
     /// Mean cross-entropy of the response tokens, nats.
@@ -27,11 +27,11 @@ pub struct SupervisedReport {
     pub tokens: usize,
     /// Global gradient norm before clipping.
     pub grad_norm: f64,
-    /// The learning rate that was used.
+    /// The learning rate.
     pub learning_rate: f64,
-    /// Why nothing was changed; absent where the update was applied.
+    /// Why nothing was changed; absent if the update was applied.
     pub skipped: Option<SkipReason>,
-    /// Steps done, this one included: the version of the weights after it.
+    /// Steps done, including this one: the version of the weights after it.
     pub version: u64,
 }
 
@@ -53,7 +53,7 @@ impl TokenLoss for CrossEntropy {
 /// One update on a batch of examples, at temperature 1.
 ///
 /// # Errors
-/// An empty batch or an example that the model cannot take, by its index; nothing is changed then.
+/// An empty batch or an invalid example, by its index; then nothing is changed.
 #[tracing::instrument(skip_all, fields(examples = examples.len()))]
 pub(crate) fn supervised_step(trainer: &mut Trainer, examples: &[Example]) -> Result<SupervisedReport> {
     if examples.is_empty() {

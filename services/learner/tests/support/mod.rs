@@ -1,4 +1,4 @@
-//! What the black-box tests share: a small model and random groups.
+//! Shared by the black-box tests: a small model and random groups.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 use candle_core::{Device, Tensor};
@@ -70,7 +70,7 @@ pub fn groups(seed: u64, count: u64) -> Vec<Group> {
     (0..count).map(|number| group(1000 * seed + number, 5)).collect()
 }
 
-/// A group that all responses got right.
+/// A group whose responses are all correct.
 pub fn without_signal(seed: u64) -> Group {
     let mut group = group(seed, 4);
     group.responses.iter_mut().for_each(|response| (response.reward, response.raw_reward) = (1.0, 1.0));

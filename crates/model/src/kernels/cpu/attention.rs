@@ -1,6 +1,6 @@
-//! Causal attention over packed sequences, a block of queries against the keys before its end at a time. Only the
-//! logarithm of each softmax's denominator is kept, so memory is linear in length; the backward recomputes
-//! the probabilities (as FlashAttention does, arXiv 2205.14135).
+//! Causal attention over packed sequences, one block of queries at a time against the keys that it may see. Only the
+//! logarithm of each softmax's denominator is kept, so memory is linear in length; the backward pass recomputes the
+//! probabilities (as FlashAttention does, arXiv 2205.14135).
 
 use multiversion::multiversion;
 
@@ -139,7 +139,7 @@ fn score(scores: &mut Matrix, q: &Matrix, k: &Matrix, shape: HeadShape, head: us
     matmul(scores, block.keys, queries, kv_view(k, shape, head, block).t(), shape.scale(), Store::Set);
 }
 
-/// Row i becomes the softmax of its first offset + i + 1 scores, and zeros.
+/// Row i becomes the softmax of its first offset + i + 1 scores, followed by zeros.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
 fn softmax(scores: &mut [f32], keys: usize, offset: usize, log_sum: &mut [f32], heads: usize) {
     for (i, row) in scores.chunks_exact_mut(keys).enumerate() {
@@ -158,7 +158,7 @@ fn softmax(scores: &mut [f32], keys: usize, offset: usize, log_sum: &mut [f32], 
     }
 }
 
-/// What the backward of the softmax needs of each row besides its scores.
+/// What the backward pass of the softmax needs for each row besides its scores.
 struct SoftmaxRows<'a> {
     keys: usize,
     offset: usize,

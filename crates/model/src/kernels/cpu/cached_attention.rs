@@ -24,7 +24,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Makes room for `more` tokens, doubling, so that a token is moved a constant number of times.
+    /// Makes room for `more` tokens by doubling, so that each token is moved a constant number of times.
     fn reserve(&mut self, more: usize, shape: HeadShape) {
         let needed = self.length + more;
         if needed <= self.capacity {
@@ -110,8 +110,8 @@ fn attend_row(out: &mut [f32], q: &[f32], cache: &Cache, shape: HeadShape, score
     }
 }
 
-/// scores\[j\] = q · key j for whole blocks of keys, each summed in the order of the dimensions. Those beyond the
-/// sequence's length are of stale values.
+/// scores\[j\] = q · key j for whole blocks of keys, each summed in the order of the dimensions. Scores
+/// beyond the sequence's length come from stale values.
 #[inline(always)]
 fn score_blocks(scores: &mut [f32], q: &[f32], keys: &[f32], capacity: usize) {
     for (block, scores) in scores.as_chunks_mut::<BLOCK>().0.iter_mut().enumerate() {

@@ -94,7 +94,7 @@ struct RowGradients<'a> {
     temperature: f32,
 }
 
-/// Logits become d loss / d (undivided) logits.
+/// Replaces logits by d loss / d logits (before division by the temperature).
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
 fn gradients(logits: &mut [f32], vocabulary: usize, rows: RowGradients<'_>) {
     let inverse_temperature = 1.0 / rows.temperature;

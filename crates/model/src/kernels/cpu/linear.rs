@@ -25,7 +25,7 @@ impl Linear for Cpu {
             if rows >= least {
                 return matmul(&mut y, out, View::rows_of(x, rows, input, input), weight.t(), 1.0, store);
             }
-            // Padded with rows of zeros, whose results are dropped.
+            // Padded with rows of zeros, whose results are discarded.
             let mut padded_x = Matrix::zeros(least, input);
             padded_x[..x.len()].copy_from_slice(x);
             let mut padded_y = Matrix::zeros(least, out);
@@ -66,8 +66,8 @@ impl Linear for Cpu {
     }
 }
 
-/// With at least this many rows `gemm` takes its tiled kernels. A row's bits are the same either way, but without
-/// them a row reads the columns of the weight one value at a time.
+/// From this many rows on `gemm` uses its tiled kernels. A row's bits are the same either way, but without them a row
+/// reads the columns of the weight one value at a time.
 fn least_rows(out: usize) -> usize {
     (256 / out.max(1) + 1).max(2)
 }

@@ -1,4 +1,4 @@
-//! Matrix products on one thread, over views that are checked here, with the same bits on every CPU.
+//! Matrix products on one thread, with checked views and the same bits on every CPU.
 //!
 //! Each element is one chain of fused multiply-adds in the order of the inner dimension, restarted every
 //! [`INNER`] terms:
@@ -7,25 +7,25 @@
 //! s = 0;  s = fma(a[i, p], b[p, j], s) for each p of the block;  c = alpha s, or c = fma(alpha, s, c)
 //! ```
 //!
-//! That is what `gemm`'s tiled kernels compute in every vector width (read in its version 0.19 and enforced by the
-//! tests below): width decides how many chains run side by side, never how one of them is summed. The kernels that
-//! it has for thin and small products sum across lanes instead, or fuse in one tail and not in another;
-//! [`in_order`] takes those products.
+//! This is what `gemm`'s tiled kernels compute for every vector width (verified in its source, version 0.19, and by the
+//! tests below): the width decides how many chains run side by side, never how one of them is summed. Its kernels for
+//! thin and small products sum across lanes instead, or fuse in one tail and not in another; [`in_order`] computes those
+//! products.
 
 use gemm::{Parallelism, gemm};
 
 use super::in_order::in_order;
 use super::view::{Store, View};
 
-/// `gemm` cuts the inner dimension where it no longer fits a cache, at places that depend on all three sizes and
-/// on the CPU, but never below this. Cut here at fixed places instead, so that a result's bits depend on its own
-/// row and column alone.
+/// `gemm` cuts the inner dimension if it does not fit a cache, at positions that depend on all three sizes and on the CPU,
+/// but never below this. It is cut at fixed positions here instead, so that a result's bits depend on its own row and
+/// column alone.
 const INNER: usize = 512;
 
 /// c = alpha a b, or c += alpha a b; c is row-major with rows `c_stride` apart.
 ///
 /// # Panics
-/// Where the shapes disagree or reach beyond the slices: a mistake of this crate.
+/// If the shapes disagree or exceed the slices, which is a bug in this crate.
 pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
     let (m, n, inner) = (a.rows, b.columns, a.columns);
     assert_eq!(inner, b.rows, "inner dimensions of a product");
@@ -50,7 +50,7 @@ pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, a
     }
 }
 
-/// Whether `gemm` 0.19 computes a product with something else than its tiled kernels: `gevv` for up to two terms,
+/// Whether `gemm` 0.19 computes a product with other than its tiled kernels: `gevv` for up to two terms,
 /// `gemv` for a single row or column, and dot products across lanes for small results of contiguous operands.
 fn leaves_the_order(a: View<'_>, b: View<'_>) -> bool {
     let contiguous = a.column_stride == 1 && b.row_stride == 1;
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// The chain of the module's documentation, an element at a time.
+    /// The chain of the module's documentation, one element at a time.
     fn reference(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
         for i in 0..a.rows {
             for j in 0..b.columns {

@@ -1,4 +1,4 @@
-//! Activations on the CPU, and the list that recycles their memory.
+//! Activations on the CPU, and the list that reuses their memory.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -9,7 +9,7 @@ thread_local! {
     static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// More buffers than one micro-batch of a deep model keeps alive are not worth keeping.
+/// Most buffers to keep: more than one micro-batch of a deep model uses would be wasted.
 const MOST_FREE: usize = 1024;
 
 /// A row-major f32 matrix.
@@ -22,11 +22,11 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// A matrix with values left from earlier use: they must be written before they are read.
+    /// A matrix with leftover values, which must be written before they are read.
     pub(super) fn stale(rows: usize, width: usize) -> Self {
         let length = rows * width;
         let recycled = FREE.with_borrow_mut(|free| {
-            // The smallest that fits, but none so large that a small matrix would pin it.
+            // The smallest that fits, unless it is so large that a small matrix would waste it.
             let fits = |b: &Vec<f32>| b.len() >= length && b.len() / 4 <= length;
             let best = free.iter().enumerate().filter(|(_, b)| fits(b)).min_by_key(|(_, b)| b.len());
             best.map(|(at, _)| at).map(|at| free.swap_remove(at))
@@ -93,7 +93,7 @@ impl DerefMut for Matrix {
 impl Drop for Matrix {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.buffer);
-        // A thread that is ending has no list any more: the buffer is freed.
+        // A thread that is ending no longer has a list: the buffer is freed.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
             if free.len() < MOST_FREE && !buffer.is_empty() {

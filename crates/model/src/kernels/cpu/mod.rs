@@ -1,5 +1,5 @@
 //! Fused kernels over f32 slices, one thread each: parallelism is over micro-batches (training) and sequences
-//! (decoding), never inside a kernel, where two threads would wait for each other more than they compute.
+//! (decoding), never inside a kernel, where two threads would spend more time waiting for each other than computing.
 
 mod attention;
 mod cached_attention;
@@ -24,7 +24,7 @@ use candle_core::{CpuStorage, Storage, Tensor};
 use super::Arrays;
 use crate::error::{ModelError, Result};
 
-/// The fused f32 kernels. They hold no state; activations are recycled through a list of each thread's own.
+/// The fused f32 kernels. They have no state; each thread reuses the memory of its activations.
 ///
 /// They give the same bits on every processor that they run on: each sum has one order, whatever the width of the
 /// vectors, and the few logarithms and cosines are compiled in instead of taken from the C library.
@@ -32,7 +32,7 @@ use crate::error::{ModelError, Result};
 pub struct Cpu(());
 
 impl Cpu {
-    /// The kernels, where this processor can run them.
+    /// The kernels, if this processor can run them.
     ///
     /// # Errors
     /// [`ModelError::Input`] on an x86-64 processor below the level x86-64-v3 (Intel Haswell of 2013, AMD Excavator of
@@ -58,7 +58,7 @@ pub fn instructions() -> &'static str {
     if cfg!(target_arch = "x86_64") { "AVX2" } else { std::env::consts::ARCH }
 }
 
-/// What the processor lacks of x86-64-v3, by the names that `/proc/cpuinfo` has for it; nothing on other architectures.
+/// Features of x86-64-v3 that the processor lacks, under their names in `/proc/cpuinfo`; none on other architectures.
 fn missing_instructions() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     let found = [
@@ -105,7 +105,7 @@ impl Arrays for Cpu {
     }
 }
 
-/// Calls back with the values of an fp32 CPU tensor, from its first element on; the caller has to respect strides.
+/// Calls back with the values of an fp32 CPU tensor from its first element on; the caller must respect strides.
 fn with_values<R>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> R) -> Result<R> {
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {

@@ -11,7 +11,7 @@ const LANES: usize = 16;
 /// branches or saturating conversions, which vectorises.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // Comparisons, not min and max, which would swallow NaN.
+    // Comparisons instead of min and max, which would swallow NaN.
     let clamped = if x < -87.3 { -87.3 } else { x };
     let clamped = if clamped > 88.0 { 88.0 } else { clamped };
     // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
@@ -73,7 +73,7 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     lane_sum(a.len(), |i| a[i] * b[i])
 }
 
-/// The largest value; NaN where one is NaN, so that nothing hides it.
+/// The largest value; NaN if any value is NaN, so that it is not hidden.
 #[inline(always)]
 pub(super) fn max(values: &[f32]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];

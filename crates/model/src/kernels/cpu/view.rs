@@ -1,6 +1,6 @@
 //! Operands of matrix products.
 
-/// A matrix to read: element (i, j) is at i * row_stride + j * column_stride.
+/// A read-only matrix: element (i, j) is at i * row_stride + j * column_stride.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) data: &'a [f32],

@@ -1,4 +1,4 @@
-//! Causal attention as batched products over heads, a sequence and a block of queries at a time.
+//! Causal attention as batched products over heads, for one sequence and one block of queries at a time.
 
 use candle_core::{D, DType, Device, Tensor};
 
@@ -75,7 +75,7 @@ impl Attention for Portable {
 }
 
 impl Portable {
-    /// (heads, n, d) to (n, kv_heads * d): query heads that share a key head add up.
+    /// (heads, n, d) to (n, kv_heads * d): sums over the query heads that share a key head.
     fn sum_shared(&self, x: &Tensor, shape: HeadShape) -> Result<Tensor> {
         let (_, length, dim) = x.dims3()?;
         let grouped = x.reshape((shape.kv_heads, shape.heads / shape.kv_heads, length, dim))?.sum(1)?;
@@ -111,7 +111,7 @@ pub(super) fn join(x: &Tensor) -> Result<Tensor> {
     Ok(x.transpose(0, 1)?.reshape((rows, heads * dim))?)
 }
 
-/// q kᵀ / sqrt(d) in fp32, (heads, queries, keys), minus infinity where a key is after its query. The first query
+/// q kᵀ / sqrt(d) in fp32, (heads, queries, keys), minus infinity if the key is after the query. The first query
 /// sees offset + 1 keys.
 pub(super) fn scores(q: &Tensor, k: &Tensor, shape: HeadShape, offset: usize) -> Result<Tensor> {
     let scores = (q.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)? * f64::from(shape.scale()))?;

@@ -1,4 +1,4 @@
-//! The kernels as candle tensor operations: any device, any compute type, no assumption about either.
+//! The kernels as candle tensor operations, for any device and compute type.
 //!
 //! Norms, softmaxes, the rotation and every sum that a gradient depends on run in fp32; matrix products run in the
 //! compute type. Only operators without a hidden fast path are used, and none of them under autograd.
@@ -73,7 +73,7 @@ fn accumulate(sum: &mut Tensor, part: &Tensor) -> Result<()> {
     Ok(())
 }
 
-/// a + b where there is an a.
+/// a + b, or b without an a.
 fn plus(a: Option<Tensor>, b: Tensor) -> Result<Tensor> {
     Ok(match a {
         Some(a) => (a + b)?,

@@ -26,9 +26,9 @@ use pair::{CLOSE, NAME, Pair};
 use refused::refused;
 use theirs::Theirs;
 
-/// Two models whose weights follow from their seeds: what the recording was made of.
+/// The two models of the recording, whose weights depend on their seeds.
 fn write_folders(parent: &Path) {
-    // vLLM has no attention for smaller heads on a CPU, and keeps the old head of a tied model when it reloads weights.
+    // vLLM's CPU attention does not support smaller heads, and it keeps the old head of a tied model when it reloads weights.
     let config = Config { head_dim: 32, tie_word_embeddings: false, ..config() };
     for (name, seed) in [("first", 5), ("other", 6)] {
         let folder = parent.join(name);
@@ -63,7 +63,7 @@ async fn a_client_cannot_tell_the_engine_from_the_recorded_vllm() {
     compare(parent.path(), Theirs::recorded(include_str!("recorded.jsonl"))).await;
 }
 
-/// The same exchanges with both.
+/// Runs the same exchanges with both.
 async fn compare(parent: &Path, theirs: Theirs) {
     let [model, other] = ["first", "other"].map(|name| parent.join(name).to_str().unwrap().to_owned());
     let mut own = settings(model.as_ref());
@@ -98,7 +98,7 @@ async fn compare(parent: &Path, theirs: Theirs) {
     engine.stop().await;
 }
 
-/// What is there.
+/// Information routes.
 async fn surroundings(pair: &mut Pair) {
     for path in [
         "/health",
@@ -203,7 +203,7 @@ async fn other_routes(pair: &mut Pair) {
     }
 }
 
-/// Random draws differ; what each server says of its distribution must not. The alternatives show the first token's.
+/// Random draws differ; the reported distributions must not. The alternatives show that of the first token.
 async fn truncated_distributions(pair: &mut Pair) {
     for fields in [
         json!({"temperature": 1.0}),
@@ -225,7 +225,7 @@ async fn truncated_distributions(pair: &mut Pair) {
             let all = top.as_object().unwrap().iter().map(|(token, x)| (token.clone(), x.as_f64().unwrap()));
             let mut all: Vec<_> = all.filter(|(_, x)| *x > -9999.0).collect();
             all.sort_by(|a, b| b.1.total_cmp(&a.1));
-            // The sampled token stands beside the twenty, so that one of them is left out of a full list.
+            // The sampled token is reported in addition to the twenty, so that one of them is left out of a full list.
             all.truncate(19);
             all.into_iter().collect()
         };

@@ -1,17 +1,17 @@
-//! Our engine and vLLM, asked the same.
+//! Sends the same requests to this engine and to vLLM.
 
 use serde_json::{Value, json};
 
 use super::theirs::{Reply, Theirs};
 use crate::support::{Client, with};
 
-/// How far log-probabilities may be apart.
+/// Tolerance for log-probabilities.
 pub(super) const CLOSE: f64 = 1e-4;
 
 pub(super) struct Pair {
     pub(super) ours: Client,
     pub(super) theirs: Theirs,
-    /// Folders by what they are called in recordings.
+    /// Folders by their name in recordings.
     pub(super) folders: Vec<(&'static str, String)>,
     pub(super) differences: Vec<String>,
     pub(super) largest: f64,
@@ -48,7 +48,7 @@ impl Pair {
 
     fn compare(&mut self, path: &str, ours: &Value, theirs: &Value) {
         self.compared += 1;
-        // What each server makes up for itself, and the words of its messages.
+        // Values that each server chooses, and the wording of its messages.
         let own = [".id", ".created", ".message", ".system_fingerprint", ".root"];
         match (ours, theirs) {
             (Value::Object(a), Value::Object(b)) => {
@@ -59,7 +59,7 @@ impl Pair {
                 for (key, theirs) in b {
                     match a.get(key) {
                         Some(ours) => self.compare(&format!("{path}.{key}"), ours, theirs),
-                        // Among tokens that could not have been drawn each takes others.
+                        // Tokens that could not have been drawn differ.
                         None if theirs == &json!(-9999.0) => {}
                         None if path.contains(".top_logprobs.") => {
                             self.differences.push(format!("{path}.{key}: only theirs, {theirs}"));
@@ -94,5 +94,5 @@ impl Pair {
     }
 }
 
-/// What both serve their model as.
+/// The name of the model on both.
 pub(super) const NAME: &str = "pair";

@@ -1,8 +1,8 @@
-//! Requests that no engine takes.
+//! Requests that both engines refuse.
 
 use serde_json::{Value, json};
 
-/// Both refuse them; status, kind, param and code are compared, not the words.
+/// Both refuse them; status, kind, param and code are compared, not the wording.
 pub(super) fn refused() -> Vec<Value> {
     let mut all = vec![
         json!({"prompt": [1, "a"]}),

@@ -1,4 +1,4 @@
-//! What vLLM answers: asked now, or as it was recorded.
+//! vLLM's responses: from a running server, or recorded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Client};
 
-/// An answer without what is only a matter of speed.
+/// A response without timing-dependent parts.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -28,9 +28,9 @@ impl Reply {
 
 /// The other side of every exchange.
 pub(super) enum Theirs {
-    /// A server, and where its answers are kept.
+    /// A server, and the file for its responses.
     Live { client: Client, keep: Option<PathBuf>, kept: Vec<String> },
-    /// Answers of before, in order.
+    /// Recorded responses, in order.
     Recorded(VecDeque<Value>),
 }
 
@@ -39,7 +39,7 @@ impl Theirs {
         Self::Recorded(lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
     }
 
-    /// Asks `body`; `about` is what it is known by in a recording.
+    /// Sends `body`; `about` identifies it in a recording.
     pub(super) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>, about: &Value) -> Reply {
         match self {
             Self::Live { client, keep, kept } => {
@@ -67,7 +67,7 @@ impl Theirs {
         }
     }
 
-    /// Writes the recording, or sees that there is nothing left of one.
+    /// Writes the recording, or checks that all of it was used.
     pub(super) fn end(self) {
         match self {
             Self::Live { keep: Some(path), kept, .. } => std::fs::write(path, kept.join("\n") + "\n").unwrap(),
@@ -82,7 +82,7 @@ fn metric_types(text: &str) -> Value {
     text.lines().filter_map(|line| line.strip_prefix("# TYPE vllm:")).map(str::to_owned).collect()
 }
 
-/// The frames of a stream by sample, put together: how many tokens share a frame is a matter of speed.
+/// The frames of a stream, merged by sample: how many tokens share a frame depends on timing.
 fn whole_of(text: &str) -> Value {
     let events: Vec<&str> = text.split("\n\n").filter(|event| !event.is_empty()).collect();
     assert_eq!(events.last(), Some(&"data: [DONE]"), "{text}");
