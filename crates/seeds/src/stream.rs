@@ -61,6 +61,10 @@ pub enum Stream {
         /// Position in the order of arrival.
         arrival: u64,
     },
+    /// The draws of a bootstrap over finished runs. From the comparison's seed.
+    Bootstrap,
+    /// The signs of a sign-flip test with too many pairs to try all. From the comparison's seed.
+    SignFlips,
 }
 
 impl Stream {
@@ -77,6 +81,8 @@ impl Stream {
             Self::GroupOrder { .. } => "group-order",
             Self::Tokens => "tokens",
             Self::UnseededSample { .. } => "unseeded-sample",
+            Self::Bootstrap => "bootstrap",
+            Self::SignFlips => "sign-flips",
         }
     }
 
@@ -92,7 +98,7 @@ impl Stream {
             | Self::PromptOrder { epoch: index }
             | Self::InitialWeights { tensor: index }
             | Self::UnseededSample { arrival: index } => ([index, 0, 0], 1),
-            Self::HeldOut | Self::Tokens => ([0; 3], 0),
+            Self::HeldOut | Self::Tokens | Self::Bootstrap | Self::SignFlips => ([0; 3], 0),
         };
         indices.into_iter().take(count)
     }

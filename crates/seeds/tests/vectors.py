@@ -56,6 +56,8 @@ STREAMS = [
     (3, "group-order", 5, 6),
     (2**64 - 1, "tokens"),
     (0, "unseeded-sample", 1),
+    (8, "bootstrap"),
+    (8, "sign-flips"),
 ]
 for seed, name, *indices in STREAMS:
     bytes_ = key(seed, name, *indices)

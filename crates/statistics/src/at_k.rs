@@ -29,6 +29,9 @@ pub struct Attempt {
 pub struct Accuracies {
     /// mean@k.
     pub mean: Estimate,
+    /// The part of its standard error that is due to sampling alone: by how much another evaluation of the same weights on the same problems
+    /// differs. `None` where a problem has a single attempt.
+    pub sampling_error: Option<f64>,
     /// best@k: the best of a problem's samples.
     pub best: Estimate,
     /// best@k by drawing with replacement, as verl reports it: the expected best of k draws.
@@ -61,6 +64,7 @@ impl Accuracies {
         });
         Some(Self {
             mean: over(mean)?,
+            sampling_error: sampling_error(attempted().map(|attempts| scores(attempts))),
             best: over(best)?,
             bootstrap_best: over(bootstrap_best)?,
             majority: majority.flatten(),
@@ -90,6 +94,12 @@ fn mean(scores: &[f64]) -> f64 {
     scores.iter().sum::<f64>() / scores.len() as f64
 }
 
+/// The root of the variances of the problems' means, added up, over the number of problems.
+fn sampling_error(problems: impl Iterator<Item = Vec<f64>>) -> Option<f64> {
+    let errors = problems.map(|scores| Estimate::of_mean(scores)?.standard_error).collect::<Option<Vec<_>>>()?;
+    Some(errors.iter().map(|error| error * error).sum::<f64>().sqrt() / errors.len() as f64)
+}
+
 fn best(scores: &[f64]) -> f64 {
     scores.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
@@ -100,7 +110,7 @@ fn bootstrap_best(scores: &[f64]) -> f64 {
     let mut sorted = scores.to_vec();
     sorted.sort_by(f64::total_cmp);
     let k = sorted.len() as f64;
-    let below = |i: usize| (i as f64 / k).powf(k);
+    let below = |i: usize| libm::pow(i as f64 / k, k);
     (1..).zip(&sorted).map(|(i, score)| score * (below(i) - below(i - 1))).sum()
 }
 
@@ -150,6 +160,17 @@ mod tests {
         assert!(close(accuracies.best.value, 1.0));
         assert_eq!(accuracies.mean.units, 2);
         assert_eq!((Accuracies::of(&[]), Accuracies::of(&[vec![]])), (None, None));
+    }
+
+    #[test]
+    fn the_sampling_error_leaves_out_how_much_problems_differ() {
+        let sampling_error = |problems: &[Vec<Attempt>]| Accuracies::of(problems).unwrap().sampling_error;
+        let decided = [attempts(&[1.0, 1.0]), attempts(&[0.0, 0.0])];
+        assert_eq!(sampling_error(&decided), Some(0.0));
+        // Variance 1/3 of a score, over 4 scores and 2 problems.
+        let open = vec![attempts(&[1.0, 0.0, 1.0, 0.0]); 2];
+        assert!(close(sampling_error(&open).unwrap(), (1.0_f64 / 3.0 / 4.0 / 2.0).sqrt()));
+        assert_eq!(sampling_error(&[attempts(&[1.0, 0.0]), attempts(&[1.0])]), None);
     }
 
     /// verl#7240: one of four right gives 0.684, where an unbiased best@4 is 1.
