@@ -32,7 +32,7 @@ pub struct Accuracies {
     /// The part of its standard error that is due to sampling alone: by how much another evaluation of the same weights on the same problems
     /// differs. `None` where a problem has a single attempt.
     pub sampling_error: Option<f64>,
-    /// best@k: the best of a problem's samples.
+    /// best@k: the best of a problem's samples. A problem with fewer verdicts than others has fewer chances.
     pub best: Estimate,
     /// best@k by drawing with replacement, as verl reports it: the expected best of k draws.
     pub bootstrap_best: Estimate,

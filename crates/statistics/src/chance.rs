@@ -94,7 +94,7 @@ fn expected_maximum(count: f64) -> f64 {
 }
 
 /// The integral over the line of what falls off like the normal density. The trapezoidal rule is exact to rounding for such functions, since
-/// they are analytic (Trefethen and Weideman 2014, SIAM Review 56, section 5).
+/// they are analytic (Trefethen and Weideman 2014, SIAM Review 56, 385-458).
 fn integral(of: impl Fn(f64) -> f64) -> f64 {
     const STEPS_PER_UNIT: i32 = 32;
     const REACH: i32 = 10;

@@ -146,7 +146,7 @@ mod tests {
             assert!((found - expected).abs() < 1e-15, "{found} {expected}");
         }
         assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
-        assert_eq!(holm(&[]), []);
+        assert!(holm(&[]).is_empty());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::distribution::{crossing, normal_quantile_above};
 use crate::tasks::{Runs, ensure_same_count, validate};
 use crate::{Interval, Settings};
 
-/// Probability of improvement (Agarwal et al. 2021, arXiv 2108.13264, section 4.3): that a run of the first rule on a task scores higher than an
+/// Probability of improvement (Agarwal et al. 2021, arXiv 2108.13264): that a run of the first rule on a task scores higher than an
 /// unrelated run of the second, a tie counting half; the average over tasks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Improvement {

@@ -24,7 +24,7 @@ pub struct Settings {
     /// Share of repetitions of the whole experiment in which an interval contains what it estimates, between 0.5 and 1. A family of tests
     /// errs at most as often as one interval: with probability 1 - `confidence`.
     pub confidence: f64,
-    /// How often a bootstrap draws. One less than a multiple of 1000 makes the usual percentiles draws (Davison and Hinkley 1997, section 5.2.1).
+    /// How often a bootstrap draws. One less than a multiple of 1000 makes the usual percentiles draws (Davison and Hinkley 1997, Bootstrap Methods and their Application).
     pub resamples: usize,
     /// Signs that are drawn where a sign-flip test has too many pairs to try all.
     pub sign_draws: usize,

@@ -26,8 +26,8 @@ pub struct Comparison {
 pub struct Intervals {
     /// Student's: mean ± t(n - 1) standard errors (Student 1908). Exact for normal differences.
     pub student: Option<Interval>,
-    /// Studentised bootstrap, also called bootstrap-t (Efron and Tibshirani 1993, section 12.5, equation 12.22): quantiles of
-    /// (resampled mean - mean) / resampled standard error in place of Student's. It follows skew; `None` as well where so many resamples are
+    /// Studentised bootstrap, also called bootstrap-t (Efron and Tibshirani 1993, An Introduction to the Bootstrap, section
+    /// 12.5): quantiles of (resampled mean - mean) / resampled standard error in place of Student's. It follows skew; `None` as well where so many resamples are
     /// all alike that an end would be infinite (the case for 3 pairs).
     pub bootstrap: Option<Interval>,
     /// The shifts that the sign-flip test does not reject (Hartigan 1969). Exact for symmetric differences, however heavy their tails; `None`

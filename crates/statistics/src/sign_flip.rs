@@ -19,8 +19,8 @@ pub const MAX_EXACT_PAIRS: usize = 20;
 const TOLERANCE: f64 = 1e-12;
 
 /// The two-sided p value of "the differences are symmetric around 0". All signs are tried for up to [`MAX_EXACT_PAIRS`] pairs; above, as many
-/// as the settings say are drawn, and the observed ones count as one more draw, so that the test errs no more often than it says (Phipson and
-/// Smyth 2010, arXiv 1603.05766, equation 2).
+/// as the settings say are drawn, and the observed ones count as one more draw, so that the test errs no more often than it says: (b + 1) /
+/// (m + 1) for b of m draws as extreme (Phipson and Smyth 2010, Statistical Applications in Genetics and Molecular Biology 9, article 39).
 pub(crate) fn p_value(differences: &[f64], settings: &Settings) -> f64 {
     let magnitudes: f64 = differences.iter().map(|difference| difference.abs()).sum();
     let observed: f64 = differences.iter().sum();

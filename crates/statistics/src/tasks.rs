@@ -24,7 +24,7 @@ pub enum Runs {
 pub struct OverTasks {
     /// The statistic.
     pub value: f64,
-    /// The expanded percentile interval (Hesterberg 2015, arXiv 1411.5279, section 5.3): further percentiles of the same resamples, since a
+    /// The expanded percentile interval (Hesterberg 2015, arXiv 1411.5279): further percentiles of the same resamples, since a
     /// resample of n runs varies by a factor of (n - 1) / n too little in variance, and its quantiles are normal rather than Student's.
     pub interval: Option<Interval>,
     /// The plain percentile interval, as rliable reports it: too narrow for few runs.

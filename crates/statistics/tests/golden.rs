@@ -1,4 +1,5 @@
 //! What scipy, statsmodels and rliable compute: `tests/golden/goldens.json`, made by the script beside it.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and its numbers are shown with --nocapture")]
 
 use evenkeel_statistics::{
     Comparison, Evidence, Interval, Noise, Runs, Settings, Test, compare, differences, drop_by_chance,
@@ -34,6 +35,16 @@ fn assert_interval(found: Option<Interval>, expected: &Value, tolerance: f64) {
     }
 }
 
+/// Two bootstraps with different random numbers: their ends differ by a few hundredths of the width.
+#[track_caller]
+fn assert_near(found: Option<Interval>, expected: &Value) {
+    let (found, expected) = (found.unwrap(), numbers(expected));
+    let width = expected[1] - expected[0];
+    let off = [found.low - expected[0], found.high - expected[1]].map(|off| off.abs() / width);
+    println!("ends differ by {:.1} and {:.1} % of the width", 100.0 * off[0], 100.0 * off[1]);
+    assert!(off.into_iter().all(|off| off < 0.05), "{found:?} {expected:?}");
+}
+
 fn test(comparison: &Comparison) -> Test {
     let Evidence::Tested(test) = comparison.evidence else { panic!("eight pairs or more are tested: {comparison:?}") };
     test
@@ -50,6 +61,9 @@ fn paired_comparisons_are_those_of_scipy_and_statsmodels() {
             assert_close(difference.value, &expected["mean"], 1e-12);
             assert_close(difference.standard_error.unwrap(), &expected["standard_error"], 1e-12);
             assert_interval(found.intervals.student, &expected["student"], 1e-11);
+            if !expected["bootstrap"].is_null() {
+                assert_near(found.intervals.bootstrap, &expected["bootstrap"]);
+            }
             assert_interval(found.intervals.exact, &expected["exact"], 1e-12);
             assert_close(test(found).p_value, &expected["p_value"], 1e-12);
             assert_close(test(found).adjusted_p_value, &expected["adjusted_p_value"], 1e-12);
@@ -60,9 +74,9 @@ fn paired_comparisons_are_those_of_scipy_and_statsmodels() {
 #[test]
 fn interquartile_means_are_rliables() {
     for case in goldens("interquartile_means") {
-        let settings = Settings { resamples: 99, ..Settings::default() };
-        let found = interquartile_mean(&lists(&case["tasks"]), Runs::OfOneTask, &settings).unwrap();
+        let found = interquartile_mean(&lists(&case["tasks"]), Runs::OfOneTask, &Settings::default()).unwrap();
         assert_close(found.value, &case["value"], 1e-12);
+        assert_near(found.percentile, &case["percentile"]);
     }
 }
 

@@ -3,7 +3,7 @@
 Where no library has a quantity (the interval that inverts the sign-flip test, Newcombe's interval, heights by chance) it is computed here by
 another route than the crate's: by brute force, by root finding on the textbook's formula, by adaptive quadrature.
 
-    python3 -m venv venv && venv/bin/pip install numpy==2.4.6 scipy==1.17.1 statsmodels==0.15.0 rliable==1.2.0
+    python3 -m venv venv && venv/bin/pip install numpy==2.4.6 scipy==1.17.1 statsmodels==0.15.0 rliable==1.2.0 arch==7.2.0
     venv/bin/python make_goldens.py > goldens.json
 """
 
@@ -13,11 +13,14 @@ import math
 import sys
 
 import numpy
-from rliable import metrics
+from arch.bootstrap import IIDBootstrap
+from rliable import library, metrics
 from scipy import integrate, optimize, stats
 from statsmodels.stats.multitest import multipletests
 
 SEED = 1_808
+# Of the bootstraps of arch and rliable, which are compared to within their Monte Carlo error.
+RESAMPLES = 20_000
 
 
 def quantiles():
@@ -62,6 +65,12 @@ def families(random):
         members = [member(score(effect * index), score(0)) for index in range(size)]
         p_values = [one["p_value"] for one in members]
         adjusted = multipletests(p_values, method="holm")[1]
+        differences = numpy.array(members[0]["first"]) - numpy.array(members[0]["second"])
+        bootstrap = IIDBootstrap(differences, seed=numpy.random.default_rng(SEED))
+        error = lambda mean, resample: numpy.atleast_1d(stats.sem(resample))
+        mean = lambda resample: numpy.atleast_1d(numpy.mean(resample))
+        interval = bootstrap.conf_int(mean, RESAMPLES, "studentized", std_err_func=error)
+        members[0]["bootstrap"] = interval.ravel().tolist()
         for one, p_value in zip(members, adjusted):
             one["adjusted_p_value"] = float(p_value)
         yield members
@@ -70,7 +79,11 @@ def families(random):
 def interquartile_means(random):
     for tasks, runs in ((1, 3), (1, 8), (4, 5), (5, 8), (3, 7)):
         scores = random.normal(0.5, 0.2, (runs, tasks))
-        yield {"tasks": scores.T.tolist(), "value": float(metrics.aggregate_iqm(scores))}
+        aggregate = lambda scores: numpy.array([metrics.aggregate_iqm(scores)])
+        state = numpy.random.RandomState(SEED)
+        _, intervals = library.get_interval_estimates({"rule": scores}, aggregate, reps=RESAMPLES, random_state=state)
+        percentile = intervals["rule"].ravel().tolist()
+        yield {"tasks": scores.T.tolist(), "value": float(metrics.aggregate_iqm(scores)), "percentile": percentile}
 
 
 def newcombe(value, tasks, runs):
