@@ -4,7 +4,6 @@
 mod lines;
 mod table;
 
-use std::collections::HashSet;
 use std::io::{self, BufWriter, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +13,7 @@ use evenkeel_chat::{PromptRenderer, RenderedPrompt};
 use evenkeel_hf::Folder;
 use evenkeel_orchestrator::DataSettings;
 use evenkeel_tasks::read::{Limits, expand, printable};
-use evenkeel_tasks::{Cancel, Collector, DataReport, FileReport, Part, Problem, Reason, RowRules};
+use evenkeel_tasks::{Cancel, Collector, DataReport, Part, Problem, Reason, RowRules};
 
 use crate::arguments::DataCheckOptions;
 use crate::recipe;
@@ -48,12 +47,12 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
 
     let (limits, cancel) = (Limits::default(), Cancel::default());
     let mut collector = Collector::new(&limits, &cancel, false);
-    let mut failed = HashSet::new();
+    let mut failed = false;
     for (index, file) in files.iter().enumerate() {
         let name = file.path.display().to_string();
         if let Err(error) = collector.read_file(&file.path, (index, &name), Part::Training, &file.rules) {
             eprintln!("{}", printable(error));
-            failed.insert(name);
+            failed = true;
         }
     }
     let (problems, mut report) = collector.finish();
@@ -67,12 +66,13 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
         written => written?,
     }
-    for file in report.files.iter().filter(|file| file.prompts == 0) {
-        if failed.insert(file.file.clone()) {
-            eprintln!("{}: {}", file.file, why_nothing(file, &report));
+    for file in &report.files {
+        if let Some(reason) = report.no_prompt(file) {
+            eprintln!("{}: {reason}", printable(&file.file));
+            failed = true;
         }
     }
-    Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The files of the command line, or those of the recipe.
@@ -119,14 +119,4 @@ fn write(
         }
     }
     output.finish(report)
-}
-
-/// Why a file gives no prompt, with the first row that was dropped.
-fn why_nothing(file: &FileReport, report: &DataReport) -> String {
-    if file.rows == 0 {
-        return "has no rows, allowed: at least one".to_owned();
-    }
-    let first = report.examples.values().flatten().find(|example| example.file == file.file);
-    let first = first.map_or_else(String::new, |first| format!("; {}: {}", first.row, first.message));
-    format!("gives no prompt: {}{first}", file.counts())
 }
