@@ -67,7 +67,7 @@ def prepare(case, folder):
             with torch.no_grad():
                 logp = response_logp(model, ids, prompt)[0]
             response["logp"] = [min(0.0, x + rng.gauss(0, 0.1)) for x in logp.tolist()]
-    (folder / "batch.json").write_text(json.dumps({"groups": groups}))
+    (folder / "batch.json").write_text(json.dumps({"groups": groups, "mini_batch": case.get("mini_batch", 0)}))
 
 
 def balanced_weights(advantages, tokens):
@@ -84,24 +84,32 @@ def balanced_weights(advantages, tokens):
 
 def train(folder, reps):
     model = load_model(folder)
-    groups = json.loads((folder / "batch.json").read_text())["groups"]
+    batch = json.loads((folder / "batch.json").read_text())
+    groups, size = batch["groups"], batch["mini_batch"] or len(batch["groups"])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.0, betas=(0.9, 0.95))
     ids, mask, old, start = padded(groups)
     rewards = torch.tensor([[r["reward"] for r in g["responses"]] for g in groups])
     advantages = (rewards - rewards.mean(1, keepdim=True)) / torch.sqrt(rewards.var(1, unbiased=False, keepdim=True) + 1e-6)
-    weights = balanced_weights(advantages, mask.sum(1).view(len(groups), -1)).reshape(-1, 1)
+    tokens, samples = mask.sum(1).view(len(groups), -1), len(groups[0]["responses"])
+    weights = torch.cat([balanced_weights(a, t) for a, t in zip(advantages.split(size), tokens.split(size))]).reshape(-1, 1)
     a, seconds, first = advantages.view(-1, 1), [], None
     for _ in range(reps + 1):
         began = time.perf_counter()
-        ratio = torch.exp((response_logp(model, ids, start) - old) * mask)
-        phi = torch.minimum(ratio * a, ratio.clamp(0.8, 1.28) * a)
-        loss = -(phi * mask * weights).sum()
-        optimizer.zero_grad()
-        loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        if size < len(groups):
+            # As verl: those of the whole batch, before its first update.
+            with torch.no_grad():
+                old = response_logp(model, ids, start)
+        for begin in range(0, len(groups), size):
+            rows = slice(begin * samples, (begin + size) * samples)
+            ratio = torch.exp((response_logp(model, ids[rows], start) - old[rows]) * mask[rows])
+            phi = torch.minimum(ratio * a[rows], ratio.clamp(0.8, 1.28) * a[rows])
+            loss = -(phi * mask[rows] * weights[rows]).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            first = first or {"loss": loss.item(), "grad_norm": norm.item()}
         seconds.append(time.perf_counter() - began)
-        first = first or {"loss": loss.item(), "grad_norm": norm.item()}
     return {"seconds": seconds[1:], **first}
 
 

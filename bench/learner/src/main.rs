@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Deserialize)]
 struct Batch {
     groups: Vec<BatchGroup>,
+    /// Groups in an update, whose old log-probabilities are then recomputed; 0 is one update against the engine's.
+    mini_batch: usize,
 }
 
 #[derive(Deserialize)]

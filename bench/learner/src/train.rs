@@ -9,7 +9,7 @@ use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettin
 use crate::{Batch, Measured, THREADS};
 
 pub(crate) fn measure(folder: &Path, batch: &Batch, reps: usize) -> Result<Measured> {
-    let mut learner = Learner::open(folder, settings()?)?;
+    let mut learner = Learner::open(folder, settings(batch)?)?;
     let mut measured = Measured::default();
     for rep in 0..=reps {
         let groups = groups(batch);
@@ -27,7 +27,7 @@ pub(crate) fn measure(folder: &Path, batch: &Batch, reps: usize) -> Result<Measu
     Ok(measured)
 }
 
-fn settings() -> Result<LearnerSettings> {
+fn settings(batch: &Batch) -> Result<LearnerSettings> {
     let optimizer = OptimizerSettings {
         learning_rate: 1e-4,
         betas: [0.9, 0.95],
@@ -35,7 +35,11 @@ fn settings() -> Result<LearnerSettings> {
         warmup_updates: 0,
         ..OptimizerSettings::default()
     };
-    let mut settings = LearnerSettings { optimizer, old_logp: OldLogp::Rollout, ..LearnerSettings::default() };
+    let (mini_batch_groups, old_logp) = match batch.mini_batch {
+        0 => (0, OldLogp::Rollout),
+        groups => (groups, OldLogp::Recompute),
+    };
+    let mut settings = LearnerSettings { optimizer, old_logp, mini_batch_groups, ..LearnerSettings::default() };
     settings.compute.threads = THREADS;
     if let Ok(tokens) = std::env::var("MICRO_BATCH_TOKENS") {
         settings.compute.micro_batch_tokens = tokens.parse()?;

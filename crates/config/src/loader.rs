@@ -189,8 +189,10 @@ fn keys_at(figment: &Figment, path: &str) -> Vec<String> {
 }
 
 /// The layer that wrote a key, or the nearest enclosing table that was written.
+/// Where a key was written. What is in a list was written where the list was.
 fn origin(figment: &Figment, key: &str) -> String {
-    figment.find_metadata(key).map_or_else(|| "defaults".to_owned(), name_of)
+    let list = || figment.find_metadata(key.split_once('[')?.0);
+    figment.find_metadata(key).or_else(list).map_or_else(|| "defaults".to_owned(), name_of)
 }
 
 fn name_of(metadata: &Metadata) -> String {

@@ -91,7 +91,7 @@ async fn an_https_endpoint_without_certificates_is_refused() {
         let folder = Folder::new();
         let worker = folder.worker(None).await;
         let error = status(&worker, None).await.unwrap_err();
-        assert!(error.contains("the settings hold no certificates"), "{error}");
+        assert!(error.contains("the settings have no certificates"), "{error}");
     })
     .await;
 }

@@ -70,6 +70,10 @@ pub enum Stream {
     },
     /// The entropy that programs in the sandbox get (`os.urandom`). From the seed 0 in every run.
     SandboxEntropy,
+    /// The draws of a bootstrap over finished runs. From the comparison's seed.
+    Bootstrap,
+    /// The signs of a sign-flip test with too many pairs to try all. From the comparison's seed.
+    SignFlips,
 }
 
 impl Stream {
@@ -88,6 +92,8 @@ impl Stream {
             Self::Tokens => "tokens",
             Self::UnseededSample { .. } => "unseeded-sample",
             Self::SandboxEntropy => "sandbox-entropy",
+            Self::Bootstrap => "bootstrap",
+            Self::SignFlips => "sign-flips",
         }
     }
 
@@ -104,7 +110,7 @@ impl Stream {
             | Self::PromptOrder { epoch: index }
             | Self::InitialWeights { tensor: index }
             | Self::UnseededSample { arrival: index } => ([index, 0, 0], 1),
-            Self::HeldOut | Self::Tokens | Self::SandboxEntropy => ([0; 3], 0),
+            Self::HeldOut | Self::Tokens | Self::SandboxEntropy | Self::Bootstrap | Self::SignFlips => ([0; 3], 0),
         };
         indices.into_iter().take(count)
     }

@@ -58,6 +58,8 @@ STREAMS = [
     (2**64 - 1, "tokens"),
     (0, "unseeded-sample", 1),
     (0, "sandbox-entropy"),
+    (8, "bootstrap"),
+    (8, "sign-flips"),
 ]
 for seed, name, *indices in STREAMS:
     bytes_ = key(seed, name, *indices)

@@ -58,8 +58,8 @@ impl<'a> Collector<'a> {
     /// Reads a file of the source of that index and name. Returns the index of the file in the report.
     ///
     /// # Errors
-    /// A file that cannot be read to its end, which stays in the report with what was read of it; one beyond the limits; with
-    /// `refuse_faults` the first row at fault, by its place and field.
+    /// A file that cannot be read to its end, of which the report keeps what was read; one beyond the limits; with `refuse_faults` the
+    /// first row at fault, by its place and field.
     pub fn read_file(
         &mut self,
         path: &Path,
@@ -68,16 +68,22 @@ impl<'a> Collector<'a> {
         rules: &RowRules,
     ) -> Result<usize, DataError> {
         let shown = path.display().to_string();
+        let rows = read::rows(path, &rules.columns(), self.limits, self.cancel)?;
         let file = self.report.begin(shown.clone(), name, part);
         let origin = Origin { source, file };
-        for (index, row) in read::rows(path, &rules.columns(), self.limits, self.cancel)?.enumerate() {
+        for (index, row) in rows.enumerate() {
             let (place, problem) = match row {
                 Ok(row) => {
                     self.report.files[file].shape.get_or_insert_with(|| rules.fields.shape(&row));
                     (row.place(), read_row(&row, rules, origin, || format!("{shown}#{index}")))
                 }
                 Err(Unread::Row(place, error)) => (place, Err(error)),
-                Err(Unread::File(error)) => return Err(error),
+                Err(Unread::File(error)) => {
+                    if index == 0 {
+                        self.report.forget_last();
+                    }
+                    return Err(error);
+                }
             };
             self.report.files[file].rows += 1;
             let added = problem.and_then(|problem| self.add(problem, place));
@@ -190,9 +196,9 @@ impl<'a> Collector<'a> {
     /// # Errors
     /// The first of them, with the counts of its reasons and the first row.
     pub fn require_prompts(&self) -> Result<(), DataError> {
-        for file in &self.report.files {
-            if let Some(fault) = file.fault(&self.report.examples) {
-                return Err(DataError::file(Path::new(&file.file), fault));
+        for file in self.report.files.iter().filter(|file| file.is_faulty()) {
+            if let Some(reason) = self.report.no_prompt(file) {
+                return Err(DataError::file(Path::new(&file.file), reason));
             }
         }
         Ok(())

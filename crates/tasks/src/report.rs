@@ -138,6 +138,25 @@ impl DataReport {
         self.examples.entry(name.to_owned()).or_default().push(example);
     }
 
+    /// Why a file gives no prompt, in a sentence that begins with the file; `None` where it gives one.
+    pub fn no_prompt(&self, file: &FileReport) -> Option<String> {
+        if file.prompts > 0 {
+            return None;
+        }
+        if file.rows == 0 {
+            return Some("has no rows, allowed: at least one".to_owned());
+        }
+        let examples = file.dropped.keys().filter_map(|reason| self.examples.get(reason.name()));
+        let first = examples.flatten().find(|example| example.file == file.file);
+        let first = first.map_or_else(String::new, |first| format!("; {}: {}", first.row, first.message));
+        Some(format!("gives no prompt: {}{first}", file.counts()))
+    }
+
+    /// Takes the last file out again, of which nothing could be read.
+    pub(crate) fn forget_last(&mut self) {
+        self.files.pop();
+    }
+
     /// What a person should know before a run, in one sentence with counts and the first example; `None` where all is well.
     pub fn warning(&self) -> Option<String> {
         let mut counts = BTreeMap::<&str, u64>::new();
@@ -167,22 +186,9 @@ impl DataReport {
 }
 
 impl FileReport {
-    /// Why a file gives no prompt, in a sentence that begins with the file; `None` where it gives one, or where its rows are merely
-    /// merged with others or not wanted.
-    pub(crate) fn fault(&self, examples: &BTreeMap<String, Vec<Example>>) -> Option<String> {
-        let wanted = self.dropped.keys().all(|reason| reason.is_fault());
-        if self.prompts > 0 || self.duplicates > 0 || !wanted {
-            return None;
-        }
-        if self.rows == 0 {
-            return Some("has no rows, allowed: at least one".to_owned());
-        }
-        let first = self
-            .dropped
-            .keys()
-            .find_map(|reason| examples.get(reason.name())?.iter().find(|example| example.file == self.file));
-        let first = first.map_or_else(String::new, |first| format!("; {}: {}", first.row, first.message));
-        Some(format!("gives no prompt: {}{first}", self.counts()))
+    /// Whether all of its rows are at fault, rather than merged with others or not wanted.
+    pub(crate) fn is_faulty(&self) -> bool {
+        self.prompts == 0 && self.duplicates == 0 && self.dropped.keys().all(|reason| reason.is_fault())
     }
 
     /// Its counts in words.
@@ -229,11 +235,14 @@ mod tests {
         let mut report = DataReport::of("a", 3);
         report.drop_prompt(0, Reason::Filtered, "p", "`level` is 1, allowed: 2");
         assert_eq!(report.warning(), None);
-        assert_eq!(report.files[0].fault(&report.examples), None);
+        assert_eq!(report.no_prompt(&report.files[0]), None);
         report.files[0].prompts = 0;
-        assert_eq!(report.files[0].fault(&report.examples), None);
+        assert!(!report.files[0].is_faulty());
+        assert!(report.no_prompt(&report.files[0]).unwrap().ends_with("1 filtered; p: `level` is 1, allowed: 2"));
         report.files[0].dropped = BTreeMap::from([(Reason::MissingGold, 3)]);
-        let fault = report.files[0].fault(&report.examples).unwrap();
-        assert!(fault.starts_with("gives no prompt: 3 rows, 0 prompts, 3 missing-gold"), "{fault}");
+        assert!(report.files[0].is_faulty());
+        assert_eq!(report.no_prompt(&report.files[0]).unwrap(), "gives no prompt: 3 rows, 0 prompts, 3 missing-gold");
+        report.files[0].rows = 0;
+        assert!(report.no_prompt(&report.files[0]).unwrap().starts_with("has no rows"));
     }
 }

@@ -69,7 +69,6 @@ fn files_that_cannot_be_read_are_refused_by_what_is_wrong() {
             "cannot be decoded, so it is damaged or its columns are encrypted",
         ),
         ("parquet-refused/dates.parquet", "column `label` has the type Date32, allowed: texts"),
-        ("parquet-refused/no-rows.parquet", "has no rows"),
     ] {
         let error = collect(&golden(file)).unwrap_err();
         assert!(error.contains(words), "{file}: {error}");
@@ -91,6 +90,26 @@ fn files_that_cannot_be_read_are_refused_by_what_is_wrong() {
     let mut lost_start = whole.clone();
     lost_start.drain(4..200);
     assert!(refused("lost.parquet", &lost_start).contains("lost.parquet: "));
+}
+
+#[test]
+fn a_table_without_rows_is_read_and_gives_no_prompt() {
+    let (limits, cancel, path) = (Limits::default(), Cancel::default(), golden("parquet-refused/no-rows.parquet"));
+    let mut collector = Collector::new(&limits, &cancel, false);
+    collector.read_file(&path, (0, "golden"), Part::Training, &RowRules::default()).unwrap();
+    assert_eq!(collector.report().files[0].rows, 0);
+    let error = collector.require_prompts().unwrap_err().to_string();
+    assert!(error.ends_with("no-rows.parquet: has no rows, allowed: at least one"), "{error}");
+}
+
+#[test]
+fn of_a_file_that_cannot_be_read_at_all_the_report_has_nothing() {
+    let (limits, cancel) = (Limits::default(), Cancel::default());
+    let mut collector = Collector::new(&limits, &cancel, false);
+    for file in ["parquet-refused/dates.parquet", "parquet-refused/encrypted.parquet", "none.parquet"] {
+        collector.read_file(&golden(file), (0, "golden"), Part::Training, &RowRules::default()).unwrap_err();
+        assert_eq!(collector.report().files, []);
+    }
 }
 
 #[test]

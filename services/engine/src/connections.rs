@@ -1,5 +1,6 @@
 //! Connections: how many there may be, and how long one may be idle.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 /// Connections beyond the limit that are still served, with probes and metrics only.
@@ -57,7 +58,7 @@ pub(crate) async fn serve(
     limits: Limits,
     stop: CancellationToken,
 ) {
-    let (regular, reserve) = (Arc::new(Semaphore::new(limits.connections)), Arc::new(Semaphore::new(RESERVE)));
+    let (regular, mut reserve) = (Arc::new(Semaphore::new(limits.connections)), Reserve::default());
     // Aborted when this future ends or is dropped.
     let mut connections = JoinSet::new();
     loop {
@@ -73,28 +74,43 @@ pub(crate) async fn serve(
                 }
             },
         };
-        let permit = |of: &Arc<Semaphore>| Arc::clone(of).try_acquire_owned().ok();
-        let (permit, router, header) = match (permit(&regular), &router) {
-            (Some(permit), router) => (permit, router, limits.header),
-            (None, _) => match permit(&reserve) {
-                Some(permit) => (permit, &probes, limits.header.min(RESERVE_DEADLINE)),
-                // Closed without a response.
-                None => continue,
-            },
-        };
-        connections.spawn(connection(stream, permit, router.clone(), header, stop.clone()));
+        match Arc::clone(&regular).try_acquire_owned() {
+            Ok(permit) => {
+                let connection = connection(stream, router.clone(), limits.header, stop.clone());
+                connections.spawn(async move {
+                    let _permit: OwnedSemaphorePermit = permit;
+                    connection.await;
+                });
+            }
+            Err(_) => {
+                let header = limits.header.min(RESERVE_DEADLINE);
+                reserve.make_room();
+                reserve.0.push_back(connections.spawn(connection(stream, probes.clone(), header, stop.clone())));
+            }
+        }
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
 }
 
-async fn connection(
-    stream: TcpStream,
-    _permit: OwnedSemaphorePermit,
-    router: Router,
-    header: Duration,
-    stop: CancellationToken,
-) {
+/// The connections of the reserve, oldest first.
+#[derive(Debug, Default)]
+struct Reserve(VecDeque<AbortHandle>);
+
+impl Reserve {
+    /// Makes room for one more, which takes the place of the oldest: clients that hold connections and send nothing do not keep probes
+    /// out, which are answered at once.
+    fn make_room(&mut self) {
+        self.0.retain(|connection| !connection.is_finished());
+        while self.0.len() >= RESERVE
+            && let Some(oldest) = self.0.pop_front()
+        {
+            oldest.abort();
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, router: Router, header: Duration, stop: CancellationToken) {
     // Without this, small frames of a stream would be delayed. A system without the option is no error.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);

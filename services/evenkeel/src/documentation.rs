@@ -18,48 +18,96 @@ pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A recipe's TOML with a comment over every key: the doc comment of the field that it is read into.
+/// A recipe's TOML with a comment over every key: the doc comment of the field that it is read into. Keys without a value stand as comments
+/// at the end of their section.
 fn documented(toml: &str) -> String {
     let schema = SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .into_generator()
         .into_root_schema_for::<Recipe>()
         .to_value();
-    let (mut text, mut section) = (String::new(), String::new());
+    let (mut text, mut section, mut keys) = (String::new(), Section::default(), Vec::new());
     for line in toml.lines() {
-        let described = if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            name.clone_into(&mut section);
-            description(&schema, name.split('.'))
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section.end(&schema, &keys, &mut text);
+            section = Section { path: name.split('.').map(str::to_owned).collect() };
+            keys.clear();
+            comment(&section.field(&schema).and_then(described), &mut text);
         } else if let Some((key, _)) = line.split_once(" = ") {
-            description(&schema, section.split('.').chain([key]))
-        } else {
-            None
-        };
-        for comment in described.iter().flat_map(|text| wrap(text)) {
-            text += &format!("# {comment}\n");
+            comment(&section.key(&schema, key).and_then(described), &mut text);
+            keys.push(key);
         }
         text += line;
         text.push('\n');
     }
+    section.end(&schema, &keys, &mut text);
     text
 }
 
-/// What a schema says about the key at a path.
-fn description<'a>(schema: &'a Value, path: impl Iterator<Item = &'a str>) -> Option<String> {
-    let mut place = schema;
-    for key in path {
-        // An optional table is one of itself and null.
-        let options = std::iter::once(place).chain(place["anyOf"].as_array().into_iter().flatten());
-        place = options.map(|option| &option["properties"][key]).find(|found| !found.is_null())?;
+/// A table of a recipe.
+#[derive(Default)]
+struct Section {
+    path: Vec<String>,
+}
+
+impl Section {
+    /// Its field in the schema.
+    fn field<'a>(&self, schema: &'a Value) -> Option<&'a Value> {
+        self.path.iter().try_fold(schema, |place, key| property(place, key))
     }
-    let text = place["description"].as_str()?.replace("\n\n", "\u{2029}").replace('\n', " ").replace('\u{2029}', "\n");
-    let choices = choices(place);
+
+    /// The field of one of its keys.
+    fn key<'a>(&self, schema: &'a Value, key: &str) -> Option<&'a Value> {
+        property(self.field(schema)?, key)
+    }
+
+    /// Adds what is known of keys without a value, before the blank line that ends the section.
+    fn end(&self, schema: &Value, keys: &[&str], text: &mut String) {
+        let Some(properties) = self.field(schema).and_then(|field| field["properties"].as_object()) else { return };
+        // Tables are sections of their own.
+        let absent = properties.iter().filter(|(key, field)| !keys.contains(&key.as_str()) && !is_table(field));
+        if self.path.is_empty() {
+            return;
+        }
+        let blank = text.ends_with("\n\n");
+        text.truncate(text.len() - usize::from(blank));
+        for (key, field) in absent {
+            comment(&described(field), text);
+            *text += &format!("# {key} = (absent)\n");
+        }
+        text.push_str(if blank { "\n" } else { "" });
+    }
+}
+
+fn comment(described: &Option<String>, text: &mut String) {
+    for line in described.iter().flat_map(|described| wrap(described)) {
+        *text += &format!("# {line}\n");
+    }
+}
+
+/// A schema, and what it may be instead: an optional table is one of itself and null.
+fn options(schema: &Value) -> impl Iterator<Item = &Value> {
+    std::iter::once(schema).chain(schema["anyOf"].as_array().into_iter().flatten())
+}
+
+fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
+    options(schema).map(|option| &option["properties"][key]).find(|found| !found.is_null())
+}
+
+fn is_table(schema: &Value) -> bool {
+    options(schema).any(|option| option["properties"].is_object())
+}
+
+/// What a schema says about a field.
+fn described(field: &Value) -> Option<String> {
+    let text = field["description"].as_str()?;
+    let text = text.replace("\n\n", "\u{2029}").replace('\n', " ").replace('\u{2029}', "\n");
+    let choices = choices(field);
     Some(if choices.is_empty() { text } else { format!("{text}\n{}", choices.join("\n")) })
 }
 
 /// The allowed values of an enumeration: each with what it stands for, or in one line.
 fn choices(schema: &Value) -> Vec<String> {
-    let options = std::iter::once(schema).chain(schema["anyOf"].as_array().into_iter().flatten());
     let described = |schema: &Value| -> Vec<String> {
         schema["oneOf"].as_array().into_iter().flatten().filter_map(choice).collect()
     };
@@ -67,7 +115,7 @@ fn choices(schema: &Value) -> Vec<String> {
         let names: Vec<String> = schema["enum"].as_array().into_iter().flatten().map(Value::to_string).collect();
         if names.is_empty() { Vec::new() } else { vec![format!("Allowed: {}.", names.join(", "))] }
     };
-    options
+    options(schema)
         .map(|schema| [described(schema), listed(schema)].concat())
         .find(|found| !found.is_empty())
         .unwrap_or_default()
@@ -108,7 +156,7 @@ mod tests {
         let text = documented(&toml);
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
-            if line.contains(" = ") && !line.starts_with('#') {
+            if line.contains(" = ") && (!line.starts_with('#') || line.ends_with("(absent)")) {
                 assert!(index > 0 && lines[index - 1].starts_with("# "), "{line} has no documentation");
             }
         }
@@ -129,7 +177,7 @@ mod tests {
     fn every_choice_is_printed_with_its_allowed_values() {
         let text = documented(&recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap());
         for (key, values) in [
-            ("kind", &["\"arithmetic\":", "\"jsonl\":"][..]),
+            ("# kind", &["\"arithmetic\":", "\"files\":"][..]),
             ("overlong", &["\"refuse\":", "\"skip\":"]),
             ("publish_type", &["\"f32\":", "\"bf16\":", "\"f16\":"]),
             ("advantage", &["\"grpo\":", "\"rloo\":"]),

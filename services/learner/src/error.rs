@@ -25,6 +25,22 @@ pub enum LearnerError {
     #[error(transparent)]
     Model(ModelError),
 
+    /// More updates in a row were skipped than `max_skipped_updates` allows.
+    #[error(
+        "skipped updates in a row: {count}, allowed: fewer than max_skipped_updates = {limit}; the last one was skipped for \
+         {reason}. Weights are those of version {version}: go back to an earlier checkpoint, or lower the learning rate"
+    )]
+    SkippedUpdates {
+        /// Skipped updates in a row.
+        count: u64,
+        /// `max_skipped_updates`.
+        limit: u64,
+        /// Why the last one was skipped, as reports have it.
+        reason: &'static str,
+        /// The version of the weights, which have not changed since the step began.
+        version: u64,
+    },
+
     /// A file of a model folder.
     #[error(transparent)]
     Folder(#[from] evenkeel_hf::FolderError),

@@ -2,12 +2,13 @@
 
 use evenkeel_model::{Config, check_ids};
 use evenkeel_objective::{Error, Location, MAX_REWARD, validate_logp};
+use serde::Serialize;
 
 use crate::error::{LearnerError, Result, input_error};
 use crate::settings::LearnerSettings;
 
 /// All responses to one prompt, the unit of normalisation. Never split.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
     /// The prompt's name in errors and logs.
     pub id: String,
@@ -18,7 +19,7 @@ pub struct Group {
 }
 
 /// One response. Its advantage is computed by the learner.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Response {
     /// Token ids, at least 1: sampled ones and, after tool calls, injected ones.
     pub tokens: Vec<u32>,

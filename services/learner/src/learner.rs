@@ -81,9 +81,15 @@ impl Learner {
         self.trainer.set_seed(seed);
     }
 
-    /// Begins a policy step.
+    /// Begins a policy step of any number of groups. With `shuffle` and mini-batches, passes wait for the last one: use
+    /// [`step_of`](Self::step_of) where the number is known.
     pub fn step(&mut self) -> PolicyStep<'_> {
-        PolicyStep::new(&mut self.trainer)
+        PolicyStep::new(&mut self.trainer, None)
+    }
+
+    /// Begins a policy step of `groups` groups. It has the same bits as [`step`](Self::step).
+    pub fn step_of(&mut self, groups: usize) -> PolicyStep<'_> {
+        PolicyStep::new(&mut self.trainer, Some(groups))
     }
 
     /// A whole policy step over groups in memory.

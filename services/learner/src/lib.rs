@@ -31,5 +31,5 @@ pub use optimizer::SkipReason;
 pub use publish::{MARKER, PublishOptions, Published, verify_published};
 pub use service::{PublishType, ServiceSettings, StartError, bind};
 pub use settings::{BatchShape, Compute, ComputeType, LearnerSettings, OldLogp, OptimizerSettings, Schedule};
-pub use step::{Example, PolicyStep, StepReport, SupervisedReport, UpdateStats};
+pub use step::{Example, PolicyStep, StepPhase, StepProgress, StepReport, SupervisedReport, UpdateStats};
 pub use trainer::WorkDone;

@@ -50,6 +50,11 @@ impl Model {
         Ok(batches.unpack(self.policy.score(batches.packed(), temperature)?))
     }
 
+    /// Whether there is a reference.
+    pub(crate) fn has_reference(&self) -> bool {
+        self.reference.is_some()
+    }
+
     /// The same under the reference; `None` without a reference.
     pub(crate) fn score_reference(&self, batches: &MicroBatches, temperature: f32) -> Result<Option<Vec<Scores>>> {
         let Some(reference) = &self.reference else { return Ok(None) };

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use candle_core::Tensor;
 use evenkeel_model::{Config, Parameters, Scores, TokenLoss};
 
-use crate::error::Result;
+use crate::error::{LearnerError, Result};
 use crate::micro_batch::{MicroBatches, Sequence};
 use crate::model::Model;
 use crate::optimizer::{Optimizer, OptimizerState, Phase, UpdateReport};
@@ -53,6 +53,8 @@ pub(crate) struct Trainer {
     optimizer: Optimizer,
     /// Steps done, supervised and policy.
     version: u64,
+    /// Updates skipped since the last that was applied.
+    skipped: u64,
     work: WorkDone,
 }
 
@@ -61,7 +63,7 @@ impl Trainer {
     pub(crate) fn new(config: Config, parameters: Parameters, settings: LearnerSettings) -> Result<Self> {
         let optimizer = Optimizer::new(&parameters)?;
         let model = Model::new(config, parameters, &settings)?;
-        Ok(Self { settings, model, optimizer, version: 0, work: WorkDone::default() })
+        Ok(Self { settings, model, optimizer, version: 0, skipped: 0, work: WorkDone::default() })
     }
 
     pub(crate) fn settings(&self) -> &LearnerSettings {
@@ -110,11 +112,17 @@ impl Trainer {
     }
 
     /// The same at the training temperature, as part of a step.
-    pub(crate) fn score_old(&mut self, sequences: &[Sequence]) -> Result<Vec<Scores>> {
+    #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
+    pub(crate) fn score_old(&mut self, batches: &MicroBatches) -> Result<Vec<Scores>> {
         let start = Instant::now();
-        let scores = self.score(sequences, self.settings.temperature);
+        let scores = self.model.score(batches, self.settings.temperature);
         self.work.scoring += start.elapsed();
         scores
+    }
+
+    /// Whether a KL term refers to the initial weights.
+    pub(crate) fn has_reference(&self) -> bool {
+        self.model.has_reference()
     }
 
     /// The same under the reference; `None` without a reference.
@@ -138,6 +146,9 @@ impl Trainer {
 
     /// One optimizer update with `scale` times the gradient. If the loss or the gradient is not finite it changes nothing
     /// and reports that.
+    ///
+    /// # Errors
+    /// A failure of the device, or `max_skipped_updates` such updates in a row.
     #[tracing::instrument(level = "debug", skip_all)]
     pub(crate) fn update(
         &mut self,
@@ -157,35 +168,49 @@ impl Trainer {
         };
         let parameters = self.model.parameters_mut();
         let report = self.optimizer.update(phase, settings, parameters, &gradients, scale, loss_is_finite)?;
-        if let Some(reason) = report.skipped {
-            tracing::warn!(version = self.version, grad_norm = report.grad_norm, %reason, "update skipped");
-        }
         self.work.optimizer += start.elapsed();
-        Ok(report)
+        let Some(reason) = report.skipped else {
+            self.skipped = 0;
+            return Ok(report);
+        };
+        self.skipped += 1;
+        let (count, limit, version) = (self.skipped, self.settings.max_skipped_updates, self.version);
+        tracing::warn!(version, grad_norm = report.grad_norm, %reason, in_a_row = count, "update skipped");
+        match limit > 0 && count >= limit {
+            true => Err(LearnerError::SkippedUpdates { count, limit, reason: reason.label(), version }),
+            false => Ok(report),
+        }
     }
 
-    /// Applies all updates of a step or none: after an error, weights and optimizer are unchanged. Also returns the version
-    /// after the step.
+    /// Applies all updates of a step of this phase or none: after an error, weights and optimizer are unchanged. Also returns
+    /// the version after the step.
     ///
     /// On a CPU an update works in place and cannot fail half way, so only a step of several updates needs a copy (12 bytes
     /// for each parameter). On a GPU every update creates new tensors, and keeping the old ones is enough.
     pub(crate) fn commit<T>(
         &mut self,
+        phase: Phase,
         several_updates: bool,
         updates: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<(T, u64)> {
         let on_cpu = self.parameters().get(0).device().is_cpu();
+        let skipped = self.skipped;
         let before = match on_cpu && !several_updates {
             true => None,
             false => Some(self.snapshot(on_cpu)?),
         };
-        match updates(self) {
+        let done = updates(self).and_then(|done| {
+            self.optimizer.step_done(phase, self.model.parameters())?;
+            Ok(done)
+        });
+        match done {
             Ok(done) => {
                 self.version += 1;
                 Ok((done, self.version))
             }
             Err(error) => {
                 self.model.discard_gradients();
+                self.skipped = skipped;
                 if let Some(Snapshot { weights, optimizer }) = before {
                     self.model.parameters_mut().values_mut().clone_from_slice(&weights);
                     self.optimizer.restore(optimizer);
@@ -211,6 +236,7 @@ impl Trainer {
         self.model.discard_gradients();
         self.optimizer.restore(state.optimizer);
         self.version = state.version;
+        self.skipped = 0;
         self.set_seed(state.seed);
         Ok(())
     }

@@ -98,6 +98,73 @@ fn the_seed_belongs_to_a_checkpoint_and_comes_back_with_it() {
     assert_eq!(next(restored), next(with_seed(7)));
 }
 
+/// Changes `state.json` of a checkpoint.
+fn edit_state(folder: &Path, change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>)) {
+    let path = folder.join("state.json");
+    let mut state: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    change(state.as_object_mut().unwrap());
+    std::fs::write(path, state.to_string()).unwrap();
+}
+
+/// Two updates a step, and a rate that rises over four steps.
+fn by_steps() -> evenkeel_learner::LearnerSettings {
+    let mut settings = settings();
+    (settings.mini_batch_groups, settings.optimizer.warmup_steps) = (2, 4);
+    settings
+}
+
+#[test]
+fn a_warm_up_in_steps_counts_steps_and_goes_on_from_a_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = learner(by_steps());
+    let peak = by_steps().optimizer.learning_rate;
+    let rates = |learner: &mut Learner, seed| {
+        let report = learner.train(groups(seed, 4)).unwrap();
+        report.updates.iter().map(|update| update.learning_rate / peak).collect::<Vec<_>>()
+    };
+    assert_eq!([70, 71].map(|seed| rates(&mut first, seed)), [[0.25, 0.25], [0.5, 0.5]]);
+    first.save_checkpoint(folder.path(), b"").unwrap();
+    let mut second = learner(by_steps());
+    second.restore_checkpoint(folder.path()).unwrap();
+    assert_eq!([72, 73, 74].map(|seed| rates(&mut second, seed)), [[0.75, 0.75], [1.0, 1.0], [1.0, 1.0]]);
+}
+
+#[test]
+fn steps_of_each_phase_are_counted_on_their_own_and_those_without_an_update_count() {
+    let mut settings = by_steps();
+    (settings.supervised.warmup_updates, settings.supervised.warmup_steps) = (0, 2);
+    let peak = settings.supervised.learning_rate;
+    let mut learner = learner(settings);
+    let rates: Vec<f64> =
+        (0..3).map(|_| learner.supervised_step(&[example(1)]).unwrap().learning_rate / peak).collect();
+    assert_eq!(rates, [0.5, 1.0, 1.0]);
+    let mut nothing = groups(75, 2);
+    nothing.iter_mut().flat_map(|group| &mut group.responses).for_each(|response| response.mask.fill(false));
+    assert!(learner.train(nothing).unwrap().updates.is_empty());
+    let report = learner.train(groups(76, 2)).unwrap();
+    assert_eq!(report.updates[0].learning_rate, 0.5 * by_steps().optimizer.learning_rate);
+}
+
+#[test]
+fn a_checkpoint_of_the_older_layout_loads_and_one_of_a_newer_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = saved(folder.path());
+    edit_state(folder.path(), |state| {
+        state.insert("format".into(), 1.into());
+        state.remove("phase_steps").unwrap();
+    });
+    let mut second = learner(settings());
+    second.restore_checkpoint(folder.path()).unwrap();
+    first.train(groups(80, 4)).unwrap();
+    second.train(groups(80, 4)).unwrap();
+    assert_eq!(bits(&first), bits(&second));
+    for (format, words) in [(2, "lacks `phase_steps`"), (3, "`format` is 3, allowed: 1 to 2")] {
+        edit_state(folder.path(), |state| drop(state.insert("format".into(), format.into())));
+        let error = learner(settings()).restore_checkpoint(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("state.json") && error.contains(words), "{error}");
+    }
+}
+
 #[test]
 fn a_checkpoint_of_another_architecture_is_refused() {
     let folder = tempfile::tempdir().unwrap();

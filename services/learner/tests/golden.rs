@@ -1,4 +1,4 @@
-//! Three whole steps of PyTorch: `tests/golden`, and others outside the repository.
+//! Whole steps of PyTorch, one of them in verl's terms: `tests/golden`, and others outside the repository.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use candle_core::Device;
 use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Response};
+use evenkeel_objective::{Advantage, Aggregation, Policy};
 use evenkeel_testing::{GoldenCheck, golden, run};
 use serde_json::Value;
 use support::host;
@@ -19,7 +20,8 @@ fn main() -> ExitCode {
     ];
     let families = ["qwen2", "qwen3"].into_iter();
     let each = |family| checks.map(|(name, check)| golden(&format!("{family}::{name}"), family, check));
-    run(families.flat_map(each).flatten().collect())
+    let verl = golden("verl::two_updates_a_batch_are_reproduced", "qwen3/verl.json", as_verl);
+    run(families.flat_map(each).flatten().chain(verl).collect())
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
@@ -83,7 +85,11 @@ fn reproduces(folder: &Path, change: impl Fn(&mut LearnerSettings)) {
         assert!((update.loss - loss).abs() < 2e-6, "loss {} for {loss}", update.loss);
         assert!((update.grad_norm / norm - 1.0).abs() < 1e-5, "gradient norm {} for {norm}", update.grad_norm);
     }
-    let after = candle_core::safetensors::load(folder.join("after.safetensors"), &Device::Cpu).unwrap();
+    assert_parameters(&learner, &folder.join("after.safetensors"));
+}
+
+fn assert_parameters(learner: &Learner, file: &Path) {
+    let after = candle_core::safetensors::load(file, &Device::Cpu).unwrap();
     let (mut sum, mut count) = (0.0, 0);
     for (spec, found) in learner.parameters().specs().iter().zip(learner.parameters().values()) {
         for (found, wanted) in host(found).iter().zip(host(&after[&spec.name])) {
@@ -106,4 +112,70 @@ fn in_small_micro_batches(folder: &Path) {
         settings.compute.head_chunk_rows = 7;
         settings.compute.recompute = true;
     });
+}
+
+/// Settings by verl's names. A divergence that is known: verl's AdamW decays norms and biases too.
+fn verl_settings(golden: &Value) -> LearnerSettings {
+    let number = |name: &str| golden[name].as_f64().unwrap();
+    let betas = numbers(&golden["betas"]);
+    let mut settings = LearnerSettings {
+        mini_batch_groups: number("ppo_mini_batch_size") as usize,
+        temperature: number("temperature") as f32,
+        optimizer: OptimizerSettings {
+            learning_rate: number("lr"),
+            betas: [betas[0], betas[1]],
+            epsilon: number("eps"),
+            weight_decay: number("weight_decay"),
+            max_grad_norm: Some(number("grad_clip")),
+            warmup_updates: 0,
+            warmup_steps: number("lr_warmup_steps") as u64,
+            warmup_from_zero: true,
+            ..OptimizerSettings::default()
+        },
+        ..LearnerSettings::default()
+    };
+    let objective = &mut settings.objective;
+    objective.advantage = Advantage::GrpoSample;
+    objective.aggregation = Aggregation::BatchToken;
+    objective.policy = Policy::DualClip;
+    objective.dual_clip = number("clip_ratio_c");
+    (objective.clip_low, objective.clip_high) = (number("clip_ratio_low"), number("clip_ratio_high"));
+    settings.compute.device = if cfg!(feature = "cuda") { "cuda".into() } else { "cpu".into() };
+    settings
+}
+
+fn verl_groups(batch: &Value) -> Vec<Group> {
+    let group = |(number, group): (usize, &Value)| {
+        let responses = group.as_array().unwrap().iter().map(|row| {
+            let (tokens, reward) = (ids(&row["response"]), row["reward"].as_f64().unwrap());
+            // The engine's log-probabilities are in no term.
+            let (mask, rollout_logp) = (vec![true; tokens.len()], vec![-1.0; tokens.len()]);
+            Response { tokens, mask, rollout_logp, raw_reward: reward, reward, valid: true }
+        });
+        Group { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
+    };
+    batch["groups"].as_array().unwrap().iter().enumerate().map(group).collect()
+}
+
+fn as_verl(file: &Path) {
+    let golden: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let folder = file.parent().unwrap();
+    let mut learner = Learner::open(folder, verl_settings(&golden["settings"])).unwrap();
+    let mut capped = 0;
+    for batch in golden["batches"].as_array().unwrap() {
+        let report = learner.train(verl_groups(batch)).unwrap();
+        let wanted = batch["updates"].as_array().unwrap();
+        assert_eq!(report.updates.len(), wanted.len());
+        for (update, wanted) in report.updates.iter().zip(wanted) {
+            let number = |name: &str| wanted[name].as_f64().unwrap();
+            let (loss, norm) = (number("loss"), number("grad_norm"));
+            assert!((update.loss - loss).abs() < 5e-6, "loss {} for {loss}", update.loss);
+            assert!((update.grad_norm / norm - 1.0).abs() < 1e-4, "gradient norm {} for {norm}", update.grad_norm);
+            assert!((update.learning_rate - number("lr")).abs() < 1e-15, "{} for {wanted}", update.learning_rate);
+            assert_eq!(update.policy.clipped_lower, number("clipped_lower") as usize);
+            capped += update.policy.clipped_lower;
+        }
+    }
+    assert!(capped > 0, "the dual clip never acted");
+    assert_parameters(&learner, &folder.join("verl_after.safetensors"));
 }

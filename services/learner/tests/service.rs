@@ -6,16 +6,18 @@ mod support;
 use std::path::Path;
 use std::time::Duration;
 
+use candle_core::Device;
 use evenkeel_config::ByteSize;
-use evenkeel_learner::{LearnerSettings, PublishOptions, ServiceSettings, bind};
+use evenkeel_learner::{Learner, LearnerSettings, PublishOptions, ServiceSettings, bind};
+use evenkeel_model::Parameters;
 use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::{
     LearnerGetStatusRequest, LoadCheckpointRequest, PublishRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest,
-    Segment, SupervisedBatch, SupervisedExample, TrainEvent, TrainGroup, TrainHeader, TrainKind, TrainReport,
-    TrainRequest, TrainSample, load_checkpoint_request, score_request, train_event, train_request,
+    Segment, SupervisedBatch, SupervisedExample, TrainEvent, TrainGroup, TrainHeader, TrainKind, TrainPhase,
+    TrainReport, TrainRequest, TrainSample, load_checkpoint_request, score_request, train_event, train_request,
 };
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
-use support::{bits, group, learner, settings};
+use support::{bits, config, group, learner, settings};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
@@ -211,6 +213,59 @@ async fn a_call_that_is_short_of_groups_or_refused_changes_nothing() {
     assert!(refused.message().contains("4000"), "{refused}");
     assert_eq!(served.version().await, 0);
     served.step(0, 0).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_batch_of_a_skipped_update_is_written_and_too_many_in_a_row_end_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = LearnerSettings { max_skipped_updates: 2, ..training() };
+    let mut values = learner(settings.clone()).parameters().values().to_vec();
+    values[0] = (&values[0] * f64::NAN).unwrap();
+    let parameters = Parameters::new(&config(), values, &Device::Cpu).unwrap();
+    let poisoned = Learner::new(config(), parameters, settings.clone()).unwrap();
+    let model = poisoned.publish(folder.path(), PublishOptions::default()).unwrap().path;
+    let mut served = started(folder, &model, settings).await;
+
+    let report = served.step(0, 0).await.unwrap();
+    assert!(report.skipped && report.skip_reason.starts_with("non_finite"), "{report:?}");
+    let path = served.folder.path().join("checkpoints/skipped/run-step-000000.jsonl");
+    assert_eq!(std::fs::read_to_string(path).unwrap().lines().count(), 2);
+    let error = served.step(1, 1).await.unwrap_err();
+    assert_eq!(error.code(), Code::DataLoss);
+    assert!(error.message().contains("allowed: fewer than max_skipped_updates = 2"), "{}", error.message());
+    assert!(served.folder.path().join("checkpoints/skipped/run-step-000001.jsonl").exists());
+    assert_eq!(served.version().await, 1);
+}
+
+#[tokio::test]
+async fn a_number_of_groups_that_mini_batches_do_not_divide_is_refused_before_any_group() {
+    let mut served = served_with(LearnerSettings { mini_batch_groups: 2, ..training() }).await;
+    let error = served.train(served.header(TrainKind::Grpo, 0, 0, 3), Vec::new()).await.unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument);
+    let words = "expected_groups is 3, allowed: a multiple of mini_batch_groups = 2";
+    assert!(error.message().contains(words), "{}", error.message());
+    served.step(0, 0).await.unwrap();
+}
+
+#[tokio::test]
+async fn progress_counts_groups_whose_gradient_is_summed_and_not_those_that_have_arrived() {
+    let mut settings = LearnerSettings { mini_batch_groups: 2, ..training() };
+    // No pass is worth it before the last group.
+    settings.compute.micro_batch_tokens = 100_000;
+    let mut served = served_with(settings).await;
+    let groups = (0..4).map(|index| message(index.into(), index)).collect();
+    let events = served.train(served.header(TrainKind::Grpo, 0, 0, 4), groups).await.unwrap();
+    let progress = events.iter().filter_map(|event| match &event.kind {
+        Some(train_event::Kind::Progress(progress)) => Some(progress),
+        _ => None,
+    });
+    for at in progress.clone().filter(|at| at.phase() == TrainPhase::Receiving) {
+        assert_eq!((at.accumulated, at.trainable_tokens, at.expected), (0, 0, 4), "{at:?}");
+    }
+    let progress: Vec<_> = progress.collect();
+    assert!(progress.windows(2).all(|pair| pair[0].accumulated <= pair[1].accumulated), "{progress:?}");
+    assert!(progress.iter().any(|at| at.phase() != TrainPhase::Receiving));
+    assert_eq!(report(&events).groups, 4);
 }
 
 #[tokio::test]

@@ -4,10 +4,9 @@
 mod support;
 
 use candle_core::Device;
-use evenkeel_learner::{BatchShape, Group, Learner, LearnerSettings, OldLogp, StepReport};
-use evenkeel_model::Parameters;
+use evenkeel_learner::{BatchShape, Group, LearnerSettings, OldLogp, StepReport};
 use evenkeel_objective::{Advantage, Aggregation, Correction, Policy};
-use support::{bits, config, groups, host, learner, settings, update_difference, weights, without_signal};
+use support::{bits, groups, host, learner, settings, update_difference, weights, without_signal};
 
 fn trained(settings: LearnerSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
     let mut learner = learner(settings);
@@ -151,8 +150,7 @@ fn mini_batches_never_split_a_group_and_ratios_leave_one_after_the_first() {
     settings.optimizer.learning_rate = 1e-2;
     let (report, _) = trained(settings, groups(9, 5));
     assert_eq!(report.updates.len(), 6, "2 + 2 + 1 groups, twice");
-    // The pass before the first update and the update's own pass cut the same sequences differently.
-    assert!((report.updates[0].largest_ratio - 1.0).abs() < 1e-5);
+    assert_eq!(report.updates[0].largest_ratio, 1.0);
     assert!(report.updates[3].largest_ratio > 1.001);
 }
 
@@ -254,21 +252,6 @@ fn corrections_weigh_the_gap_between_engine_and_learner() {
     };
     assert_eq!(run(Correction::None).correction_bounded, 0);
     assert!(run(Correction::TokenTruncate).correction_bounded > 0);
-}
-
-#[test]
-fn a_gradient_that_is_not_finite_skips_the_update_and_says_so() {
-    // A row of the embedding with NaN.
-    let mut values = learner(settings()).parameters().values().to_vec();
-    let poison = (values[0].get(3).unwrap() * f64::NAN).unwrap().unsqueeze(0).unwrap();
-    values[0] = values[0].slice_scatter0(&poison, 3).unwrap();
-    let parameters = Parameters::new(&config(), values, &Device::Cpu).unwrap();
-    let mut learner = Learner::new(config(), parameters, settings()).unwrap();
-    let before = bits(&learner);
-    let report = learner.train(groups(14, 4)).unwrap();
-    assert!(report.updates[0].skipped.is_some() && !report.updates[0].grad_norm.is_finite());
-    assert_eq!(bits(&learner), before);
-    assert_eq!(report.version, 1, "the batch is used up all the same");
 }
 
 #[test]

@@ -92,7 +92,7 @@ const PARQUET: [&[u8; 4]; 2] = [b"PAR1", b"PARE"];
 /// [`Unread::File`].
 ///
 /// # Errors
-/// A file that cannot be opened, is no regular file, is larger than the limit, is empty or is cut off.
+/// A file that cannot be opened, is no regular file, is larger than the limit, or is a parquet file that is cut off or damaged.
 pub fn rows<'a>(
     path: &'a Path,
     columns: &Columns,

@@ -64,10 +64,6 @@ impl<'a> Table<'a> {
         let leaves: Vec<usize> = (0..metadata.parquet_schema().num_columns())
             .filter(|leaf| columns.take(metadata.parquet_schema().column(*leaf).path().parts()))
             .collect();
-        let rows = metadata.metadata().file_metadata().num_rows();
-        if rows == 0 {
-            return Err(refused("has no rows, allowed: at least one".to_owned()));
-        }
         let names: Vec<_> = metadata.schema().fields().iter().map(|field| field.name().as_str()).collect();
         let names = names.join(", ").into();
         let batch_size = batch_size(metadata.metadata(), &leaves);

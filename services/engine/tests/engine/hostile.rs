@@ -110,6 +110,19 @@ async fn a_full_engine_still_answers_probes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_do_not_keep_probes_out() {
+    let places = |settings| EngineSettings { max_connections: 3, header_deadline: Duration::from_secs(30), ..settings };
+    let served = serve_with(places).await;
+    let mut silent = Vec::new();
+    for _ in 0..60 {
+        silent.push(TcpStream::connect(served.client.0).await.unwrap());
+    }
+    assert_eq!(served.client.get("/health").await.status, 200);
+    drop(silent);
+    served.engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn weights_are_taken_from_below_the_configured_folders_only() {
     let published = tempfile::tempdir().unwrap();
     let root = published.path().canonicalize().unwrap();

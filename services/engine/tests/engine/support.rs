@@ -305,5 +305,7 @@ pub fn logprobs(choice: &Value) -> Vec<f64> {
 }
 
 pub fn keys(value: &Value) -> Vec<&str> {
-    value.as_object().unwrap().keys().map(String::as_str).collect()
+    let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
 }

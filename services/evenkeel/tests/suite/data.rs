@@ -85,6 +85,7 @@ fn a_file_without_a_prompt_fails_the_command_with_its_name_and_the_reason() {
     let summary = &found[1]["summary"];
     assert_eq!(summary[golds.to_str().unwrap()]["dropped"], json!({"empty-gold": 1}));
     assert_eq!(summary[roles.to_str().unwrap()]["dropped"], json!({"invalid-messages": 1}));
+    assert_eq!(summary[empty.to_str().unwrap()]["rows"], 0);
     assert!(summary.get(cut.to_str().unwrap()).is_none(), "{summary}");
     let said = String::from_utf8(output.stderr).unwrap();
     for words in [

@@ -125,9 +125,10 @@ fn a_prompt_longer_than_the_context_is_refused_by_its_id() {
 fn a_demonstration_longer_than_the_context_is_refused_by_its_row() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data.jsonl");
-    let row =
-        |id: &str, text: &str| serde_json::json!({"id": id, "prompt": "1+1=\n", "answer": "2", "demonstration": text});
-    let rows = [row("short", "2"), row("endless", &"2 ".repeat(200))].map(|row| row.to_string());
+    let row = |id: &str, prompt: &str, text: &str| {
+        serde_json::json!({"id": id, "prompt": prompt, "answer": "2", "demonstration": text}).to_string()
+    };
+    let rows = [row("short", "1+1=\n", "2"), row("endless", "2+0=\n", &"2 ".repeat(200))];
     std::fs::write(&data, rows.join("\n")).unwrap();
     let path = format!("data.files={}", data.display());
     let message = refusal(&[&path, "evaluation.problems=0"]);

@@ -25,8 +25,11 @@ const CLIENT_STATE: &str = "client_state.bin";
 /// The files of a checkpoint other than its state.
 const FILES: [&str; 4] = ["model.safetensors", "config.json", MOMENTS, CLIENT_STATE];
 
-/// The layout that this version writes and reads.
-const FORMAT: u32 = 1;
+/// The layout that this version writes.
+const FORMAT: u32 = 2;
+
+/// The oldest layout that it reads: 1 lacks `phase_steps`.
+const OLDEST_FORMAT: u32 = 1;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,7 +37,11 @@ struct State {
     format: u32,
     steps: u64,
     phase: Phase,
+    /// Updates of the phase.
     updates: u64,
+    /// Steps of the phase.
+    #[serde(default)]
+    phase_steps: Option<u64>,
     seed: u64,
     files: BTreeMap<String, FileDigest>,
 }

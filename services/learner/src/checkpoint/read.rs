@@ -8,7 +8,7 @@ use evenkeel_files::FileDigest;
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{Config, Parameters};
 
-use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State};
+use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, OLDEST_FORMAT, STATE, State};
 use crate::error::{LearnerError, Result};
 use crate::optimizer::OptimizerState;
 use crate::trainer::{Trainer, TrainerState};
@@ -40,9 +40,11 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     let parameters = load_parameters(folder, &config, &device)?;
     let client_state = read_client_state(folder)?;
     let [first, second] = read_moments(trainer.parameters(), &folder.join(MOMENTS))?;
+    // Format 1 is older than schedules in steps, and mostly had one update in each.
+    let steps = state.phase_steps.unwrap_or(state.updates);
     trainer.restore(TrainerState {
         weights: parameters.values().to_vec(),
-        optimizer: OptimizerState { first, second, updates: state.updates, phase: state.phase },
+        optimizer: OptimizerState { first, second, updates: state.updates, steps, phase: state.phase },
         version: state.steps,
         seed: state.seed,
     })?;
@@ -81,8 +83,12 @@ fn read_state(folder: &Path) -> Result<State> {
     let text = std::fs::read_to_string(&path).map_err(LearnerError::file(&path))?;
     let state: State = serde_json::from_str(&text)
         .map_err(|e| LearnerError::checkpoint(&path, format!("is not a state of this program: {e}")))?;
-    if state.format != FORMAT {
-        return Err(LearnerError::checkpoint(&path, format!("`format` is {}, allowed: {FORMAT}", state.format)));
+    if !(OLDEST_FORMAT..=FORMAT).contains(&state.format) {
+        let reason = format!("`format` is {}, allowed: {OLDEST_FORMAT} to {FORMAT}", state.format);
+        return Err(LearnerError::checkpoint(&path, reason));
+    }
+    if state.format == FORMAT && state.phase_steps.is_none() {
+        return Err(LearnerError::checkpoint(&path, "lacks `phase_steps`"));
     }
     for name in FILES {
         if !state.files.contains_key(name) {

@@ -37,6 +37,7 @@ pub(crate) fn save(trainer: &Trainer, source: &ModelSource, target: &Path, clien
             steps: trainer.version(),
             phase: optimizer.phase,
             updates: optimizer.updates,
+            phase_steps: Some(optimizer.steps),
             seed: trainer.settings().seed,
             files,
         };

@@ -59,15 +59,17 @@ pub(crate) struct UpdateReport {
     pub(crate) skipped: Option<SkipReason>,
 }
 
-/// The optimizer's state: two fp32 moments for each parameter, the number of updates, and their phase.
+/// The optimizer's state: two fp32 moments for each parameter, the numbers of updates and steps, and their phase.
 #[derive(Clone, Debug)]
 pub(crate) struct OptimizerState {
     /// Running mean of each gradient.
     pub(crate) first: Vec<Tensor>,
     /// Running mean of its square.
     pub(crate) second: Vec<Tensor>,
-    /// Updates done.
+    /// Updates done. One that was skipped does not count.
     pub(crate) updates: u64,
+    /// Steps done, with or without an update.
+    pub(crate) steps: u64,
     /// The phase that they belong to.
     pub(crate) phase: Phase,
 }
@@ -85,17 +87,34 @@ impl Optimizer {
 
     /// The current state; with `copy` in separate tensors, which later in-place updates do not change.
     pub(crate) fn state(&self, copy: bool) -> Result<OptimizerState> {
-        let OptimizerState { first, second, updates, phase } = &self.state;
+        let OptimizerState { first, second, updates, steps, phase } = &self.state;
         let keep = |tensors: &[Tensor]| match copy {
             true => tensors.iter().map(Tensor::copy).collect::<Result<Vec<_>, _>>(),
             false => Ok(tensors.to_vec()),
         };
-        Ok(OptimizerState { first: keep(first)?, second: keep(second)?, updates: *updates, phase: *phase })
+        let (first, second) = (keep(first)?, keep(second)?);
+        Ok(OptimizerState { first, second, updates: *updates, steps: *steps, phase: *phase })
     }
 
     /// Continues from a state.
     pub(crate) fn restore(&mut self, state: OptimizerState) {
         self.state = state;
+    }
+
+    /// Counts a step whose updates are done.
+    pub(crate) fn step_done(&mut self, phase: Phase, parameters: &Parameters) -> Result<()> {
+        // A step without any update may be the first of its phase.
+        self.enter(phase, parameters)?;
+        self.state.steps += 1;
+        Ok(())
+    }
+
+    /// Begins a phase with fresh moments, unless it is the current one.
+    fn enter(&mut self, phase: Phase, parameters: &Parameters) -> Result<()> {
+        if self.state.phase != phase {
+            self.state = zeros(phase, parameters)?;
+        }
+        Ok(())
     }
 
     /// One update with `scale` times these gradients (which are in the order of the parameters). A phase begins with
@@ -111,11 +130,9 @@ impl Optimizer {
         scale: f64,
         loss_is_finite: bool,
     ) -> Result<UpdateReport> {
-        if self.state.phase != phase {
-            self.state = zeros(phase, parameters)?;
-        }
+        self.enter(phase, parameters)?;
         let grad_norm = norm::global(gradients)? * scale;
-        let learning_rate = settings.learning_rate_at(self.state.updates);
+        let learning_rate = settings.learning_rate_at(self.state.updates, self.state.steps);
         let skipped = match (loss_is_finite, grad_norm.is_finite()) {
             (true, true) => None,
             (false, _) => Some(SkipReason::NonFiniteLoss),
@@ -164,7 +181,7 @@ impl OptimizerState {
 /// The state before the first update of a phase.
 fn zeros(phase: Phase, parameters: &Parameters) -> Result<OptimizerState> {
     let zeros = || parameters.values().iter().map(Tensor::zeros_like).collect::<Result<Vec<_>, _>>();
-    Ok(OptimizerState { first: zeros()?, second: zeros()?, updates: 0, phase })
+    Ok(OptimizerState { first: zeros()?, second: zeros()?, updates: 0, steps: 0, phase })
 }
 
 #[cfg(test)]

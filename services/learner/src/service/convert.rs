@@ -46,6 +46,8 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
                 _ => ServiceError::file(path.display(), &source),
             }
         }
+        // Not a failed precondition, after which a run goes back to its checkpoint and would come to the same step again.
+        error @ LearnerError::SkippedUpdates { .. } => ServiceError::DataLoss { message: error.to_string() },
         other => ServiceError::Internal { message: other.to_string() },
     }
 }

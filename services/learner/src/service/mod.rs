@@ -3,13 +3,16 @@
 //! One thread owns the model and everything that changes it ([`worker`]); calls reach it through a bounded queue of
 //! [`command`]s and wait for its answers. Steps are never interleaved, and a cancelled call leaves nothing half done.
 //! [`train`] runs a step from its header to its report, [`score`] batches sequences to score, [`artifacts`] writes
-//! checkpoints and weights, [`lease`] decides which run the learner serves, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into metrics
-//! under verl's names.
+//! checkpoints and weights, [`inspection`] the batches of skipped updates, [`lease`] decides which run the learner
+//! serves, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into
+//! measurements under verl's names, and [`instruments`] records its metrics.
 
 mod artifacts;
 mod command;
 mod convert;
 mod grpc;
+mod inspection;
+mod instruments;
 mod lease;
 mod report;
 mod retention;

@@ -10,13 +10,17 @@ use evenkeel_proto::v1::{
 use evenkeel_rpc::error::ServiceError;
 
 use super::convert::micros;
+use super::inspection::Inspection;
+use super::instruments::{count_step, record};
 use super::lease::Lease;
 use super::report::Counts;
 use super::session::{Abort, Part, Session};
+use super::settings::ServiceSettings;
 use super::status::StatusBoard;
 use super::{convert, report};
+use crate::error::LearnerError;
 use crate::learner::Learner;
-use crate::trainer::WorkDone;
+use crate::step::{StepPhase, StepProgress};
 
 /// Number of reports kept for callers that repeat a step.
 const KEPT_REPORTS: usize = 16;
@@ -30,11 +34,19 @@ pub(super) struct Training {
     /// Number of GRPO steps done, as the run counts them.
     grpo_steps: u64,
     status: StatusBoard,
+    inspection: Inspection,
 }
 
 impl Training {
-    pub(super) fn new(settings_hash: String, max_step_items: u32, status: StatusBoard) -> Self {
-        Self { settings_hash, max_step_items, reports: VecDeque::new(), grpo_steps: 0, status }
+    pub(super) fn new(settings: &ServiceSettings, status: StatusBoard) -> Self {
+        Self {
+            settings_hash: settings.training.hash(),
+            max_step_items: settings.max_step_items,
+            reports: VecDeque::new(),
+            grpo_steps: 0,
+            status,
+            inspection: Inspection::new(settings.checkpoints.join("skipped")),
+        }
     }
 
     /// Number of GRPO steps done.
@@ -111,6 +123,16 @@ impl Training {
         if let Some((field, count)) = expected.into_iter().find(|(_, count)| *count > most) {
             return Err(FieldError::new(field, count, format!("at most {most} (max_step_items)")).into());
         }
+        if header.kind() == TrainKind::Grpo {
+            let size = learner.settings().mini_batch_groups;
+            learner.settings().validate_groups(header.expected_groups as usize).map_err(|_| {
+                FieldError::new(
+                    "expected_groups",
+                    header.expected_groups,
+                    format!("a multiple of mini_batch_groups = {size}"),
+                )
+            })?;
+        }
         lease.renew();
         let (run_id, step) = (header.run_id.clone(), header.step);
         session.send(train_event::Kind::Accepted(TrainAccepted { run_id, step, already_done: stored.is_some() }))?;
@@ -130,7 +152,7 @@ impl Training {
         learner.take_work();
         let (mut report, receive) = match header.kind() {
             TrainKind::Supervised => supervised(learner, header, session, started)?,
-            _ => grpo(learner, lease, header, session, started)?,
+            _ => self.grpo(learner, lease, header, session, started)?,
         };
         let (work, total) = (learner.take_work(), started.elapsed());
         report.timings = Some(TrainTimings {
@@ -153,44 +175,64 @@ impl Training {
         }
         Ok(report)
     }
-}
 
-/// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived.
-fn grpo(
-    learner: &mut Learner,
-    lease: &mut Lease,
-    header: &TrainHeader,
-    session: &mut Session,
-    started: Instant,
-) -> Result<(TrainReport, Duration), Abort> {
-    let mut counts = Counts::default();
-    let mut received = 0;
-    let mut step = learner.step();
-    while let Some(part) = session.next()? {
-        lease.renew();
-        let Part::Group(message) = part else {
-            return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
+    /// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived.
+    fn grpo(
+        &self,
+        learner: &mut Learner,
+        lease: &mut Lease,
+        header: &TrainHeader,
+        session: &mut Session,
+        started: Instant,
+    ) -> Result<(TrainReport, Duration), Abort> {
+        let mut counts = Counts::default();
+        let (mut received, mut groups) = (0, Vec::new());
+        let expected = header.expected_groups;
+        let mut step = learner.step_of(expected as usize);
+        while let Some(part) = session.next()? {
+            lease.renew();
+            let Part::Group(message) = part else {
+                return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
+            };
+            if received == expected {
+                return Err(wrong_count("groups", received + 1, expected));
+            }
+            let group =
+                convert::group(*message, received).map_err(|error| error.within(format!("group[{received}]")))?;
+            counts.prompt_tokens += group.prompt.len() as u64;
+            for response in &group.responses {
+                counts.response_tokens += response.tokens.len() as u64;
+                counts.trainable_tokens += response.trainable() as u64;
+            }
+            groups.push(group.clone());
+            step.add(group).map_err(convert::error)?;
+            received += 1;
+            session.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
+        }
+        if received != expected {
+            return Err(wrong_count("groups", received, expected));
+        }
+        let receive = started.elapsed();
+        session.send(progress(TrainPhase::Accumulating, received, expected, step.progress()))?;
+        let observe = |phase, at| {
+            let phase = match phase {
+                StepPhase::Scoring => TrainPhase::Scoring,
+                StepPhase::Accumulating => TrainPhase::Accumulating,
+                StepPhase::Updating => TrainPhase::Stepping,
+            };
+            // A caller that has gone does not stop a step that has all its groups: it may repeat the call.
+            let _ = session.send(progress(phase, received, expected, at));
         };
-        if received == header.expected_groups {
-            return Err(wrong_count("groups", received + 1, header.expected_groups));
+        let done = step.finish_with(observe);
+        let skipped = match &done {
+            Ok(report) => report.updates.iter().any(|update| update.skipped.is_some()),
+            Err(error) => matches!(error, LearnerError::SkippedUpdates { .. }),
+        };
+        if skipped {
+            self.inspection.write(&header.run_id, header.step, &groups);
         }
-        let group = convert::group(*message, received).map_err(|error| error.within(format!("group[{received}]")))?;
-        counts.prompt_tokens += group.prompt.len() as u64;
-        for response in &group.responses {
-            counts.response_tokens += response.tokens.len() as u64;
-            counts.trainable_tokens += response.trainable() as u64;
-        }
-        step.add(group).map_err(convert::error)?;
-        received += 1;
-        session.send(progress(TrainPhase::Receiving, received, header.expected_groups, counts))?;
+        Ok((report::grpo(header, &done.map_err(convert::error)?, counts), receive))
     }
-    if received != header.expected_groups {
-        return Err(wrong_count("groups", received, header.expected_groups));
-    }
-    let receive = started.elapsed();
-    session.send(progress(TrainPhase::Stepping, received, header.expected_groups, counts))?;
-    let done = step.finish().map_err(convert::error)?;
-    Ok((report::grpo(header, &done, counts), receive))
 }
 
 /// Receives examples and runs a supervised step. Returns the same as [`grpo`].
@@ -228,51 +270,12 @@ fn wrong_count(what: &str, found: impl ToString, expected: u32) -> Abort {
     FieldError::new(format!("number of {what}"), found.to_string(), allowed).into()
 }
 
-fn progress(phase: TrainPhase, received: u32, expected: u32, counts: Counts) -> train_event::Kind {
+fn progress(phase: TrainPhase, received: u32, expected: u32, at: StepProgress) -> train_event::Kind {
     train_event::Kind::Progress(TrainProgress {
         phase: phase.into(),
         received,
-        accumulated: received,
+        accumulated: at.groups as u32,
         expected,
-        trainable_tokens: counts.trainable_tokens,
+        trainable_tokens: at.trainable_tokens as u64,
     })
-}
-
-/// Records the metrics of a completed step.
-fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, total: Duration) {
-    count_step(kind, if report.skipped { "skipped" } else { "updated" });
-    let label = label(kind);
-    let phases = [("scoring", work.scoring), ("gradient", work.gradient), ("optimizer", work.optimizer)];
-    for (phase, time) in phases.into_iter().chain([("total", total)]) {
-        metrics::histogram!("evenkeel_training_step_seconds", "kind" => label, "phase" => phase).record(time);
-    }
-    let tokens = [
-        ("prompt", report.prompt_tokens),
-        ("response", report.response_tokens),
-        ("trainable", report.trainable_tokens),
-    ];
-    for (of, count) in tokens {
-        metrics::counter!("evenkeel_training_tokens_total", "kind" => label, "tokens" => of).increment(count);
-    }
-    metrics::counter!("evenkeel_training_micro_batches_total", "kind" => label).increment(work.micro_batches);
-    metrics::gauge!("evenkeel_learner_version").set(report.version as f64);
-    tracing::info!(
-        version = report.version,
-        trainable_tokens = report.trainable_tokens,
-        micro_batches = work.micro_batches,
-        seconds = total.as_secs_f64(),
-        skipped = report.skip_reason,
-        "step done"
-    );
-}
-
-fn count_step(kind: TrainKind, outcome: &'static str) {
-    metrics::counter!("evenkeel_training_steps_total", "kind" => label(kind), "outcome" => outcome).increment(1);
-}
-
-fn label(kind: TrainKind) -> &'static str {
-    match kind {
-        TrainKind::Supervised => "supervised",
-        _ => "grpo",
-    }
 }

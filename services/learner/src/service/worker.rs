@@ -35,7 +35,7 @@ impl Worker {
         Self {
             learner,
             lease: Lease::new(settings.lease, status.clone()),
-            training: Training::new(settings.training.hash(), settings.max_step_items, status.clone()),
+            training: Training::new(settings, status.clone()),
             checkpoints: CheckpointStore::new(settings.checkpoints.clone()),
             weights: WeightsStore::new(settings.weights.clone(), settings.publish_options()),
             status,

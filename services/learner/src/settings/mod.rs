@@ -16,8 +16,8 @@ use crate::error::{LearnerError, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OldLogp {
-    /// The learner's own, under the weights before the first update on the batch. If one update takes the whole batch
-    /// they come from its own forward pass (ratio 1), otherwise from a separate forward pass.
+    /// The learner's own, under the weights before the first update on the batch. Those of the first update come from its own
+    /// forward pass (ratio 1), those of later mini-batches from a separate forward pass.
     #[default]
     Recompute,
     /// The engine's: no extra pass, and the ratio also corrects for the mismatch between engine and learner.
@@ -47,12 +47,16 @@ pub struct LearnerSettings {
     pub temperature: f32,
     /// The log-probabilities that the ratio is taken against.
     pub old_logp: OldLogp,
-    /// Groups in an optimizer update, never split; 0 uses the whole batch for one update.
+    /// Groups in an optimizer update, never split; 0 uses the whole batch for one update. A run's batch must be a multiple of
+    /// it.
     pub mini_batch_groups: usize,
     /// Passes over a batch, 1 or more.
     pub epochs: usize,
     /// Whether each epoch takes the groups in a random (seeded) order instead of data order.
     pub shuffle: bool,
+    /// Skipped updates in a row, over steps, at which a step fails; 0 is no limit. An update is skipped if its loss or gradient
+    /// is not finite.
+    pub max_skipped_updates: u64,
     /// Seed of all randomness in the learner (the order of groups with `shuffle`). A run sends its `run.seed` with each
     /// step, so this is not a setting in a file and not part of [`hash`](Self::hash).
     #[serde(skip)]
@@ -72,6 +76,7 @@ impl Default for LearnerSettings {
             mini_batch_groups: 0,
             epochs: 1,
             shuffle: false,
+            max_skipped_updates: 10,
             seed: 0,
             compute: Compute::default(),
         }
@@ -119,6 +124,19 @@ impl LearnerSettings {
         Ok(())
     }
 
+    /// Refuses a number of groups in a step that mini-batches do not divide.
+    ///
+    /// # Errors
+    /// `mini_batch_groups`, with its value and what is allowed.
+    pub fn validate_groups(&self, groups: usize) -> Result<()> {
+        let size = self.mini_batch_groups;
+        if size == 0 || groups.is_multiple_of(size) {
+            return Ok(());
+        }
+        let allowed = format!("a divisor of the {groups} groups of a step, or 0 for all of them");
+        Err(LearnerError::setting("mini_batch_groups", size, allowed))
+    }
+
     /// Settings without effect, one sentence each, for the start of a run.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -151,7 +169,7 @@ impl LearnerSettings {
         evenkeel_files::sha256(text)
     }
 
-    /// Whether one update takes the whole batch, so that its gradient can be summed while groups are still arriving.
+    /// Whether one update takes the whole batch.
     pub fn is_single_update(&self) -> bool {
         self.mini_batch_groups == 0 && self.epochs == 1
     }

@@ -18,7 +18,8 @@ pub(super) struct PlannedResponse {
     mask: Vec<bool>,
     /// The engine's log-probabilities.
     pub(super) rollout_logp: Vec<f32>,
-    /// Under the weights before the first update on the batch; absent if the update's own forward pass gives them.
+    /// Under the weights before the first update on the batch; absent until a pass has computed them, and if the ratio is
+    /// taken against the engine's.
     pub(super) old_logp: Option<Vec<f32>>,
     /// Under the reference, if there is one.
     pub(super) reference_logp: Option<Vec<f32>>,

@@ -7,6 +7,7 @@ use evenkeel_objective::{KlStats, PolicyStats, ResponseTokens, Settings, respons
 
 use super::group_plan::PlannedResponse;
 use crate::micro_batch::MicroBatches;
+use crate::settings::OldLogp;
 
 /// Sums over one response, without the step's scalar.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,31 +29,45 @@ impl ResponseStats {
     }
 }
 
+/// What a pass gives for each response, in the order of the responses.
+struct Results {
+    stats: Vec<ResponseStats>,
+    /// The log-probabilities of trainable tokens; empty if they are not kept.
+    logp: Vec<Vec<f32>>,
+}
+
 /// The objective over the responses of one pass.
 pub(super) struct PolicyLoss<'a> {
     settings: &'a Settings,
+    /// The log-probabilities that the ratio is taken against.
+    old_logp: OldLogp,
     /// Factor of regularizer weights: the ratio of their scalar to the policy's.
     regularizer_factor: f64,
-    responses: &'a [PlannedResponse],
+    responses: &'a [&'a PlannedResponse],
     batches: &'a MicroBatches,
-    /// One entry for each response, set by the thread that processes it.
-    stats: Mutex<Vec<ResponseStats>>,
+    /// Set for each response by the thread that processes it.
+    results: Mutex<Results>,
 }
 
 impl<'a> PolicyLoss<'a> {
+    /// With `keep` the log-probabilities are among the results.
     pub(super) fn new(
         settings: &'a Settings,
+        old_logp: OldLogp,
         regularizer_factor: f64,
-        responses: &'a [PlannedResponse],
+        responses: &'a [&'a PlannedResponse],
         batches: &'a MicroBatches,
+        keep: bool,
     ) -> Self {
-        let stats = Mutex::new(vec![ResponseStats::default(); responses.len()]);
-        Self { settings, regularizer_factor, responses, batches, stats }
+        let logp = if keep { vec![Vec::new(); responses.len()] } else { Vec::new() };
+        let results = Results { stats: vec![ResponseStats::default(); responses.len()], logp };
+        Self { settings, old_logp, regularizer_factor, responses, batches, results: Mutex::new(results) }
     }
 
-    /// The sums of each response, in the order of the responses.
-    pub(super) fn into_stats(self) -> Vec<ResponseStats> {
-        self.stats.into_inner().unwrap_or_else(PoisonError::into_inner)
+    /// The sums of each response and, if they are kept, its log-probabilities, in the order of the responses.
+    pub(super) fn into_results(self) -> (Vec<ResponseStats>, Vec<Vec<f32>>) {
+        let Results { stats, logp } = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        (stats, logp)
     }
 
     fn regularizer_weight(&self, planned: &PlannedResponse) -> f64 {
@@ -69,7 +84,10 @@ impl<'a> PolicyLoss<'a> {
     ) -> Result<ResponseStats, evenkeel_objective::Error> {
         let mask = vec![true; logp.len()];
         let rollout_logp = &*planned.rollout_logp;
-        let old_logp = planned.old_logp.as_deref().unwrap_or(logp);
+        let old_logp = match self.old_logp {
+            OldLogp::Recompute => planned.old_logp.as_deref().unwrap_or(logp),
+            OldLogp::Rollout => rollout_logp,
+        };
         let tokens = ResponseTokens { mask: &mask, logp, old_logp, rollout_logp: Some(rollout_logp) };
         let policy = response_loss(self.settings, planned.advantage, planned.weight, &tokens, grad)?;
         let weight = self.regularizer_weight(planned);
@@ -98,15 +116,18 @@ impl TokenLoss for PolicyLoss<'_> {
         let members = self.batches.members(index);
         let mut stats = Vec::with_capacity(members.len());
         for (sequence, &response) in members.iter().enumerate() {
-            let (range, planned) = (batch.scored(sequence), &self.responses[response]);
+            let (range, planned) = (batch.scored(sequence), self.responses[response]);
             let (logp, entropy) = (&scores.logp[range.clone()], &scores.entropy[range.clone()]);
             stats.push((response, self.response(planned, logp, entropy, &mut out.logp[range.clone()])?));
             let slope = self.settings.entropy_slope(self.regularizer_weight(planned));
             out.entropy[range].fill(slope as f32);
         }
-        let mut all = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
-        for (response, of_response) in stats {
-            all[response] = of_response;
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        for (sequence, (response, of_response)) in stats.into_iter().enumerate() {
+            results.stats[response] = of_response;
+            if let Some(kept) = results.logp.get_mut(response) {
+                *kept = scores.logp[batch.scored(sequence)].to_vec();
+            }
         }
         Ok(out)
     }

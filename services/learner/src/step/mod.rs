@@ -1,17 +1,22 @@
 //! A step: from groups as they arrive to updated weights.
 //!
-//! [`group_plan`] turns a group into advantages and weights (the part that the group knows alone), [`loss`] gives the
-//! model the coefficients of a micro-batch, [`policy`] runs passes and updates, and [`report`] summarises the step.
+//! [`group_plan`] turns a group into advantages and weights (the part that the group knows alone), [`mini_batch`] divides
+//! groups among updates, [`loss`] gives the model the coefficients of a micro-batch, [`passes`] are what the model runs,
+//! [`batch`] decides which pass runs when, [`policy`] is the step as its caller sees it, and [`report`] summarises it.
 //! [`supervised`] is the step of the warm start.
 
+mod batch;
 mod group_plan;
 mod loss;
+mod mini_batch;
+mod passes;
 mod policy;
 mod report;
 mod supervised;
 #[cfg(test)]
 mod tests;
 
+pub use batch::{StepPhase, StepProgress};
 pub use policy::PolicyStep;
 pub use report::{StepReport, UpdateStats};
 pub(crate) use supervised::supervised_step;

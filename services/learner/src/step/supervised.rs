@@ -67,7 +67,7 @@ pub(crate) fn supervised_step(trainer: &mut Trainer, examples: &[Example]) -> Re
     let tokens: usize = examples.iter().map(|example| example.response.len()).sum();
     let sums = batches.packed().iter().map(|_| OnceLock::new()).collect();
     let loss = CrossEntropy { weight: 1.0 / tokens as f32, sums };
-    let (update, version) = trainer.commit(false, |trainer| {
+    let (update, version) = trainer.commit(Phase::Supervised, false, |trainer| {
         trainer.accumulate(&batches, 1.0, &loss)?;
         trainer.update(Phase::Supervised, Gradient::Accumulated, 1.0, true)
     })?;

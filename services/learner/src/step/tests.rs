@@ -1,13 +1,18 @@
-//! A step that fails between two updates.
+//! What a step asks of the model and when, and a model that fails between two updates.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::{Device, Tensor};
 use evenkeel_model::{Config, Family, ModelError, Packed, Parameters, Scores, TokenLoss, Train};
 
 use crate::{Group, Learner, LearnerSettings, OptimizerSettings, Response};
 
-/// A model whose backward passes fail once some have succeeded, as on a device that is lost.
+/// A model whose backward passes fail once some have succeeded, as on a device that is lost. It counts the micro-batches
+/// that it scores.
 struct FailsAfter {
     passes: usize,
+    scored: Arc<AtomicUsize>,
     model: Box<dyn Train>,
 }
 
@@ -25,6 +30,7 @@ impl Train for FailsAfter {
     }
 
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>, ModelError> {
+        self.scored.fetch_add(batches.len(), Ordering::Relaxed);
         self.model.score(batches, temperature)
     }
 
@@ -52,6 +58,10 @@ impl Train for FailsAfter {
 }
 
 fn learner(passes: usize) -> Learner {
+    counted(passes, Arc::default())
+}
+
+fn counted(passes: usize, scored: Arc<AtomicUsize>) -> Learner {
     let config = Config {
         family: Family::Qwen3,
         vocab_size: 11,
@@ -73,6 +83,8 @@ fn learner(passes: usize) -> Learner {
     let optimizer = OptimizerSettings { learning_rate: 1e-2, ..OptimizerSettings::default() };
     let mut settings = LearnerSettings { optimizer, mini_batch_groups: 1, ..LearnerSettings::default() };
     settings.compute.threads = 1;
+    // A sequence each, and every group is worth a pass.
+    settings.compute.micro_batch_tokens = 1;
     let mut learner = Learner::new(config.clone(), parameters, settings).unwrap();
     let placeholder = evenkeel_model::network(
         config.clone(),
@@ -81,7 +93,7 @@ fn learner(passes: usize) -> Learner {
         Default::default(),
     );
     let model = learner.trainer_mut().model_mut().replace_policy(placeholder.unwrap());
-    learner.trainer_mut().model_mut().replace_policy(Box::new(FailsAfter { passes, model }));
+    learner.trainer_mut().model_mut().replace_policy(Box::new(FailsAfter { passes, scored, model }));
     learner
 }
 
@@ -123,6 +135,24 @@ fn a_step_that_fails_after_its_first_update_leaves_weights_moments_and_version_a
 }
 
 #[test]
+fn groups_of_later_updates_are_scored_as_they_arrive_and_those_of_the_first_never() {
+    let scored = Arc::new(AtomicUsize::new(0));
+    let mut learner = counted(usize::MAX, Arc::clone(&scored));
+    let mut step = learner.step_of(3);
+    let counts: Vec<usize> = groups()
+        .into_iter()
+        .map(|group| {
+            step.add(group).unwrap();
+            scored.load(Ordering::Relaxed)
+        })
+        .collect();
+    // Two responses each; the first group is the first update's.
+    assert_eq!(counts, [0, 2, 4]);
+    step.finish().unwrap();
+    assert_eq!(scored.load(Ordering::Relaxed), 4);
+}
+
+#[test]
 fn a_step_after_one_that_failed_is_the_step_that_would_have_been() {
     let mut failed = learner(4);
     failed.train(groups()).unwrap();
@@ -135,6 +165,31 @@ fn a_step_after_one_that_failed_is_the_step_that_would_have_been() {
     undisturbed.train(groups()).unwrap();
     undisturbed.train(groups()).unwrap();
     assert_eq!(state(&mut failed), state(&mut undisturbed));
+}
+
+#[test]
+fn an_update_that_is_applied_ends_a_row_of_skipped_ones() {
+    let mut learner = learner(usize::MAX);
+    let mut step = |poisoned: bool| {
+        let parameters = learner.trainer_mut().model_mut().parameters_mut();
+        let good = parameters.values()[0].clone();
+        if poisoned {
+            parameters.values_mut()[0] = (&good * f64::NAN).unwrap();
+        }
+        let result = learner.train(groups());
+        if poisoned {
+            learner.trainer_mut().model_mut().parameters_mut().values_mut()[0] = good;
+        }
+        result.map(|report| report.updates.iter().all(|update| update.skipped.is_some()))
+    };
+    // Three updates a step; ten in a row are too many.
+    for _ in 0..5 {
+        assert!(step(true).unwrap());
+        assert!(!step(false).unwrap());
+    }
+    (0..3).for_each(|_| assert!(step(true).unwrap()));
+    let error = step(true).unwrap_err().to_string();
+    assert!(error.starts_with("skipped updates in a row: 10"), "{error}");
 }
 
 /// The same weights in a model that works.

@@ -144,7 +144,7 @@ async fn rows_at_fault_refuse_the_run_where_that_is_set_and_where_nothing_is_lef
             (
                 &[good.clone(), chat.clone()],
                 &refuse,
-                "prompt `chat`: the prompt has messages, and the tokenizer has no",
+                "prompt `chat`: the prompt is a list of messages, allowed: a text, because the tokenizer has no",
             ),
             (&[chat], &drop, "data source `rows` is no prompt that is left (1 rows, 0 prompts, 1 unrenderable)"),
             (

@@ -1,5 +1,7 @@
 //! Requests that both engines refuse.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 /// Both refuse them; status, kind, param and code are compared, not the wording.
@@ -38,7 +40,8 @@ pub(super) fn refused() -> Vec<Value> {
         "logprobs": [-2, -1, 21, "x", 1.5], "stop": ["", 5], "stop_token_ids": [["x"], [200], [-1], 5],
         "min_tokens": [-1, 7], "ignore_eos": ["x"], "return_token_ids": ["x"], "stream": ["x"],
     });
-    for (field, values) in table.as_object().unwrap() {
+    // In the order of the recording, which is that of the names.
+    for (field, values) in table.as_object().unwrap().iter().collect::<BTreeMap<_, _>>() {
         all.extend(values.as_array().unwrap().iter().map(|value| json!({field.clone(): value})));
     }
     all

@@ -90,7 +90,8 @@ fn whole_of(text: &str) -> Value {
     let mut rest = Vec::new();
     for event in &events[..events.len() - 1] {
         let frame: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
-        let outer: Vec<String> = frame.as_object().unwrap().keys().cloned().collect();
+        let mut outer: Vec<String> = frame.as_object().unwrap().keys().cloned().collect();
+        outer.sort_unstable();
         let Some(choice) = frame["choices"].get(0) else {
             rest.push(frame.clone());
             continue;

@@ -78,8 +78,7 @@ impl<W: Write> Output for Lines<W> {
     }
 
     fn finish(&mut self, report: &DataReport) -> io::Result<()> {
-        let read = report.files.iter().filter(|file| file.rows > 0);
-        let summary = read.map(|file| (file.file.as_str(), FileSummary::of(file))).collect();
+        let summary = report.files.iter().map(|file| (file.file.as_str(), FileSummary::of(file))).collect();
         self.line(&SummaryLine { summary })?;
         self.output.flush()
     }

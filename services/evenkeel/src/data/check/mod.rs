@@ -66,10 +66,12 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
         written => written?,
     }
-    for file in report.files.iter().filter(|file| file.rows > 0 && file.prompts == 0) {
-        eprintln!("{}: gives no prompt: {}{}", file.file, file.counts(), first_example(&report, &file.file));
+    for file in &report.files {
+        if let Some(reason) = report.no_prompt(file) {
+            eprintln!("{}: {reason}", printable(&file.file));
+            failed = true;
+        }
     }
-    failed |= report.files.iter().any(|file| file.prompts == 0);
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -117,11 +119,4 @@ fn write(
         }
     }
     output.finish(report)
-}
-
-/// The first row of a file that was dropped, with its reason.
-fn first_example(report: &DataReport, file: &str) -> String {
-    let examples = report.examples.values().flatten();
-    let first = examples.into_iter().find(|example| example.file == file);
-    first.map_or_else(String::new, |first| format!("; {}: {}", first.row, first.message))
 }

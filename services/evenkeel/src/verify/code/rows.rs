@@ -174,7 +174,7 @@ mod tests {
         assert!(error.starts_with("question `q`: public_test_cases: no tests"), "{error}");
         let private = QUESTION.replace(r#""question_id""#, r#""private_test_cases": "!!", "question_id""#);
         let error = refused(&format!(r#"{{{private}, "completion": "x"}}"#));
-        assert!(error.starts_with("question `q`: private_test_cases: neither a JSON array nor base64"), "{error}");
+        assert!(error.starts_with("question `q`: `private_test_cases` is no JSON"), "{error}");
         let error = refused(&format!(r#"{{{QUESTION}, "programs": [{{"completion": 3}}]}}"#));
         assert_eq!(error, "question `q`: program 0: `completion` is 3, allowed: a text");
     }

@@ -1,0 +1,91 @@
+//! Batches whose updates were skipped, written for a person to look at.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{LearnerError, Result};
+use crate::files::write_file;
+use crate::group::Group;
+
+/// Batches kept; further ones are not written, so that a run that goes on like this does not fill the disk.
+const MAX_BATCHES: usize = 20;
+
+/// Where batches are written.
+pub(super) struct Inspection {
+    folder: PathBuf,
+}
+
+impl Inspection {
+    /// The folder is created with the first batch.
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Writes the groups of a step whose update was skipped, one as JSON on each line, and logs where. A failure to write
+    /// is logged: it must not hide why the update was skipped.
+    pub(super) fn write(&self, run_id: &str, step: u64, groups: &[Group]) {
+        match self.try_write(run_id, step, groups) {
+            Ok(Some(path)) => tracing::warn!(path = %path.display(), "batch of a skipped update written"),
+            Ok(None) => tracing::warn!(
+                folder = %self.folder.display(),
+                "batch of a skipped update not written: the folder has {MAX_BATCHES}"
+            ),
+            Err(error) => tracing::error!(%error, "batch of a skipped update not written"),
+        }
+    }
+
+    fn try_write(&self, run_id: &str, step: u64, groups: &[Group]) -> Result<Option<PathBuf>> {
+        std::fs::create_dir_all(&self.folder).map_err(LearnerError::file(&self.folder))?;
+        let path = self.folder.join(file_name(run_id, step));
+        if !path.exists() && count(&self.folder)? >= MAX_BATCHES {
+            return Ok(None);
+        }
+        let mut text = String::new();
+        for group in groups {
+            // JSON has no NaN: a number that is not finite becomes null.
+            text.push_str(&serde_json::to_string(group).expect("numbers and strings serialise"));
+            text.push('\n');
+        }
+        write_file(&path, text.as_bytes())?;
+        Ok(Some(path))
+    }
+}
+
+/// A name for any run: what a file name may not have is replaced.
+fn file_name(run_id: &str, step: u64) -> String {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
+    format!("{}-step-{step:06}.jsonl", run_id.chars().map(safe).collect::<String>())
+}
+
+fn count(folder: &Path) -> Result<usize> {
+    Ok(std::fs::read_dir(folder).map_err(LearnerError::file(folder))?.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups() -> Vec<Group> {
+        (0..2).map(|n| Group { id: format!("g{n}"), prompt: vec![n], responses: Vec::new() }).collect()
+    }
+
+    #[test]
+    fn a_batch_is_one_group_a_line_in_a_file_of_its_run_and_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let inspection = Inspection::new(folder.path().join("skipped"));
+        inspection.write("../run", 7, &groups());
+        let text = std::fs::read_to_string(folder.path().join("skipped/___run-step-000007.jsonl")).unwrap();
+        let ids: Vec<String> = text
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_str().unwrap().to_owned())
+            .collect();
+        assert_eq!(ids, ["g0", "g1"]);
+    }
+
+    #[test]
+    fn the_number_of_batches_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let inspection = Inspection::new(folder.path().to_owned());
+        (0..30).for_each(|step| inspection.write("run", step, &groups()));
+        assert_eq!(count(folder.path()).unwrap(), MAX_BATCHES);
+    }
+}

@@ -1,0 +1,251 @@
+//! The groups of a step on their way to its updates.
+
+use evenkeel_objective::{GroupCounts, GroupView, Normalizer, StepCounts};
+
+use super::group_plan::{GroupPlan, PlannedResponse, is_regularized};
+use super::loss::ResponseStats;
+use super::mini_batch::MiniBatches;
+use super::passes::{first_pass, later_pass, regularizer_factor, score, update};
+use super::report::UpdateStats;
+use crate::error::Result;
+use crate::settings::OldLogp;
+use crate::trainer::Trainer;
+
+/// A pass of a later update takes this many times the tokens that are worth a pass: large enough that threads rarely
+/// wait for the last micro-batch of a pass, small enough that progress is reported often.
+const LATER_PASS: usize = 8;
+
+/// What a step is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepPhase {
+    /// Scoring responses under the weights before the first update.
+    Scoring,
+    /// Forward and backward passes.
+    Accumulating,
+    /// Clipping and the optimizer.
+    Updating,
+}
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StepProgress {
+    /// Groups whose gradient has been accumulated, or which have none. Each counts once, however many epochs follow.
+    pub groups: usize,
+    /// Trainable tokens of those groups.
+    pub trainable_tokens: usize,
+}
+
+/// The groups of a step. Which passes run, over which responses and after which group, follows from the groups in their
+/// order alone: a step that waits for all groups has the same bits as one that takes them as they arrive.
+pub(super) struct Batch {
+    mini_batches: MiniBatches,
+    groups: Vec<GroupPlan>,
+    /// Whether a group's gradient has been accumulated.
+    accumulated: Vec<bool>,
+    progress: StepProgress,
+    /// Responses that wait for the number of groups, without which their mini-batch is not known.
+    unassigned: Vec<PlannedResponse>,
+    /// Responses of the first update that have not been through a pass.
+    first: Vec<PlannedResponse>,
+    /// Sums of the responses of the first update that have been.
+    first_stats: Vec<ResponseStats>,
+    /// Responses of later updates that have not been scored.
+    unscored: Vec<PlannedResponse>,
+    /// Responses of later updates that have been.
+    scored: Vec<PlannedResponse>,
+}
+
+impl Batch {
+    /// An empty one. `groups` is the number of groups of the step, if it is known.
+    pub(super) fn new(trainer: &Trainer, groups: Option<usize>) -> Self {
+        Self {
+            mini_batches: MiniBatches::of(trainer.settings(), trainer.version(), groups),
+            groups: Vec::new(),
+            accumulated: Vec::new(),
+            progress: StepProgress::default(),
+            unassigned: Vec::new(),
+            first: Vec::new(),
+            first_stats: Vec::new(),
+            unscored: Vec::new(),
+            scored: Vec::new(),
+        }
+    }
+
+    pub(super) fn groups(&self) -> &[GroupPlan] {
+        &self.groups
+    }
+
+    pub(super) fn progress(&self) -> StepProgress {
+        self.progress
+    }
+
+    pub(super) fn views(&self) -> Vec<GroupView<'_>> {
+        self.groups.iter().map(GroupPlan::view).collect()
+    }
+
+    /// Number of updates over the groups so far.
+    pub(super) fn updates(&self) -> usize {
+        let mini_batches = self.mini_batches.all(self.groups.len());
+        mini_batches.iter().filter(|mini_batch| self.counts(mini_batch).groups > 0).count()
+    }
+
+    /// Adds a group, and runs passes where there is enough work.
+    pub(super) fn add(&mut self, trainer: &mut Trainer, plan: GroupPlan, planned: Vec<PlannedResponse>) -> Result<()> {
+        let group = self.groups.len();
+        self.groups.push(plan);
+        self.accumulated.push(false);
+        if planned.is_empty() {
+            self.mark(group);
+        }
+        self.assign(trainer, group, planned)
+    }
+
+    /// Runs all updates. `observe` is called before and after each of their passes.
+    pub(super) fn run_updates(
+        &mut self,
+        trainer: &mut Trainer,
+        observe: &mut dyn FnMut(StepPhase, StepProgress),
+    ) -> Result<(Vec<UpdateStats>, usize)> {
+        self.complete(trainer, observe)?;
+        // Stable: the responses of a group keep their order.
+        self.scored.sort_by_key(|response| response.group);
+        let (mut updates, mut trained) = (Vec::new(), 0);
+        for (number, mini_batch) in self.mini_batches.all(self.groups.len()).into_iter().enumerate() {
+            let counts = self.counts(&mini_batch);
+            if counts.groups == 0 {
+                continue;
+            }
+            let stats = match number {
+                0 => std::mem::take(&mut self.first_stats),
+                _ => self.accumulate(trainer, &mini_batch, counts, observe)?,
+            };
+            observe(StepPhase::Updating, self.progress);
+            trained += stats.len();
+            updates.push(update(trainer, &stats, counts)?);
+        }
+        Ok((updates, trained))
+    }
+
+    fn assign(&mut self, trainer: &mut Trainer, group: usize, planned: Vec<PlannedResponse>) -> Result<()> {
+        match self.mini_batches.is_first(group) {
+            None => self.unassigned.extend(planned),
+            Some(true) => self.first.extend(planned),
+            Some(false) => self.unscored.extend(planned),
+        }
+        let worth = trainer.settings().compute.tokens_worth_a_pass();
+        if tokens(&self.unscored) >= worth {
+            self.score(trainer)?;
+        }
+        match self.first_factor(trainer, group + 1) {
+            Some(factor) if tokens(&self.first) >= worth => self.accumulate_first(trainer, factor),
+            _ => Ok(()),
+        }
+    }
+
+    /// After the last group: what is left of the work that precedes the first update.
+    fn complete(&mut self, trainer: &mut Trainer, observe: &mut dyn FnMut(StepPhase, StepProgress)) -> Result<()> {
+        let mut unassigned = std::mem::take(&mut self.unassigned).into_iter().peekable();
+        if unassigned.peek().is_some() {
+            self.mini_batches.set_groups(self.groups.len());
+            for group in 0..self.groups.len() {
+                let mut planned = Vec::new();
+                while let Some(response) = unassigned.next_if(|response| response.group == group) {
+                    planned.push(response);
+                }
+                observe(StepPhase::Scoring, self.progress);
+                self.assign(trainer, group, planned)?;
+            }
+        }
+        if !self.unscored.is_empty() {
+            observe(StepPhase::Scoring, self.progress);
+            self.score(trainer)?;
+        }
+        if !self.first.is_empty() {
+            observe(StepPhase::Accumulating, self.progress);
+            let factor = regularizer_factor(trainer, self.first_counts());
+            self.accumulate_first(trainer, factor)?;
+        }
+        Ok(())
+    }
+
+    fn score(&mut self, trainer: &mut Trainer) -> Result<()> {
+        let mut responses = std::mem::take(&mut self.unscored);
+        score(trainer, &mut responses)?;
+        self.scored.extend(responses);
+        Ok(())
+    }
+
+    fn accumulate_first(&mut self, trainer: &mut Trainer, factor: f64) -> Result<()> {
+        let mut responses = std::mem::take(&mut self.first);
+        let repeats = self.mini_batches.repeats();
+        let keep = repeats && trainer.settings().old_logp == OldLogp::Recompute;
+        self.first_stats.extend(first_pass(trainer, &mut responses, factor, keep)?);
+        responses.iter().for_each(|response| self.mark(response.group));
+        if repeats {
+            self.scored.extend(responses);
+        }
+        Ok(())
+    }
+
+    /// Forward and backward over the groups of a later update, in passes of whole groups.
+    fn accumulate(
+        &mut self,
+        trainer: &mut Trainer,
+        mini_batch: &[usize],
+        counts: StepCounts,
+        observe: &mut dyn FnMut(StepPhase, StepProgress),
+    ) -> Result<Vec<ResponseStats>> {
+        let factor = regularizer_factor(trainer, counts);
+        let enough = LATER_PASS * trainer.settings().compute.tokens_worth_a_pass();
+        let mut stats = Vec::new();
+        let mut groups = mini_batch.iter().copied().peekable();
+        while groups.peek().is_some() {
+            let (mut members, mut length, mut done) = (Vec::new(), 0, Vec::new());
+            while let Some(group) = groups.next_if(|_| length < enough) {
+                let start = self.scored.partition_point(|response| response.group < group);
+                let end = self.scored.partition_point(|response| response.group <= group);
+                length += tokens(&self.scored[start..end]);
+                members.extend(&self.scored[start..end]);
+                done.push(group);
+            }
+            observe(StepPhase::Accumulating, self.progress);
+            stats.extend(later_pass(trainer, &members, factor)?);
+            done.into_iter().for_each(|group| self.mark(group));
+        }
+        observe(StepPhase::Accumulating, self.progress);
+        Ok(stats)
+    }
+
+    /// The factor of the regularizer in the first update, once it is known: it is the ratio of two scalars of the
+    /// mini-batch, which is 1 for every rule that divides by P.
+    fn first_factor(&self, trainer: &Trainer, received: usize) -> Option<f64> {
+        let objective = &trainer.settings().objective;
+        if objective.aggregation.normalizer() == Normalizer::Groups || !is_regularized(objective) {
+            return Some(1.0);
+        }
+        self.mini_batches.has_first(received).then(|| regularizer_factor(trainer, self.first_counts()))
+    }
+
+    /// The counts of the first update, whose groups have all arrived.
+    fn first_counts(&self) -> StepCounts {
+        let first = (0..self.groups.len()).filter(|&group| self.mini_batches.is_first(group) == Some(true));
+        first.map(|group| self.groups[group].counts).collect()
+    }
+
+    fn counts(&self, mini_batch: &[usize]) -> StepCounts {
+        mini_batch.iter().map(|&group| self.groups[group].counts).collect()
+    }
+
+    fn mark(&mut self, group: usize) {
+        if !std::mem::replace(&mut self.accumulated[group], true) {
+            let GroupCounts { tokens, .. } = self.groups[group].counts;
+            self.progress.groups += 1;
+            self.progress.trainable_tokens += tokens;
+        }
+    }
+}
+
+/// Tokens of prompts and responses.
+fn tokens(responses: &[PlannedResponse]) -> usize {
+    responses.iter().map(PlannedResponse::length).sum()
+}

@@ -1,0 +1,99 @@
+//! The passes of a step: scoring under the weights before its first update, gradients, updates.
+
+use evenkeel_objective::{Aggregation, StepCounts};
+
+use super::group_plan::PlannedResponse;
+use super::loss::{PolicyLoss, ResponseStats};
+use super::report::UpdateStats;
+use crate::error::Result;
+use crate::optimizer::Phase;
+use crate::settings::OldLogp;
+use crate::trainer::{Gradient, Trainer};
+
+/// Scores responses of later updates: their old log-probabilities, which are those under the weights before the first
+/// update, and the reference's.
+pub(super) fn score(trainer: &mut Trainer, responses: &mut [PlannedResponse]) -> Result<()> {
+    let recompute = trainer.settings().old_logp == OldLogp::Recompute;
+    score_with(trainer, responses, recompute)
+}
+
+/// Forward and backward over responses of the first update; gradients stay summed in the trainer.
+///
+/// The pass gives the old log-probabilities as well: no weight has changed, so every ratio is exactly 1. With `keep`
+/// they are stored in the responses, for later updates.
+pub(super) fn first_pass(
+    trainer: &mut Trainer,
+    responses: &mut [PlannedResponse],
+    regularizer_factor: f64,
+    keep: bool,
+) -> Result<Vec<ResponseStats>> {
+    score_with(trainer, responses, false)?;
+    let members: Vec<&PlannedResponse> = responses.iter().collect();
+    let (stats, logp) = run(trainer, &members, regularizer_factor, keep)?;
+    for (response, logp) in responses.iter_mut().zip(logp) {
+        response.old_logp = Some(logp);
+    }
+    Ok(stats)
+}
+
+/// Forward and backward over responses of a later update, which have been scored.
+pub(super) fn later_pass(
+    trainer: &mut Trainer,
+    responses: &[&PlannedResponse],
+    regularizer_factor: f64,
+) -> Result<Vec<ResponseStats>> {
+    Ok(run(trainer, responses, regularizer_factor, false)?.0)
+}
+
+/// Applies a mini-batch's scalar to the summed gradient and updates.
+pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: StepCounts) -> Result<UpdateStats> {
+    let scale = counts.scale(trainer.settings().objective.aggregation);
+    let gradient = if stats.is_empty() { Gradient::Zero } else { Gradient::Accumulated };
+    let finite = stats.iter().all(ResponseStats::is_finite);
+    let report = trainer.update(Phase::Policy, gradient, scale, finite)?;
+    Ok(UpdateStats::of(stats, scale, report))
+}
+
+/// The regularizer's scalar of a mini-batch divided by the policy's.
+pub(super) fn regularizer_factor(trainer: &Trainer, counts: StepCounts) -> f64 {
+    let policy = counts.scale(trainer.settings().objective.aggregation);
+    if policy == 0.0 { 1.0 } else { counts.scale(Aggregation::Token) / policy }
+}
+
+fn score_with(trainer: &mut Trainer, responses: &mut [PlannedResponse], old: bool) -> Result<()> {
+    if responses.is_empty() || !(old || trainer.has_reference()) {
+        return Ok(());
+    }
+    let sequences: Vec<_> = responses.iter().map(PlannedResponse::sequence).collect();
+    let batches = trainer.pack(&sequences)?;
+    if old {
+        for (response, scores) in responses.iter_mut().zip(trainer.score_old(&batches)?) {
+            response.old_logp = Some(scores.logp);
+        }
+    }
+    if let Some(scores) = trainer.score_reference(&batches)? {
+        for (response, scores) in responses.iter_mut().zip(scores) {
+            response.reference_logp = Some(scores.logp);
+        }
+    }
+    Ok(())
+}
+
+/// Forward and backward. Returns the sums of each response and, with `keep`, its log-probabilities.
+fn run(
+    trainer: &mut Trainer,
+    responses: &[&PlannedResponse],
+    regularizer_factor: f64,
+    keep: bool,
+) -> Result<(Vec<ResponseStats>, Vec<Vec<f32>>)> {
+    if responses.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let sequences: Vec<_> = responses.iter().map(|response| response.sequence()).collect();
+    let batches = trainer.pack(&sequences)?;
+    let settings = trainer.settings();
+    let (objective, old_logp, temperature) = (settings.objective.clone(), settings.old_logp, settings.temperature);
+    let loss = PolicyLoss::new(&objective, old_logp, regularizer_factor, responses, &batches, keep);
+    trainer.accumulate(&batches, temperature, &loss)?;
+    Ok(loss.into_results())
+}
