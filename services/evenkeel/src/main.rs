@@ -23,9 +23,9 @@ use evenkeel_telemetry::{LogFormat, TelemetrySettings, init_logging};
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = logging(&arguments).and_then(|()| {
+        allocator::return_freed_memory()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
-            .on_thread_park(allocator::release_unused)
             .build()?;
         runtime.block_on(async {
             match arguments.command {
