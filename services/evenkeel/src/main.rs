@@ -6,6 +6,8 @@ mod arguments;
 mod cluster;
 mod data;
 mod documentation;
+mod export;
+mod fork;
 mod guest;
 mod model;
 mod recipe;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
                 Command::Serve(options) => serve::serve(options).await,
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
+                Command::Export(options) => export::export(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
