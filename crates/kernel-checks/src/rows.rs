@@ -27,7 +27,7 @@ pub(crate) fn embedding(runner: &dyn Runner) {
             let lists = [&segments.order, &segments.starts, &segments.ids].map(|list| Buffer::u32(list));
             let lists_at = [0, 1, 2].map(|at| lists[at].pointer());
             let dy_at = Buffer::values(kind, &dy, case.one_of(&[0, 1]));
-            let sizes = [segments.ids.len(), width];
+            let sizes = [rows, segments.ids.len(), width];
             let launch =
                 embed_backward(runner.chip(), kind, sizes, dy_at.pointer(), lists_at, gradient.pointer()).unwrap();
             runner.run(&launch, seed as u32);
@@ -41,7 +41,7 @@ pub(crate) fn embedding(runner: &dyn Runner) {
     let lists = [Buffer::u32(&[0]), Buffer::u32(&[0, 0, 1]), Buffer::u32(&[0, 1])];
     let dy = Buffer::f32(&[5.0]);
     let at = [0, 1, 2].map(|at| lists[at].pointer());
-    let launch = embed_backward(runner.chip(), Type::F32, [2, 1], dy.pointer(), at, gradient.pointer()).unwrap();
+    let launch = embed_backward(runner.chip(), Type::F32, [1, 2, 1], dy.pointer(), at, gradient.pointer()).unwrap();
     runner.run(&launch, 0);
     assert_eq!(gradient.read_f32(), [1.0, 7.0]);
 }

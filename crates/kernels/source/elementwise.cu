@@ -1,4 +1,4 @@
-// What needs no other thread: rotary embedding, the gated activation, casts.
+// What needs no other thread: rotary embedding, the gated activation, sums, casts.
 #include "common.cuh"
 
 // Rotates each head of x (rows, heads * 2 * half) in place by the angle of its row's position; sign -1 rotates back. cos and sin are
@@ -67,6 +67,36 @@ __device__ inline void swiglu_backward(const T* dy, const T* gate, const T* up, 
   }
 }
 
+// Adds a row to each row of y (rows, width).
+template <typename T, bool WIDE>
+__device__ inline void add_bias(T* y, const float* bias, u32 rows, u32 width) {
+  constexpr u32 N = Step<T, WIDE>::N;
+  const u32 parts = width / N;
+  const u64 all = static_cast<u64>(rows) * parts;
+  for (u64 at = static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x; at < all; at += static_cast<u64>(gridDim.x) * blockDim.x) {
+    float v[N], b[N];
+    load<N>(y + at * N, v);
+    load<N>(bias + at % parts * N, b);
+#pragma unroll
+    for (u32 j = 0; j < N; ++j) v[j] += b[j];
+    store<N>(v, y + at * N);
+  }
+}
+
+template <bool WIDE>
+__device__ inline void add(float* y, const float* x, u64 count) {
+  constexpr u32 N = Step<float, WIDE>::N;
+  const u64 stride = static_cast<u64>(gridDim.x) * blockDim.x * N;
+  for (u64 i = (static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x) * N; i < count; i += stride) {
+    float a[N], b[N];
+    load<N>(y + i, a);
+    load<N>(x + i, b);
+#pragma unroll
+    for (u32 j = 0; j < N; ++j) a[j] += b[j];
+    store<N>(a, y + i);
+  }
+}
+
 template <typename S, typename T, bool WIDE>
 __device__ inline void cast(const S* from, T* to, u64 count) {
   constexpr u32 N = WIDE ? 8 : 1;
@@ -86,7 +116,8 @@ __device__ inline void cast(const S* from, T* to, u64 count) {
   KERNEL(swiglu_##suffix, const T* gate, const T* up, T* y, u64 count) { swiglu<T, WIDE>(gate, up, y, count); }                 \
   KERNEL(swiglu_backward_##suffix, const T* dy, const T* gate, const T* up, T* dgate, T* dup, u64 count) {                      \
     swiglu_backward<T, WIDE>(dy, gate, up, dgate, dup, count);                                                                  \
-  }
+  }                                                                                                                             \
+  KERNEL(add_bias_##suffix, T* y, const float* bias, u32 rows, u32 width) { add_bias<T, WIDE>(y, bias, rows, width); }
 ELEMENTWISE(f32_wide, float, true)
 ELEMENTWISE(f32_single, float, false)
 ELEMENTWISE(bf16_wide, bf16, true)
@@ -96,3 +127,6 @@ KERNEL(cast_f32_bf16_wide, const float* from, bf16* to, u64 count) { cast<float,
 KERNEL(cast_f32_bf16_single, const float* from, bf16* to, u64 count) { cast<float, bf16, false>(from, to, count); }
 KERNEL(cast_bf16_f32_wide, const bf16* from, float* to, u64 count) { cast<bf16, float, true>(from, to, count); }
 KERNEL(cast_bf16_f32_single, const bf16* from, float* to, u64 count) { cast<bf16, float, false>(from, to, count); }
+
+KERNEL(add_wide, float* y, const float* x, u64 count) { add<true>(y, x, count); }
+KERNEL(add_single, float* y, const float* x, u64 count) { add<false>(y, x, count); }

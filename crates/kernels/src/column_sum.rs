@@ -59,6 +59,8 @@ impl ColumnSum {
         let (rows, width) = (u32_of("rows of a column sum", self.rows)?, u32_of("width of a column sum", self.width)?);
         let grid = u32_of("blocks of a column sum", splits * self.tiles())?;
         let arguments = arguments![x, out, rows, width, splits as u32, u32::from(add)];
-        Launch::new(format!("column_sum_{}", self.kind.name()), grid, BLOCK as usize * 4, arguments)
+        let sums = splits * self.width * if add { 8 } else { 4 };
+        let bytes = self.rows * self.width * self.kind.size() + sums;
+        Launch::new(format!("column_sum_{}", self.kind.name()), grid, BLOCK as usize * 4, bytes, arguments)
     }
 }

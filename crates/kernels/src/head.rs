@@ -36,7 +36,8 @@ pub fn token_scores(chip: Chip, input: Logits, [logp, entropy, log_sum]: [Pointe
     let (logits, targets, inverse) = (input.logits, input.targets, 1.0 / input.temperature);
     let arguments = arguments![logits, targets, logp, entropy, log_sum, rows, vocabulary, inverse];
     let shared = (BLOCK / WARP) as usize * 12;
-    Launch::new(format!("token_scores_{}", step(wide)), chip.blocks(input.rows as u64), shared, arguments)
+    let bytes = input.rows * (4 * input.vocabulary + 16);
+    Launch::new(format!("token_scores_{}", step(wide)), chip.blocks(input.rows as u64), shared, bytes, arguments)
 }
 
 /// d loss / d logits in the compute type. In fp32 they may replace the logits.
@@ -58,5 +59,6 @@ pub fn logit_gradients(
     let arguments =
         arguments![logits, targets, log_sum, entropy, dlogp, dentropy, gradients, rows, vocabulary, inverse];
     let name = format!("logit_gradients_{}_{}", kind.name(), step(wide));
-    Launch::new(name, chip.blocks(input.rows as u64), 0, arguments)
+    let bytes = input.rows * ((4 + kind.size()) * input.vocabulary + 20);
+    Launch::new(name, chip.blocks(input.rows as u64), 0, bytes, arguments)
 }

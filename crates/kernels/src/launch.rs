@@ -72,6 +72,8 @@ pub struct Launch {
     pub block: u32,
     /// Bytes of shared memory of each.
     pub shared: u32,
+    /// Bytes of the device's memory that it reads and writes, each array once.
+    pub bytes: u64,
     /// Its arguments, in order.
     pub arguments: Vec<Argument>,
 }
@@ -118,9 +120,17 @@ impl Chip {
 }
 
 impl Launch {
-    pub(crate) fn new(kernel: String, grid: u32, shared: usize, arguments: Vec<Argument>) -> Result<Self, Unsupported> {
+    pub(crate) fn new(
+        kernel: String,
+        grid: u32,
+        shared: usize,
+        bytes: usize,
+        arguments: Vec<Argument>,
+    ) -> Result<Self, Unsupported> {
         match u32::try_from(shared) {
-            Ok(shared) if shared <= SHARED => Ok(Self { kernel, grid, block: BLOCK, shared, arguments }),
+            Ok(shared) if shared <= SHARED => {
+                Ok(Self { kernel, grid, block: BLOCK, shared, bytes: bytes as u64, arguments })
+            }
             _ => Err(Unsupported::new("shared memory of a block", shared, format!("up to {SHARED} bytes"))),
         }
     }
@@ -163,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_launch_that_needs_too_much_shared_memory_is_refused() {
-        let error = Launch::new("x".into(), 1, 50_000, Vec::new()).unwrap_err().to_string();
+        let error = Launch::new("x".into(), 1, 50_000, 0, Vec::new()).unwrap_err().to_string();
         assert_eq!(error, "shared memory of a block is 50000, allowed: up to 49152 bytes");
     }
 

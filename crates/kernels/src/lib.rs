@@ -6,20 +6,24 @@
 //! launch exactly what a GPU would.
 #![forbid(unsafe_code)]
 
+mod attention;
 mod column_sum;
 mod elementwise;
 mod head;
 mod launch;
 mod norm;
 mod optimizer;
+mod product;
 mod rows;
 mod source;
 
+pub use attention::{HeadRows, ScoreBlock};
 pub use column_sum::ColumnSum;
-pub use elementwise::{Rotation, cast, rotary, swiglu, swiglu_backward};
+pub use elementwise::{Rotation, add, add_bias, cast, rotary, swiglu, swiglu_backward};
 pub use head::{Logits, logit_gradients, token_scores};
 pub use launch::{Argument, Chip, Launch, Pointer, Type, Unsupported};
 pub use norm::{Norm, NormBackward};
 pub use optimizer::{AdamW, Clip, adamw, clip, square_parts, squares};
+pub use product::{Operand, Product};
 pub use rows::{RowCopy, Segments, embed, embed_backward, gather, scatter};
 pub use source::{Source, sources};

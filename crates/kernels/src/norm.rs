@@ -46,7 +46,8 @@ impl Norm {
         let wide = self.is_wide(&[x, weight, y]);
         let [runs, width] = self.sizes()?;
         let arguments = arguments![x, weight, y, runs, width, self.epsilon];
-        Launch::new(self.kernel("rms_norm", wide), self.blocks(chip), SCRATCH * 4, arguments)
+        let bytes = 2 * self.runs * self.width * self.kind.size();
+        Launch::new(self.kernel("rms_norm", wide), self.blocks(chip), SCRATCH * 4, bytes, arguments)
     }
 
     /// The gradient of x, and the blocks' parts of the weight's gradient.
@@ -58,7 +59,9 @@ impl Norm {
         let [runs, width] = self.sizes()?;
         let shared = 4 * (SCRATCH + self.slots() * self.width);
         let arguments = arguments![at.dy, at.x, at.weight, at.into, at.dx, at.partial, runs, width, self.epsilon];
-        Launch::new(self.kernel("rms_norm_backward", wide), self.blocks(chip), shared, arguments)
+        let arrays = if at.into == Pointer::NULL { 3 } else { 4 };
+        let bytes = self.width * (arrays * self.runs * self.kind.size() + 4 * self.partial_rows(chip));
+        Launch::new(self.kernel("rms_norm_backward", wide), self.blocks(chip), shared, bytes, arguments)
     }
 
     /// Rows of [`NormBackward::partial`].

@@ -14,7 +14,7 @@ pub fn square_parts(chip: Chip, count: usize) -> usize {
 pub fn squares(chip: Chip, x: Pointer, count: usize, partial: Pointer) -> Result<Launch, Unsupported> {
     let wide = is_wide(Type::F32, count, &[x]);
     let grid = square_parts(chip, count) as u32;
-    Launch::new(format!("squares_{}", step(wide)), grid, BLOCK as usize * 8, arguments![x, partial, count as u64])
+    Launch::new(format!("squares_{}", step(wide)), grid, BLOCK as usize * 8, 4 * count, arguments![x, partial, count as u64])
 }
 
 /// Clipping by the global norm.
@@ -31,9 +31,9 @@ pub struct Clip {
 /// # Errors
 /// Too many parts.
 pub fn clip(clip: Clip, partial: Pointer, count: usize, norm: Pointer, factor: Pointer) -> Result<Launch, Unsupported> {
-    let count = u32_of("parts of a norm", count)?;
+    let (bytes, count) = (8 * count, u32_of("parts of a norm", count)?);
     let arguments = arguments![partial, count, clip.scale, clip.limit.unwrap_or(0.0), norm, factor];
-    Launch::new("clip".into(), 1, BLOCK as usize * 8, arguments)
+    Launch::new("clip".into(), 1, BLOCK as usize * 8, bytes, arguments)
 }
 
 /// The numbers of one update of one parameter.
@@ -84,5 +84,6 @@ pub fn adamw(
         update.epsilon as f32,
         update.shrink as f32
     ];
-    Launch::new(format!("adamw_{}", step(wide)), chip.blocks(threads.div_ceil(u64::from(BLOCK))), 0, arguments)
+    let bytes = count * if narrowed == Pointer::NULL { 28 } else { 30 };
+    Launch::new(format!("adamw_{}", step(wide)), chip.blocks(threads.div_ceil(u64::from(BLOCK))), 0, bytes, arguments)
 }

@@ -16,10 +16,19 @@ pub struct RowCopy {
 }
 
 impl RowCopy {
-    fn launch(self, chip: Chip, name: &str, wide: bool, [from, ids, to]: [Pointer; 3]) -> Result<Launch, Unsupported> {
+    /// With the bytes of a value that is read.
+    fn launch(
+        self,
+        chip: Chip,
+        name: &str,
+        size: usize,
+        wide: bool,
+        [from, ids, to]: [Pointer; 3],
+    ) -> Result<Launch, Unsupported> {
+        let bytes = self.rows * self.width * (size + self.kind.size());
         let (rows, width) = (u32_of("rows", self.rows)?, u32_of("width of a row", self.width)?);
         let name = format!("{name}_{}_{}", self.kind.name(), step(wide));
-        Launch::new(name, chip.blocks(self.rows as u64), 0, arguments![from, ids, to, rows, width])
+        Launch::new(name, chip.blocks(self.rows as u64), 0, bytes, arguments![from, ids, to, rows, width])
     }
 
     fn is_wide(self, pointers: &[Pointer]) -> bool {
@@ -32,7 +41,7 @@ impl RowCopy {
 /// # Errors
 /// Too many rows.
 pub fn embed(chip: Chip, copy: RowCopy, table: Pointer, ids: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
-    copy.launch(chip, "embed", copy.is_wide(&[table, y]), [table, ids, y])
+    copy.launch(chip, "embed", 4, copy.is_wide(&[table, y]), [table, ids, y])
 }
 
 /// y\[i\] = x\[ids\[i\]\].
@@ -40,7 +49,7 @@ pub fn embed(chip: Chip, copy: RowCopy, table: Pointer, ids: Pointer, y: Pointer
 /// # Errors
 /// Too many rows.
 pub fn gather(chip: Chip, copy: RowCopy, x: Pointer, ids: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
-    copy.launch(chip, "gather", copy.is_wide(&[x, y]), [x, ids, y])
+    copy.launch(chip, "gather", copy.kind.size(), copy.is_wide(&[x, y]), [x, ids, y])
 }
 
 /// y\[to\[i\]\] = x\[i\] for distinct rows of a y of zeros.
@@ -48,7 +57,7 @@ pub fn gather(chip: Chip, copy: RowCopy, x: Pointer, ids: Pointer, y: Pointer) -
 /// # Errors
 /// Too many rows.
 pub fn scatter(chip: Chip, copy: RowCopy, x: Pointer, to: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
-    copy.launch(chip, "scatter", copy.is_wide(&[x, y]), [x, to, y])
+    copy.launch(chip, "scatter", copy.kind.size(), copy.is_wide(&[x, y]), [x, to, y])
 }
 
 /// The rows of a batch by the id that they embed, so that each row of the table is added to by one block, in one order.
@@ -79,23 +88,24 @@ impl Segments {
     }
 }
 
-/// Adds the rows of dy to the rows of the table's fp32 gradient; `order`, `starts` and `ids` as in [`Segments`], on the device.
+/// Adds the `rows` rows of dy to the rows of the table's fp32 gradient; `order`, `starts` and `ids` as in [`Segments`], on the device.
 ///
 /// # Errors
 /// Too many rows.
 pub fn embed_backward(
     chip: Chip,
     kind: Type,
-    [segments, width]: [usize; 2],
+    [rows, segments, width]: [usize; 3],
     dy: Pointer,
     [order, starts, ids]: [Pointer; 3],
     table: Pointer,
 ) -> Result<Launch, Unsupported> {
     let wide = is_wide(kind, width, &[dy, table]);
+    let bytes = width * (rows * kind.size() + 8 * segments);
     let (count, width) = (u32_of("distinct ids", segments)?, u32_of("width of a row", width)?);
     let arguments = arguments![dy, order, starts, ids, table, count, width];
     let name = format!("embed_backward_{}_{}", kind.name(), step(wide));
-    Launch::new(name, chip.blocks(segments as u64), 0, arguments)
+    Launch::new(name, chip.blocks(segments as u64), 0, bytes, arguments)
 }
 
 #[cfg(test)]

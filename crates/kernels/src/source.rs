@@ -12,9 +12,10 @@ pub struct Source {
 }
 
 /// Every file, in order of names.
-pub fn sources() -> [Source; 5] {
+pub fn sources() -> [Source; 6] {
     let source = |name, text: &str| Source { name, text: text.replace("#include \"common.cuh\"", COMMON) };
     [
+        source("attention.cu", include_str!("../source/attention.cu")),
         source("elementwise.cu", include_str!("../source/elementwise.cu")),
         source("head.cu", include_str!("../source/head.cu")),
         source("norm.cu", include_str!("../source/norm.cu")),

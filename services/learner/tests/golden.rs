@@ -9,9 +9,12 @@ use std::process::ExitCode;
 use candle_core::Device;
 use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Response};
 use evenkeel_objective::{Advantage, Aggregation, Policy};
-use evenkeel_testing::{GoldenCheck, golden, run};
+use evenkeel_testing::{GoldenCheck, golden, run, test};
 use serde_json::Value;
 use support::host;
+
+/// Two updates of a batch with verl's settings.
+const VERL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/qwen3/verl.json");
 
 fn main() -> ExitCode {
     let checks: [GoldenCheck; 2] = [
@@ -20,8 +23,8 @@ fn main() -> ExitCode {
     ];
     let families = ["qwen2", "qwen3"].into_iter();
     let each = |family| checks.map(|(name, check)| golden(&format!("{family}::{name}"), family, check));
-    let verl = golden("verl::two_updates_a_batch_are_reproduced", "qwen3/verl.json", as_verl);
-    run(families.flat_map(each).flatten().chain(verl).collect())
+    let verl = test("verl::two_updates_a_batch_are_reproduced", || as_verl(Path::new(VERL)));
+    run(families.flat_map(each).flatten().chain([verl]).collect())
 }
 
 fn numbers(value: &Value) -> Vec<f64> {

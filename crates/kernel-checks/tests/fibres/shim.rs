@@ -155,12 +155,17 @@ pub(crate) fn knows_every_kernel(shim: &Shim) {
     // What a launch can be named, and what the source has.
     let mut named = BTreeSet::from(["clip".to_owned()]);
     for step in ["wide", "single"] {
-        for name in ["adamw", "squares", "token_scores", "cast_f32_bf16", "cast_bf16_f32"] {
+        for name in ["adamw", "squares", "add", "token_scores", "cast_f32_bf16", "cast_bf16_f32"] {
             named.insert(format!("{name}_{step}"));
         }
         for kind in ["f32", "bf16"] {
             named.insert(format!("column_sum_{kind}"));
             named.insert(format!("logit_gradients_{kind}_{step}"));
+            named.insert(format!("attention_softmax_{kind}"));
+            named.insert(format!("attention_gradients_{kind}"));
+            for name in ["add_bias", "dots", "repeat_heads", "sum_heads"] {
+                named.insert(format!("{name}_{kind}_{step}"));
+            }
             for name in ["rotary", "swiglu", "swiglu_backward", "embed", "embed_backward", "gather", "scatter"] {
                 named.insert(format!("{name}_{kind}_{step}"));
             }

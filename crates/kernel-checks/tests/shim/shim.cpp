@@ -1,5 +1,6 @@
 // The scheduler of shim.h, and the kernels themselves.
 #define EVENKEEL_SHIM
+#include "../../../kernels/source/attention.cu"
 #include "../../../kernels/source/elementwise.cu"
 #include "../../../kernels/source/head.cu"
 #include "../../../kernels/source/norm.cu"

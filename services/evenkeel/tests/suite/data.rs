@@ -1,4 +1,5 @@
 //! `evenkeel data check`: what a run would make of files.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
 //! Conversations of a file as a model's template renders them.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

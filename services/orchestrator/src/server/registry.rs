@@ -51,8 +51,10 @@ impl Entry {
             // The error is an event as well, which the event log writes.
             let failed = handle.join().await.is_err();
             let end = if failed && !directory.has_entered() { Lifecycle::NeverStarted } else { Lifecycle::Ended };
-            if end == Lifecycle::NeverStarted {
-                directory.discard();
+            // Either way the lock is released first: whoever waits for the end may resume the run at once.
+            match end {
+                Lifecycle::NeverStarted => directory.discard(),
+                Lifecycle::Active | Lifecycle::Ended => drop(directory),
             }
             let _ = sender.send(end);
         });

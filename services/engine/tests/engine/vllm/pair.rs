@@ -1,5 +1,7 @@
 //! Sends the same requests to this engine and to vLLM.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::theirs::{Reply, Theirs};
@@ -52,7 +54,7 @@ impl Pair {
         let own = [".id", ".created", ".message", ".system_fingerprint", ".root"];
         match (ours, theirs) {
             (Value::Object(a), Value::Object(b)) => {
-                let (mine, other): (Vec<_>, Vec<_>) = (a.keys().collect(), b.keys().collect());
+                let (mine, other): (BTreeSet<_>, BTreeSet<_>) = (a.keys().collect(), b.keys().collect());
                 if mine != other && !path.ends_with("top_logprobs") && !path.contains(".top_logprobs.") {
                     self.differences.push(format!("{path}: keys {mine:?} and {other:?}"));
                 }
