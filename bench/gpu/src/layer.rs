@@ -5,11 +5,10 @@ use std::time::Instant;
 
 use anyhow::Result;
 use candle_core::{DType, Device};
-use evenkeel_model::{
-    BoxError, Coefficients, Config, Family, NetworkOptions, Packed, Parameters, Scores, TokenLoss, network,
-};
+use evenkeel_model::{BoxError, Coefficients, Config, Family, Packed, Parameters, Scores, TokenLoss};
 use serde_json::json;
 
+use crate::path::KernelPath;
 use crate::report::Part;
 
 /// How much is measured.
@@ -60,21 +59,21 @@ pub(crate) fn measure(part: &mut Part<'_>, device: &Device, effort: Effort) -> R
         let of = |sequences, length| Shape { sequences, length, ..wide };
         shapes = vec![of(2 * wide.sequences, wide.length / 2), wide, of(wide.sequences / 2, 2 * wide.length)];
     }
-    for shape in shapes {
-        let one = shape.pass(device, 1, SMALL_VOCABULARY)?;
-        let two = shape.pass(device, 2, SMALL_VOCABULARY)?;
-        let full = shape.pass(device, 1, shape.vocabulary)?;
+    for (shape, &path) in shapes.iter().flat_map(|shape| KernelPath::on(device).iter().map(move |path| (shape, path))) {
+        let one = shape.pass(path, device, 1, SMALL_VOCABULARY)?;
+        let two = shape.pass(path, device, 2, SMALL_VOCABULARY)?;
+        let full = shape.pass(path, device, 1, shape.vocabulary)?;
         for (what, seconds, flops) in
             [("layer", two - one, shape.layer_flops()), ("head", full - one, shape.head_flops())]
         {
             part.fact(json!({
-                "what": what, "path": "portable", "dtype": "bf16", "sequences": shape.sequences, "length": shape.length,
+                "what": what, "path": path.name(), "dtype": "bf16", "sequences": shape.sequences, "length": shape.length,
                 "hidden": shape.hidden, "seconds": seconds, "tflops": flops / seconds / 1e12,
                 "share_of_989_tflops": flops / seconds / PEAK,
             }));
         }
         part.fact(json!({
-            "what": "pass of one layer and the head", "sequences": shape.sequences, "length": shape.length,
+            "what": "pass of one layer and the head", "path": path.name(), "sequences": shape.sequences, "length": shape.length,
             "seconds": full, "tokens_per_second": (shape.sequences * shape.length) as f64 / full,
         }));
     }
@@ -92,7 +91,7 @@ impl TokenLoss for Even {
 
 impl Shape {
     /// Seconds of one forward and backward pass: the fastest of some, after one that does not count.
-    fn pass(self, device: &Device, layers: usize, vocabulary: usize) -> Result<f64> {
+    fn pass(self, path: KernelPath, device: &Device, layers: usize, vocabulary: usize) -> Result<f64> {
         const RUNS: usize = 3;
         let config = Config {
             family: Family::Qwen3,
@@ -119,7 +118,7 @@ impl Shape {
             batch.push(&config, &ids, 1..ids.len())?;
         }
         let parameters = Parameters::random(&config, 0, 0.02, device)?;
-        let mut network = network(config, parameters, DType::BF16, NetworkOptions::default())?;
+        let mut network = path.network(config, parameters, DType::BF16)?;
         let batches = [batch];
         let mut fastest = f64::INFINITY;
         for run in 0..=RUNS {

@@ -45,15 +45,19 @@ pub(crate) fn version(number: i32) -> String {
 type Call<T> = unsafe extern "C" fn(T) -> c_int;
 type Text = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
 
+type OfDevice<T> = unsafe extern "C" fn(*mut T, c_int) -> c_int;
+type Name = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
+type Attribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
+
 /// The few functions that describe a machine.
 struct Api {
     init: Call<u32>,
     driver_version: Call<*mut c_int>,
     device_count: Call<*mut c_int>,
-    device: unsafe extern "C" fn(*mut c_int, c_int) -> c_int,
-    name: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int,
-    memory: unsafe extern "C" fn(*mut usize, c_int) -> c_int,
-    attribute: unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int,
+    device: OfDevice<c_int>,
+    name: Name,
+    memory: OfDevice<usize>,
+    attribute: Attribute,
     error_text: Text,
 }
 
@@ -240,25 +244,25 @@ impl Driver {
 
 impl Api {
     fn of(opened: Opened) -> Result<Self, DriverError> {
-        /// The function of that name, as the type of the field.
+        /// The function of that name.
         macro_rules! function {
-            ($name:literal) => {{
+            ($name:literal as $type:ty) => {{
                 let path = || opened.path().display().to_string();
                 let missing = || DriverError::Function { path: path(), function: $name };
                 let address = opened.address($name).ok_or_else(missing)?;
-                // SAFETY: the field's type is the function's in cuda.h.
-                unsafe { std::mem::transmute::<*const (), _>(address) }
+                // SAFETY: the type is the function's in cuda.h.
+                unsafe { std::mem::transmute::<*const (), $type>(address) }
             }};
         }
         Ok(Self {
-            init: function!("cuInit"),
-            driver_version: function!("cuDriverGetVersion"),
-            device_count: function!("cuDeviceGetCount"),
-            device: function!("cuDeviceGet"),
-            name: function!("cuDeviceGetName"),
-            memory: function!("cuDeviceTotalMem_v2"),
-            attribute: function!("cuDeviceGetAttribute"),
-            error_text: function!("cuGetErrorString"),
+            init: function!("cuInit" as Call<u32>),
+            driver_version: function!("cuDriverGetVersion" as Call<*mut c_int>),
+            device_count: function!("cuDeviceGetCount" as Call<*mut c_int>),
+            device: function!("cuDeviceGet" as OfDevice<c_int>),
+            name: function!("cuDeviceGetName" as Name),
+            memory: function!("cuDeviceTotalMem_v2" as OfDevice<usize>),
+            attribute: function!("cuDeviceGetAttribute" as Attribute),
+            error_text: function!("cuGetErrorString" as Text),
         })
     }
 }

@@ -236,6 +236,8 @@ mod tests {
         }
     }
 
+    type Change<'a> = &'a dyn Fn(&mut StatusOfDriver, &mut Vec<LibraryReport>, &mut Vec<Device>);
+
     fn device() -> Device {
         serde_json::from_str(include_str!("../tests/h200.json")).unwrap()
     }
@@ -244,7 +246,7 @@ mod tests {
     fn a_machine_is_usable_with_a_driver_a_device_and_every_needed_library() {
         let libraries = Vec::from(Library::ALL.map(found));
         let driver = StatusOfDriver::default();
-        let probe = |change: &dyn Fn(&mut StatusOfDriver, &mut Vec<LibraryReport>, &mut Vec<Device>)| {
+        let probe = |change: Change<'_>| {
             let (mut driver, mut libraries, mut devices) = (driver.clone(), libraries.clone(), vec![device()]);
             change(&mut driver, &mut libraries, &mut devices);
             Probe::new(driver, libraries, devices)

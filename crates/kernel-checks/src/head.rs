@@ -55,7 +55,7 @@ pub(crate) fn scores(runner: &dyn Runner) {
         let mut case = Case::new(seed as u64);
         let chunk = Chunk::new(&mut case, shape);
         let [logp, entropy, _] = run_scores(runner, &chunk, seed as u32, seed % 2);
-        let wanted = cpu().head(&chunk.hidden, chunk.input()).unwrap();
+        let (wanted, ()) = cpu().head(&chunk.hidden, chunk.input()).unwrap();
         // An absolute limit: both are differences of numbers of the size of logits.
         for (what, found, wanted) in [("logp", logp, wanted.logp), ("entropy", entropy, wanted.entropy)] {
             for (found, wanted) in found.iter().zip(&wanted) {
@@ -94,7 +94,7 @@ pub(crate) fn gradients(runner: &dyn Runner) {
             // With unit hidden states the gradient of the weight is that of the logits, transposed.
             let mut wanted = vec![0.0; chunk.logits.len()];
             let scores = Scores { logp, entropy };
-            cpu().head_backward(&chunk.hidden, chunk.input(), &scores, &coefficients, &mut wanted).unwrap();
+            cpu().head_backward(&chunk.hidden, chunk.input(), &scores, &(), &coefficients, &mut wanted).unwrap();
             let (rows, vocabulary) = (chunk.rows, chunk.vocabulary);
             let wanted: Vec<f32> =
                 (0..rows * vocabulary).map(|i| wanted[i % vocabulary * rows + i / vocabulary]).collect();

@@ -4,20 +4,26 @@
 //! which copies the buffers there and back). So both run the same checks.
 #![allow(clippy::unwrap_used, reason = "a check fails by panicking")]
 
+mod attention;
 pub mod case;
 mod elementwise;
 mod head;
+mod host;
 mod memory;
+mod network;
 mod norm;
 mod optimizer;
+mod product;
 mod rows;
 
-use evenkeel_kernels::{Chip, Launch};
+use evenkeel_kernels::{Chip, Launch, Product};
 
+pub use host::Host;
 pub use memory::{Block, Buffer};
+pub use product::multiply;
 
 /// Runs kernels.
-pub trait Runner {
+pub trait Runner: Send + Sync {
     /// The device whose launches are computed.
     fn chip(&self) -> Chip;
     /// Runs a launch to its end. Its pointers lead into buffers of this process. The seed chooses a schedule, where there is a choice.
@@ -25,13 +31,24 @@ pub trait Runner {
     /// # Panics
     /// If the kernel cannot be run, or fails.
     fn run(&self, launch: &Launch, seed: u32);
+    /// Computes a product to its end. Its pointers lead into buffers of this process.
+    ///
+    /// # Panics
+    /// If it cannot be computed.
+    fn multiply(&self, product: &Product);
 }
 
 /// A check of some kernels, by name. It fails by panicking.
 pub type Check = (&'static str, fn(&dyn Runner));
 
 /// All checks.
-pub const CHECKS: [Check; 14] = [
+pub const CHECKS: [Check; 20] = [
+    ("attention::output_and_gradients_are_those_of_the_cpu", attention::whole),
+    ("attention::heads_are_repeated_summed_and_multiplied", attention::heads),
+    ("attention::biases_and_gradients_are_added", attention::sums),
+    ("network::scores_and_gradients_are_those_of_the_cpu", network::passes),
+    ("product::products_and_their_gradients_are_those_of_the_cpu", product::products),
+    ("product::batches_keep_to_their_rows", product::batches),
     ("norm::rows_and_heads_of_every_width_are_normalised", norm::forward),
     ("norm::the_gradients_of_x_and_weight_are_those_of_the_cpu", norm::backward),
     ("norm::columns_are_summed_in_one_launch_or_two", norm::column_sums),

@@ -66,6 +66,13 @@ impl Buffer {
         buffer
     }
 
+    /// A copy of bytes.
+    pub fn bytes_of(bytes: &[u8]) -> Self {
+        let mut buffer = Self::new(bytes.len(), 0, 0);
+        buffer.bytes_mut().copy_from_slice(bytes);
+        buffer
+    }
+
     /// fp32 values.
     pub fn f32(values: &[f32]) -> Self {
         Self::values(Type::F32, values, 0)
@@ -163,7 +170,7 @@ impl Drop for Buffer {
 }
 
 /// To the nearest, ties to even.
-fn bf16_bits(value: f32) -> u16 {
+pub(crate) fn bf16_bits(value: f32) -> u16 {
     let bits = value.to_bits();
     if value.is_nan() { 0x7fff } else { ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16 }
 }

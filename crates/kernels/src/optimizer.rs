@@ -14,7 +14,13 @@ pub fn square_parts(chip: Chip, count: usize) -> usize {
 pub fn squares(chip: Chip, x: Pointer, count: usize, partial: Pointer) -> Result<Launch, Unsupported> {
     let wide = is_wide(Type::F32, count, &[x]);
     let grid = square_parts(chip, count) as u32;
-    Launch::new(format!("squares_{}", step(wide)), grid, BLOCK as usize * 8, 4 * count, arguments![x, partial, count as u64])
+    Launch::new(
+        format!("squares_{}", step(wide)),
+        grid,
+        BLOCK as usize * 8,
+        4 * count,
+        arguments![x, partial, count as u64],
+    )
 }
 
 /// Clipping by the global norm.

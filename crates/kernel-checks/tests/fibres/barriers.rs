@@ -1,7 +1,7 @@
 //! A barrier that is taken out must show, and with all of them no schedule may change a bit.
 
 use evenkeel_kernels::{
-    Clip, ColumnSum, Launch, Logits, Norm, NormBackward, Pointer, Type, clip, squares, token_scores,
+    Clip, ColumnSum, Launch, Logits, Norm, NormBackward, Pointer, ScoreBlock, Type, clip, squares, token_scores,
 };
 
 use evenkeel_kernel_checks::Buffer;
@@ -74,6 +74,14 @@ fn scores() -> Subject {
     Subject { launch, outputs, _inputs: inputs, barriers: vec![0, 1] }
 }
 
+fn softmax() -> Subject {
+    let block = ScoreBlock { kind: Type::F32, heads: 2, queries: 20, keys: 600, offset: 580, scale: 0.3 };
+    let scores = vec![Buffer::f32(&Case::new(6).normal(block.values()))];
+    let outputs = vec![Buffer::blank_f32(block.values()), Buffer::blank_f32(block.heads * block.queries)];
+    let launch = block.softmax(CHIP, scores[0].pointer(), outputs[0].pointer(), outputs[1].pointer()).unwrap();
+    Subject { launch, outputs, _inputs: scores, barriers: vec![0, 1] }
+}
+
 fn norms_of_gradients() -> [Subject; 2] {
     let x = Buffer::f32(&Case::new(3).normal(5000));
     let partial = Buffer::blank_f64(evenkeel_kernels::square_parts(CHIP, 5000));
@@ -88,7 +96,7 @@ fn norms_of_gradients() -> [Subject; 2] {
 }
 
 fn subjects() -> Vec<Subject> {
-    let mut subjects = vec![column_sum(), scores()];
+    let mut subjects = vec![column_sum(), scores(), softmax()];
     subjects.extend(norm(64));
     subjects.extend(norm(600));
     subjects.extend(norms_of_gradients());

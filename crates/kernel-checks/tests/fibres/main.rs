@@ -12,8 +12,10 @@ use evenkeel_kernel_checks::CHECKS;
 use evenkeel_testing::{Trial, run, test};
 use shim::Shim;
 
-/// What only fibres can show.
-const OF_FIBRES: [(&str, fn(&Shim)); 4] = [
+/// A check of what only fibres can show, by name.
+type OfFibres = (&'static str, fn(&Shim));
+
+const OF_FIBRES: [OfFibres; 4] = [
     ("barriers::every_barrier_is_needed", barriers::each_is_needed),
     ("barriers::no_schedule_changes_a_bit", barriers::schedules_agree),
     ("shim::every_kernel_of_the_source_has_a_launch", shim::knows_every_kernel),
@@ -29,6 +31,6 @@ fn main() -> ExitCode {
         }
     };
     let common = CHECKS.into_iter().map(|(name, check)| trial(name, Box::new(move |shim| check(shim))));
-    let of_fibres = OF_FIBRES.into_iter().map(|(name, check)| trial(name, Box::new(move |shim| check(shim))));
+    let of_fibres = OF_FIBRES.into_iter().map(|(name, check)| trial(name, Box::new(check)));
     run(common.chain(of_fibres).collect())
 }

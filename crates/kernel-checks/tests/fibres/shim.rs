@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use evenkeel_kernel_checks::case::Case;
-use evenkeel_kernel_checks::{Buffer, Runner};
-use evenkeel_kernels::{Argument, Chip, Launch, Norm, NormBackward, Pointer, Type};
+use evenkeel_kernel_checks::{Buffer, Runner, multiply};
+use evenkeel_kernels::{Argument, Chip, Launch, Norm, NormBackward, Pointer, Product, Type};
 
 /// So small that a block has several pieces of work.
 pub(crate) const CHIP: Chip = Chip { multiprocessors: 1 };
@@ -118,6 +118,10 @@ impl Runner for Shim {
         if let Err(problem) = self.try_run(launch, Schedule::of(seed)) {
             panic!("{problem}: {launch:?} in schedule {seed}");
         }
+    }
+
+    fn multiply(&self, product: &Product) {
+        multiply(product);
     }
 }
 

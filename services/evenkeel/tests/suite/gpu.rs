@@ -35,6 +35,41 @@ fn a_missing_library_is_reported_with_every_place_that_was_searched() {
     }
 }
 
+/// What training a model of the repository's takes, with these options.
+fn plan(options: &[&str]) -> std::process::Output {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/qwen3");
+    let mut arguments = vec!["gpu", "plan", "--model", folder.to_str().unwrap(), "--longest", "16"];
+    arguments.extend(options);
+    evenkeel(&arguments).output().unwrap()
+}
+
+#[test]
+fn a_plan_lists_its_parts_and_what_the_device_has() {
+    let output = plan(&["--memory", "8"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    for part in ["weights, fp32", "moments, fp32", "activations and workspace", "in all", "8.0 GiB  on the device"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json: Value = serde_json::from_slice(&plan(&["--memory", "8", "--json"]).stdout).unwrap();
+    let sum: u64 = json["parts"].as_array().unwrap().iter().map(|part| part["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(json["bytes"], sum);
+    assert_eq!(json["fits"], true);
+}
+
+#[test]
+fn a_plan_that_does_not_fit_fails_and_says_what_to_lower() {
+    let output = plan(&["--memory", "0.5"]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success());
+    assert!(
+        error.contains("free memory of compute.device is 0.5 GiB") && error.contains("micro_batch_tokens"),
+        "{error}"
+    );
+    let error = String::from_utf8(plan(&["--memory", "0"]).stderr).unwrap();
+    assert!(error.contains("--memory is 0, allowed: a number of GiB above 0"), "{error}");
+}
+
 #[test]
 fn a_broken_library_is_reported_by_its_file() {
     let folder = tempfile::tempdir().unwrap();
