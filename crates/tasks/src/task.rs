@@ -202,9 +202,14 @@ impl Task {
         self
     }
 
+    /// As requests have it.
+    pub fn message(&self) -> Message {
+        (*self.0).clone()
+    }
+
     /// The request to judge an answer, without a deadline and a trace.
     pub fn verify_item(&self, id: impl Into<String>, answer: Answer) -> VerifyItem {
-        VerifyItem { id: id.into(), answer: Some(answer), task: Some((*self.0).clone()), ..VerifyItem::default() }
+        VerifyItem { id: id.into(), answer: Some(answer), task: Some(self.message()), ..VerifyItem::default() }
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct GroupPlan {
     pub(super) prompt_token_ids: Arc<[u32]>,
     /// What answers are judged against.
     pub(super) task: Task,
+    /// The same with long tests named by their digest.
+    pub(super) named: Option<Task>,
 }
 
 impl GroupPlan {
@@ -25,6 +27,7 @@ impl GroupPlan {
             id: GroupId { purpose, step, prompt: number },
             prompt_token_ids: Arc::clone(&prompt.token_ids),
             task: prompt.task.clone(),
+            named: prompt.task.named(),
         }
     }
 
@@ -141,7 +144,12 @@ pub(super) mod tests {
     /// A group with these raw rewards; `None` is a sample that failed.
     pub(in crate::rollout) fn group(number: u64, raw: &[Option<f64>]) -> SampledGroup {
         let id = GroupId { purpose: Purpose::Train, step: 1, prompt: number };
-        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), task: Task::math(["1".to_owned()]).unwrap() };
+        let plan = GroupPlan {
+            id,
+            prompt_token_ids: vec![5, 6].into(),
+            task: Task::math(["1".to_owned()]).unwrap(),
+            named: None,
+        };
         let mut group = InFlightGroup::new(plan, raw.len() as u32);
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {
