@@ -10,6 +10,7 @@ use evenkeel_orchestrator::{
 
 use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
+use crate::dry_run::dry_run;
 use crate::recipe::{self, Recipe};
 use crate::terminal::Screen;
 
@@ -17,6 +18,10 @@ use crate::terminal::Screen;
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
+    if options.dry_run {
+        let recipe = recipe::load(&options.recipe, &settings(&options))?.settings;
+        return dry_run(&recipe, &recipe::stem(&options.recipe), options.out.as_deref(), options.json).await;
+    }
     let (recipe, resolved, directory) = open(&options)?;
     let path = directory.path().to_owned();
     let (_cluster, mut run) = match start(&recipe, resolved, &directory).await {
@@ -63,8 +68,7 @@ async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirecto
 }
 
 fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)> {
-    let mut set = options.set.clone();
-    set.extend(options.steps.map(|steps| format!("run.steps={steps}")));
+    let set = settings(options);
     match &options.resume {
         Some(path) => {
             let recipe = recipe::finish(RunDirectory::settings_of(path)?, &set)?.settings;
@@ -73,11 +77,10 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
             Ok((recipe, resolved, directory))
         }
         None => {
-            let name = options.recipe.as_deref().unwrap_or("arithmetic");
-            let recipe = recipe::load(name, &set)?.settings;
+            let recipe = recipe::load(&options.recipe, &set)?.settings;
             let path = match &options.out {
                 Some(path) => path.clone(),
-                None => free_directory(name, recipe.run.seed)?,
+                None => free_directory(&recipe::stem(&options.recipe), recipe.run.seed)?,
             };
             let resolved = recipe.resolved()?;
             let directory = RunDirectory::create(&path, &resolved)?;
@@ -86,9 +89,14 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
     }
 }
 
+/// What the command line sets.
+fn settings(options: &TrainOptions) -> Vec<String> {
+    let steps = options.steps.map(|steps| format!("run.steps={steps}"));
+    options.set.iter().cloned().chain(steps).collect()
+}
+
 /// `runs/NAME-SEED`, or the first of `runs/NAME-SEED-2`, `-3`, ... that does not exist.
-fn free_directory(recipe: &str, seed: u64) -> Result<PathBuf> {
-    let stem = Path::new(recipe).file_stem().and_then(|stem| stem.to_str()).unwrap_or("run");
+fn free_directory(stem: &str, seed: u64) -> Result<PathBuf> {
     let name = |number: u32| match number {
         1 => format!("runs/{stem}-{seed}"),
         _ => format!("runs/{stem}-{seed}-{number}"),

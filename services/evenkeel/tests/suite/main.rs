@@ -6,6 +6,8 @@ mod code_run;
 mod connections;
 mod data;
 mod documents;
+mod dry_run;
+mod recipes;
 mod refusals;
 mod render;
 mod runs;
