@@ -7,6 +7,8 @@ mod connections;
 mod data;
 mod documents;
 mod dry_run;
+mod export;
+mod fork;
 mod recipes;
 mod refusals;
 mod render;

@@ -49,11 +49,7 @@ fn dapo_runs_with_a_tiny_model_and_four_updates_a_step() {
 fn a_recipe_may_build_on_others_and_shows_what_comes_of_it() {
     let dir = tempfile::tempdir().unwrap();
     let mine = dir.path().join("mine.toml");
-    std::fs::write(
-        &mine,
-        "base = [\"dapo\", \"verl-exact\"]\n[sampling]\ngroup_size = 4\n[model.fresh]\ncontext_tokens = 30000",
-    )
-    .unwrap();
+    std::fs::write(&mine, "base = [\"dapo\", \"verl-exact\"]\n[sampling]\ngroup_size = 4").unwrap();
     let mut command = evenkeel(&["config", "--set", "run.seed=5", "--recipe"]);
     command.arg(&mine);
     let said = String::from_utf8(succeed(command).stdout).unwrap();
