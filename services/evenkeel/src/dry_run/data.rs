@@ -8,9 +8,9 @@ use evenkeel_tasks::read::{Limits, expand};
 use evenkeel_tasks::{Cancel, Collector, DataReport, Part, Problem, RowRules, TaskKind};
 use serde::Serialize;
 
+use super::findings::Findings;
 use super::model::ModelFacts;
 use super::published;
-use super::report::Findings;
 use crate::recipe::Recipe;
 
 /// Prompts that are rendered together, on all cores.

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::cost::cache_bytes_a_token;
 use super::data::DataFacts;
+use super::findings::Findings;
 use super::model::parameters;
-use super::print::gib;
-use super::report::Findings;
+use super::units::gib;
 use crate::recipe::Recipe;
 
 /// Weights, two moments and a gradient in fp32.

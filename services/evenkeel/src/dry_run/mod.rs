@@ -4,12 +4,14 @@
 
 mod cost;
 mod data;
+mod findings;
 mod memory;
 mod model;
 mod print;
 mod published;
 mod report;
 mod services;
+mod units;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +20,8 @@ use anyhow::Result;
 use evenkeel_orchestrator::RunDirectory;
 
 use crate::recipe::Recipe;
-use report::{Findings, Report};
+use findings::Findings;
+use report::Report;
 
 /// Looks at everything that a run needs. The exit code is a failure if the run cannot start.
 pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, json: bool) -> Result<ExitCode> {

@@ -9,8 +9,8 @@ use evenkeel_model::{Config, parameter_specs};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::findings::Findings;
 use super::published;
-use super::report::Findings;
 use crate::recipe::Recipe;
 
 /// How many missing tensors or files are named.

@@ -4,26 +4,10 @@ use serde::Serialize;
 
 use super::cost::Costs;
 use super::data::DataFacts;
+use super::findings::Findings;
 use super::memory::Memory;
 use super::model::ModelFacts;
 use crate::recipe::Recipe;
-
-/// What keeps a run from starting, and what a person should know before it does.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Findings {
-    pub(super) problems: Vec<String>,
-    pub(super) notes: Vec<String>,
-}
-
-impl Findings {
-    pub(super) fn problem(&mut self, problem: impl ToString) {
-        self.problems.push(problem.to_string());
-    }
-
-    pub(super) fn note(&mut self, note: impl ToString) {
-        self.notes.push(note.to_string());
-    }
-}
 
 /// Everything; `--json` prints it as it is.
 #[derive(Debug, Serialize)]

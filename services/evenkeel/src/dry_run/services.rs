@@ -9,7 +9,7 @@ use evenkeel_sandbox::guest::{self, Form};
 use evenkeel_tasks::TaskKind;
 
 use super::data::DataFacts;
-use super::report::Findings;
+use super::findings::Findings;
 use crate::recipe::Recipe;
 
 /// How long an engine may take to answer.
