@@ -26,7 +26,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) use compose::ModelSettings;
 
 /// Built-in recipes: name and text.
-const BUILT_IN: &[(&str, &str)] = &[("arithmetic", include_str!("../../../deploy/recipes/arithmetic.toml"))];
+const BUILT_IN: &[(&str, &str)] = &[
+    ("arithmetic", include_str!("../../../deploy/recipes/arithmetic.toml")),
+    ("code", include_str!("../../../deploy/recipes/code.toml")),
+];
 
 /// The settings of a run: every section of every service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

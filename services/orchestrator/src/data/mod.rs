@@ -5,7 +5,7 @@ mod renderer;
 mod sampler;
 
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Cancel, Dataset, arithmetic};
+use evenkeel_tasks::{Cancel, Dataset, arithmetic, programs};
 
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings};
@@ -26,8 +26,12 @@ pub(crate) fn dataset(
     cancel: &Cancel,
 ) -> Result<Dataset, RunError> {
     let dataset = match settings.kind() {
-        DataKind::Arithmetic => {
-            let mut dataset = arithmetic::dataset(seed, held_out, &settings.rules());
+        kind @ (DataKind::Arithmetic | DataKind::Programs) => {
+            let rules = settings.rules();
+            let mut dataset = match kind {
+                DataKind::Programs => programs::dataset(seed, held_out, &rules),
+                _ => arithmetic::dataset(seed, held_out, &rules),
+            };
             if !settings.source.is_empty() {
                 dataset.name.clone_from(&settings.source);
             }
