@@ -6,6 +6,8 @@ mod code_run;
 mod connections;
 mod data;
 mod documents;
+mod export;
+mod fork;
 mod refusals;
 mod render;
 mod runs;

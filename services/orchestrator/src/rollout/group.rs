@@ -18,6 +18,8 @@ pub(crate) struct GroupPlan {
     pub(super) task: Task,
     /// What it counts as in metrics by data source.
     pub(super) data_source: Arc<str>,
+    /// The same with long tests named by their digest.
+    pub(super) named: Option<Task>,
 }
 
 impl GroupPlan {
@@ -28,6 +30,7 @@ impl GroupPlan {
             prompt_token_ids: Arc::clone(&prompt.token_ids),
             task: prompt.task.clone(),
             data_source: Arc::clone(&prompt.data_source),
+            named: prompt.task.named(),
         }
     }
 
@@ -149,7 +152,7 @@ pub(super) mod tests {
     pub(in crate::rollout) fn group(number: u64, raw: &[Option<f64>]) -> SampledGroup {
         let id = GroupId { purpose: Purpose::Train, step: 1, prompt: number };
         let task = Task::math(["1".to_owned()]).unwrap();
-        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), task, data_source: "sums".into() };
+        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), task, named: None, data_source: "sums".into() };
         let mut group = InFlightGroup::new(plan, raw.len() as u32);
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {

@@ -144,13 +144,13 @@ impl SampleTask {
     }
 
     async fn score(self, Accepted { rollout, tokens }: Accepted) -> Result<Sample, Halt> {
-        let item = self.batch.verify_item(&self.plan, &rollout)?;
+        let request = self.batch.verify_request(&self.plan, &rollout)?;
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
         let policy =
             RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE)).with_max_attempts(settings.verify_attempts);
         let judge = self.services().judge(self.plan.task.verifier())?;
-        let verified = verify(judge.dispatcher(), item, policy).await;
+        let verified = verify(judge.dispatcher(), request, policy).await;
         judge.verification_ended();
         let (status, verify_retries) = match verified {
             Verified::Verdict { judged, retries } => {

@@ -63,7 +63,7 @@ mod tests {
     fn plan() -> GroupPlan {
         let id = GroupId { purpose: Purpose::Train, step: 0, prompt: 0 };
         let task = evenkeel_tasks::Task::math(["1".to_owned()]).unwrap();
-        GroupPlan { id, prompt_token_ids: vec![5].into(), task, data_source: "sums".into() }
+        GroupPlan { id, prompt_token_ids: vec![5].into(), task, named: None, data_source: "sums".into() }
     }
 
     fn rollout() -> Rollout {

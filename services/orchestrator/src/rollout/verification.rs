@@ -7,6 +7,7 @@ use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem};
 use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
 use evenkeel_rpc::items::VerifyItems;
 use evenkeel_rpc::retry::RetryPolicy;
+use evenkeel_tasks::Task;
 
 use super::shaping::Judged;
 
@@ -22,12 +23,32 @@ pub(super) enum Verified {
     Invalid { reason: String, retries: u32, late: bool },
 }
 
-/// Verifies an item. The dispatcher replaces a worker that is lost or fails; this retries verdicts that came too late or that another
+/// A request to verify a sample.
+#[derive(Debug)]
+pub(super) struct VerifyRequest {
+    pub(super) item: VerifyItem,
+    /// Its task with the tests, where `item` names them: for a worker that does not know them.
+    pub(super) with_tests: Option<Task>,
+}
+
+/// Verifies a sample. The dispatcher replaces a worker that is lost or fails; this retries verdicts that came too late or that another
 /// worker may give. While no worker is connected no attempt is counted: the health monitor ends that wait.
-pub(super) async fn verify(dispatcher: &Dispatcher<VerifyItems>, item: VerifyItem, policy: RetryPolicy) -> Verified {
+pub(super) async fn verify(
+    dispatcher: &Dispatcher<VerifyItems>,
+    request: VerifyRequest,
+    policy: RetryPolicy,
+) -> Verified {
+    let VerifyRequest { mut item, mut with_tests } = request;
     let (mut attempts, mut retries, mut ever_late) = (policy.start(), 0, false);
     loop {
-        let (reason, late) = match dispatcher.call(item.clone()).await {
+        let response = dispatcher.call(item.clone()).await;
+        if response.as_ref().is_ok_and(|verdict| verdict.invalid_reason() == InvalidReason::UnknownTests)
+            && let Some(task) = with_tests.take()
+        {
+            item.task = Some(task.message());
+            continue;
+        }
+        let (reason, late) = match response {
             Ok(verdict) => match interpret(&verdict) {
                 Interpretation::Valid(judged) => return Verified::Verdict { judged, retries },
                 Interpretation::Final(reason) => return Verified::Invalid { reason, retries, late: ever_late },

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use evenkeel_files::FileDigest;
 use evenkeel_hf::ConfigFile;
 use evenkeel_proto::FieldError;
-use evenkeel_tasks::DataReport;
+use evenkeel_tasks::{Cancel, DataReport};
 
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
@@ -171,6 +172,17 @@ impl Inputs {
                 Some(demonstrations)
             }
         };
-        Ok(Self { encoder, vocabulary_size, prompts, demonstrations, report: dataset.report })
+        Ok(Self { encoder, vocabulary_size, prompts, demonstrations, report: with_digests(dataset.report, cancel)? })
     }
+}
+
+/// The report with the digests of the files, so that it can be told later what a run was trained on.
+fn with_digests(mut report: DataReport, cancel: &Cancel) -> Result<DataReport, RunError> {
+    let files = report.files.iter_mut().filter(|file| !file.file.is_empty());
+    for file in files {
+        cancel.check()?;
+        let path = Path::new(&file.file);
+        file.digest = Some(FileDigest::of(path).map_err(RunError::file(path))?.to_string());
+    }
+    Ok(report)
 }
