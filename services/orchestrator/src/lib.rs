@@ -39,8 +39,8 @@ pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings, InvalidRows, LoopSettings,
-    Overlong, ProgramMode, ProgramReward, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings,
-    SourceSettings, WarmStartSettings,
+    Overlong, ProgramMode, ProgramReward, ProgramWording, RunSettings, SamplingSettings, Scalar, ServicesSettings,
+    ShapingSettings, SourceSettings, VerifierSettings, WarmStartSettings,
 };
 pub use summary::Summary;
 pub use text::Tokenizer;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 /// Recipes and overlays: name and text.
 const RECIPES: &[(&str, &str)] = &[
     ("arithmetic", include_str!("../../../../deploy/recipes/arithmetic.toml")),
+    ("code", include_str!("../../../../deploy/recipes/code.toml")),
     ("dapo", include_str!("../../../../deploy/recipes/dapo.toml")),
     ("verl-exact", include_str!("../../../../deploy/recipes/verl-exact.toml")),
 ];

@@ -5,7 +5,7 @@ mod renderer;
 mod sampler;
 
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Cancel, Dataset, arithmetic};
+use evenkeel_tasks::{Cancel, Dataset, arithmetic, programs};
 
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings};
@@ -41,6 +41,7 @@ impl DataSettings {
     pub fn built_in(&self, seed: u64, held_out: u32) -> Option<Dataset> {
         let mut dataset = match self.kind() {
             DataKind::Arithmetic => arithmetic::dataset(seed, held_out, &self.rules()),
+            DataKind::Programs => programs::dataset(seed, held_out, &self.rules()),
             DataKind::Files => return None,
         };
         if !self.source.is_empty() {

@@ -16,6 +16,8 @@ pub(crate) struct GroupPlan {
     pub(super) prompt_token_ids: Arc<[u32]>,
     /// What answers are judged against.
     pub(super) task: Task,
+    /// What it counts as in metrics by data source.
+    pub(super) data_source: Arc<str>,
     /// The same with long tests named by their digest.
     pub(super) named: Option<Task>,
 }
@@ -27,6 +29,7 @@ impl GroupPlan {
             id: GroupId { purpose, step, prompt: number },
             prompt_token_ids: Arc::clone(&prompt.token_ids),
             task: prompt.task.clone(),
+            data_source: Arc::clone(&prompt.data_source),
             named: prompt.task.named(),
         }
     }
@@ -88,6 +91,10 @@ impl SampledGroup {
         &self.samples
     }
 
+    pub(crate) fn data_source(&self) -> &str {
+        &self.plan.data_source
+    }
+
     pub(crate) fn prompt_tokens(&self) -> usize {
         self.plan.prompt_token_ids.len()
     }
@@ -144,12 +151,8 @@ pub(super) mod tests {
     /// A group with these raw rewards; `None` is a sample that failed.
     pub(in crate::rollout) fn group(number: u64, raw: &[Option<f64>]) -> SampledGroup {
         let id = GroupId { purpose: Purpose::Train, step: 1, prompt: number };
-        let plan = GroupPlan {
-            id,
-            prompt_token_ids: vec![5, 6].into(),
-            task: Task::math(["1".to_owned()]).unwrap(),
-            named: None,
-        };
+        let task = Task::math(["1".to_owned()]).unwrap();
+        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), task, named: None, data_source: "sums".into() };
         let mut group = InFlightGroup::new(plan, raw.len() as u32);
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {

@@ -149,8 +149,9 @@ impl SampleTask {
         let initial = self.services().retry_policy().initial_pause();
         let policy =
             RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE)).with_max_attempts(settings.verify_attempts);
-        let verified = verify(self.services().reward().dispatcher(), request, policy).await;
-        self.batch.health.verification_ended();
+        let judge = self.services().judge(self.plan.task.verifier())?;
+        let verified = verify(judge.dispatcher(), request, policy).await;
+        judge.verification_ended();
         let (status, verify_retries) = match verified {
             Verified::Verdict { judged, retries } => {
                 let (rewards, components) = self.batch.rewards(&judged, tokens);

@@ -55,6 +55,7 @@ pub(super) async fn verify(
                 Interpretation::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
             Err(lost @ DispatchError::Deadline { .. }) => (lost.to_string(), true),
+            Err(wrong @ DispatchError::Misanswered { .. }) => (wrong.to_string(), false),
             Err(DispatchError::WorkerLost { .. }) if !dispatcher.is_connected() => {
                 dispatcher.ready(1, OUTAGE).await;
                 continue;

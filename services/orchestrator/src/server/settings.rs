@@ -1,5 +1,6 @@
 //! Settings of the orchestrator as a service.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evenkeel_config::Settings;
@@ -65,6 +66,7 @@ impl Default for OrchestratorSettings {
                 generation: "http://127.0.0.1:50051".to_owned(),
                 reward: vec!["http://127.0.0.1:50052".to_owned()],
                 learner: "http://127.0.0.1:50053".to_owned(),
+                verifiers: BTreeMap::new(),
             },
             start: StartSettings::default(),
             limits: LoadLimits::default(),
@@ -86,9 +88,14 @@ impl Settings for OrchestratorSettings {
                 return Err(FieldError::new(format!("endpoints.{field}"), format_args!("`{url}`"), allowed));
             }
         }
-        Workers::parse(&self.endpoints.reward).map(drop).map_err(|mut error| {
-            error.field = error.field.replacen("endpoints", "endpoints.reward", 1);
-            error
-        })
+        let named = |field: String, urls: &[String]| {
+            Workers::parse(urls).map(drop).map_err(|mut error| {
+                error.field = error.field.replacen("endpoints", &field, 1);
+                error
+            })
+        };
+        named("endpoints.reward".to_owned(), &self.endpoints.reward)?;
+        let mut verifiers = self.endpoints.verifiers.iter();
+        verifiers.try_for_each(|(name, urls)| named(format!("endpoints.verifiers.{name}"), urls))
     }
 }

@@ -151,6 +151,9 @@ section! {
         /// Share of the samples of a step or an evaluation that may be dropped because they or their verdicts were late, 0 to 1. Late
         /// samples are mostly long ones: above this share the run fails rather than train on a biased rest.
         max_late_share: f64 = 0.01,
+        /// Share of the samples of a step or an evaluation that may have no verdict for another reason than time, 0 to 1: a verifier whose
+        /// answers violate the protocol, a gold answer that it cannot read. Above it the run fails.
+        max_invalid_share: f64 = 0.2,
         /// Time limit of one call to the learner or the generation service, and between two progress messages of a training step that
         /// has all its groups.
         #[serde(with = "HumanDuration")]
