@@ -186,7 +186,7 @@ mod tests {
     fn text(problem: &Problem) -> &str {
         match &problem.prompt {
             Prompt::Text(text) => text,
-            Prompt::Messages(_) => panic!("a text was written"),
+            Prompt::Messages(_) | Prompt::Either { .. } => panic!("a text was written"),
         }
     }
 

@@ -73,9 +73,9 @@ pub(crate) struct DataCheckOptions {
     /// One JSON object a line: each prompt, then a summary of all files.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Read as this recipe says in section `data`: a recipe that comes with the program, or a TOML file.
+    /// Read as this recipe says in section `data`: a recipe that comes with the program, or a TOML file. May be repeated.
     #[arg(long, value_name = "NAME|FILE.toml")]
-    pub(crate) recipe: Option<String>,
+    pub(crate) recipe: Vec<String>,
     /// Set one setting, as `data.answer_field=extra.gold`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -216,9 +216,9 @@ pub(crate) enum Format {
 
 #[derive(Args)]
 pub(crate) struct TrainOptions {
-    /// A recipe that comes with the program, or a TOML file [default: arithmetic].
+    /// A recipe that comes with the program, or a TOML file; several are merged, later ones win [default: arithmetic].
     #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "resume")]
-    pub(crate) recipe: Option<String>,
+    pub(crate) recipe: Vec<String>,
     /// Start a new run from a checkpoint of another one, after step N [default: its newest], with its settings and --set on top.
     #[arg(long, value_name = "DIR[@N]", conflicts_with_all = ["recipe", "resume"])]
     pub(crate) from: Option<String>,
@@ -234,9 +234,13 @@ pub(crate) struct TrainOptions {
     /// Resume the run in this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
-    /// Print one JSON line per step on stdout, and nothing else.
+    /// Print one JSON line per step on stdout, and nothing else; with --dry-run one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Start nothing: check files, templates, gold answers, memory and engines, print what the run will cost and all that keeps it from
+    /// starting. Fails if the run cannot start.
+    #[arg(long, conflicts_with_all = ["from", "resume"])]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Args)]
@@ -278,9 +282,9 @@ pub(crate) enum Service {
 pub(crate) struct ServeOptions {
     /// The service.
     pub(crate) service: Service,
-    /// Use the service's part of a recipe; the orchestrator starts or resumes that run.
+    /// Use the service's part of a recipe; the orchestrator starts or resumes that run. Several are merged, later ones win.
     #[arg(long, value_name = "NAME|FILE.toml")]
-    pub(crate) recipe: Option<String>,
+    pub(crate) recipe: Vec<String>,
     /// Settings of the service as TOML; the environment (EVENKEEL__KEY) and --set override them.
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) config: Option<PathBuf>,
@@ -298,9 +302,9 @@ pub(crate) struct ServeOptions {
 
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// A recipe that comes with the program, or a TOML file.
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "arithmetic")]
-    pub(crate) recipe: String,
+    /// A recipe that comes with the program, or a TOML file; several are merged, later ones win [default: arithmetic].
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) recipe: Vec<String>,
     /// Set one setting of the recipe. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -311,10 +315,13 @@ pub(crate) struct ModelOptions {
 
 #[derive(Args)]
 pub(crate) struct ConfigOptions {
-    /// A recipe that comes with the program, or a TOML file.
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "arithmetic")]
-    pub(crate) recipe: String,
+    /// A recipe that comes with the program, or a TOML file; several are merged, later ones win [default: arithmetic].
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) recipe: Vec<String>,
     /// Set one setting. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// List the recipes that come with the program instead.
+    #[arg(long, conflicts_with_all = ["recipe", "set"])]
+    pub(crate) list: bool,
 }

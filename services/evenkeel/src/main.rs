@@ -6,6 +6,7 @@ mod arguments;
 mod cluster;
 mod data;
 mod documentation;
+mod dry_run;
 mod export;
 mod fork;
 mod gpu;

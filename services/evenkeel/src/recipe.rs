@@ -3,10 +3,10 @@
 //! Services do not know each other's settings; this crate knows all of them. A value that several services need is set once and derived
 //! for the others (see [`shared`]); a recipe that sets them to different values is refused.
 
+mod built_in;
 mod compose;
+mod layers;
 mod shared;
-
-use std::path::Path;
 
 use anyhow::Result;
 use evenkeel_config::{ConfigError, Loaded, Loader, Settings};
@@ -16,7 +16,7 @@ use evenkeel_learner::{BatchShape, LearnerError, LearnerSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, RecipeReader, ResolvedRecipe, RunSettings, SamplingSettings,
-    ServicesSettings, ShapingSettings, WarmStartSettings,
+    ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -24,9 +24,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use compose::ModelSettings;
+use layers::Layers;
 
-/// Built-in recipes: name and text.
-const BUILT_IN: &[(&str, &str)] = &[("arithmetic", include_str!("../../../deploy/recipes/arithmetic.toml"))];
+/// The recipe where none is named.
+const DEFAULT: &str = "arithmetic";
 
 /// The settings of a run: every section of every service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,30 +64,27 @@ pub(crate) struct Recipe {
 /// Sections are validated by [`resolve`], once shared values are derived.
 impl Settings for Recipe {}
 
-/// Adds a recipe to the layers of a loader: a built-in one by its name, otherwise a TOML file by its path.
-fn layer(loader: Loader, name_or_path: &str) -> Result<Loader> {
-    if let Some(text) = built_in(name_or_path) {
-        return Ok(loader.text(&format!("recipe {name_or_path}"), text)?);
-    }
-    let path = Path::new(name_or_path);
-    if !path.exists() && path.extension().is_none() {
-        let allowed = format!("one of {}, or a TOML file", names().join(", "));
-        return Err(FieldError::new("recipe", format_args!("`{name_or_path}`"), allowed).into());
-    }
-    Ok(loader.file(path)?)
+/// The recipes of these names or files, each over the ones before, with the environment and `--set` on top. Without any it is
+/// `arithmetic`.
+pub(crate) fn load(recipes: &[String], set: &[String]) -> Result<Loaded<Recipe>> {
+    let layers = if recipes.is_empty() { Layers::of(&[DEFAULT]) } else { Layers::of(recipes) };
+    finish(layers?.loader()?, set)
 }
 
-fn built_in(name: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+/// What a run of these recipes is called after: `dapo-verl-exact`.
+pub(crate) fn stem(recipes: &[String]) -> String {
+    let stems: Vec<_> = recipes.iter().map(|recipe| recipe_stem(recipe)).collect();
+    if stems.is_empty() { DEFAULT.to_owned() } else { stems.join("-") }
 }
 
-fn names() -> Vec<&'static str> {
-    BUILT_IN.iter().map(|(name, _)| *name).collect()
-}
-
-/// The recipe of a name or file, with the environment and `--set` on top.
-pub(crate) fn load(name: &str, set: &[String]) -> Result<Loaded<Recipe>> {
-    finish(layer(Loader::new(), name)?, set)
+/// The recipes that come with the program: the name of each and its first sentence.
+pub(crate) fn list() -> Vec<(String, String)> {
+    let first_line = |name: &String| {
+        let text = built_in::text(name).unwrap_or_default();
+        let line = text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
+        line.split_once(". ").map_or(line, |(sentence, _)| sentence).trim_end_matches('.').to_owned()
+    };
+    built_in::names().into_iter().map(|name| (first_line(&name), name)).map(|(line, name)| (name, line)).collect()
 }
 
 /// Adds the environment and `--set`, and resolves every section.
@@ -140,16 +138,22 @@ fn validate_lengths(recipe: &Recipe) -> Result<(), FieldError> {
 
 /// Refuses what the learner would refuse in every step of the run.
 fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
+    let mut bounds = recipe.shaping.bounds();
     let batch = BatchShape {
         group_size: recipe.sampling.group_size as usize,
-        // Verifiers give 0 to 1, minus the penalty.
-        largest_reward: 1.0 + recipe.shaping.overlong_penalty,
+        largest_reward: bounds.iter().map(|(_, _, most)| most).sum(),
     };
-    let penalty = recipe.shaping.overlong_penalty;
+    bounds.sort_by(|(_, _, a), (_, _, b)| b.total_cmp(a));
+    let (setting, value, _) = bounds.swap_remove(0);
     recipe.learner.validate_batch(batch).map_err(|error| match error {
         LearnerError::Setting(error) if error.field == "group_size" => error.within("sampling"),
-        LearnerError::Setting(error) => FieldError::new("shaping.overlong_penalty", penalty, error.allowed),
+        LearnerError::Setting(error) => FieldError::new(setting, value, error.allowed),
         other => FieldError::new("sampling", other, "what its message says"),
+    })?;
+    let groups = recipe.sampling.prompts_per_step as usize;
+    recipe.learner.validate_groups(groups).map_err(|error| match error {
+        LearnerError::Setting(error) => error.within("learner"),
+        other => FieldError::new("learner.mini_batch_groups", other, "what its message says"),
     })
 }
 
@@ -157,12 +161,23 @@ fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
 pub(crate) struct Reader;
 
 impl RecipeReader for Reader {
-    fn names(&self) -> Vec<&str> {
-        names()
+    fn names(&self) -> Vec<String> {
+        built_in::names()
     }
 
-    fn built_in(&self, name: &str) -> Option<&str> {
-        built_in(name)
+    fn built_in(&self, name: &str) -> Result<Option<Loader>, ConfigError> {
+        match built_in::text(name) {
+            Some(_) => Layers::of(&[name])?.loader().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn text(&self, text: &str) -> Result<Loader, ConfigError> {
+        Layers::of_text("toml", text)?.loader()
+    }
+
+    fn merged(&self, recipes: &[String]) -> Result<String, ConfigError> {
+        Ok(Layers::of(recipes)?.merged().to_string())
     }
 
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError> {
@@ -179,14 +194,92 @@ mod tests {
         loaded.map(|loaded| loaded.settings).map_err(|error| error.to_string())
     }
 
+    fn built_in(names: &[&str]) -> Recipe {
+        Layers::of(names).and_then(Layers::loader).and_then(resolve).unwrap().settings
+    }
+
     #[test]
     fn built_in_recipes_load_and_survive_being_written() {
-        for (name, text) in BUILT_IN {
-            let recipe = loaded(text).unwrap();
+        // Overlays alone change the defaults, and are recipes too.
+        for name in built_in::names() {
+            let recipe = built_in(&[&name]);
             let resolved = recipe.resolved().unwrap();
             let again = loaded(&resolved.toml).unwrap();
             assert_eq!(again, recipe, "{name}");
             assert_eq!(again.resolved().unwrap().identity, resolved.identity);
+        }
+    }
+
+    #[test]
+    fn a_recipe_of_this_machine_is_one_text_for_a_server() {
+        let recipes = ["dapo", "verl-exact"];
+        let merged = Reader.merged(&recipes.map(str::to_owned)).unwrap();
+        assert_eq!(loaded(&merged).unwrap(), built_in(&recipes));
+        assert_eq!(
+            Reader.text("base = [\"dapo\", \"verl-exact\"]").and_then(resolve).unwrap().settings,
+            built_in(&recipes)
+        );
+    }
+
+    #[test]
+    fn a_run_is_called_after_its_recipes() {
+        let stem = |recipes: &[&str]| stem(&recipes.iter().map(|&recipe| recipe.to_owned()).collect::<Vec<_>>());
+        assert_eq!(stem(&[]), "arithmetic");
+        assert_eq!(stem(&["paper/qwen3-1.7b-dapo-balanced"]), "qwen3-1.7b-dapo-balanced");
+        assert_eq!(stem(&["dapo", "verl-exact", "runs/mine.toml"]), "dapo-verl-exact-mine");
+    }
+
+    #[test]
+    fn dapo_is_as_published() {
+        let Recipe { sampling, shaping, learner, .. } = built_in(&["dapo"]);
+        assert_eq!((sampling.prompts_per_step, sampling.group_size, learner.mini_batch_groups), (128, 16, 32));
+        assert!(sampling.dynamic && sampling.max_prompts_per_step == 10 * 3 * 128);
+        assert_eq!(
+            (sampling.max_tokens, shaping.overlong_buffer_tokens, shaping.overlong_penalty),
+            (20_480, 4096, 1.0)
+        );
+        let objective = &learner.objective;
+        assert_eq!((objective.clip_low, objective.clip_high, objective.kl_coefficient), (0.2, 0.28, 0.0));
+        let optimizer = &learner.optimizer;
+        assert_eq!((optimizer.weight_decay, optimizer.max_grad_norm), (0.1, Some(1.0)));
+        let rates: Vec<f64> = [0, 4, 36, 40].map(|update| optimizer.learning_rate_at(update, update / 4)).to_vec();
+        for (rate, wanted) in rates.iter().zip([1e-7, 2e-7, 1e-6, 1e-6]) {
+            assert!((rate - wanted).abs() < 1e-18, "ten steps of four updates: {rates:?}");
+        }
+    }
+
+    #[test]
+    fn verl_exact_over_dapo_computes_what_verls_script_does() {
+        let recipe = built_in(&["dapo", "verl-exact"]);
+        let (objective, optimizer) = (&recipe.learner.objective, &recipe.learner.optimizer);
+        let names = [objective.advantage.to_string(), objective.aggregation.to_string(), objective.policy.to_string()];
+        assert_eq!(names, ["grpo-sample", "batch-token", "dual-clip"]);
+        assert_eq!((objective.dual_clip, objective.clip_high), (10.0, 0.28));
+        assert_eq!(optimizer.learning_rate_at(0, 0), 0.0, "verl's first batch has a rate of 0");
+    }
+
+    #[test]
+    fn runs_of_the_paper_differ_in_model_data_and_rule_alone() {
+        for (model, max_tokens, buffer) in [("qwen2.5-math-7b", 2048, 410), ("qwen3-1.7b", 8192, 1638)] {
+            for data in ["dapo", "polaris"] {
+                let runs = ["token", "sequence", "balanced", "batch-token"]
+                    .map(|rule| (rule, built_in(&[&format!("paper/{model}-{data}-{rule}")])));
+                for (rule, recipe) in &runs {
+                    assert_eq!(recipe.learner.objective.aggregation.to_string(), *rule);
+                    assert_eq!(
+                        (recipe.sampling.max_tokens, recipe.shaping.overlong_buffer_tokens),
+                        (max_tokens, buffer)
+                    );
+                    let shape = (recipe.run.steps, recipe.sampling.prompts_per_step, recipe.sampling.group_size);
+                    assert_eq!(shape, (500, 128, 16));
+                    assert_eq!((recipe.learner.optimizer.learning_rate, recipe.sampling.temperature), (1e-6, 1.0));
+                    let evaluation = &recipe.evaluation;
+                    assert_eq!((evaluation.every, evaluation.samples, evaluation.temperature), (20, 8, 1.0));
+                    let mut other = recipe.clone();
+                    other.learner.objective.aggregation = runs[0].1.learner.objective.aggregation;
+                    assert_eq!(other, runs[0].1, "{model}-{data}-{rule}");
+                }
+            }
         }
     }
 
@@ -205,6 +298,14 @@ mod tests {
                 "`engine.max_model_len` is 100 in test, allowed: above sampling.max_tokens, which is 100",
             ),
             ("[samplign]\n", "unknown key `samplign` in test, nearest allowed: `sampling`"),
+            (
+                "[sampling]\nprompts_per_step = 100\n[learner]\nmini_batch_groups = 32",
+                "`learner.mini_batch_groups` is 32 in test, allowed: a divisor of the 100 groups of a step",
+            ),
+            (
+                "[sampling]\nmax_tokens = 100\n[shaping]\noverlong_buffer_tokens = 101",
+                "`shaping.overlong_buffer_tokens` is 101 in test, allowed: 0 to sampling.max_tokens, which is 100",
+            ),
         ] {
             let error = loaded(text).unwrap_err();
             assert!(error.starts_with(words), "{text}: {error}");

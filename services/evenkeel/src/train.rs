@@ -10,6 +10,7 @@ use evenkeel_orchestrator::{
 
 use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
+use crate::dry_run::dry_run;
 use crate::fork;
 use crate::recipe::{self, Recipe};
 use crate::terminal::Screen;
@@ -18,6 +19,10 @@ use crate::terminal::Screen;
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
+    if options.dry_run {
+        let recipe = recipe::load(&options.recipe, &settings(&options))?.settings;
+        return dry_run(&recipe, &recipe::stem(&options.recipe), options.out.as_deref(), options.json).await;
+    }
     let (recipe, resolved, directory) = open(&options)?;
     let path = directory.path().to_owned();
     let (_cluster, mut run) = match start(&recipe, resolved, &directory).await {
@@ -64,8 +69,7 @@ async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirecto
 }
 
 fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)> {
-    let mut set = options.set.clone();
-    set.extend(options.steps.map(|steps| format!("run.steps={steps}")));
+    let set = settings(options);
     match (&options.resume, &options.from) {
         (_, Some(from)) => fork::open(from, options.out.as_deref(), &set),
         (Some(path), None) => {
@@ -75,12 +79,11 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
             Ok((recipe, resolved, directory))
         }
         (None, None) => {
-            let name = options.recipe.as_deref().unwrap_or("arithmetic");
-            let recipe = recipe::load(name, &set)?.settings;
+            let recipe = recipe::load(&options.recipe, &set)?.settings;
             let path = match &options.out {
                 Some(path) => path.clone(),
                 None => {
-                    let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or("run");
+                    let stem = recipe::stem(&options.recipe);
                     free_directory(Path::new("runs"), &format!("{stem}-{}", recipe.run.seed))?
                 }
             };
@@ -89,6 +92,12 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
             Ok((recipe, resolved, directory))
         }
     }
+}
+
+/// What the command line sets.
+fn settings(options: &TrainOptions) -> Vec<String> {
+    let steps = options.steps.map(|steps| format!("run.steps={steps}"));
+    options.set.iter().cloned().chain(steps).collect()
 }
 
 /// `NAME` in a folder, or the first of `NAME-2`, `NAME-3`, ... that does not exist.

@@ -33,14 +33,14 @@ pub use error::RunError;
 pub use events::{Event, Progress, RunOutcome, Subscription};
 pub use load::{Cancel, LoadLimits};
 pub use metrics::{MetricsLine, may_differ};
-pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity};
+pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem};
 pub use report::render as render_report;
 pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings, InvalidRows, LoopSettings,
-    Overlong, ProgramMode, ProgramReward, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings,
-    SourceSettings, WarmStartSettings,
+    Overlong, ProgramMode, ProgramReward, ProgramWording, RunSettings, SamplingSettings, Scalar, ServicesSettings,
+    ShapingSettings, SourceSettings, VerifierSettings, WarmStartSettings,
 };
 pub use summary::Summary;
 pub use text::Tokenizer;

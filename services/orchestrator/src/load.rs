@@ -39,6 +39,8 @@ pub struct LoadLimits {
     pub max_fresh_parameters: u64,
     /// Largest number of samples in a step (prompts times group size), and of examples in a warm-start step.
     pub max_step_samples: u64,
+    /// Whether custom verifiers may be at addresses that the recipe names: the server sends them answers, and its token.
+    pub verifier_addresses: bool,
 }
 
 impl Default for LoadLimits {
@@ -51,6 +53,7 @@ impl Default for LoadLimits {
             max_tokenizer: ByteSize::mib(128),
             max_fresh_parameters: 100_000_000,
             max_step_samples: 1_000_000,
+            verifier_addresses: false,
         }
     }
 }
@@ -66,6 +69,7 @@ impl LoadLimits {
             max_tokenizer: ByteSize::b(u64::MAX),
             max_fresh_parameters: u64::MAX,
             max_step_samples: u64::MAX,
+            verifier_addresses: true,
         }
     }
 

@@ -38,7 +38,8 @@ fn an_exported_model_has_the_weights_of_its_step_and_says_what_trained_it() {
     assert_eq!(read(first.join("model.safetensors")), published(3));
 
     let card = String::from_utf8(read(newest.join("README.md"))).unwrap();
-    for words in ["library_name: transformers", "# run after step 2", "| seed | 3 |", "val-core/", "critic/score/mean"] {
+    for words in ["library_name: transformers", "# run after step 2", "| seed | 3 |", "val-core/", "critic/score/mean"]
+    {
         assert!(card.contains(words), "{words}: {card}");
     }
     assert!(card.contains("prompts_per_step = 4"), "the recipe is in it: {card}");

@@ -12,6 +12,8 @@ mod reward;
 mod stop;
 mod train_feed;
 
+use std::collections::BTreeMap;
+
 use evenkeel_rpc::retry::RetryPolicy;
 
 use crate::error::RunError;
@@ -37,6 +39,9 @@ pub struct Endpoints {
     pub reward: Vec<String>,
     /// The learner.
     pub learner: String,
+    /// Workers of custom verifiers by name, as those of `reward`. They come before the addresses in `data.verifiers` of a recipe.
+    #[serde(default)]
+    pub verifiers: BTreeMap<String, Vec<String>>,
 }
 
 /// The services of a run.
@@ -47,6 +52,8 @@ pub(crate) struct Services {
     retrier: Retrier,
     generation: Generation,
     reward: Reward,
+    /// Custom verifiers by name.
+    verifiers: BTreeMap<String, Reward>,
     learner: Learner,
 }
 
@@ -63,7 +70,11 @@ impl Services {
     ) -> Result<Self, RunError> {
         let retrier = Retrier::new(events.clone(), stop.clone(), settings);
         let connections = Connections::new(settings)?;
+        let verifier = |(name, urls): (&String, &Vec<String>)| {
+            Ok((name.clone(), Reward::of_verifier(name, urls, &connections, retrier.clone())?))
+        };
         Ok(Self {
+            verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?,
             generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
             reward: Reward::connect(&endpoints.reward, &connections, retrier.clone())?,
             learner: Learner::connect(&endpoints.learner, &connections, retrier.clone(), events.clone())?,
@@ -80,6 +91,30 @@ impl Services {
 
     pub(crate) fn reward(&self) -> &Reward {
         &self.reward
+    }
+
+    /// What judges a task: the reward service, or the custom verifier of that name.
+    ///
+    /// # Errors
+    /// A verifier that is not among the endpoints, which [`Run::start`](crate::Run::start) refuses before.
+    pub(crate) fn judge(&self, verifier: Option<&str>) -> Result<&Reward, RunError> {
+        match verifier {
+            None => Ok(&self.reward),
+            Some(name) => {
+                let missing = || RunError::Defect(format!("the verifier `{name}` is not connected"));
+                self.verifiers.get(name).ok_or_else(missing)
+            }
+        }
+    }
+
+    /// The reward service and all custom verifiers, always in the same order.
+    pub(crate) fn judges(&self) -> impl Iterator<Item = &Reward> {
+        std::iter::once(&self.reward).chain(self.verifiers.values())
+    }
+
+    /// The custom verifiers by name.
+    pub(crate) fn verifiers(&self) -> &BTreeMap<String, Reward> {
+        &self.verifiers
     }
 
     pub(crate) fn learner(&self) -> &Learner {

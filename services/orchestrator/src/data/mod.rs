@@ -5,7 +5,7 @@ mod renderer;
 mod sampler;
 
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Cancel, Dataset, arithmetic};
+use evenkeel_tasks::{Cancel, Dataset, arithmetic, programs};
 
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings};
@@ -25,19 +25,28 @@ pub(crate) fn dataset(
     limits: &Limits,
     cancel: &Cancel,
 ) -> Result<Dataset, RunError> {
-    let dataset = match settings.kind() {
-        DataKind::Arithmetic => {
-            let mut dataset = arithmetic::dataset(seed, held_out, &settings.rules());
-            if !settings.source.is_empty() {
-                dataset.name.clone_from(&settings.source);
-            }
-            dataset
-        }
-        DataKind::Files => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)?,
+    let dataset = match settings.built_in(seed, held_out) {
+        Some(dataset) => dataset,
+        None => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)?,
     };
     if dataset.train.is_empty() {
         let allowed = "at least one problem to train on besides those that are held out";
         return Err(evenkeel_proto::FieldError::new("data", "0 problems", allowed).into());
     }
     Ok(dataset)
+}
+
+impl DataSettings {
+    /// The data set that these settings make themselves; `None` where they name files.
+    pub fn built_in(&self, seed: u64, held_out: u32) -> Option<Dataset> {
+        let mut dataset = match self.kind() {
+            DataKind::Arithmetic => arithmetic::dataset(seed, held_out, &self.rules()),
+            DataKind::Programs => programs::dataset(seed, held_out, &self.rules()),
+            DataKind::Files => return None,
+        };
+        if !self.source.is_empty() {
+            dataset.name.clone_from(&self.source);
+        }
+        Some(dataset)
+    }
 }

@@ -14,6 +14,9 @@ use super::renderer::Encoder;
 use crate::error::RunError;
 use crate::settings::{InvalidRows, Overlong};
 
+/// Most data sources that metrics are kept apart for.
+const MOST_DATA_SOURCES: usize = 32;
+
 /// Prompts that are rendered between two checks whether anybody still waits.
 const RENDERED_TOGETHER: usize = 1024;
 
@@ -25,6 +28,8 @@ pub(crate) struct Prompt {
     pub(crate) token_ids: Arc<[u32]>,
     /// Index of its source.
     pub(crate) source: usize,
+    /// What it counts as in metrics by data source: its column `data_source`, or the name of its source.
+    pub(crate) data_source: Arc<str>,
 }
 
 /// All problems of a run, encoded.
@@ -56,6 +61,20 @@ impl Prompts {
         kinds.into_iter().collect()
     }
 
+    /// What the prompts to train on count as in metrics, in the order of names; none where there are too many to be kept apart.
+    pub(crate) fn data_sources(&self) -> Vec<String> {
+        let names: BTreeSet<_> = self.train.iter().map(|prompt| &*prompt.data_source).collect();
+        match names.len() <= MOST_DATA_SOURCES {
+            true => names.into_iter().map(str::to_owned).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// The custom verifiers that judge any of it.
+    pub(crate) fn verifiers(&self) -> BTreeSet<&str> {
+        self.train.iter().chain(&self.held_out).filter_map(|prompt| prompt.task.verifier()).collect()
+    }
+
     /// The sources of the problems to train on, in their order.
     pub(crate) fn sources_of_train(&self) -> impl Iterator<Item = usize> {
         self.train.iter().map(|prompt| prompt.source)
@@ -73,8 +92,9 @@ impl Prompts {
         cancel: &Cancel,
     ) -> Result<Self, RunError> {
         let Dataset { name, sources, train, held_out, report } = dataset;
-        let train = encode(train, report, encoder, fit, cancel)?;
-        let held_out = encode(held_out, report, encoder, fit, cancel)?;
+        let names: Vec<Arc<str>> = sources.iter().map(|source| source.name.as_str().into()).collect();
+        let train = encode(train, &names, report, encoder, fit, cancel)?;
+        let held_out = encode(held_out, &names, report, encoder, fit, cancel)?;
         for (index, source) in sources.iter().enumerate() {
             if !train.iter().any(|prompt| prompt.source == index) {
                 let allowed =
@@ -101,6 +121,7 @@ fn counts(report: &DataReport, source: &str) -> String {
 
 fn encode(
     problems: &[Problem],
+    sources: &[Arc<str>],
     report: &mut DataReport,
     encoder: &Encoder,
     fit: Fit,
@@ -152,7 +173,8 @@ fn encode(
             }
         }
         let source = problem.origin.source;
-        prompts.push(Prompt { task: problem.task.clone(), token_ids: token_ids.into(), source });
+        let data_source = problem.data_source.clone().or_else(|| sources.get(source).cloned()).unwrap_or_default();
+        prompts.push(Prompt { task: problem.task.clone(), token_ids: token_ids.into(), source, data_source });
     }
     cancel.check()?;
     Ok(prompts)
@@ -198,8 +220,8 @@ impl Demonstrations {
         let mut drawn = false;
         for (problem, source) in &self.problems {
             cancel.check()?;
-            // Of the built-in task one problem stands for all: each prompt is as long as the others.
-            if matches!(source, Source::Drawn(_)) && std::mem::replace(&mut drawn, true) {
+            // Of the built-in sums one problem stands for all: each prompt is as long as the others.
+            if matches!(source, Source::Sum(_)) && std::mem::replace(&mut drawn, true) {
                 continue;
             }
             let (prompt, answer) = (prompt_ids(encoder, problem)?, tokenizer.encode(&source.longest())?);

@@ -124,7 +124,10 @@ mod tests {
             error
         };
         let error = refused(&resolved(|settings| settings.warm_start.steps = 9), &origin);
-        assert!(error.contains("warm_start.steps is 9, allowed: 0, the supervised steps that run `old` did"), "{error}");
+        assert!(
+            error.contains("warm_start.steps is 9, allowed: 0, the supervised steps that run `old` did"),
+            "{error}"
+        );
         let error = refused(&resolved(|settings| settings.run.name = "old".to_owned()), &origin);
         assert!(error.contains("run.name is `old`, allowed: a name other than"), "{error}");
         let error = refused(&resolved(|_| {}), &ForkPoint { step: 9, ..origin.clone() });

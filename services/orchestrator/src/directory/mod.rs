@@ -163,8 +163,8 @@ impl RunDirectory {
         let inherited = self.forked_from.is_some() && !self.has_entered();
         let has_lines = !inherited
             && [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE]
-            .iter()
-            .any(|name| std::fs::metadata(self.path.join(name)).is_ok_and(|data| data.len() > 0));
+                .iter()
+                .any(|name| std::fs::metadata(self.path.join(name)).is_ok_and(|data| data.len() > 0));
         if !self.resumed && !has_lines {
             // What cannot be removed is in the way of the next run of this name only, which reports it.
             let _ = std::fs::remove_dir_all(&self.path);

@@ -9,9 +9,10 @@ use tokio::sync::Mutex;
 
 use super::group::GroupPlan;
 use super::health::RolloutHealth;
-use super::sample::Rewards;
-use super::shaping::Shaping;
+use super::sample::{Components, Rewards};
+use super::shaping::{Judged, Shaping};
 use super::validation::Requirements;
+use super::verification::VerifyRequest;
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
 use crate::settings::LoopSettings;
@@ -92,8 +93,8 @@ impl Batch {
         self.spec.group_size
     }
 
-    pub(super) fn rewards(&self, raw: f64, tokens: usize) -> Rewards {
-        self.context.shaping.rewards(raw, tokens)
+    pub(super) fn rewards(&self, judged: &Judged, tokens: usize) -> (Rewards, Components) {
+        self.context.shaping.rewards(judged, tokens)
     }
 
     /// How often engines were moved to the weights so far. Waits while they are being moved.
@@ -128,15 +129,16 @@ impl Batch {
         }
     }
 
-    /// The request to verify its response.
-    pub(super) fn verify_item(&self, plan: &GroupPlan, rollout: &Rollout) -> Result<VerifyItem, RunError> {
+    /// The request to verify its response. Long tests are named; a worker gets them once.
+    pub(super) fn verify_request(&self, plan: &GroupPlan, rollout: &Rollout) -> Result<VerifyRequest, RunError> {
         let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
         let answer = verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?);
-        Ok(VerifyItem {
+        let item = VerifyItem {
             deadline_ms: Some(self.services().settings().verify_deadline.as_millis() as u64),
             traceparent: self.traceparent(plan),
-            ..plan.task.verify_item(&rollout.sample_id, answer)
-        })
+            ..plan.named.as_ref().unwrap_or(&plan.task).verify_item(&rollout.sample_id, answer)
+        };
+        Ok(VerifyRequest { item, with_tests: plan.named.as_ref().map(|_| plan.task.clone()) })
     }
 
     /// All samples of a prompt share a trace, from here to the optimizer step.

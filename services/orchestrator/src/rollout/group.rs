@@ -16,6 +16,10 @@ pub(crate) struct GroupPlan {
     pub(super) prompt_token_ids: Arc<[u32]>,
     /// What answers are judged against.
     pub(super) task: Task,
+    /// What it counts as in metrics by data source.
+    pub(super) data_source: Arc<str>,
+    /// The same with long tests named by their digest.
+    pub(super) named: Option<Task>,
 }
 
 impl GroupPlan {
@@ -25,6 +29,8 @@ impl GroupPlan {
             id: GroupId { purpose, step, prompt: number },
             prompt_token_ids: Arc::clone(&prompt.token_ids),
             task: prompt.task.clone(),
+            data_source: Arc::clone(&prompt.data_source),
+            named: prompt.task.named(),
         }
     }
 
@@ -85,6 +91,10 @@ impl SampledGroup {
         &self.samples
     }
 
+    pub(crate) fn data_source(&self) -> &str {
+        &self.plan.data_source
+    }
+
     pub(crate) fn prompt_tokens(&self) -> usize {
         self.plan.prompt_token_ids.len()
     }
@@ -141,7 +151,8 @@ pub(super) mod tests {
     /// A group with these raw rewards; `None` is a sample that failed.
     pub(in crate::rollout) fn group(number: u64, raw: &[Option<f64>]) -> SampledGroup {
         let id = GroupId { purpose: Purpose::Train, step: 1, prompt: number };
-        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), task: Task::math(["1".to_owned()]).unwrap() };
+        let task = Task::math(["1".to_owned()]).unwrap();
+        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), task, named: None, data_source: "sums".into() };
         let mut group = InFlightGroup::new(plan, raw.len() as u32);
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {
@@ -152,7 +163,7 @@ pub(super) mod tests {
                 status: match *raw {
                     Some(raw) => {
                         let rewards = Rewards { raw, shaped: raw - 0.1 };
-                        SampleStatus::Valid { outcome: Outcome::Correct, rewards }
+                        SampleStatus::Valid { outcome: Outcome::Correct, rewards, components: Default::default() }
                     }
                     None => SampleStatus::Failed { message: "engine lost".into(), late: false },
                 },

@@ -144,16 +144,18 @@ impl SampleTask {
     }
 
     async fn score(self, Accepted { rollout, tokens }: Accepted) -> Result<Sample, Halt> {
-        let item = self.batch.verify_item(&self.plan, &rollout)?;
+        let request = self.batch.verify_request(&self.plan, &rollout)?;
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
         let policy =
             RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE)).with_max_attempts(settings.verify_attempts);
-        let verified = verify(self.services().reward().dispatcher(), item, policy).await;
-        self.batch.health.verification_ended();
+        let judge = self.services().judge(self.plan.task.verifier())?;
+        let verified = verify(judge.dispatcher(), request, policy).await;
+        judge.verification_ended();
         let (status, verify_retries) = match verified {
-            Verified::Verdict { outcome, raw_reward, retries } => {
-                (SampleStatus::Valid { outcome, rewards: self.batch.rewards(raw_reward, tokens) }, retries)
+            Verified::Verdict { judged, retries } => {
+                let (rewards, components) = self.batch.rewards(&judged, tokens);
+                (SampleStatus::Valid { outcome: judged.outcome, rewards, components }, retries)
             }
             Verified::Invalid { reason, retries, late } => {
                 tracing::warn!(reason, "no verdict, the sample is left out");

@@ -62,7 +62,8 @@ mod tests {
 
     fn plan() -> GroupPlan {
         let id = GroupId { purpose: Purpose::Train, step: 0, prompt: 0 };
-        GroupPlan { id, prompt_token_ids: vec![5].into(), task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap() }
+        let task = evenkeel_tasks::Task::math(["1".to_owned()]).unwrap();
+        GroupPlan { id, prompt_token_ids: vec![5].into(), task, named: None, data_source: "sums".into() }
     }
 
     fn rollout() -> Rollout {

@@ -95,6 +95,7 @@ impl Evaluator {
             groups.insert(group.number(), group);
         }
         scheduler.check_late(&format!("evaluation at step {step}"))?;
+        scheduler.check_invalid(&format!("evaluation at step {step}"))?;
         let groups: Vec<_> = groups.into_values().collect();
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);
         evaluation_values(&mut line, &self.prompts.name, settings.samples, &groups, began.elapsed());

@@ -8,6 +8,7 @@ use evenkeel_proto::{Purpose, SamplingSettings};
 
 use super::journal::RunJournal;
 use super::position::Position;
+use super::source_metrics::source_values;
 use super::step_metrics::{StepTimes, step_values};
 use super::train_session::TrainSession;
 use super::weight_sync::WeightSync;
@@ -35,6 +36,8 @@ struct StepSampler {
     order: PromptSampler,
     settings: crate::settings::SamplingSettings,
     mask_truncated: bool,
+    /// What its prompts count as in metrics by data source.
+    data_sources: Vec<String>,
 }
 
 /// The sampled groups of a step, and when they were complete.
@@ -59,6 +62,7 @@ impl GrpoTrainer {
         let sampler = StepSampler {
             rollouts,
             order: PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle),
+            data_sources: prompts.data_sources(),
             prompts,
             settings: settings.sampling.clone(),
             mask_truncated: settings.shaping.mask_truncated,
@@ -96,6 +100,7 @@ impl GrpoTrainer {
         };
         let mut line = MetricsLine::new(StepKind::Train, step, report.version);
         step_values(&mut line, &sampled.batch, &report, self.sampler.order.epoch_of(position.cursor()), times);
+        source_values(&mut line, &self.sampler.data_sources, &sampled.batch.groups);
         journal.append(&line).await?;
         times.record();
         sampled.batch.record();
@@ -138,6 +143,7 @@ impl StepSampler {
         if !samples.any(|sample| sample.rewards().is_some()) {
             return Err(RunError::NoSamples { step, last: scheduler.last_failure().to_owned() }.into());
         }
+        scheduler.check_invalid(&format!("step {step}"))?;
         engines.sleep().await?;
         held.into_iter().for_each(|group| feed.push(group));
         // Only now, after every check: without its end the learner keeps nothing of a step.

@@ -12,6 +12,7 @@ mod journal;
 mod position;
 mod preflight;
 mod run_loop;
+mod source_metrics;
 mod step_metrics;
 mod train_session;
 mod warm_start;

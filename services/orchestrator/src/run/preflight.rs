@@ -1,6 +1,6 @@
 //! Checks of the services before the first step: whether they fit each other and the settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_proto::FieldError;
@@ -13,7 +13,7 @@ use super::train_session::TrainSession;
 use crate::clients::Services;
 use crate::data::Prompts;
 use crate::error::{Halt, RunError};
-use crate::settings::LoopSettings;
+use crate::settings::{COMPONENTS, LoopSettings, ShapingSettings};
 use crate::text::Tokenizer;
 
 /// What the services must provide.
@@ -27,6 +27,8 @@ pub(super) struct Preflight {
     math_profile: String,
     /// Kinds of tasks in the data.
     task_kinds: Vec<TaskKind>,
+    /// What the settings say of the components of rewards.
+    shaping: ShapingSettings,
 }
 
 impl Preflight {
@@ -47,6 +49,7 @@ impl Preflight {
             context_tokens: longest.unwrap_or(0) + settings.sampling.max_tokens as usize,
             math_profile: settings.data.math_profile.clone(),
             task_kinds: prompts.kinds(),
+            shaping: settings.shaping.clone(),
         }
     }
 
@@ -67,7 +70,9 @@ impl Preflight {
         if let Some(reward) = &reward {
             self.check_reward(reward)?;
         }
-        Ok(versions(learner, generation, reward))
+        let verifiers = self.verifiers().await?;
+        check_components(&self.shaping, reward.iter().chain(verifiers.iter().map(|(_, status)| status)))?;
+        Ok(versions(learner, generation, reward, verifiers))
     }
 
     /// 0 and empty fields are unknown to the service.
@@ -91,11 +96,30 @@ impl Preflight {
         Ok(())
     }
 
+    /// Waits for every custom verifier. Returns the status of those that have one address at least.
+    async fn verifiers(&self) -> Result<Vec<(String, RewardGetStatusResponse)>, Halt> {
+        let mut all = Vec::new();
+        for (name, verifier) in self.services.verifiers() {
+            verifier.connected(self.services.stop()).await?;
+            let Some(status) = verifier.status().await? else { continue };
+            if !status.custom {
+                let message = format!(
+                    "data.verifiers.{name} is {}, which judges no custom tasks (`custom` of its status is false)",
+                    verifier.endpoints()
+                );
+                return Err(RunError::Mismatch(message).into());
+            }
+            all.push((name.clone(), status));
+        }
+        Ok(all)
+    }
+
     fn check_reward(&self, reward: &RewardGetStatusResponse) -> Result<(), RunError> {
         let verifies = |kind: &&TaskKind| match kind {
             TaskKind::Math => reward.math,
             TaskKind::Code => reward.code,
-            TaskKind::Custom => reward.custom,
+            // Those go to verifiers of their own.
+            TaskKind::Custom => true,
         };
         if let Some(kind) = self.task_kinds.iter().find(|kind| !verifies(kind)) {
             let kind = kind.name();
@@ -112,17 +136,38 @@ impl Preflight {
     }
 }
 
+/// Refuses weights of components that nobody has, as far as is known who has which.
+fn check_components<'a>(
+    shaping: &ShapingSettings,
+    judges: impl Iterator<Item = &'a RewardGetStatusResponse>,
+) -> Result<(), RunError> {
+    let known: BTreeSet<&str> =
+        COMPONENTS.into_iter().chain(judges.flat_map(|judge| judge.components.iter().map(String::as_str))).collect();
+    match shaping.weights.iter().find(|(name, _)| !known.contains(name.as_str())) {
+        None => Ok(()),
+        Some((name, weight)) => {
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            let allowed = format!("weights of {known} (the status of a custom verifier names its components)");
+            Err(FieldError::new(format!("shaping.weights.{name}"), weight, allowed).into())
+        }
+    }
+}
+
 /// The versions of services and engines, as far as they are known.
 fn versions(
     learner: LearnerGetStatusResponse,
     generation: GenerationGetStatusResponse,
     reward: Option<RewardGetStatusResponse>,
+    verifiers: Vec<(String, RewardGetStatusResponse)>,
 ) -> BTreeMap<String, String> {
+    let verifiers = verifiers
+        .into_iter()
+        .filter_map(|(name, status)| Some((format!("verifier {name}"), status.server?.program_version)));
     let reward = reward.and_then(|reward| reward.server);
     let servers = [("learner", learner.server), ("generation", generation.server), ("reward", reward)];
     let servers =
         servers.into_iter().filter_map(|(service, server)| Some((service.to_owned(), server?.program_version)));
     let engines =
         generation.engines.into_iter().map(|engine| (format!("engine {}", engine.name), engine.engine_version));
-    servers.chain(engines).filter(|(_, version)| !version.is_empty()).collect()
+    servers.chain(engines).chain(verifiers).filter(|(_, version)| !version.is_empty()).collect()
 }

@@ -1,24 +1,29 @@
 //! The orchestrator's own sections of a recipe; every key carries its documentation with it.
 
+mod components;
 mod data_section;
 mod engines;
 mod loop_sections;
 mod section;
 mod sources;
 mod validate;
+mod verifier_section;
+mod verifiers;
 
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
-pub use data_section::{DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward};
+pub use data_section::{DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording};
 pub use engines::Engines;
 pub use loop_sections::{
     CheckpointSettings, EvaluationSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
     WarmStartSettings,
 };
 pub use sources::{FilterSettings, Scalar, SourceSettings};
+pub use verifier_section::VerifierSettings;
 
+pub(crate) use components::{COMPONENTS, CORRECTNESS, FORMAT, LENGTH};
 pub(crate) use validate::is_run_name;
 
 /// The orchestrator's sections of a recipe: what its training loop does.
@@ -58,11 +63,12 @@ impl Settings for LoopSettings {
 
 impl LoopSettings {
     /// The settings that decide what the run computes. What may change when it is resumed (`run.name`, `run.steps`, `evaluation` but
-    /// `problems`, `checkpoint`, `services`) is as by default.
+    /// `problems`, `checkpoint`, `services`, the addresses of verifiers) is as by default.
     pub fn rules(&self) -> Self {
         let run = RunSettings { seed: self.run.seed, name: String::new(), steps: 0 };
         Self {
             run,
+            data: self.data.without_addresses(),
             evaluation: EvaluationSettings { problems: self.evaluation.problems, ..EvaluationSettings::default() },
             checkpoint: CheckpointSettings::default(),
             services: ServicesSettings::default(),

@@ -5,10 +5,10 @@ use evenkeel_proto::FieldError;
 
 use super::{
     CheckpointSettings, DataKind, DataSettings, EvaluationSettings, ProgramMode, ProgramReward, RunSettings,
-    SamplingSettings, ServicesSettings, ShapingSettings, SourceSettings, WarmStartSettings,
+    SamplingSettings, ServicesSettings, SourceSettings, WarmStartSettings,
 };
 
-fn require(
+pub(super) fn require(
     field: &str,
     value: impl std::fmt::Display,
     holds: bool,
@@ -74,17 +74,6 @@ impl Settings for SamplingSettings {
     }
 }
 
-impl ShapingSettings {
-    /// Checks the section beside the one that it refers to.
-    pub(crate) fn validate_with(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
-        let (buffer, most) = (self.overlong_buffer_tokens, sampling.max_tokens);
-        let allowed = format!("0 to sampling.max_tokens, which is {most}");
-        require("overlong_buffer_tokens", buffer, buffer <= most, allowed)?;
-        let penalty = self.overlong_penalty;
-        require("overlong_penalty", penalty, penalty.is_finite() && penalty >= 0.0, "a finite number, at least 0")
-    }
-}
-
 impl Settings for EvaluationSettings {
     fn validate(&self) -> Result<(), FieldError> {
         positive("samples", self.samples.into())?;
@@ -100,6 +89,7 @@ impl Settings for EvaluationSettings {
 impl Settings for DataSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.validate_files()?;
+        self.validate_verifiers()?;
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         require("source", format_args!("{:?}", self.source), plain, "a name without `/`")?;
@@ -125,8 +115,8 @@ impl DataSettings {
                 ));
             }
             DataKind::Files => {}
-            DataKind::Arithmetic => {
-                const ALLOWED: &str = "absent with data.kind = \"arithmetic\", which makes its own problems";
+            DataKind::Arithmetic | DataKind::Programs => {
+                const ALLOWED: &str = "absent with this data.kind, which makes its own problems";
                 for (field, files) in lists {
                     if let Some(first) = files.first() {
                         return Err(FieldError::new(field, first.display(), ALLOWED));
@@ -183,8 +173,9 @@ impl Settings for ServicesSettings {
             ("max_rollouts", self.max_rollouts as u64),
             ("max_verifications", self.max_verifications as u64),
         ])?;
-        let share = self.max_late_share;
-        require("max_late_share", share, (0.0..=1.0).contains(&share), "0 to 1")?;
+        for (field, share) in [("max_late_share", self.max_late_share), ("max_invalid_share", self.max_invalid_share)] {
+            require(field, share, (0.0..=1.0).contains(&share), "0 to 1")?;
+        }
         let allowed = format!("at least services.backoff_initial, which is {}", human(self.backoff_initial));
         require("backoff_max", human(self.backoff_max), self.backoff_max >= self.backoff_initial, allowed)?;
         self.client.validate().map_err(|error| error.within("client"))

@@ -13,3 +13,4 @@ mod sleep;
 mod starts;
 mod support;
 mod tokenizer;
+mod verifiers;

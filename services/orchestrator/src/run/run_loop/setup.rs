@@ -1,10 +1,12 @@
 //! From a recipe to a run that can start: everything that can be checked without a service.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_files::FileDigest;
 use evenkeel_hf::ConfigFile;
+use evenkeel_proto::FieldError;
 use evenkeel_tasks::{Cancel, DataReport};
 
 use super::{Announcement, RunLoop};
@@ -13,7 +15,7 @@ use crate::data::{Demonstrations, Encoder, Fit, Prompts, dataset};
 use crate::directory::{DATA_FILE, RunDirectory};
 use crate::error::RunError;
 use crate::events::Events;
-use crate::load::Loading;
+use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
 use crate::rollout::RolloutContext;
 use crate::run::RunOptions;
@@ -25,7 +27,7 @@ use crate::run::preflight::Preflight;
 use crate::run::train_session::TrainSession;
 use crate::run::warm_start::WarmStart;
 use crate::run::weight_sync::WeightSync;
-use crate::settings::LoopSettings;
+use crate::settings::{DataSettings, LoopSettings};
 use crate::text::Tokenizer;
 
 /// Checks everything that needs no service, and builds the run from its parts.
@@ -48,7 +50,9 @@ pub(in crate::run) fn prepare(
     let (mut settings, mut notes) = (resolved.settings.clone(), resolved.notes.clone());
     notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
     let (settings, prompts) = (Arc::new(settings), Arc::new(prompts));
-    let services = Arc::new(Services::connect(endpoints, &settings.services, events.clone(), stop)?);
+    let (endpoints, idle) = with_verifiers(endpoints, &settings.data, &prompts, &loading.limits)?;
+    notes.extend(idle.into_iter().map(|name| format!("verifier `{name}` judges no row of the data")));
+    let services = Arc::new(Services::connect(&endpoints, &settings.services, events.clone(), stop)?);
     let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
     let (seed, groups) = (settings.run.seed, settings.sampling.prompts_per_step);
     let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, hash));
@@ -92,6 +96,33 @@ pub(in crate::run) fn prepare(
     })
 }
 
+/// The addresses of the custom verifiers that the data needs, beside those of the services; and the verifiers that it does not need.
+fn with_verifiers(
+    endpoints: &Endpoints,
+    data: &DataSettings,
+    prompts: &Prompts,
+    limits: &LoadLimits,
+) -> Result<(Endpoints, Vec<String>), RunError> {
+    let needed = prompts.verifiers();
+    let mut verifiers = BTreeMap::new();
+    for &name in &needed {
+        let field = || format!("data.verifiers.{name}.endpoints");
+        let in_recipe = data.verifiers.get(name).map(|verifier| &verifier.endpoints).filter(|urls| !urls.is_empty());
+        let urls = match (endpoints.verifiers.get(name), in_recipe) {
+            (Some(urls), _) => urls,
+            (None, Some(urls)) if limits.verifier_addresses => urls,
+            (None, Some(urls)) => {
+                let allowed = "absent: this server takes no addresses from recipes (limits.verifier_addresses), and its endpoints.verifiers has no such name";
+                return Err(FieldError::new(field(), urls.join(", "), allowed).into());
+            }
+            (None, None) => return Err(FieldError::missing(field(), "the addresses of its workers").into()),
+        };
+        verifiers.insert(name.to_owned(), urls.clone());
+    }
+    let idle = data.verifiers.keys().filter(|name| !needed.contains(name.as_str())).cloned().collect();
+    Ok((Endpoints { verifiers, ..endpoints.clone() }, idle))
+}
+
 /// Engines that read the model's files do not know where a turn of its chat template ends. Says so where it makes a difference.
 fn stop_at_end_of_turn(settings: &mut LoopSettings, tokenizer: &Tokenizer) -> Option<String> {
     let stops = &mut settings.sampling.stop_token_ids;
@@ -126,7 +157,7 @@ impl Inputs {
         let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
         if let Some(id) = settings.sampling.stop_token_ids.iter().find(|&&id| id >= vocabulary_size) {
             let allowed = format!("ids below vocab_size of config.json, which is {vocabulary_size}");
-            return Err(evenkeel_proto::FieldError::new("sampling.stop_token_ids", id, allowed).into());
+            return Err(FieldError::new("sampling.stop_token_ids", id, allowed).into());
         }
         let (max_tokens, cancel) = (settings.sampling.max_tokens as usize, &loading.cancel);
         let fit =
