@@ -10,8 +10,8 @@ use evenkeel_orchestrator::{ForkPoint, ResolvedRecipe, RunDirectory, RunRecord};
 use evenkeel_proto::FieldError;
 use toml::{Table, Value};
 
+use crate::free_directory::free_directory;
 use crate::recipe::{self, Recipe};
-use crate::train::free_directory;
 
 /// The step of another run, as the command line names it.
 struct Origin {
@@ -75,7 +75,10 @@ fn choose(directory: &Path, run_id: &str, step: Option<u64>) -> Result<(u64, Pat
             let exist: Vec<String> = checkpoints.keys().map(u64::to_string).collect();
             let allowed = match exist.is_empty() {
                 true => "a run with a checkpoint".to_owned(),
-                false => format!("a step with a checkpoint: {} (checkpoint.keep says how many a run keeps)", exist.join(", ")),
+                false => format!(
+                    "a step with a checkpoint: {} (checkpoint.keep says how many a run keeps)",
+                    exist.join(", ")
+                ),
             };
             let value = format_args!("{}, which has no checkpoint{named}", directory.display()).to_string();
             Err(FieldError::new("--from", value, allowed).into())
@@ -87,7 +90,8 @@ fn choose(directory: &Path, run_id: &str, step: Option<u64>) -> Result<(u64, Pat
 fn refuse_another_reference(theirs: &Recipe, ours: &Recipe) -> Result<(), FieldError> {
     let is_fresh = ours.model.path.is_none() && ours.learner.objective.kl_coefficient != 0.0;
     if is_fresh && theirs.run.seed != ours.run.seed {
-        let allowed = format!("{} with learner.objective.kl_coefficient, whose reference is the fresh model", theirs.run.seed);
+        let allowed =
+            format!("{} with learner.objective.kl_coefficient, whose reference is the fresh model", theirs.run.seed);
         return Err(FieldError::new("run.seed", ours.run.seed, allowed));
     }
     Ok(())
@@ -160,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_step_follows_the_directory() {
-        let parsed = |text: &str| Origin::parse(text).map(|origin| (origin.directory.display().to_string(), origin.step));
+        let parsed =
+            |text: &str| Origin::parse(text).map(|origin| (origin.directory.display().to_string(), origin.step));
         assert_eq!(parsed("runs/a@40"), Ok(("runs/a".to_owned(), Some(40))));
         assert_eq!(parsed("runs/a"), Ok(("runs/a".to_owned(), None)));
         let error = parsed("runs/a@last").unwrap_err().to_string();
@@ -174,6 +179,9 @@ mod tests {
         assert_eq!(changes(&Recipe::default(), &ours).unwrap(), Vec::<String>::new());
         ours.sampling.top_k = 3;
         ours.model.path = Some("x".into());
-        assert_eq!(changes(&Recipe::default(), &ours).unwrap(), ["model.path: absent → \"x\"", "sampling.top_k: 0 → 3"]);
+        assert_eq!(
+            changes(&Recipe::default(), &ours).unwrap(),
+            ["model.path: absent → \"x\"", "sampling.top_k: 0 → 3"]
+        );
     }
 }

@@ -627,7 +627,11 @@ async fn a_checkpoint_is_loaded_from_below_the_folder_of_checkpoints_only() {
         assert_eq!(status.code(), Code::InvalidArgument, "{}: {status}", path.display());
         assert!(status.message().contains("allowed: a checkpoint below"), "{status}");
     }
-    let by_step = LoadCheckpointRequest { run_id: "run".into(), which: Some(load_checkpoint_request::Which::Step(9)), ..Default::default() };
+    let by_step = LoadCheckpointRequest {
+        run_id: "run".into(),
+        which: Some(load_checkpoint_request::Which::Step(9)),
+        ..Default::default()
+    };
     assert_eq!(served.client.load_checkpoint(by_step).await.unwrap_err().code(), Code::InvalidArgument);
     served.client.load_checkpoint(load_path("run", Path::new(&saved.path))).await.unwrap();
 }

@@ -24,9 +24,9 @@ impl Source {
         let mut checkpoints = checkpoints_of(&run.path.join("checkpoints"), &run.run_id)?;
         // Versions count supervised steps as well; the first published one has them all behind it.
         let mut published = published_versions(&run.path.join("weights"))?.into_iter();
-        let published = published.by_ref().filter_map(|(version, folder)| {
-            Some((version.checked_sub(recipe.warm_start.steps)?, folder))
-        });
+        let published = published
+            .by_ref()
+            .filter_map(|(version, folder)| Some((version.checked_sub(recipe.warm_start.steps)?, folder)));
         let mut published: std::collections::BTreeMap<u64, PathBuf> = published.collect();
         let found = match step {
             Some(step) => checkpoints.remove_entry(&step).or_else(|| published.remove_entry(&step)),

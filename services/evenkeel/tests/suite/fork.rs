@@ -71,7 +71,10 @@ fn a_checkpoint_that_is_gone_is_refused_with_those_that_exist() {
     let old = origin(dir.path());
     let new = dir.path().join("new");
     let said = refused(fork(&old, 1, &new));
-    assert!(said.contains("which has no checkpoint after step 1, allowed: a step with a checkpoint: 3, 4, 5, 6"), "{said}");
+    assert!(
+        said.contains("which has no checkpoint after step 1, allowed: a step with a checkpoint: 3, 4, 5, 6"),
+        "{said}"
+    );
     let said = refused(fork(dir.path(), 1, &new));
     assert!(said.contains("holds no run"), "{said}");
     let mut command = fork(&old, 5, &new);

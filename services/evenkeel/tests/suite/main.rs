@@ -8,6 +8,7 @@ mod data;
 mod documents;
 mod export;
 mod fork;
+mod python;
 mod refusals;
 mod render;
 mod runs;

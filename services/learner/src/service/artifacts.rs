@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use candle_core::DType;
 use evenkeel_files::FileDigest;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
@@ -33,11 +34,12 @@ struct Envelope {
 /// A folder of checkpoints, with one folder for each run.
 pub(super) struct CheckpointStore {
     folder: PathBuf,
+    dtype: DType,
 }
 
 impl CheckpointStore {
-    pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub(super) fn new(folder: PathBuf, dtype: DType) -> Self {
+        Self { folder, dtype }
     }
 
     /// Writes a checkpoint and removes old ones of the same run.
@@ -56,7 +58,7 @@ impl CheckpointStore {
         let envelope =
             Envelope { run_id: request.run_id, step: request.step, version, client_state: request.client_state };
         let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");
-        learner.save_checkpoint(&path, &bytes).map_err(convert::error)?;
+        learner.save_checkpoint_as(&path, &bytes, self.dtype).map_err(convert::error)?;
         retention::remove_old(&self.folder.join(&envelope.run_id), keep).map_err(convert::error)?;
         reference(&path, &envelope).map_err(convert::error)
     }

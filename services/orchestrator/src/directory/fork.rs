@@ -1,28 +1,13 @@
 //! A run that starts from a step of another one, with other settings.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::StepKind;
-use serde::{Deserialize, Serialize};
 
-use super::{EVALUATION_FILE, METRICS_FILE, MetricsFile, RunDirectory, RunRecord, WARM_START_FILE};
+use super::{EVALUATION_FILE, ForkPoint, METRICS_FILE, MetricsFile, RunDirectory, RunRecord, WARM_START_FILE};
 use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
-
-/// The step of another run from which a run starts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForkPoint {
-    /// Name of the other run.
-    pub run_id: String,
-    /// GRPO steps that it had done.
-    pub step: u64,
-    /// Its directory.
-    pub directory: PathBuf,
-    /// Settings that differ from its own, as `section.key: theirs → ours`.
-    #[serde(default)]
-    pub changed: Vec<String>,
-}
 
 impl RunDirectory {
     /// Creates the directory of a run that starts from a step of another one. It inherits that run's lines of metrics up to the step, so
@@ -65,6 +50,8 @@ impl RunDirectory {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     use super::super::read_lines;
@@ -124,7 +111,10 @@ mod tests {
             error
         };
         let error = refused(&resolved(|settings| settings.warm_start.steps = 9), &origin);
-        assert!(error.contains("warm_start.steps is 9, allowed: 0, the supervised steps that run `old` did"), "{error}");
+        assert!(
+            error.contains("warm_start.steps is 9, allowed: 0, the supervised steps that run `old` did"),
+            "{error}"
+        );
         let error = refused(&resolved(|settings| settings.run.name = "old".to_owned()), &origin);
         assert!(error.contains("run.name is `old`, allowed: a name other than"), "{error}");
         let error = refused(&resolved(|_| {}), &ForkPoint { step: 9, ..origin.clone() });

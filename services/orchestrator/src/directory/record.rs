@@ -6,7 +6,9 @@ use evenkeel_config::Loader;
 use evenkeel_proto::v1::StepKind;
 use evenkeel_tasks::DataReport;
 
-use super::{DATA_FILE, EVALUATION_FILE, ForkPoint, METRICS_FILE, RunDirectory, RunManifest, WARM_START_FILE, read_lines};
+use super::{
+    DATA_FILE, EVALUATION_FILE, ForkPoint, METRICS_FILE, RunDirectory, RunManifest, WARM_START_FILE, read_lines,
+};
 use crate::error::RunError;
 use crate::load::optional_json;
 use crate::metrics::MetricsLine;

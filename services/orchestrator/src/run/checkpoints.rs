@@ -11,7 +11,7 @@ use super::position::Position;
 use crate::clients::Services;
 use crate::directory::{ForkPoint, RunDirectory};
 use crate::error::{Halt, RunError};
-use crate::events::Event;
+use crate::events::{Activity, Event};
 use crate::instruments::{self, Phase};
 use crate::settings::CheckpointSettings;
 
@@ -90,6 +90,7 @@ impl CheckpointKeeper {
     #[tracing::instrument(name = "checkpoint", skip_all, fields(step = position.step()))]
     pub(super) async fn save(&self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
         let began = Instant::now();
+        let _during = self.services.events().during(Activity::Checkpointing);
         // Whoever returns to this checkpoint needs the lines before it.
         journal.sync().await?;
         let request = SaveCheckpointRequest {

@@ -54,7 +54,7 @@ async fn a_run_is_started_once_watched_and_listed() {
         let other = StartRunRequest { overrides: vec!["run.seed=99".into()], ..start("first") };
         assert_eq!(server.client.start_run(other).await.unwrap_err().code(), Code::AlreadyExists);
 
-        let watch = |run_id: &str| WatchRunRequest { run_id: run_id.into(), from_step: Some(0) };
+        let watch = |run_id: &str| WatchRunRequest { run_id: run_id.into(), from_step: Some(0), progress_ms: None };
         let mut stream = server.client.watch_run(watch("first")).await.unwrap().into_inner();
         let mut live = Vec::new();
         while let Some(line) = stream.message().await.unwrap() {
@@ -83,6 +83,30 @@ async fn a_run_is_started_once_watched_and_listed() {
         assert_eq!(runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["first"]);
         let status = server.client.get_status(OrchestratorGetStatusRequest {}).await.unwrap().into_inner();
         assert_eq!((status.active_runs.len(), status.dependencies.len()), (0, 3));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_watches_a_long_step_sees_its_samples_progress() {
+    bounded(async {
+        let cluster = Cluster::start().await;
+        cluster.generation.state.max_delay_ms.store(400, Ordering::Relaxed);
+        let mut server = serve_runs(&cluster).await;
+        server.client.start_run(start("long")).await.unwrap();
+        let request = WatchRunRequest { run_id: "long".into(), from_step: None, progress_ms: Some(20) };
+        let mut stream = server.client.watch_run(request).await.unwrap().into_inner();
+        let mut counts = Vec::new();
+        while let Some(line) = stream.message().await.unwrap() {
+            if line.kind() == StepKind::Progress {
+                assert!(line.values["progress/samples_done"] <= line.values["progress/samples"]);
+                assert!(line.values["progress/silent_s"] >= 0.02);
+                counts.push((line.step, line.values["progress/samples_done"] as u64));
+            }
+        }
+        // Samples of one step, 16 in all, are seen on their way.
+        let moved = |pair: &[(u64, u64)]| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1;
+        assert!(counts.windows(2).any(moved), "{counts:?}");
     })
     .await;
 }

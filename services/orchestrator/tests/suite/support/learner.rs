@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use evenkeel_proto::v1::learner_server::Learner;
@@ -10,13 +10,14 @@ use evenkeel_proto::v1::{
     CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
     ModelInfo, PublishRequest, PublishResponse, SaveCheckpointRequest, SaveCheckpointResponse, ScoreRequest,
     ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, WeightsRef,
-    train_request,
+    score_request, train_request,
 };
 use evenkeel_rpc::error::ServiceError;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::generation::score;
 use super::{hash, mix};
 
 pub(crate) const SETTINGS_HASH: &str = "sha256:settings";
@@ -50,6 +51,8 @@ pub(crate) struct FakeState {
     pub(crate) folder: Mutex<Option<PathBuf>>,
     /// How many (checkpoints, published versions) it was asked to keep, by call.
     pub(crate) kept: Mutex<BTreeSet<(Option<u32>, Option<u32>)>>,
+    /// Whether its steps change nothing, as with a learning rate of 0.
+    pub(crate) is_frozen: AtomicBool,
     /// What it says about its settings.
     pub(crate) settings_hash: Mutex<Option<String>>,
 }
@@ -162,6 +165,7 @@ impl FakeLearner {
         };
         {
             let mut memory = self.memory.lock().unwrap();
+            let digest = if self.state.is_frozen.load(Ordering::Relaxed) { before.digest } else { digest };
             (memory.run_id, memory.version, memory.digest) = (header.run_id.clone(), report.version, digest);
             memory.reports.insert(key, report.clone());
         }
@@ -193,8 +197,27 @@ impl Learner for FakeLearner {
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
-    async fn score(&self, _: Request<Streaming<ScoreRequest>>) -> Result<Response<Self::ScoreStream>, Status> {
-        Err(Status::unimplemented("not needed"))
+    async fn score(&self, request: Request<Streaming<ScoreRequest>>) -> Result<Response<Self::ScoreStream>, Status> {
+        let memory = self.memory.lock().unwrap().clone();
+        let digest = format!("sha256:{:064x}", memory.digest);
+        let (sender, responses) = tokio::sync::mpsc::channel(1024);
+        let mut requests = request.into_inner();
+        while let Some(request) = requests.next().await {
+            let Some(score_request::Kind::Item(item)) = request?.kind else { continue };
+            if item.version != Some(memory.version) {
+                return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
+            }
+            let ids: Vec<u32> = item.prompt_token_ids.iter().chain(&item.response_token_ids).copied().collect();
+            let scores = (item.prompt_token_ids.len()..ids.len()).map(|at| score(&digest, ids[at - 1], ids[at]));
+            let response = ScoreResponse {
+                id: item.id,
+                log_probabilities: scores.collect(),
+                version: memory.version,
+                ..ScoreResponse::default()
+            };
+            let _ = sender.send(Ok(response)).await;
+        }
+        Ok(Response::new(ReceiverStream::new(responses)))
     }
 
     async fn publish(&self, request: Request<PublishRequest>) -> Result<Response<PublishResponse>, Status> {
