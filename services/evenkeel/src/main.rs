@@ -27,10 +27,8 @@ use evenkeel_telemetry::{LogFormat, TelemetrySettings, init_logging};
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = logging(&arguments).and_then(|()| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .on_thread_park(allocator::release_unused)
-            .build()?;
+        allocator::return_freed_memory()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             match arguments.command {
                 Command::Train(options) => train::train(options).await,

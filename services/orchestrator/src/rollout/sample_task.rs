@@ -152,8 +152,9 @@ impl SampleTask {
         let verified = verify(self.services().reward().dispatcher(), item, policy).await;
         self.batch.health.verification_ended();
         let (status, verify_retries) = match verified {
-            Verified::Verdict { outcome, raw_reward, retries } => {
-                (SampleStatus::Valid { outcome, rewards: self.batch.rewards(raw_reward, tokens) }, retries)
+            Verified::Verdict { judged, retries } => {
+                let (rewards, components) = self.batch.rewards(&judged, tokens);
+                (SampleStatus::Valid { outcome: judged.outcome, rewards, components }, retries)
             }
             Verified::Invalid { reason, retries, late } => {
                 tracing::warn!(reason, "no verdict, the sample is left out");
