@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use evenkeel_proto::v1::learner_client::LearnerClient;
+use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
     LoadCheckpointResponse, PublishRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest, ScoreResponse, TrainEvent,
@@ -126,11 +127,9 @@ impl Learner {
         Ok(response.checkpoint.unwrap_or_default())
     }
 
-    /// Loads a checkpoint. `None` where there is none.
-    pub(crate) async fn load_checkpoint(
-        &self,
-        request: LoadCheckpointRequest,
-    ) -> Result<Option<LoadCheckpointResponse>, Halt> {
+    /// Loads the newest checkpoint of a run. `None` where there is none.
+    pub(crate) async fn load_checkpoint(&self, run_id: &str) -> Result<Option<LoadCheckpointResponse>, Halt> {
+        let request = LoadCheckpointRequest { run_id: run_id.to_owned(), ..LoadCheckpointRequest::default() };
         let call = || {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move {
@@ -140,6 +139,25 @@ impl Learner {
                     Err(status) => Err(status),
                 }
             }
+        };
+        self.retrier.call("learner", &self.endpoint, "LoadCheckpoint", call).await
+    }
+
+    /// Loads the checkpoint of a step of another run, whose weights are then those of this one.
+    pub(crate) async fn load_checkpoint_of(
+        &self,
+        run_id: &str,
+        from_run_id: &str,
+        step: u64,
+    ) -> Result<LoadCheckpointResponse, Halt> {
+        let request = LoadCheckpointRequest {
+            run_id: run_id.to_owned(),
+            from_run_id: from_run_id.to_owned(),
+            which: Some(Which::Step(step)),
+        };
+        let call = || {
+            let (mut client, request) = (self.client.clone(), request.clone());
+            async move { client.load_checkpoint(self.retrier.request(request)).await.map(Response::into_inner) }
         };
         self.retrier.call("learner", &self.endpoint, "LoadCheckpoint", call).await
     }

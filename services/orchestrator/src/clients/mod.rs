@@ -23,7 +23,9 @@ use connect::Connections;
 pub(crate) use generation::Generation;
 pub(crate) use learner::Learner;
 pub(crate) use outage::Outage;
-pub(crate) use proven::{EngineScores, ProvenEngine, Sampled};
+#[cfg(test)]
+pub(crate) use proven::Sampled;
+pub(crate) use proven::{EngineScores, ProvenEngine};
 pub(crate) use retrier::Retrier;
 pub(crate) use reward::Reward;
 pub(crate) use stop::Stop;

@@ -14,9 +14,9 @@ section! {
         /// Prove the weights before the first step and after each so many; 0 for never.
         every: u64 = 1,
         /// Sequences to score: 1 to 1024.
-        sequences: u32 = 8,
+        sequences: u32 = 16,
         /// Tokens of each, at most the model's context less one: 2 to 1024.
-        tokens: u32 = 32,
+        tokens: u32 = 16,
         /// Largest mean difference between the log-probabilities of learner and engine, in nats and above 0; one token may differ ten times
         /// as much. Absent: 0.01 where learner, published weights and the embedded engine all have f32, 0.25 elsewhere.
         tolerance: Option<f64> = None,

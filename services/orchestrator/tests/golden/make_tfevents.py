@@ -1,4 +1,4 @@
-"""Writes tfevents.bin: an event file as the package tensorboard (2.20) writes it, in the order in which this crate writes its fields.
+"""Writes tfevents.bin: an event file as the package tensorboard (2.21) writes it, in the order in which this crate writes its fields.
 
     pip install tensorboard && python make_tfevents.py
 """

@@ -48,9 +48,9 @@ impl Judge {
         history: &History,
         engine: &str,
         version: u64,
-        learner: &Scores,
+        learner: &[f32],
         found: &EngineScores,
-        sampled: &Scores,
+        sampled: &[f32],
     ) -> Verdict {
         let gap = Gap::between(learner, &found.prompt);
         if !self.allows(gap) {
@@ -87,7 +87,7 @@ impl Judge {
         gap.mean <= self.tolerance && gap.max <= SINGLE * self.tolerance
     }
 
-    fn explain(&self, history: &History, version: u64, gap: Gap, found: &Scores) -> String {
+    fn explain(&self, history: &History, version: u64, gap: Gap, found: &[f32]) -> String {
         let says = format!(
             "its log-probabilities of the same tokens are {:.3} nats from the learner's on average and {:.3} at most, allowed: {} and {} \
              (proof.tolerance)",
@@ -143,7 +143,7 @@ mod tests {
         let mut last = Verdict::Agrees { mean: 0.0, max: 0.0 };
         for (version, found) in versions {
             let (learner, found) = (scores(*version, 0.0), engine(found.clone()));
-            last = judge.judge(&history, "a", *version, &learner, &found, &vec![-1.0; 4]);
+            last = judge.judge(&history, "a", *version, &learner, &found, &[-1.0; 4]);
             if matches!(last, Verdict::Differs(_)) {
                 return last;
             }
@@ -188,7 +188,7 @@ mod tests {
         let (judge, mut history) = (Judge::new(0.1, 1.0), History::default());
         for version in 0..3 {
             let (learner, found) = (scores(0, 0.0), engine(scores(0, 0.0)));
-            let verdict = judge.judge(&history, "a", version, &learner, &found, &vec![-1.0; 4]);
+            let verdict = judge.judge(&history, "a", version, &learner, &found, &[-1.0; 4]);
             assert_eq!(verdict, Verdict::Agrees { mean: 0.0, max: 0.0 });
             let change =
                 history.add(version, learner, vec![ProvenEngine { name: "a".to_owned(), scores: found }], 0.01);
@@ -211,7 +211,7 @@ mod tests {
     fn raw_log_probabilities_of_samples_are_recognised() {
         let judge = Judge::new(0.25, 0.5);
         let (learner, found) = (scores(0, 0.0), engine(scores(0, 0.0)));
-        let message = differs(judge.judge(&History::default(), "a", 0, &learner, &found, &vec![-0.3; 4]));
+        let message = differs(judge.judge(&History::default(), "a", 0, &learner, &found, &[-0.3; 4]));
         assert!(message.contains("raw log-probabilities"), "{message}");
     }
 }

@@ -10,7 +10,7 @@ use evenkeel_tasks::{Cancel, DataReport};
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Demonstrations, Encoder, Fit, Prompts, dataset};
-use crate::directory::{DATA_FILE, RunDirectory};
+use crate::directory::{DATA_FILE, ForkPoint, RunDirectory};
 use crate::error::RunError;
 use crate::events::Events;
 use crate::load::Loading;
@@ -47,6 +47,7 @@ pub(in crate::run) fn prepare(
     directory.replace_json(DATA_FILE, &report)?;
 
     let (mut settings, mut notes) = (resolved.settings.clone(), resolved.notes.clone());
+    notes.extend(directory.forked_from().into_iter().flat_map(ForkPoint::notes));
     notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
     let (settings, prompts) = (Arc::new(settings), Arc::new(prompts));
     let services = Arc::new(Services::connect(endpoints, &settings.services, events.clone(), stop)?);

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use evenkeel_proto::v1::learner_server::Learner;
+use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
     ModelInfo, PublishRequest, PublishResponse, SaveCheckpointRequest, SaveCheckpointResponse, ScoreRequest,
@@ -34,7 +35,7 @@ struct Memory {
 /// What outlives it, and what tests look at.
 #[derive(Default)]
 pub(crate) struct FakeState {
-    disk: Mutex<BTreeMap<u64, (Memory, Vec<u8>)>>,
+    disk: Mutex<BTreeMap<(String, u64), (Memory, Vec<u8>)>>,
     /// Groups of each step as they were sent.
     pub(crate) groups: Mutex<BTreeMap<u64, Vec<TrainGroup>>>,
     /// How often each step was really done.
@@ -246,7 +247,8 @@ impl Learner for FakeLearner {
             return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
         }
         let path = self.folder("checkpoints", request.step);
-        self.state.disk.lock().unwrap().entry(request.step).or_insert((memory.clone(), request.client_state));
+        let key = (request.run_id.clone(), request.step);
+        self.state.disk.lock().unwrap().entry(key).or_insert((memory.clone(), request.client_state));
         let checkpoint = CheckpointRef {
             path,
             run_id: request.run_id,
@@ -259,11 +261,15 @@ impl Learner for FakeLearner {
 
     async fn load_checkpoint(
         &self,
-        _: Request<LoadCheckpointRequest>,
+        request: Request<LoadCheckpointRequest>,
     ) -> Result<Response<LoadCheckpointResponse>, Status> {
+        let LoadCheckpointRequest { run_id, which, from_run_id } = request.into_inner();
+        let from = if from_run_id.is_empty() { &run_id } else { &from_run_id };
         let disk = self.state.disk.lock().unwrap();
-        let Some((step, (memory, client_state))) = disk.last_key_value() else { return Err(Status::not_found("none")) };
-        *self.memory.lock().unwrap() = memory.clone();
+        let of_run = disk.iter().filter(|((run, _), _)| run == from);
+        let found = of_run.rev().find(|((_, step), _)| which.as_ref().is_none_or(|which| *which == Which::Step(*step)));
+        let Some(((_, step), (memory, client_state))) = found else { return Err(Status::not_found("none")) };
+        *self.memory.lock().unwrap() = Memory { run_id, ..memory.clone() };
         let checkpoint = CheckpointRef {
             step: *step,
             version: memory.version,
