@@ -75,7 +75,7 @@ impl Recipe {
 
     fn prompt(&self, problem: &Problem) -> Result<Vec<u32>> {
         match &problem.prompt {
-            Prompt::Text(text) => self.encode(text),
+            Prompt::Text(text) | Prompt::Either { text, .. } => self.encode(text),
             Prompt::Messages(_) => bail!("the prompt of {} is a conversation, allowed: a text", problem.id),
         }
     }

@@ -9,8 +9,10 @@ mod documentation;
 mod dry_run;
 mod export;
 mod fork;
+mod free_directory;
 mod gpu;
 mod guest;
+mod metrics;
 mod model;
 mod recipe;
 mod serve;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
                 Command::Export(options) => export::export(&options),
+                Command::Metrics(options) => metrics::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
