@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Model(ModelOptions),
     /// Write the model of a run as a Hugging Face folder: weights, tokenizer, chat template, generation_config.json, model card.
     Export(ExportOptions),
+    /// Print the metrics of a run as one table, for spreadsheets and Weights & Biases.
+    Metrics(MetricsOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
     /// Judge the rows of a file, in this process or by running reward services.
@@ -192,6 +194,22 @@ pub(crate) struct TrainOptions {
     /// starting. Fails if the run cannot start.
     #[arg(long, conflicts_with_all = ["from", "resume"])]
     pub(crate) dry_run: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct MetricsOptions {
+    /// Directory of the run.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// A row of commas, or a JSON object, for each version of the weights.
+    #[arg(long, value_name = "FORMAT", default_value = "csv")]
+    pub(crate) format: TableFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    Csv,
+    Jsonl,
 }
 
 #[derive(Args)]

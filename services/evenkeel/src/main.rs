@@ -9,7 +9,9 @@ mod documentation;
 mod dry_run;
 mod export;
 mod fork;
+mod free_directory;
 mod guest;
+mod metrics;
 mod model;
 mod recipe;
 mod serve;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
                 Command::Export(options) => export::export(&options),
+                Command::Metrics(options) => metrics::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),

@@ -15,8 +15,8 @@ use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::{BatchShape, LearnerError, LearnerSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
-    CheckpointSettings, DataSettings, EvaluationSettings, RecipeReader, ResolvedRecipe, RunSettings, SamplingSettings,
-    ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
+    CheckpointSettings, DataSettings, EvaluationSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings,
+    SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -49,6 +49,8 @@ pub(crate) struct Recipe {
     pub(crate) evaluation: EvaluationSettings,
     /// What is kept on disk.
     pub(crate) checkpoint: CheckpointSettings,
+    /// Whether the engines have the weights that they say they have.
+    pub(crate) proof: ProofSettings,
     /// Deadlines and retries.
     pub(crate) services: ServicesSettings,
     /// Settings of the learner.

@@ -1,9 +1,9 @@
 //! `evenkeel train`: a run from its recipe to its report.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use evenkeel_orchestrator::{
     LoadLimits, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopMode,
 };
@@ -12,6 +12,7 @@ use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
 use crate::dry_run::dry_run;
 use crate::fork;
+use crate::free_directory::free_directory;
 use crate::recipe::{self, Recipe};
 use crate::terminal::Screen;
 
@@ -64,6 +65,8 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
 async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirectory) -> Result<(Cluster, RunHandle)> {
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
+    let mut resolved = resolved;
+    resolved.settings.proof.tolerance = Some(recipe.proof_tolerance());
     let run = Run::start(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;
     Ok((cluster, run))
 }
@@ -98,18 +101,6 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
 fn settings(options: &TrainOptions) -> Vec<String> {
     let steps = options.steps.map(|steps| format!("run.steps={steps}"));
     options.set.iter().cloned().chain(steps).collect()
-}
-
-/// `NAME` in a folder, or the first of `NAME-2`, `NAME-3`, ... that does not exist.
-pub(crate) fn free_directory(folder: &Path, name: &str) -> Result<PathBuf> {
-    let path = |number: u32| match number {
-        1 => folder.join(name),
-        _ => folder.join(format!("{name}-{number}")),
-    };
-    match (1..10_000).map(path).find(|path| !path.exists()) {
-        Some(path) => Ok(path),
-        None => bail!("{} has 9999 runs of {name}: name another folder with --out", folder.display()),
-    }
 }
 
 fn resume_hint(path: &Path) -> String {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use candle_core::DType;
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{Config, Parameters, Scores};
 
@@ -135,7 +136,16 @@ impl Learner {
     /// # Errors
     /// A file that cannot be written, such as on a full disk. The error names it, and the previous content is untouched.
     pub fn save_checkpoint(&self, target: &Path, client_state: &[u8]) -> Result<()> {
-        checkpoint::save(&self.trainer, &self.source, target, client_state)
+        self.save_checkpoint_as(target, client_state, DType::F32)
+    }
+
+    /// The same with weights and moments of a type: F32, from which training continues to the bit, or BF16, which rounds
+    /// them.
+    ///
+    /// # Errors
+    /// As [`save_checkpoint`](Self::save_checkpoint).
+    pub fn save_checkpoint_as(&self, target: &Path, client_state: &[u8], dtype: DType) -> Result<()> {
+        checkpoint::save(&self.trainer, &self.source, target, client_state, dtype)
     }
 
     /// Restores a checkpoint: weights, moments, version and seed. Returns the caller's state.

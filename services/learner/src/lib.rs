@@ -31,7 +31,7 @@ pub use group::{Group, Response};
 pub use learner::Learner;
 pub use optimizer::SkipReason;
 pub use publish::{MARKER, PublishOptions, Published, verify_published};
-pub use service::{PublishType, ServiceSettings, StartError, bind, checkpoints_of, published_versions};
+pub use service::{CheckpointType, PublishType, ServiceSettings, StartError, bind, checkpoints_of, published_versions};
 pub use settings::{BatchShape, Compute, ComputeType, LearnerSettings, OldLogp, OptimizerSettings, Schedule};
 pub use step::{Example, PolicyStep, StepPhase, StepProgress, StepReport, SupervisedReport, UpdateStats};
 pub use trainer::WorkDone;

@@ -25,12 +25,13 @@ mod run;
 mod server;
 mod settings;
 mod summary;
+mod tensorboard;
 mod text;
 
 pub use clients::Endpoints;
 pub use directory::{ForkPoint, METRICS_FILE, RunDirectory, RunRecord};
 pub use error::RunError;
-pub use events::{Event, Progress, RunOutcome, Subscription};
+pub use events::{Activity, Event, Progress, RunOutcome, Subscription};
 pub use load::{Cancel, LoadLimits};
 pub use metrics::{MetricsLine, may_differ};
 pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem};
@@ -39,8 +40,8 @@ pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings, InvalidRows, LoopSettings,
-    Overlong, ProgramMode, ProgramReward, ProgramWording, RunSettings, SamplingSettings, Scalar, ServicesSettings,
-    ShapingSettings, SourceSettings, VerifierSettings, WarmStartSettings,
+    Overlong, ProgramMode, ProgramReward, ProgramWording, ProofSettings, RunSettings, SamplingSettings, Scalar,
+    ServicesSettings, ShapingSettings, SourceSettings, VerifierSettings, WarmStartSettings,
 };
 pub use summary::Summary;
 pub use text::Tokenizer;

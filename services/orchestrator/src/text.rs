@@ -70,6 +70,11 @@ impl Tokenizer {
         self.inner.token(id).unwrap_or_default()
     }
 
+    /// Whether an id stands for a piece of text.
+    pub(crate) fn is_plain(&self, id: u32) -> bool {
+        !self.inner.is_special(id) && self.inner.token(id).is_some()
+    }
+
     /// Ids are below it.
     pub fn vocabulary_size(&self) -> u32 {
         self.inner.vocabulary_size()

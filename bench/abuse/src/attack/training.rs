@@ -199,7 +199,7 @@ pub(super) async fn starts(round: Round) -> Result<(), Failed> {
     round.call(&channel, "/evenkeel.v1.Orchestrator/StopRun", stop).await?;
     let list = wire::encoded(&ListRunsRequest { page_size: u32::MAX, page_token: run_id() });
     round.call(&channel, "/evenkeel.v1.Orchestrator/ListRuns", list).await?;
-    let watch = wire::encoded(&WatchRunRequest { run_id: run_id(), from_step: Some(u64::MAX) });
+    let watch = wire::encoded(&WatchRunRequest { run_id: run_id(), from_step: Some(u64::MAX), progress_ms: None });
     round.call(&channel, "/evenkeel.v1.Orchestrator/WatchRun", watch).await?;
     Ok(())
 }

@@ -235,7 +235,9 @@ fn prompt_set(
                 }
             }
             (None, None) => lengths.extend(problems.iter().filter_map(|problem| match &problem.prompt {
-                Prompt::Text(text) => Some((text.chars().count() + suffix.chars().count()) as u64),
+                Prompt::Text(text) | Prompt::Either { text, .. } => {
+                    Some((text.chars().count() + suffix.chars().count()) as u64)
+                }
                 Prompt::Messages(_) => None,
             })),
             (None, Some(_)) => {}

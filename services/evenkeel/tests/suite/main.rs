@@ -9,6 +9,7 @@ mod documents;
 mod dry_run;
 mod export;
 mod fork;
+mod python;
 mod recipes;
 mod refusals;
 mod render;

@@ -7,6 +7,7 @@ mod connect;
 mod generation;
 mod learner;
 mod outage;
+mod proven;
 mod retrier;
 mod reward;
 mod stop;
@@ -24,6 +25,9 @@ use connect::Connections;
 pub(crate) use generation::Generation;
 pub(crate) use learner::Learner;
 pub(crate) use outage::Outage;
+#[cfg(test)]
+pub(crate) use proven::Sampled;
+pub(crate) use proven::{EngineScores, ProvenEngine};
 pub(crate) use retrier::Retrier;
 pub(crate) use reward::Reward;
 pub(crate) use stop::Stop;

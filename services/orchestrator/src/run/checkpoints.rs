@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_proto::v1::load_checkpoint_request::Which;
-use evenkeel_proto::v1::{LoadCheckpointRequest, LoadCheckpointResponse, SaveCheckpointRequest};
+use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest};
 
 use super::journal::RunJournal;
 use super::position::Position;
 use crate::clients::Services;
 use crate::directory::{ForkPoint, RunDirectory};
 use crate::error::{Halt, RunError};
-use crate::events::Event;
+use crate::events::{Activity, Event};
 use crate::instruments::{self, Phase};
 use crate::settings::CheckpointSettings;
 
@@ -53,32 +52,18 @@ impl CheckpointKeeper {
     /// The position of the last checkpoint, or where the run begins if there is none; lines after it are removed.
     #[tracing::instrument(name = "restore", skip_all)]
     pub(super) async fn restore(&self, journal: &mut RunJournal) -> Result<Position, Halt> {
-        let newest = LoadCheckpointRequest { run_id: self.run_id.clone(), ..LoadCheckpointRequest::default() };
-        let position = match (self.services.learner().load_checkpoint(newest).await?, &self.forked_from) {
-            (Some(loaded), _) => position_in(&loaded, |state| Position::from_bytes(state, &self.identity))?,
-            (None, Some(origin)) => self.origin(origin).await?,
+        let (learner, own) = (self.services.learner(), |state: &[u8]| Position::from_bytes(state, &self.identity));
+        let position = match (learner.load_checkpoint(&self.run_id).await?, &self.forked_from) {
+            (Some(loaded), _) => position_in(&loaded, own)?,
+            (None, Some(ForkPoint { run_id, step, .. })) => {
+                let loaded = learner.load_checkpoint_of(&self.run_id, run_id, *step).await?;
+                position_in(&loaded, |state| Position::forked(state, &self.identity))?
+            }
             // Without a checkpoint the run starts over; a learner that did steps before answers with its stored reports.
             (None, None) => Position::start(&self.identity),
         };
         journal.truncate(&position).await?;
         Ok(position)
-    }
-
-    /// The position of the checkpoint of another run from which this one was forked.
-    async fn origin(&self, origin: &ForkPoint) -> Result<Position, Halt> {
-        let request = LoadCheckpointRequest {
-            run_id: self.run_id.clone(),
-            from_run_id: origin.run_id.clone(),
-            which: Some(Which::Step(origin.step)),
-        };
-        match self.services.learner().load_checkpoint(request).await? {
-            Some(loaded) => position_in(&loaded, |state| Position::forked(state, &self.identity)),
-            None => {
-                let ForkPoint { run_id, step, .. } = origin;
-                let message = format!("the learner has no checkpoint of step {step} of run `{run_id}`, to fork from");
-                Err(RunError::Mismatch(message).into())
-            }
-        }
     }
 
     /// Whether a checkpoint is due: after the warm start, every `checkpoint.every` steps, at the end of a run.
@@ -90,6 +75,7 @@ impl CheckpointKeeper {
     #[tracing::instrument(name = "checkpoint", skip_all, fields(step = position.step()))]
     pub(super) async fn save(&self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
         let began = Instant::now();
+        let _during = self.services.events().during(Activity::Checkpointing);
         // Whoever returns to this checkpoint needs the lines before it.
         journal.sync().await?;
         let request = SaveCheckpointRequest {

@@ -1,13 +1,14 @@
 //! One GRPO step: sample, verify, feed the learner in data order, publish the new weights.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{StepKind, TrainGroup, WeightsRef};
 use evenkeel_proto::{Purpose, SamplingSettings};
 
 use super::journal::RunJournal;
 use super::position::Position;
+use super::proof::Proof;
 use super::source_metrics::source_values;
 use super::step_metrics::{StepTimes, step_values};
 use super::train_session::TrainSession;
@@ -26,6 +27,7 @@ pub(super) struct GrpoTrainer {
     services: Arc<Services>,
     session: Arc<TrainSession>,
     weights: Arc<WeightSync>,
+    proof: Arc<Proof>,
     sampler: StepSampler,
 }
 
@@ -53,6 +55,7 @@ impl GrpoTrainer {
         services: Arc<Services>,
         session: Arc<TrainSession>,
         weights: Arc<WeightSync>,
+        proof: Arc<Proof>,
         rollouts: Arc<RolloutContext>,
         prompts: Arc<Prompts>,
         settings: &LoopSettings,
@@ -67,7 +70,7 @@ impl GrpoTrainer {
             settings: settings.sampling.clone(),
             mask_truncated: settings.shaping.mask_truncated,
         };
-        Self { services, session, weights, sampler }
+        Self { services, session, weights, proof, sampler }
     }
 
     /// Does the next step and moves the position past it; its line is written then. Returns the weights that the engines now have.
@@ -96,11 +99,14 @@ impl GrpoTrainer {
             reward: sampled.last_verdict.saturating_duration_since(sampled.last_rollout),
             update_actor: reported.saturating_duration_since(sampled.last_verdict),
             update_weights: reported.elapsed(),
-            step: began.elapsed(),
+            step: Duration::ZERO,
         };
+        let proof = self.proof.after_step(&weights, step + 1).await?;
+        let times = StepTimes { step: began.elapsed(), ..times };
         let mut line = MetricsLine::new(StepKind::Train, step, report.version);
         step_values(&mut line, &sampled.batch, &report, self.sampler.order.epoch_of(position.cursor()), times);
         source_values(&mut line, &self.sampler.data_sources, &sampled.batch.groups);
+        proof.iter().for_each(|proof| proof.add_to(&mut line));
         journal.append(&line).await?;
         times.record();
         sampled.batch.record();

@@ -11,6 +11,7 @@ mod grpo;
 mod journal;
 mod position;
 mod preflight;
+mod proof;
 mod run_loop;
 mod source_metrics;
 mod step_metrics;

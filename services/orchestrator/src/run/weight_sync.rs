@@ -7,6 +7,7 @@ use evenkeel_proto::v1::{SleepLevel, WeightsRef};
 
 use crate::clients::Services;
 use crate::error::Halt;
+use crate::events::Activity;
 use crate::instruments::{self, Phase};
 use crate::settings::Engines;
 use crate::settings::LoopSettings;
@@ -30,6 +31,7 @@ impl WeightSync {
     #[tracing::instrument(name = "update_weights", skip(self))]
     pub(super) async fn publish(&self, version: u64) -> Result<WeightsRef, Halt> {
         let began = Instant::now();
+        let _during = self.services.events().during(Activity::Publishing);
         let weights = self.services.learner().publish(&self.run_id, version, self.keep).await?;
         self.services.generation().update_weights(&weights).await?;
         instruments::phase(Phase::UpdateWeights, began.elapsed());

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_config::ConfigError;
 use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::StartRunRequest;
 use evenkeel_proto::v1::start_run_request::Configuration;
+use evenkeel_proto::v1::{ForkPoint, StartRunRequest};
 use evenkeel_rpc::error::ServiceError;
 
 use super::OrchestratorSettings;
@@ -56,6 +56,11 @@ pub(super) fn resolve(
                 Err(error) => Err(error),
             },
             (Some(Configuration::Toml(text)), _) => reader.text(text),
+            (Some(Configuration::Fork(fork)), _) => {
+                let settings = RunDirectory::settings_of(&origin(fork, runs)?).map_err(service_error)?;
+                // The other run's name is not this one's.
+                settings.text("fork", "[run]\nname = \"\"")
+            }
             (None, Some(path)) => Ok(RunDirectory::settings_of(path).map_err(service_error)?),
             (None, None) => {
                 return Err(FieldError::missing("configuration", "a recipe by name or as TOML, unless resuming").into());
@@ -72,6 +77,19 @@ pub(super) fn resolve(
     let run_id = recipe.settings.run.name.clone();
     let path = runs.join(&run_id);
     Ok((recipe, run_id, path))
+}
+
+/// The directory of the run that another one is forked from.
+pub(super) fn origin(fork: &ForkPoint, runs: &Path) -> Result<PathBuf, ServiceError> {
+    if !is_run_name(&fork.run_id) {
+        let allowed = "the name of a run";
+        return Err(FieldError::new("fork.run_id", format_args!("`{}`", fork.run_id), allowed).into());
+    }
+    let path = runs.join(&fork.run_id);
+    match path.exists() {
+        true => Ok(path),
+        false => Err(ServiceError::NotFound { what: format!("run `{}`", fork.run_id) }),
+    }
 }
 
 /// The request that the settings `start` stand for: to start the run, or to resume the one that exists and is not done.

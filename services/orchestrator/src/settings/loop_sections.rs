@@ -18,6 +18,8 @@ section! {
         seed: u64 = 0,
         /// GRPO steps to do, over all resumptions; at least 1.
         steps: u64 = 80,
+        /// Write event files for TensorBoard to `tensorboard` of the run directory.
+        tensorboard: bool = true,
     }
 }
 

@@ -4,6 +4,7 @@ mod components;
 mod data_section;
 mod engines;
 mod loop_sections;
+mod proof_section;
 mod section;
 mod sources;
 mod validate;
@@ -20,6 +21,7 @@ pub use loop_sections::{
     CheckpointSettings, EvaluationSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
     WarmStartSettings,
 };
+pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use verifier_section::VerifierSettings;
 
@@ -44,6 +46,8 @@ pub struct LoopSettings {
     pub evaluation: EvaluationSettings,
     /// What is kept on disk.
     pub checkpoint: CheckpointSettings,
+    /// Whether the engines have the weights that they say they have.
+    pub proof: ProofSettings,
     /// Deadlines and retries.
     pub services: ServicesSettings,
 }
@@ -57,20 +61,22 @@ impl Settings for LoopSettings {
         self.shaping.validate_with(&self.sampling).map_err(|error| error.within("shaping"))?;
         self.evaluation.validate().map_err(|error| error.within("evaluation"))?;
         self.data.validate().map_err(|error| error.within("data"))?;
+        self.proof.validate().map_err(|error| error.within("proof"))?;
         self.services.validate().map_err(|error| error.within("services"))
     }
 }
 
 impl LoopSettings {
     /// The settings that decide what the run computes. What may change when it is resumed (`run.name`, `run.steps`, `evaluation` but
-    /// `problems`, `checkpoint`, `services`, the addresses of verifiers) is as by default.
+    /// `problems`, `checkpoint`, `proof`, `services`, the addresses of verifiers) is as by default.
     pub fn rules(&self) -> Self {
-        let run = RunSettings { seed: self.run.seed, name: String::new(), steps: 0 };
+        let run = RunSettings { seed: self.run.seed, name: String::new(), steps: 0, tensorboard: true };
         Self {
             run,
             data: self.data.without_addresses(),
             evaluation: EvaluationSettings { problems: self.evaluation.problems, ..EvaluationSettings::default() },
             checkpoint: CheckpointSettings::default(),
+            proof: ProofSettings::default(),
             services: ServicesSettings::default(),
             ..self.clone()
         }

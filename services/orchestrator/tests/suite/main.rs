@@ -4,6 +4,7 @@
 mod data;
 mod observability;
 mod order;
+mod proof;
 mod report;
 mod resume;
 mod sampling;

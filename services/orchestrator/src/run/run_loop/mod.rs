@@ -13,6 +13,7 @@ use super::grpo::GrpoTrainer;
 use super::journal::RunJournal;
 use super::position::Position;
 use super::preflight::Preflight;
+use super::proof::Proof;
 use super::warm_start::WarmStart;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
@@ -36,6 +37,7 @@ pub(super) struct RunLoop {
     preflight: Preflight,
     checkpoints: CheckpointKeeper,
     weights: Arc<WeightSync>,
+    proof: Arc<Proof>,
     warm_start: WarmStart,
     evaluator: Evaluator,
     trainer: GrpoTrainer,
@@ -144,6 +146,7 @@ impl RunLoop {
     /// Evaluations, checkpoints and GRPO steps in their order.
     async fn steps(&mut self, mut position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
         let mut weights = self.weights.publish(position.version()).await?;
+        self.proof.begin(&weights).await?;
         // The checkpoint that the run has just come from is not written again.
         let mut is_saved = from_checkpoint && position.step() > 0;
         loop {

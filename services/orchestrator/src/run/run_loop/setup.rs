@@ -12,7 +12,7 @@ use evenkeel_tasks::{Cancel, DataReport};
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Demonstrations, Encoder, Fit, Prompts, dataset};
-use crate::directory::{DATA_FILE, RunDirectory};
+use crate::directory::{DATA_FILE, ForkPoint, RunDirectory};
 use crate::error::RunError;
 use crate::events::Events;
 use crate::load::{LoadLimits, Loading};
@@ -24,6 +24,7 @@ use crate::run::evaluator::Evaluator;
 use crate::run::grpo::GrpoTrainer;
 use crate::run::journal::RunJournal;
 use crate::run::preflight::Preflight;
+use crate::run::proof::Proof;
 use crate::run::train_session::TrainSession;
 use crate::run::warm_start::WarmStart;
 use crate::run::weight_sync::WeightSync;
@@ -43,11 +44,12 @@ pub(in crate::run) fn prepare(
     let loading = Loading { limits: options.limits, cancel: options.cancel };
     loading.limits.validate_run(&resolved.settings)?;
     let inputs = Inputs::load(&resolved, directory.path(), &loading)?;
-    let Inputs { encoder, vocabulary_size, prompts, demonstrations, report } = inputs;
+    let Inputs { encoder, vocabulary_size, context, prompts, demonstrations, report } = inputs;
     let tokenizer = encoder.tokenizer.clone();
     directory.replace_json(DATA_FILE, &report)?;
 
     let (mut settings, mut notes) = (resolved.settings.clone(), resolved.notes.clone());
+    notes.extend(directory.forked_from().into_iter().flat_map(ForkPoint::notes));
     notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
     let (settings, prompts) = (Arc::new(settings), Arc::new(prompts));
     let (endpoints, idle) = with_verifiers(endpoints, &settings.data, &prompts, &loading.limits)?;
@@ -57,6 +59,8 @@ pub(in crate::run) fn prepare(
     let (seed, groups) = (settings.run.seed, settings.sampling.prompts_per_step);
     let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, hash));
     let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &settings));
+    let proof = Proof::new(Arc::clone(&services), &settings, &tokenizer, vocabulary_size, context);
+    let proof = Arc::new(proof);
     let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &settings);
     let rollouts = Arc::new(rollouts);
     let announcement = Announcement { problems: prompts.train.len(), notes, warning: report.warning() };
@@ -75,6 +79,7 @@ pub(in crate::run) fn prepare(
             Arc::clone(&services),
             Arc::clone(&session),
             Arc::clone(&weights),
+            Arc::clone(&proof),
             rollouts,
             prompts,
             &settings,
@@ -89,6 +94,7 @@ pub(in crate::run) fn prepare(
         ),
         journal: RunJournal::open(directory.clone(), resolved, services.retrier().clone(), events)?,
         weights,
+        proof,
         services,
         settings,
         directory,
@@ -138,6 +144,8 @@ fn stop_at_end_of_turn(settings: &mut LoopSettings, tokenizer: &Tokenizer) -> Op
 struct Inputs {
     encoder: Encoder,
     vocabulary_size: u32,
+    /// Tokens that the model can take at once.
+    context: usize,
     prompts: Prompts,
     demonstrations: Option<Demonstrations>,
     /// What became of the rows of the data.
@@ -172,7 +180,8 @@ impl Inputs {
                 Some(demonstrations)
             }
         };
-        Ok(Self { encoder, vocabulary_size, prompts, demonstrations, report: with_digests(dataset.report, cancel)? })
+        let report = with_digests(dataset.report, cancel)?;
+        Ok(Self { encoder, vocabulary_size, context, prompts, demonstrations, report })
     }
 }
 
