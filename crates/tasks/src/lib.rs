@@ -10,6 +10,7 @@
 pub mod arithmetic;
 pub mod read;
 
+mod benchmark;
 mod code;
 mod collect;
 mod dataset;
@@ -29,6 +30,7 @@ mod sum;
 mod task;
 mod text;
 
+pub use benchmark::BenchmarkFiles;
 pub use collect::{Collector, RowRules};
 pub use dataset::{DataSource, Dataset, FileSet, FileSource};
 pub use error::{Cancel, Cancelled, DataError};

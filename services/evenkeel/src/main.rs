@@ -6,10 +6,12 @@ mod arguments;
 mod cluster;
 mod data;
 mod documentation;
+mod eval;
 mod guest;
 mod model;
 mod recipe;
 mod serve;
+mod show;
 mod terminal;
 mod train;
 mod verify;
@@ -34,6 +36,8 @@ fn main() -> ExitCode {
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
+                Command::Eval(options) => eval::eval(options).await,
+                Command::Show(options) => show::show(&options),
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
                 Command::SandboxWorker(options) => guest::sandbox_worker(&options),

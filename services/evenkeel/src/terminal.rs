@@ -18,6 +18,11 @@ pub(crate) fn complain(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
 }
 
+/// Prints what a person should know.
+pub(crate) fn note(text: &str) {
+    eprintln!("{text}");
+}
+
 /// The output of one run.
 pub(crate) struct Screen {
     json: bool,

@@ -47,7 +47,8 @@ pub(crate) struct Services {
     retrier: Retrier,
     generation: Generation,
     reward: Reward,
-    learner: Learner,
+    /// An evaluation without a run has none.
+    learner: Option<Learner>,
 }
 
 impl Services {
@@ -61,12 +62,29 @@ impl Services {
         events: Events,
         stop: Stop,
     ) -> Result<Self, RunError> {
+        let services = Self::without_learner(&endpoints.generation, &endpoints.reward, settings, events.clone(), stop)?;
+        let (connections, retrier) = (Connections::new(settings)?, services.retrier.clone());
+        let learner = Learner::connect(&endpoints.learner, &connections, retrier, events)?;
+        Ok(Self { learner: Some(learner), ..services })
+    }
+
+    /// The same for samples that nothing is trained on.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(crate) fn without_learner(
+        generation: &str,
+        reward: &[String],
+        settings: &ServicesSettings,
+        events: Events,
+        stop: Stop,
+    ) -> Result<Self, RunError> {
         let retrier = Retrier::new(events.clone(), stop.clone(), settings);
         let connections = Connections::new(settings)?;
         Ok(Self {
-            generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
-            reward: Reward::connect(&endpoints.reward, &connections, retrier.clone())?,
-            learner: Learner::connect(&endpoints.learner, &connections, retrier.clone(), events.clone())?,
+            generation: Generation::connect(generation, &connections, retrier.clone(), events.clone())?,
+            reward: Reward::connect(reward, &connections, retrier.clone())?,
+            learner: None,
             settings: settings.clone(),
             events,
             stop,
@@ -83,7 +101,7 @@ impl Services {
     }
 
     pub(crate) fn learner(&self) -> &Learner {
-        &self.learner
+        self.learner.as_ref().expect("only runs call the learner, and they connect to one")
     }
 
     pub(crate) fn settings(&self) -> &ServicesSettings {

@@ -14,7 +14,7 @@ mod shaping;
 mod validation;
 mod verification;
 
-pub(crate) use context::{RolloutContext, RolloutSpec};
+pub(crate) use context::{GroupSampling, RolloutContext, RolloutSpec};
 pub(crate) use group::{GroupPlan, SampledGroup};
 pub(crate) use sample::{Sample, SampleStatus};
 pub(crate) use scheduler::RolloutScheduler;

@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::context::Batch;
 use super::group::GroupPlan;
-use super::sample::{Sample, SampleStatus};
+use super::sample::{Judgement, Sample, SampleStatus};
 use super::verification::{Verified, verify};
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
@@ -151,13 +151,13 @@ impl SampleTask {
             RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE)).with_max_attempts(settings.verify_attempts);
         let verified = verify(self.services().reward().dispatcher(), item, policy).await;
         self.batch.health.verification_ended();
-        let (status, verify_retries) = match verified {
-            Verified::Verdict { outcome, raw_reward, retries } => {
-                (SampleStatus::Valid { outcome, rewards: self.batch.rewards(raw_reward, tokens) }, retries)
+        let (status, judgement, verify_retries) = match verified {
+            Verified::Verdict { outcome, raw_reward, judgement, retries } => {
+                (SampleStatus::Valid { outcome, rewards: self.batch.rewards(raw_reward, tokens) }, judgement, retries)
             }
             Verified::Invalid { reason, retries, late } => {
                 tracing::warn!(reason, "no verdict, the sample is left out");
-                (SampleStatus::Invalid { reason, late }, retries)
+                (SampleStatus::Invalid { reason, late }, Judgement::default(), retries)
             }
         };
         Ok(Sample {
@@ -166,6 +166,7 @@ impl SampleTask {
             segments: rollout.segments,
             tokens,
             status,
+            judgement,
             verify_retries,
             rollout_retries: self.attempts.failed,
         })
@@ -179,6 +180,7 @@ impl SampleTask {
             finish_reason: FinishReason::Failed,
             tokens: 0,
             status: SampleStatus::Failed { message, late: self.attempts.late },
+            judgement: Judgement::default(),
             verify_retries: 0,
             rollout_retries: self.attempts.failed,
         }

@@ -8,6 +8,8 @@ use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
 use evenkeel_rpc::items::VerifyItems;
 use evenkeel_rpc::retry::RetryPolicy;
 
+use super::sample::Judgement;
+
 /// How long an outage is waited for here; the health monitor ends it long before.
 const OUTAGE: Duration = Duration::from_secs(3600);
 
@@ -15,7 +17,7 @@ const OUTAGE: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verified {
     /// There is a verdict.
-    Verdict { outcome: Outcome, raw_reward: f64, retries: u32 },
+    Verdict { outcome: Outcome, raw_reward: f64, judgement: Judgement, retries: u32 },
     /// There is none, for a reason that is not the sample's own.
     Invalid { reason: String, retries: u32, late: bool },
 }
@@ -28,7 +30,7 @@ pub(super) async fn verify(dispatcher: &Dispatcher<VerifyItems>, item: VerifyIte
         let (reason, late) = match dispatcher.call(item.clone()).await {
             Ok(verdict) => match interpret(&verdict) {
                 Interpretation::Valid(outcome, raw_reward) => {
-                    return Verified::Verdict { outcome, raw_reward, retries };
+                    return Verified::Verdict { outcome, raw_reward, judgement: judgement(verdict), retries };
                 }
                 Interpretation::Final(reason) => return Verified::Invalid { reason, retries, late: ever_late },
                 Interpretation::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
@@ -48,6 +50,11 @@ pub(super) async fn verify(dispatcher: &Dispatcher<VerifyItems>, item: VerifyIte
         tokio::time::sleep(retry.pause).await;
         retries += 1;
     }
+}
+
+fn judgement(verdict: Verdict) -> Judgement {
+    let Verdict { reason_code: reason, detail, extracted, canonical, .. } = verdict;
+    Judgement { reason, detail, extracted, canonical }
 }
 
 /// What a verdict means for its sample.

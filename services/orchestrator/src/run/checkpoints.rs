@@ -1,10 +1,12 @@
 //! Checkpoints: written when they are due, and what a run returns to.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_proto::v1::SaveCheckpointRequest;
+use evenkeel_proto::v1::{SaveCheckpointRequest, WeightsRef, weights_ref};
 
+use super::best::{Best, BestKeeper};
 use super::journal::RunJournal;
 use super::position::Position;
 use crate::clients::Services;
@@ -20,12 +22,16 @@ pub(super) struct CheckpointKeeper {
     settings: CheckpointSettings,
     run_id: String,
     identity: String,
+    best: BestKeeper,
+    /// The checkpoint that was written or restored last, with its step.
+    last: Option<(u64, String)>,
 }
 
 impl CheckpointKeeper {
     pub(super) fn new(services: Arc<Services>, settings: &CheckpointSettings, directory: &RunDirectory) -> Self {
         let (run_id, identity) = (directory.run_id().to_owned(), directory.identity().to_owned());
-        Self { services, settings: settings.clone(), run_id, identity }
+        let best = BestKeeper::new(&settings.keep_best, directory.path());
+        Self { services, settings: settings.clone(), run_id, identity, best, last: None }
     }
 
     /// The position of a new run.
@@ -48,8 +54,10 @@ impl CheckpointKeeper {
 
     /// The position of the last checkpoint, or the start where there is none; lines after it are removed.
     #[tracing::instrument(name = "restore", skip_all)]
-    pub(super) async fn restore(&self, journal: &mut RunJournal) -> Result<Position, Halt> {
-        let position = match self.services.learner().load_checkpoint(&self.run_id).await? {
+    pub(super) async fn restore(&mut self, journal: &mut RunJournal) -> Result<Position, Halt> {
+        let loaded = self.services.learner().load_checkpoint(&self.run_id).await?;
+        let path = loaded.as_ref().and_then(|loaded| Some(loaded.checkpoint.as_ref()?.path.clone()));
+        let position = match loaded {
             // Without a checkpoint the run starts over; a learner that did steps before answers with its stored reports.
             None => Position::start(&self.identity),
             Some(loaded) => Position::from_bytes(&loaded.client_state, &self.identity).map_err(|message| {
@@ -58,6 +66,8 @@ impl CheckpointKeeper {
             })?,
         };
         journal.truncate(&position).await?;
+        self.best.restore(position.step());
+        self.last = path.map(|path| (position.step(), path));
         Ok(position)
     }
 
@@ -66,9 +76,47 @@ impl CheckpointKeeper {
         position.step().is_multiple_of(self.settings.every) || at_end
     }
 
+    /// The version of the best weights so far, which are to stay.
+    pub(super) fn best_version(&self) -> Option<u64> {
+        self.best.best().map(|best| best.policy_version)
+    }
+
+    /// Whether the evaluation at this position is better than all before, so that its checkpoint is to be kept.
+    pub(super) fn is_best(&self, position: &Position, journal: &RunJournal) -> Result<bool, Halt> {
+        Ok(self.improvement(position, journal)?.is_some())
+    }
+
+    fn improvement(&self, position: &Position, journal: &RunJournal) -> Result<Option<f64>, Halt> {
+        if self.best.metric().is_empty() || !journal.has_evaluation(position.step()) {
+            return Ok(None);
+        }
+        Ok(self.best.improvement(journal.evaluation(position.step())?.as_ref()))
+    }
+
+    /// Notes the checkpoint at this position, which is on the disk, as the best one, if it is.
+    pub(super) async fn note_best(
+        &mut self,
+        position: &Position,
+        weights: &WeightsRef,
+        journal: &RunJournal,
+    ) -> Result<(), Halt> {
+        let Some(value) = self.improvement(position, journal)? else { return Ok(()) };
+        let Some((_, checkpoint)) = self.last.clone().filter(|(step, _)| *step == position.step()) else {
+            return Ok(());
+        };
+        let weights = match &weights.source {
+            Some(weights_ref::Source::Path(at)) => at.path.clone(),
+            _ => String::new(),
+        };
+        let (metric, step) = (self.best.metric().to_owned(), position.step());
+        let best = Best { metric, value, step, policy_version: position.version(), checkpoint, weights };
+        let (services, keeper) = (Arc::clone(&self.services), &mut self.best);
+        services.retrier().write(Path::new("best.json"), || keeper.set(best.clone())).await
+    }
+
     /// Writes a checkpoint.
     #[tracing::instrument(name = "checkpoint", skip_all, fields(step = position.step()))]
-    pub(super) async fn save(&self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
+    pub(super) async fn save(&mut self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
         let began = Instant::now();
         // Whoever returns to this checkpoint needs the lines before it.
         journal.sync().await?;
@@ -78,9 +126,11 @@ impl CheckpointKeeper {
             version: Some(position.version()),
             client_state: position.to_bytes(),
             keep: Some(self.settings.keep),
+            keep_steps: self.best.best().map(|best| best.step).into_iter().collect(),
         };
         let saved = self.services.learner().save_checkpoint(request).await?;
         instruments::phase(Phase::Checkpoint, began.elapsed());
+        self.last = Some((position.step(), saved.path.clone()));
         self.services.events().emit(Event::Checkpoint { step: position.step(), path: saved.path });
         journal.refresh_summary();
         Ok(())

@@ -4,11 +4,11 @@ use evenkeel_config::{Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 
 use super::{
-    CheckpointSettings, DataKind, DataSettings, EvaluationSettings, ProgramMode, ProgramReward, RunSettings,
-    SamplingSettings, ServicesSettings, ShapingSettings, SourceSettings, WarmStartSettings,
+    CheckpointSettings, DataKind, DataSettings, ProgramMode, ProgramReward, RunSettings, SamplingSettings,
+    ServicesSettings, ShapingSettings, SourceSettings, WarmStartSettings,
 };
 
-fn require(
+pub(super) fn require(
     field: &str,
     value: impl std::fmt::Display,
     holds: bool,
@@ -82,18 +82,6 @@ impl ShapingSettings {
         require("overlong_buffer_tokens", buffer, buffer <= most, allowed)?;
         let penalty = self.overlong_penalty;
         require("overlong_penalty", penalty, penalty.is_finite() && penalty >= 0.0, "a finite number, at least 0")
-    }
-}
-
-impl Settings for EvaluationSettings {
-    fn validate(&self) -> Result<(), FieldError> {
-        positive("samples", self.samples.into())?;
-        let t = self.temperature;
-        require("temperature", t, t.is_finite() && t >= 0.0, "a finite number, at least 0")?;
-        let same = t > 0.0 || self.samples == 1;
-        let allowed = "1 with evaluation.temperature 0, where all samples are the same";
-        require("samples", self.samples, same, allowed)?;
-        require("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0, at most 1")
     }
 }
 

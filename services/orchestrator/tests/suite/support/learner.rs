@@ -50,6 +50,8 @@ pub(crate) struct FakeState {
     pub(crate) folder: Mutex<Option<PathBuf>>,
     /// How many (checkpoints, published versions) it was asked to keep, by call.
     pub(crate) kept: Mutex<BTreeSet<(Option<u32>, Option<u32>)>>,
+    /// Which of them were to stay besides, by call.
+    pub(crate) kept_besides: Mutex<BTreeSet<(&'static str, Vec<u64>)>>,
     /// What it says about its settings.
     pub(crate) settings_hash: Mutex<Option<String>>,
 }
@@ -201,6 +203,7 @@ impl Learner for FakeLearner {
         let memory = self.memory.lock().unwrap().clone();
         let request = request.into_inner();
         self.state.kept.lock().unwrap().insert((None, request.keep));
+        self.state.kept_besides.lock().unwrap().insert(("weights", request.keep_versions));
         if request.version.is_some_and(|version| version != memory.version) {
             return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
         }
@@ -215,6 +218,7 @@ impl Learner for FakeLearner {
     ) -> Result<Response<SaveCheckpointResponse>, Status> {
         let request = request.into_inner();
         self.state.kept.lock().unwrap().insert((request.keep, None));
+        self.state.kept_besides.lock().unwrap().insert(("checkpoint", request.keep_steps));
         if self.state.disk_full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err(Status::resource_exhausted("no space left on device"));
         }

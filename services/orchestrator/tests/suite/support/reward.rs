@@ -56,11 +56,12 @@ fn judge(state: &FakeState, item: &VerifyItem) -> Verdict {
     let Some(verify_item::Answer::Completion(text)) = &item.answer else { panic!("a completion was sent") };
     let Some(verify_item::Task::Math(task)) = &item.task else { panic!("a problem was sent") };
     let boxed = text.rsplit_once("\\boxed{").and_then(|(_, rest)| rest.split_once('}')).map(|(answer, _)| answer);
-    match boxed {
+    let verdict = match boxed {
         None => Verdict::judged(&item.id, Outcome::NoAnswer, "no_box", 0.0),
         Some(answer) if answer == task.gold => Verdict::judged(&item.id, Outcome::Correct, "equal", 1.0),
         Some(_) => Verdict::judged(&item.id, Outcome::Incorrect, "unequal", 0.0),
-    }
+    };
+    Verdict { canonical: boxed.map(str::to_owned), ..verdict }
 }
 
 #[tonic::async_trait]

@@ -1,0 +1,80 @@
+//! The results as a table.
+
+use std::collections::BTreeSet;
+
+use evenkeel_orchestrator::MetricsLine;
+
+/// A row for each benchmark, their average last; accuracies in percent with standard errors over problems.
+pub(super) fn table(line: &MetricsLine) -> String {
+    let mut rows = vec![
+        ["benchmark", "problems", "k", "mean@k", "best@k", "best@k/mean", "maj@k", "tokens", "cut off", "invalid"]
+            .map(str::to_owned),
+    ];
+    rows.extend(benchmarks(line).into_iter().map(|(_, name, k)| row(line, name, k)));
+    let widths: Vec<usize> = (0..rows[0].len())
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// Names with their k; whether it is the average comes first, so that this is last.
+fn benchmarks(line: &MetricsLine) -> BTreeSet<(bool, &str, u32)> {
+    fn of_mean(name: &str) -> Option<(bool, &str, u32)> {
+        let (benchmark, k) = name.strip_prefix("val-core/")?.rsplit_once("/acc/mean@")?;
+        Some((benchmark == "average", benchmark, k.parse().ok()?))
+    }
+    line.values.keys().filter_map(|name| of_mean(name)).collect()
+}
+
+fn row(line: &MetricsLine, name: &str, k: u32) -> [String; 10] {
+    let accuracy = |metric: &str| {
+        let Some(value) = line.get(&format!("val-core/{name}/acc/{metric}")) else { return "–".to_owned() };
+        match line.get(&format!("val-aux/{name}/acc/{metric}/standard_error")) {
+            Some(error) => format!("{:.1} ± {:.1}", 100.0 * value, 100.0 * error),
+            None => format!("{:.1}", 100.0 * value),
+        }
+    };
+    let aux = |metric: &str| line.get(&format!("val-aux/{name}/{metric}"));
+    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
+    let share = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{:.1} %", 100.0 * value));
+    [
+        name.to_owned(),
+        number(aux("problems")),
+        k.to_string(),
+        accuracy(&format!("mean@{k}")),
+        accuracy(&format!("best@{k}")),
+        accuracy(&format!("best@{k}/mean")),
+        accuracy(&format!("maj@{k}")),
+        number(aux("response_length/mean")),
+        share(aux("response_length/clip_ratio")),
+        number(aux("invalid_samples")),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_proto::v1::StepKind;
+
+    use super::*;
+
+    #[test]
+    fn every_benchmark_has_a_row_and_the_average_is_last() {
+        let json = r#"{"step": 0, "policy_version": 0, "val-core/average/acc/mean@8": 0.5, "val-core/math/acc/mean@8": 0.5,
+            "val-core/math/acc/best@8": 0.75, "val-aux/math/acc/mean@8/standard_error": 0.021, "val-aux/math/problems": 500}"#;
+        let line = MetricsLine::from_json(StepKind::Evaluation, json).unwrap();
+        let text = table(&line);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], ["math", "500", "8", "50.0", "±", "2.1", "75.0", "–", "–", "–", "–", "–"]);
+        assert_eq!(lines[2][..4], ["average", "–", "8", "50.0"]);
+        assert_eq!(lines.len(), 3);
+    }
+}
