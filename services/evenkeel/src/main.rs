@@ -4,6 +4,7 @@
 mod allocator;
 mod arguments;
 mod cluster;
+mod columns;
 mod data;
 mod documentation;
 mod eval;

@@ -10,6 +10,9 @@ use evenkeel_proto::v1::StepKind;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
+/// The name under which a summary has the mean over benchmarks.
+const AVERAGE: &str = "average";
+
 /// Interval between redraws of the bars.
 const TICK: Duration = Duration::from_millis(200);
 
@@ -161,6 +164,10 @@ impl Screen {
         );
         let lengths = change(summary.response_length_first_ten, summary.response_length_last_ten);
         text += &format!("  response length in tokens          {lengths}\n");
+        if summary.benchmarks.iter().any(|benchmark| benchmark.name == AVERAGE) {
+            let table = crate::columns::benchmarks(&summary.benchmarks);
+            text += &table.lines().map(|line| format!("  {line}\n")).collect::<String>();
+        }
         text += &format!("  report                             {}\n", path.join("report.html").display());
         if outcome == RunOutcome::Stopped {
             text += &format!("  go on with                         evenkeel train --resume {}\n", path.display());

@@ -4,26 +4,15 @@ use std::collections::BTreeSet;
 
 use evenkeel_orchestrator::MetricsLine;
 
+use crate::columns::{aligned, percent};
+
 /// A row for each benchmark, their average last; accuracies in percent with standard errors over problems.
 pub(super) fn table(line: &MetricsLine) -> String {
-    let mut rows = vec![
-        ["benchmark", "problems", "k", "mean@k", "best@k", "best@k/mean", "maj@k", "tokens", "cut off", "invalid"]
-            .map(str::to_owned),
-    ];
-    rows.extend(benchmarks(line).into_iter().map(|(_, name, k)| row(line, name, k)));
-    let widths: Vec<usize> = (0..rows[0].len())
-        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    let mut text = String::new();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
-            0 => format!("{cell:<width$}"),
-            _ => format!("{cell:>width$}"),
-        });
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-    }
-    text
+    const TITLES: [&str; 10] =
+        ["benchmark", "problems", "k", "mean@k", "best@k", "best@k/mean", "maj@k", "tokens", "cut off", "invalid"];
+    let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
+    rows.extend(benchmarks(line).into_iter().map(|(_, name, k)| row(line, name, k).to_vec()));
+    aligned(&rows)
 }
 
 /// Names with their k; whether it is the average comes first, so that this is last.
@@ -38,10 +27,7 @@ fn benchmarks(line: &MetricsLine) -> BTreeSet<(bool, &str, u32)> {
 fn row(line: &MetricsLine, name: &str, k: u32) -> [String; 10] {
     let accuracy = |metric: &str| {
         let Some(value) = line.get(&format!("val-core/{name}/acc/{metric}")) else { return "–".to_owned() };
-        match line.get(&format!("val-aux/{name}/acc/{metric}/standard_error")) {
-            Some(error) => format!("{:.1} ± {:.1}", 100.0 * value, 100.0 * error),
-            None => format!("{:.1}", 100.0 * value),
-        }
+        percent(value, line.get(&format!("val-aux/{name}/acc/{metric}/standard_error")))
     };
     let aux = |metric: &str| line.get(&format!("val-aux/{name}/{metric}"));
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
