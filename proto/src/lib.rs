@@ -12,6 +12,7 @@ mod messages;
 mod names;
 mod sampling;
 mod segments;
+mod tests_source;
 mod train;
 mod verdict;
 mod weights;

@@ -3,6 +3,13 @@
 use crate::v1::{FieldViolation, InvalidReason, Outcome, Verdict};
 use crate::{FieldError, Label};
 
+/// Most components of a verdict.
+const MAX_COMPONENTS: usize = 32;
+/// Longest name of a component.
+const MAX_COMPONENT_NAME: usize = 64;
+/// Components that are not the verifier's: its reward, and the penalty that a run has for length.
+const RESERVED: [&str; 2] = ["correctness", "length"];
+
 impl Outcome {
     /// Whether the verdict is about the sample, so that it has a reward.
     pub fn is_verdict(self) -> bool {
@@ -53,8 +60,35 @@ impl Verdict {
         self.outcome() == Outcome::Invalid && self.invalid_reason().is_retryable()
     }
 
-    /// Whether the message is one that a verifier may send: an outcome, and a reward from 0 to 1 exactly where it is a verdict.
+    /// Whether the message is one that a verifier may send: an outcome, a reward from 0 to 1 exactly where it is a verdict, and components
+    /// from -1 to 1.
     pub fn check(&self) -> Result<(), FieldError> {
+        self.check_reward()?;
+        if self.components.len() > MAX_COMPONENTS {
+            let found = format!("{} components", self.components.len());
+            return Err(FieldError::new("components", found, format!("at most {MAX_COMPONENTS}")));
+        }
+        for (name, value) in &self.components {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+            if name.is_empty() || name.len() > MAX_COMPONENT_NAME || !name.bytes().all(plain) {
+                let allowed = format!("letters, digits, `_`, `-` and `.`, at most {MAX_COMPONENT_NAME}");
+                return Err(FieldError::new("components", format_args!("the name {name:?}"), allowed));
+            }
+            let field = || format!("components.{name}");
+            if RESERVED.contains(&name.as_str()) {
+                return Err(FieldError::new(field(), value, "absent, since it is not the verifier's"));
+            }
+            if !self.is_valid() {
+                return Err(FieldError::new(field(), value, "absent where the outcome is INVALID"));
+            }
+            if !(-1.0..=1.0).contains(value) {
+                return Err(FieldError::new(field(), value, "-1 to 1"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_reward(&self) -> Result<(), FieldError> {
         let known = Outcome::try_from(self.outcome).is_ok_and(|outcome| outcome != Outcome::Unspecified);
         if !known {
             return Err(FieldError::new("outcome", self.outcome, "a known outcome"));
@@ -103,6 +137,31 @@ mod tests {
         assert_eq!(refused(Verdict { outcome: 99, ..good.clone() }), "outcome");
         assert_eq!(refused(Verdict { outcome: Outcome::Invalid.into(), ..good.clone() }), "reward");
         assert_eq!(refused(Verdict { outcome: Outcome::Invalid.into(), reward: None, ..good }), "invalid_reason");
+    }
+
+    #[test]
+    fn components_are_finite_parts_with_plain_names_that_are_the_verifiers_own() {
+        let good = Verdict::judged("a", Outcome::Correct, "fine", 1.0);
+        let with = |name: &str, value: f64| {
+            let components = [(name.to_owned(), value)].into();
+            Verdict { components, ..good.clone() }.check().map_err(|error| error.to_string())
+        };
+        assert_eq!((with("style", -1.0), with("format", 0.5)), (Ok(()), Ok(())));
+        for (name, value, words) in [
+            ("style", f64::NAN, "components.style is NaN, allowed: -1 to 1"),
+            ("style", 1.01, "components.style is 1.01, allowed: -1 to 1"),
+            ("correctness", 1.0, "components.correctness is 1, allowed: absent"),
+            ("length", 0.0, "components.length is 0, allowed: absent"),
+            ("a b", 0.0, "components is the name \"a b\", allowed: letters"),
+            ("", 0.0, "components is the name \"\", allowed: letters"),
+        ] {
+            let error = with(name, value).unwrap_err();
+            assert!(error.starts_with(words), "{error}");
+        }
+        let many = (0..33).map(|number| (number.to_string(), 0.0)).collect();
+        assert!(Verdict { components: many, ..good }.check().is_err());
+        let components = [("style".to_owned(), 0.0)].into();
+        assert!(Verdict { components, ..Verdict::invalid("a", InvalidReason::Internal, "") }.check().is_err());
     }
 
     #[test]

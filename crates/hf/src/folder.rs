@@ -97,7 +97,7 @@ impl Folder {
     }
 
     /// A small JSON file; `None` where the folder has none of that name.
-    pub(crate) fn json(&self, name: &str) -> Result<Option<Value>, FolderError> {
+    pub fn json(&self, name: &str) -> Result<Option<Value>, FolderError> {
         let Some(bytes) = self.optional(name, MAX_CONFIG_BYTES)? else { return Ok(None) };
         let not_json = |error| FolderError::file(self.path.join(name), format_args!("is not JSON: {error}"));
         serde_json::from_slice(&bytes).map(Some).map_err(not_json)

@@ -58,6 +58,9 @@ pub struct FileReport {
     pub suspicious: BTreeMap<String, u64>,
     /// Prompts that were cut to make room for an answer.
     pub cut: u64,
+    /// SHA-256 of the file, `sha256:` and 64 hexadecimal digits, where a run has read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// A row that was dropped, merged or is suspicious.

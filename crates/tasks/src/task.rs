@@ -8,6 +8,9 @@ use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::verify_item::{Answer, Task as Message};
 use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, CodeTask, CustomTask, MathTask, VerifyItem};
 
+/// Tests up to this size are sent with every answer: naming them would save less than a request that is repeated costs.
+const SHORT_TESTS_BYTES: usize = 4 << 10;
+
 /// What an answer is judged against. It goes unchanged from a row to the reward service. Clones share it, tests included.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Task(Arc<Message>);
@@ -171,6 +174,12 @@ impl Task {
         }
     }
 
+    /// The same question with its tests named by their digest; `None` where they are short, named already, or there are none.
+    pub fn named(&self) -> Option<Self> {
+        let tests = self.tests().filter(|tests| tests.text_bytes() > SHORT_TESTS_BYTES)?;
+        Some(self.with_tests(TestsSource::TestsDigest(tests.digest())))
+    }
+
     /// The same task, judged by these rules where it names none of its own.
     pub fn with_rules(mut self, rules: &Rules) -> Self {
         match Arc::make_mut(&mut self.0) {
@@ -201,6 +210,8 @@ impl Task {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_proto::v1::LiveCodeBenchCases;
+
     use super::*;
 
     #[test]
@@ -221,6 +232,21 @@ mod tests {
         let again = task.with_tests(TestsSource::TestsDigest("sha256:b".into()));
         assert_eq!(again.tests(), Some(&TestsSource::TestsDigest("sha256:b".into())));
         assert_eq!(again.with_tests(TestsSource::TestsDigest("sha256:a".into())), task);
+    }
+
+    #[test]
+    fn long_tests_are_named_by_their_digest() {
+        let tests = |bytes: usize| {
+            let cases = LiveCodeBenchCases { private_test_cases: "x".repeat(bytes), ..LiveCodeBenchCases::default() };
+            TestsSource::LiveCodeBench(cases)
+        };
+        let long = Task::code("q", tests(5000));
+        let named = long.named().unwrap();
+        assert_eq!(named.tests(), Some(&TestsSource::TestsDigest(tests(5000).digest())));
+        assert_ne!(tests(5000).digest(), tests(5001).digest());
+        for whole in [Task::code("q", tests(100)), named, Task::math(["1".to_owned()]).unwrap()] {
+            assert_eq!(whole.named(), None);
+        }
     }
 
     #[test]

@@ -1,37 +1,43 @@
-//! The global allocator: mimalloc where the C library is glibc, which keeps up to 64 MiB for each of its arenas, for ever.
+//! How memory that was freed goes back to the system.
 //!
-//! mimalloc returns memory when a thread allocates, at its own pace: a thread that has nothing to do keeps the pages that it has freed. A
-//! service that held many large messages for a moment would keep a part of them until it is as busy again, so that a thread that goes idle
-//! collects first.
+//! glibc keeps it for whoever asks next: it raises its thresholds to the largest block that was ever freed (up to 64 MiB for each of its
+//! arenas), and gives back the end of a heap only. A service that held many large messages for a moment would stay as large as its peak.
+//! Other C libraries need none of this.
 
-/// Returns what this thread and the process do not use to the system. To be called before a thread waits; does nothing within a second of
-/// the last time.
+/// Sets fixed thresholds, and starts the thread that returns free pages from the middle of heaps. To be called once, before other threads.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-pub(crate) fn release_unused() {
-    use std::cell::Cell;
-    use std::time::{Duration, Instant};
+pub(crate) fn return_freed_memory() -> std::io::Result<()> {
+    use std::thread;
+    use std::time::Duration;
 
-    /// A collection takes some ten microseconds where there is nothing to collect, and memory that is used again costs page faults.
-    const INTERVAL: Duration = Duration::from_secs(1);
+    /// Larger blocks are mapped each on its own, and unmapped when they are freed. Tensors of that size are reused by whoever computes.
+    const MAP_FROM_BYTES: libc::c_int = 1 << 20;
+    /// Free bytes at the end of a heap from which it shrinks.
+    const SHRINK_FROM_BYTES: libc::c_int = 256 << 10;
+    /// A trim costs about a millisecond for a hundred megabytes, and page faults where what it returned is needed again.
+    const INTERVAL: Duration = Duration::from_secs(10);
 
-    thread_local! {
-        static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
+    for (name, value) in [(libc::M_MMAP_THRESHOLD, MAP_FROM_BYTES), (libc::M_TRIM_THRESHOLD, SHRINK_FROM_BYTES)] {
+        #[expect(unsafe_code, reason = "the C library has no other interface for this")]
+        // SAFETY: both take any size; no other thread allocates yet.
+        let accepted = unsafe { libc::mallopt(name, value) };
+        debug_assert_eq!(accepted, 1, "mallopt({name}, {value})");
     }
-    let now = Instant::now();
-    if LAST.get().is_none_or(|last| now.duration_since(last) >= INTERVAL) {
-        LAST.set(Some(now));
-        #[expect(unsafe_code, reason = "the allocator has no other interface for this")]
-        // SAFETY: it has no precondition; it frees nothing that is in use.
-        unsafe {
-            libmimalloc_sys::mi_collect(true);
+    thread::Builder::new().name("trim".to_owned()).stack_size(64 << 10).spawn(|| {
+        loop {
+            thread::sleep(INTERVAL);
+            #[expect(unsafe_code, reason = "the C library has no other interface for this")]
+            // SAFETY: it has no precondition; it returns pages in which nothing is allocated.
+            unsafe {
+                libc::malloc_trim(0);
+            }
         }
-    }
+    })?;
+    Ok(())
 }
 
 /// Other allocators return memory by themselves.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn release_unused() {}
-
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+pub(crate) fn return_freed_memory() -> std::io::Result<()> {
+    Ok(())
+}

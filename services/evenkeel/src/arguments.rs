@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Serve(ServeOptions),
     /// Create the fresh model of a recipe, for services that need it before the run starts.
     Model(ModelOptions),
+    /// Write the model of a run as a Hugging Face folder: weights, tokenizer, chat template, generation_config.json, model card.
+    Export(ExportOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
     /// Judge the rows of a file, in this process or by running reward services.
@@ -243,14 +245,17 @@ pub(crate) struct TrainOptions {
     /// A recipe that comes with the program, or a TOML file [default: arithmetic].
     #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "resume")]
     pub(crate) recipe: Option<String>,
+    /// Start a new run from a checkpoint of another one, after step N [default: its newest], with its settings and --set on top.
+    #[arg(long, value_name = "DIR[@N]", conflicts_with_all = ["recipe", "resume"])]
+    pub(crate) from: Option<String>,
     /// Set one setting, as `learner.optimizer.learning_rate=1e-5`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// GRPO steps in total.
     #[arg(long, value_name = "N")]
     pub(crate) steps: Option<u64>,
-    /// Directory of the run [default: runs/RECIPE-SEED, with a number if it exists].
-    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    /// Directory of the run [default: runs/RECIPE-SEED, or DIR-from-N with --from; with a number if it exists].
+    #[arg(long, visible_alias = "run", value_name = "DIR", conflicts_with = "resume")]
     pub(crate) out: Option<PathBuf>,
     /// Resume the run in this directory.
     #[arg(long, value_name = "DIR")]
@@ -258,6 +263,32 @@ pub(crate) struct TrainOptions {
     /// Print one JSON line per step on stdout, and nothing else.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ExportOptions {
+    /// Directory of the run.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// The folder to write; it must be empty or new.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) to: PathBuf,
+    /// GRPO steps done: of a checkpoint, or of published weights that the run still has [default: the newest checkpoint].
+    #[arg(long, value_name = "N")]
+    pub(crate) step: Option<u64>,
+    /// Type of the weights [default: that of the model that the run began with].
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) weights: Option<WeightsOption>,
+    /// Largest file of weights, as `2GiB` [default: 5 GB, as transformers].
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) max_file: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WeightsOption {
+    F32,
+    Bf16,
+    F16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -8,6 +8,8 @@ mod columns;
 mod data;
 mod documentation;
 mod eval;
+mod export;
+mod fork;
 mod guest;
 mod model;
 mod recipe;
@@ -26,16 +28,15 @@ use evenkeel_telemetry::{LogFormat, TelemetrySettings, init_logging};
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = logging(&arguments).and_then(|()| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .on_thread_park(allocator::release_unused)
-            .build()?;
+        allocator::return_freed_memory()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
             match arguments.command {
                 Command::Train(options) => train::train(options).await,
                 Command::Serve(options) => serve::serve(options).await,
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
+                Command::Export(options) => export::export(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Eval(options) => eval::eval(options).await,
                 Command::Show(options) => show::show(&options),

@@ -140,15 +140,16 @@ fn validate_lengths(recipe: &Recipe) -> Result<(), FieldError> {
 
 /// Refuses what the learner would refuse in every step of the run.
 fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
+    let mut bounds = recipe.shaping.bounds();
     let batch = BatchShape {
         group_size: recipe.sampling.group_size as usize,
-        // Verifiers give 0 to 1, minus the penalty.
-        largest_reward: 1.0 + recipe.shaping.overlong_penalty,
+        largest_reward: bounds.iter().map(|(_, _, most)| most).sum(),
     };
-    let penalty = recipe.shaping.overlong_penalty;
+    bounds.sort_by(|(_, _, a), (_, _, b)| b.total_cmp(a));
+    let (setting, value, _) = bounds.swap_remove(0);
     recipe.learner.validate_batch(batch).map_err(|error| match error {
         LearnerError::Setting(error) if error.field == "group_size" => error.within("sampling"),
-        LearnerError::Setting(error) => FieldError::new("shaping.overlong_penalty", penalty, error.allowed),
+        LearnerError::Setting(error) => FieldError::new(setting, value, error.allowed),
         other => FieldError::new("sampling", other, "what its message says"),
     })
 }

@@ -10,6 +10,7 @@ use evenkeel_orchestrator::{
 
 use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
+use crate::fork;
 use crate::recipe::{self, Recipe};
 use crate::terminal::Screen;
 
@@ -65,19 +66,23 @@ async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirecto
 fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)> {
     let mut set = options.set.clone();
     set.extend(options.steps.map(|steps| format!("run.steps={steps}")));
-    match &options.resume {
-        Some(path) => {
+    match (&options.resume, &options.from) {
+        (_, Some(from)) => fork::open(from, options.out.as_deref(), &set),
+        (Some(path), None) => {
             let recipe = recipe::finish(RunDirectory::settings_of(path)?, &set)?.settings;
             let resolved = recipe.resolved()?;
             let directory = RunDirectory::resume(path, &resolved.identity)?;
             Ok((recipe, resolved, directory))
         }
-        None => {
+        (None, None) => {
             let name = options.recipe.as_deref().unwrap_or("arithmetic");
             let recipe = recipe::load(name, &set)?.settings;
             let path = match &options.out {
                 Some(path) => path.clone(),
-                None => free_directory(name, recipe.run.seed)?,
+                None => {
+                    let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or("run");
+                    free_directory(Path::new("runs"), &format!("{stem}-{}", recipe.run.seed))?
+                }
             };
             let resolved = recipe.resolved()?;
             let directory = RunDirectory::create(&path, &resolved)?;
@@ -86,17 +91,15 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
     }
 }
 
-/// `runs/NAME-SEED`, or the first of `runs/NAME-SEED-2`, `-3`, ... that does not exist.
-fn free_directory(recipe: &str, seed: u64) -> Result<PathBuf> {
-    let stem = Path::new(recipe).file_stem().and_then(|stem| stem.to_str()).unwrap_or("run");
-    let name = |number: u32| match number {
-        1 => format!("runs/{stem}-{seed}"),
-        _ => format!("runs/{stem}-{seed}-{number}"),
+/// `NAME` in a folder, or the first of `NAME-2`, `NAME-3`, ... that does not exist.
+pub(crate) fn free_directory(folder: &Path, name: &str) -> Result<PathBuf> {
+    let path = |number: u32| match number {
+        1 => folder.join(name),
+        _ => folder.join(format!("{name}-{number}")),
     };
-    let free = (1..10_000).map(|number| PathBuf::from(name(number))).find(|path| !path.exists());
-    match free {
+    match (1..10_000).map(path).find(|path| !path.exists()) {
         Some(path) => Ok(path),
-        None => bail!("runs/ has 9999 runs of {stem}: name another folder with --out"),
+        None => bail!("{} has 9999 runs of {name}: name another folder with --out", folder.display()),
     }
 }
 

@@ -11,6 +11,7 @@
 
 mod checkpoint;
 mod error;
+mod export;
 mod files;
 mod group;
 mod learner;
@@ -25,11 +26,12 @@ mod step;
 mod trainer;
 
 pub use error::{LearnerError, Result};
+pub use export::{Export, export};
 pub use group::{Group, Response};
 pub use learner::Learner;
 pub use optimizer::SkipReason;
 pub use publish::{MARKER, PublishOptions, Published, verify_published};
-pub use service::{PublishType, ServiceSettings, StartError, bind};
+pub use service::{PublishType, ServiceSettings, StartError, bind, checkpoints_of, published_versions};
 pub use settings::{BatchShape, Compute, ComputeType, LearnerSettings, OldLogp, OptimizerSettings, Schedule};
 pub use step::{Example, PolicyStep, StepPhase, StepProgress, StepReport, SupervisedReport, UpdateStats};
 pub use trainer::WorkDone;

@@ -36,6 +36,14 @@ pub struct PublishOptions {
     pub max_shard_bytes: usize,
 }
 
+impl PublishOptions {
+    /// Weights of a type, in files of at most that many bytes (as transformers' by default).
+    pub fn new(dtype: impl Into<DType>, max_shard_bytes: Option<usize>) -> Self {
+        let max_shard_bytes = max_shard_bytes.unwrap_or(SaveOptions::default().max_shard_bytes);
+        Self { dtype: dtype.into(), max_shard_bytes }
+    }
+}
+
 impl Default for PublishOptions {
     fn default() -> Self {
         Self { dtype: DType::F32, max_shard_bytes: SaveOptions::default().max_shard_bytes }

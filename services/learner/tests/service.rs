@@ -302,7 +302,7 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
     }
     let kept = std::fs::read_dir(served.folder.path().join("checkpoints/run")).unwrap().count();
     assert_eq!(kept, 2);
-    let load = |run_id: &str| LoadCheckpointRequest { run_id: run_id.into(), which: None };
+    let load = |run_id: &str| LoadCheckpointRequest { run_id: run_id.into(), which: None, ..Default::default() };
     let loaded = served.client.load_checkpoint(load("run")).await.unwrap().into_inner();
     assert_eq!((loaded.client_state, loaded.checkpoint.unwrap().version), (b"after 3".to_vec(), 4));
     let error = served.client.load_checkpoint(load("other")).await.unwrap_err();
@@ -427,7 +427,7 @@ async fn weights_published_after_a_return_to_an_older_checkpoint_stay_and_later_
         served.step(step, step).await.unwrap();
         served.client.publish(publish(step + 1)).await.unwrap();
     }
-    let load = LoadCheckpointRequest { run_id: "run".into(), which: None };
+    let load = LoadCheckpointRequest { run_id: "run".into(), which: None, ..Default::default() };
     served.client.load_checkpoint(load).await.unwrap();
     served.client.publish(publish(0)).await.unwrap();
     let folder = served.folder.path().join("weights");
@@ -509,7 +509,7 @@ fn save(run_id: &str, step: u64) -> SaveCheckpointRequest {
 
 fn load_path(run_id: &str, path: &Path) -> LoadCheckpointRequest {
     let which = Some(load_checkpoint_request::Which::Path(path.to_str().unwrap().into()));
-    LoadCheckpointRequest { run_id: run_id.into(), which }
+    LoadCheckpointRequest { run_id: run_id.into(), which, ..Default::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -576,7 +576,7 @@ async fn changing_calls_are_those_of_the_run_that_has_the_learner() {
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
     let status = served.client.save_checkpoint(save("other", 1)).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
-    let load = LoadCheckpointRequest { run_id: "other".into(), which: None };
+    let load = LoadCheckpointRequest { run_id: "other".into(), which: None, ..Default::default() };
     let status = served.client.load_checkpoint(load).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
     assert!(status.message().contains("the learner serves run `run`"), "{status}");
@@ -599,7 +599,7 @@ async fn runs_of_one_learner_neither_overwrite_nor_evict_each_other_s_checkpoint
     let first = served.client.save_checkpoint(keep("first", 0, "of the first")).await.unwrap().into_inner();
     served.client.save_checkpoint(keep("second", 0, "of the second")).await.unwrap();
     for (run_id, state) in [("first", "of the first"), ("second", "of the second")] {
-        let load = LoadCheckpointRequest { run_id: run_id.into(), which: None };
+        let load = LoadCheckpointRequest { run_id: run_id.into(), which: None, ..Default::default() };
         let loaded = served.client.load_checkpoint(load).await.unwrap().into_inner();
         assert_eq!(String::from_utf8(loaded.client_state).unwrap(), state);
     }
@@ -615,7 +615,7 @@ async fn a_checkpoint_of_a_version_that_kept_all_runs_in_one_folder_is_found() {
     let inside = served.folder.path().join("checkpoints");
     std::fs::rename(&saved.path, inside.join("step-000001")).unwrap();
     for which in [None, Some(load_checkpoint_request::Which::Step(1))] {
-        let load = LoadCheckpointRequest { run_id: "run".into(), which };
+        let load = LoadCheckpointRequest { run_id: "run".into(), which, ..Default::default() };
         assert_eq!(served.client.load_checkpoint(load).await.unwrap().into_inner().checkpoint.unwrap().step, 1);
     }
 }
@@ -629,7 +629,7 @@ async fn a_silent_run_s_learner_goes_to_the_next_with_its_own_checkpoint_only() 
     assert_eq!(status.code(), Code::FailedPrecondition);
     assert!(status.message().contains("is of run `run`"), "{status}");
     for which in [None, Some(load_checkpoint_request::Which::Step(1))] {
-        let request = LoadCheckpointRequest { run_id: "other".into(), which };
+        let request = LoadCheckpointRequest { run_id: "other".into(), which, ..Default::default() };
         let status = served.client.load_checkpoint(request).await.unwrap_err();
         assert_eq!(status.code(), Code::NotFound, "{status}");
     }
@@ -663,7 +663,11 @@ async fn a_checkpoint_is_loaded_from_below_the_folder_of_checkpoints_only() {
         assert_eq!(status.code(), Code::InvalidArgument, "{}: {status}", path.display());
         assert!(status.message().contains("allowed: a checkpoint below"), "{status}");
     }
-    let by_step = LoadCheckpointRequest { run_id: "run".into(), which: Some(load_checkpoint_request::Which::Step(9)) };
+    let by_step = LoadCheckpointRequest {
+        run_id: "run".into(),
+        which: Some(load_checkpoint_request::Which::Step(9)),
+        ..Default::default()
+    };
     assert_eq!(served.client.load_checkpoint(by_step).await.unwrap_err().code(), Code::InvalidArgument);
     served.client.load_checkpoint(load_path("run", Path::new(&saved.path))).await.unwrap();
 }

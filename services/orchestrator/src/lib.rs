@@ -29,7 +29,7 @@ mod summary;
 mod text;
 
 pub use clients::Endpoints;
-pub use directory::{METRICS_FILE, RunDirectory};
+pub use directory::{ForkPoint, METRICS_FILE, RunDirectory, RunRecord};
 pub use error::RunError;
 pub use evaluation::{Answer, AnswerReader, AnswerVerdict, list_answers};
 pub use events::{Event, Progress, RunOutcome, Subscription};

@@ -6,6 +6,7 @@ use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
 use serde::{Deserialize, Serialize};
 
+use crate::directory::ForkPoint;
 use crate::metrics::{MetricsLine, Statistics, at_k};
 use crate::settings::{AVERAGE, LoopSettings};
 
@@ -54,6 +55,9 @@ pub struct Summary {
     pub seed: u64,
     /// Versions of the program and of the services.
     pub versions: BTreeMap<String, String>,
+    /// The run and the step that it was forked from. Its lines up to there are that run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkPoint>,
 }
 
 /// Wall time, over all resumptions.
@@ -163,6 +167,7 @@ impl Summary {
             aggregation: aggregation.map(str::to_owned),
             seed: settings.run.seed,
             versions,
+            forked_from: None,
         }
     }
 }

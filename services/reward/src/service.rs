@@ -224,6 +224,7 @@ impl Reward for RewardService {
             verdicts: self.worker.counts.by_outcome(),
             max_completion_bytes: self.config.max_completion.bytes(),
             custom: false,
+            components: Vec::new(),
         }))
     }
 }

@@ -62,7 +62,7 @@ pub(super) async fn checkpoints(round: Round) -> Result<(), Failed> {
     for which in
         [path("/etc"), path("/proc/self/root"), path(&foreign), path(odd), load_checkpoint_request::Which::Step(1)]
     {
-        let request = LoadCheckpointRequest { run_id: "stranger".to_owned(), which: Some(which) };
+        let request = LoadCheckpointRequest { run_id: "stranger".to_owned(), which: Some(which), ..Default::default() };
         round.call(&channel, "/evenkeel.v1.Learner/LoadCheckpoint", wire::encoded(&request)).await?;
     }
     for version in [None, Some(0), Some(u64::MAX)] {

@@ -7,6 +7,8 @@ mod connections;
 mod data;
 mod documents;
 mod eval;
+mod export;
+mod fork;
 mod refusals;
 mod render;
 mod runs;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use evenkeel_files::FileDigest;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use read::{read_client_state, restore};
+pub(crate) use read::{is_checkpoint, read_client_state, restore, verify_weights};
 pub(crate) use write::save;
 
 use crate::optimizer::Phase;

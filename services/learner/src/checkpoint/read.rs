@@ -21,17 +21,7 @@ use crate::trainer::{Trainer, TrainerState};
 #[tracing::instrument(skip_all, fields(path = %folder.display()))]
 pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     let state = read_state(folder)?;
-    for (name, expected) in &state.files {
-        let path = folder.join(name);
-        let found = FileDigest::of(&path).map_err(LearnerError::file(&path))?;
-        if found != *expected {
-            let reason = format!(
-                "is damaged: {} bytes with digest {}, written were {} with {}",
-                found.bytes, found.sha256, expected.bytes, expected.sha256
-            );
-            return Err(LearnerError::checkpoint(path, reason));
-        }
-    }
+    state.files.iter().try_for_each(|(name, expected)| verify(folder, name, expected))?;
     let (config, _) = Config::load(folder)?;
     if config != *trainer.config() {
         return Err(LearnerError::checkpoint(folder.join("config.json"), "is of another architecture"));
@@ -49,6 +39,34 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
         seed: state.seed,
     })?;
     Ok(client_state)
+}
+
+/// Whether a folder holds a checkpoint.
+pub(crate) fn is_checkpoint(folder: &Path) -> bool {
+    folder.join(STATE).exists()
+}
+
+/// Compares the weights of a checkpoint with their digest; moments are not read.
+///
+/// # Errors
+/// As [`restore`].
+pub(crate) fn verify_weights(folder: &Path) -> Result<()> {
+    let state = read_state(folder)?;
+    let weights = state.files.iter().filter(|(name, _)| *name != MOMENTS && *name != CLIENT_STATE);
+    weights.into_iter().try_for_each(|(name, expected)| verify(folder, name, expected))
+}
+
+fn verify(folder: &Path, name: &str, expected: &FileDigest) -> Result<()> {
+    let path = folder.join(name);
+    let found = FileDigest::of(&path).map_err(LearnerError::file(&path))?;
+    if found == *expected {
+        return Ok(());
+    }
+    let reason = format!(
+        "is damaged: {} bytes with digest {}, written were {} with {}",
+        found.bytes, found.sha256, expected.bytes, expected.sha256
+    );
+    Err(LearnerError::checkpoint(path, reason))
 }
 
 /// The caller's state in a checkpoint; nothing else is read.

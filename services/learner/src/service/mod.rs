@@ -24,5 +24,6 @@ mod status;
 mod train;
 mod worker;
 
+pub use retention::{checkpoints_of, published_versions};
 pub use settings::{PublishType, ServiceSettings};
 pub use start::{StartError, bind};

@@ -1,7 +1,8 @@
 //! Removes old checkpoints and published versions. The caller decides with each request how many are kept (a run by its
 //! settings `checkpoint.keep` and `checkpoint.keep_weights`); nothing else removes any.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use evenkeel_proto::FieldError;
 
@@ -38,6 +39,25 @@ pub(super) fn remove_old(folder: &Path, keep: Option<u32>, besides: &[u64]) -> R
         std::fs::remove_dir_all(&path).map_err(LearnerError::file(&path))?;
     }
     Ok(())
+}
+
+/// The complete checkpoints of a run in a service's folder of checkpoints: the GRPO steps done before each, and its folder.
+///
+/// # Errors
+/// A folder that cannot be read. There are none where it does not exist.
+pub fn checkpoints_of(folder: &Path, run_id: &str) -> Result<BTreeMap<u64, PathBuf>> {
+    let folder = folder.join(run_id);
+    let path = |step: u64| folder.join(format!("step-{step:06}"));
+    Ok(steps(&folder)?.into_iter().map(|step| (step, path(step))).filter(|(_, path)| path.exists()).collect())
+}
+
+/// The published versions in a service's folder of weights, with their folders.
+///
+/// # Errors
+/// As [`checkpoints_of`].
+pub fn published_versions(folder: &Path) -> Result<BTreeMap<u64, PathBuf>> {
+    let path = |version: u64| folder.join(format!("step-{version}"));
+    Ok(steps(folder)?.into_iter().map(|version| (version, path(version))).filter(|(_, path)| path.exists()).collect())
 }
 
 /// The numbers of the folders named `step-NUMBER`, highest first.

@@ -28,6 +28,16 @@ pub enum PublishType {
     F16,
 }
 
+impl From<PublishType> for DType {
+    fn from(published: PublishType) -> Self {
+        match published {
+            PublishType::F32 => DType::F32,
+            PublishType::Bf16 => DType::BF16,
+            PublishType::F16 => DType::F16,
+        }
+    }
+}
+
 /// The settings of the service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -102,12 +112,7 @@ impl ServiceSettings {
     }
 
     pub(super) fn publish_options(&self) -> PublishOptions {
-        let dtype = match self.publish_dtype {
-            PublishType::F32 => DType::F32,
-            PublishType::Bf16 => DType::BF16,
-            PublishType::F16 => DType::F16,
-        };
-        PublishOptions { dtype, ..PublishOptions::default() }
+        PublishOptions { dtype: self.publish_dtype.into(), ..PublishOptions::default() }
     }
 }
 

@@ -95,7 +95,14 @@ impl Worker {
     fn load(&mut self, request: &LoadCheckpointRequest) -> Result<LoadCheckpointResponse, ServiceError> {
         self.lease.check_expired(&request.run_id)?;
         let start = Instant::now();
-        let loaded = self.checkpoints.load(&mut self.learner, request.which.as_ref(), &request.run_id);
+        let from = match request.from_run_id.as_str() {
+            "" => &request.run_id,
+            from => {
+                Lease::check_name("from_run_id", from)?;
+                from
+            }
+        };
+        let loaded = self.checkpoints.load(&mut self.learner, request.which.as_ref(), from);
         let (checkpoint, client_state) = loaded?;
         record("evenkeel_checkpoint_load_seconds", convert::micros(start.elapsed()));
         self.lease.assign(&request.run_id);

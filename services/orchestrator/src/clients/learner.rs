@@ -86,9 +86,11 @@ impl Learner {
         Ok(response.checkpoint.unwrap_or_default())
     }
 
-    /// Returns to the newest complete checkpoint of the run. `None` where there is none.
-    pub(crate) async fn load_checkpoint(&self, run_id: &str) -> Result<Option<LoadCheckpointResponse>, Halt> {
-        let request = LoadCheckpointRequest { run_id: run_id.to_owned(), which: None };
+    /// Loads a checkpoint. `None` where there is none.
+    pub(crate) async fn load_checkpoint(
+        &self,
+        request: LoadCheckpointRequest,
+    ) -> Result<Option<LoadCheckpointResponse>, Halt> {
         let call = || {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move {

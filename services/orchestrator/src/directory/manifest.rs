@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::ForkPoint;
 use crate::error::RunError;
 
 const FILE: &str = "run.json";
@@ -19,17 +20,21 @@ pub(crate) struct RunManifest {
     pub(crate) identity: String,
     /// Version of the program that started it.
     pub(crate) program_version: String,
+    /// Where it began, if not at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) forked_from: Option<ForkPoint>,
 }
 
 const FORMAT: u32 = 1;
 
 impl RunManifest {
-    pub(crate) fn new(run_id: &str, identity: &str) -> Self {
+    pub(crate) fn new(run_id: &str, identity: &str, forked_from: Option<ForkPoint>) -> Self {
         Self {
             format: FORMAT,
             run_id: run_id.to_owned(),
             identity: identity.to_owned(),
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
+            forked_from,
         }
     }
 

@@ -15,9 +15,11 @@
 //! | `checkpoints/`, `weights/` | the learner's, bounded by the settings `checkpoint` |
 
 mod files;
+mod fork;
 mod lock;
 mod manifest;
 mod metrics_file;
+mod record;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,9 +32,11 @@ use crate::recipe::ResolvedRecipe;
 
 pub(crate) use files::replace;
 use files::{clear_incomplete, run_id};
+pub use fork::ForkPoint;
 pub(crate) use lock::Lock;
 pub(crate) use manifest::RunManifest;
 pub(crate) use metrics_file::{MetricsFile, read_lines};
+pub use record::RunRecord;
 
 /// The lines of GRPO steps.
 pub const METRICS_FILE: &str = "metrics.jsonl";
@@ -51,6 +55,7 @@ pub struct RunDirectory {
     run_id: String,
     identity: String,
     resumed: bool,
+    forked_from: Option<ForkPoint>,
     ownership: Arc<Ownership>,
 }
 
@@ -105,7 +110,7 @@ impl RunDirectory {
         let incomplete = path.join(INCOMPLETE_FILE);
         std::fs::write(&incomplete, "").map_err(RunError::file(&incomplete))?;
         let identity = recipe.identity.clone();
-        let directory = Self { path, run_id, identity, resumed: false, ownership };
+        let directory = Self { path, run_id, identity, resumed: false, forked_from: None, ownership };
         directory.replace(CONFIG_FILE, &recipe.toml)?;
         Ok(directory)
     }
@@ -115,7 +120,7 @@ impl RunDirectory {
         if self.resumed {
             self.replace(CONFIG_FILE, config)?;
         } else {
-            RunManifest::new(&self.run_id, &self.identity).write(&self.path)?;
+            RunManifest::new(&self.run_id, &self.identity, self.forked_from.clone()).write(&self.path)?;
             let _ = std::fs::remove_file(self.path.join(INCOMPLETE_FILE));
         }
         self.ownership.started.store(true, Ordering::Release);
@@ -151,15 +156,18 @@ impl RunDirectory {
         }
         let lock = Lock::take(&path)?;
         let ownership = Ownership::new(&path, lock, true);
-        Ok(Self { path, run_id: manifest.run_id, identity: manifest.identity, resumed: true, ownership })
+        let RunManifest { run_id, identity, forked_from, .. } = manifest;
+        Ok(Self { path, run_id, identity, resumed: true, forked_from, ownership })
     }
 
     /// Removes the directory of a run that was refused before its first step, so that its name is free. A directory that was resumed, or
-    /// that has lines of a run, stays.
+    /// that has lines of a run of its own, stays.
     pub fn discard(self) {
-        let has_lines = [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE]
-            .iter()
-            .any(|name| std::fs::metadata(self.path.join(name)).is_ok_and(|data| data.len() > 0));
+        let inherited = self.forked_from.is_some() && !self.has_entered();
+        let has_lines = !inherited
+            && [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE]
+                .iter()
+                .any(|name| std::fs::metadata(self.path.join(name)).is_ok_and(|data| data.len() > 0));
         if !self.resumed && !has_lines {
             // What cannot be removed is in the way of the next run of this name only, which reports it.
             let _ = std::fs::remove_dir_all(&self.path);
@@ -199,6 +207,11 @@ impl RunDirectory {
     /// Whether it holds a run that is resumed.
     pub fn is_resumed(&self) -> bool {
         self.resumed
+    }
+
+    /// Where it begins, if it was forked from another run.
+    pub fn forked_from(&self) -> Option<&ForkPoint> {
+        self.forked_from.as_ref()
     }
 
     /// Where the learner is to write checkpoints.

@@ -6,6 +6,7 @@ use super::benchmarks;
 use super::html::escape;
 use super::panels::charts;
 use super::scale::{duration, number};
+use crate::directory::ForkPoint;
 use crate::metrics::MetricsLine;
 use crate::summary::Summary;
 
@@ -59,6 +60,15 @@ fn lead(summary: &Summary) -> String {
         }
         _ => format!("The run is active; {} of {} steps are done.", summary.steps, summary.total_steps),
     };
+    if let Some(ForkPoint { run_id, step, changed, .. }) = &summary.forked_from {
+        let _ = write!(text, " It was forked from run {} after step {step}", escape(run_id));
+        match changed.is_empty() {
+            true => text.push_str(" with the same settings."),
+            false => {
+                let _ = write!(text, " with other settings: {}.", escape(&changed.join("; ")));
+            }
+        }
+    }
     if let (Some(first), Some(last)) = (summary.reward_first_ten, summary.reward_last_ten)
         && summary.steps >= 20
     {

@@ -9,8 +9,8 @@ use tokio::sync::Mutex;
 
 use super::group::GroupPlan;
 use super::health::RolloutHealth;
-use super::sample::Rewards;
-use super::shaping::Shaping;
+use super::sample::{Components, Rewards};
+use super::shaping::{Judged, Shaping};
 use super::validation::Requirements;
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
@@ -105,8 +105,8 @@ impl Batch {
         &self.requirements
     }
 
-    pub(super) fn rewards(&self, raw: f64, tokens: usize) -> Rewards {
-        self.context.shaping.rewards(raw, tokens)
+    pub(super) fn rewards(&self, judged: &Judged, tokens: usize) -> (Rewards, Components) {
+        self.context.shaping.rewards(judged, tokens)
     }
 
     /// How often engines were moved to the weights so far. Waits while they are being moved.

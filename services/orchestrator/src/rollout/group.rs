@@ -177,7 +177,7 @@ pub(super) mod tests {
                 status: match *raw {
                     Some(raw) => {
                         let rewards = Rewards { raw, shaped: raw - 0.1 };
-                        SampleStatus::Valid { outcome: Outcome::Correct, rewards }
+                        SampleStatus::Valid { outcome: Outcome::Correct, rewards, components: Default::default() }
                     }
                     None => SampleStatus::Failed { message: "engine lost".into(), late: false },
                 },

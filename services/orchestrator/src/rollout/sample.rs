@@ -1,12 +1,17 @@
 //! One sample of a group, with what became of it.
 
+use std::collections::BTreeMap;
+
 use evenkeel_proto::v1::{FinishReason, Outcome, Segment};
+
+/// The parts of a shaped reward by name, before their weights.
+pub(crate) type Components = BTreeMap<String, f64>;
 
 /// What became of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SampleStatus {
     /// It has a verdict.
-    Valid { outcome: Outcome, rewards: Rewards },
+    Valid { outcome: Outcome, rewards: Rewards, components: Components },
     /// It was generated, but has no verdict, for a reason that is not its own. `late`: the reason was time.
     Invalid { reason: String, late: bool },
     /// It could not be generated. `late`: the reason was time.
@@ -56,6 +61,15 @@ impl Sample {
             SampleStatus::Valid { rewards, .. } => Some(rewards),
             _ => None,
         }
+    }
+
+    /// The parts of its shaped reward; none without a verdict.
+    pub(crate) fn components(&self) -> impl Iterator<Item = (&str, f64)> {
+        let components = match &self.status {
+            SampleStatus::Valid { components, .. } => Some(components),
+            _ => None,
+        };
+        components.into_iter().flatten().map(|(name, value)| (name.as_str(), *value))
     }
 
     /// As the learner counts it: more than half of the raw reward.

@@ -152,8 +152,9 @@ impl SampleTask {
         let verified = verify(self.services().reward().dispatcher(), item, policy).await;
         self.batch.health.verification_ended();
         let (status, judgement, verify_retries) = match verified {
-            Verified::Verdict { outcome, raw_reward, judgement, retries } => {
-                (SampleStatus::Valid { outcome, rewards: self.batch.rewards(raw_reward, tokens) }, judgement, retries)
+            Verified::Verdict { judged, judgement, retries } => {
+                let (rewards, components) = self.batch.rewards(&judged, tokens);
+                (SampleStatus::Valid { outcome: judged.outcome, rewards, components }, judgement, retries)
             }
             Verified::Invalid { reason, retries, late } => {
                 tracing::warn!(reason, "no verdict, the sample is left out");

@@ -1,32 +1,59 @@
-//! From raw to shaped rewards: DAPO's soft penalty for overlong answers.
+//! From raw to shaped rewards: components with their weights, DAPO's soft penalty for overlong answers among them.
 
-use super::sample::Rewards;
-use crate::settings::{SamplingSettings, ShapingSettings};
+use std::collections::BTreeMap;
 
-/// The penalty of the settings.
-#[derive(Debug, Clone, Copy)]
+use evenkeel_proto::v1::Outcome;
+
+use super::sample::{Components, Rewards};
+use crate::settings::{CORRECTNESS, FORMAT, LENGTH, SamplingSettings, ShapingSettings};
+
+/// What a verifier says of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Judged {
+    pub(super) outcome: Outcome,
+    pub(super) raw: f64,
+    /// What it says beside the reward.
+    pub(super) components: BTreeMap<String, f64>,
+}
+
+/// The shaping of the settings.
+#[derive(Debug, Clone)]
 pub(super) struct Shaping {
+    settings: ShapingSettings,
     buffer: f64,
-    penalty: f64,
     max_tokens: f64,
 }
 
 impl Shaping {
     pub(super) fn new(shaping: &ShapingSettings, sampling: &SamplingSettings) -> Self {
         Self {
+            settings: shaping.clone(),
             buffer: shaping.overlong_buffer_tokens.into(),
-            penalty: shaping.overlong_penalty,
             max_tokens: sampling.max_tokens.into(),
         }
     }
 
-    /// The rewards of an answer of that many tokens: no penalty up to the buffer, the whole penalty from `max_tokens` on.
-    pub(super) fn rewards(&self, raw: f64, tokens: usize) -> Rewards {
-        if self.buffer == 0.0 {
-            return Rewards { raw, shaped: raw };
+    /// The rewards of an answer of that many tokens, and the components that the shaped one is the weighted sum of.
+    pub(super) fn rewards(&self, judged: &Judged, tokens: usize) -> (Rewards, Components) {
+        let raw = judged.raw;
+        let ShapingSettings { correct, wrong, .. } = self.settings;
+        let mut components = judged.components.clone();
+        // Not wrong + (correct - wrong) * raw, which is off by a rounding at 1.
+        components.insert(CORRECTNESS.to_owned(), raw * correct + (1.0 - raw) * wrong);
+        let has_answer = f64::from(u8::from(judged.outcome != Outcome::NoAnswer));
+        components.entry(FORMAT.to_owned()).or_insert(has_answer);
+        if self.buffer > 0.0 {
+            components.insert(LENGTH.to_owned(), -self.penalty(tokens));
         }
+        let weighted = components.iter().map(|(name, value)| (self.settings.weight(name), value));
+        let shaped = weighted.filter(|(weight, _)| *weight != 0.0).map(|(weight, value)| weight * value).sum();
+        (Rewards { raw, shaped }, components)
+    }
+
+    /// None up to the buffer, the whole of it from `max_tokens` on.
+    fn penalty(&self, tokens: usize) -> f64 {
         let over = tokens as f64 - (self.max_tokens - self.buffer);
-        Rewards { raw, shaped: raw - self.penalty * (over / self.buffer).clamp(0.0, 1.0) }
+        self.settings.overlong_penalty * (over / self.buffer).clamp(0.0, 1.0)
     }
 }
 
@@ -34,13 +61,58 @@ impl Shaping {
 mod tests {
     use super::*;
 
+    fn judged(raw: f64) -> Judged {
+        let outcome = if raw > 0.0 { Outcome::Correct } else { Outcome::Incorrect };
+        Judged { outcome, raw, components: BTreeMap::new() }
+    }
+
+    fn shaping(settings: ShapingSettings) -> Shaping {
+        Shaping::new(&settings, &SamplingSettings { max_tokens: 100, ..SamplingSettings::default() })
+    }
+
     #[test]
     fn the_overlong_penalty_grows_over_its_buffer_and_stops() {
-        let sampling = SamplingSettings { max_tokens: 100, ..SamplingSettings::default() };
         let settings =
             ShapingSettings { overlong_buffer_tokens: 20, overlong_penalty: 0.5, ..ShapingSettings::default() };
-        let shaping = Shaping::new(&settings, &sampling);
-        let penalties = [1, 80, 90, 100, 120].map(|tokens| 1.0 - shaping.rewards(1.0, tokens).shaped);
+        let shaping = shaping(settings);
+        let penalties = [1, 80, 90, 100, 120].map(|tokens| 1.0 - shaping.rewards(&judged(1.0), tokens).0.shaped);
         assert_eq!(penalties, [0.0, 0.0, 0.25, 0.5, 0.5]);
+    }
+
+    #[test]
+    fn by_default_the_shaped_reward_is_the_raw_one_to_the_bit() {
+        let shaping = shaping(ShapingSettings::default());
+        for raw in [0.0, 1.0, 1.0 / 3.0, 0.1 + 0.2] {
+            assert_eq!(shaping.rewards(&judged(raw), 100).0, Rewards { raw, shaped: raw });
+        }
+    }
+
+    #[test]
+    fn raw_rewards_lie_between_wrong_and_correct_and_the_penalty_is_relative_to_that() {
+        let settings = ShapingSettings { correct: 1.0, wrong: -1.0, ..ShapingSettings::default() };
+        let penalised = ShapingSettings { overlong_buffer_tokens: 20, ..settings.clone() };
+        let of = |settings: &ShapingSettings, raw: f64| shaping(settings.clone()).rewards(&judged(raw), 100).0;
+        assert_eq!([0.0, 0.25, 1.0].map(|raw| of(&settings, raw).shaped), [-1.0, -0.5, 1.0]);
+        assert_eq!(
+            [0.0, 1.0].map(|raw| of(&penalised, raw)),
+            [(0.0, -2.0), (1.0, 0.0)].map(|(raw, shaped)| Rewards { raw, shaped })
+        );
+        let uneven = ShapingSettings { correct: 0.1, wrong: 0.3 - 0.4, ..ShapingSettings::default() };
+        assert_eq!(of(&uneven, 1.0).shaped, 0.1);
+    }
+
+    #[test]
+    fn a_reward_is_the_weighted_sum_of_its_components() {
+        let weights = [("correctness", 0.5), ("format", 0.25), ("style", 2.0)];
+        let weights = weights.map(|(name, weight)| (name.to_owned(), weight)).into();
+        let shaping = shaping(ShapingSettings { weights, ..ShapingSettings::default() });
+        let components = BTreeMap::from([("style".to_owned(), -0.25), ("unweighted".to_owned(), 1.0)]);
+        let (rewards, parts) = shaping.rewards(&Judged { components, ..judged(1.0) }, 10);
+        assert_eq!(rewards, Rewards { raw: 1.0, shaped: 0.5 + 0.25 - 0.5 });
+        assert_eq!(parts["style"], -0.25);
+        let missing = Judged { outcome: Outcome::NoAnswer, ..judged(0.0) };
+        assert_eq!(shaping.rewards(&missing, 10).1["format"], 0.0);
+        let own = Judged { components: [("format".to_owned(), 0.5)].into(), ..missing };
+        assert_eq!(shaping.rewards(&own, 10).1["format"], 0.5, "the verifier knows better");
     }
 }

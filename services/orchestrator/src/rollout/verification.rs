@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use evenkeel_proto::Label;
-use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, VerifyItem};
+use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem};
 use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
 use evenkeel_rpc::items::VerifyItems;
 use evenkeel_rpc::retry::RetryPolicy;
 
 use super::sample::Judgement;
+use super::shaping::Judged;
 
 /// How long an outage is waited for here; the health monitor ends it long before.
 const OUTAGE: Duration = Duration::from_secs(3600);
@@ -17,7 +18,7 @@ const OUTAGE: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verified {
     /// There is a verdict.
-    Verdict { outcome: Outcome, raw_reward: f64, judgement: Judgement, retries: u32 },
+    Verdict { judged: Judged, judgement: Judgement, retries: u32 },
     /// There is none, for a reason that is not the sample's own.
     Invalid { reason: String, retries: u32, late: bool },
 }
@@ -29,8 +30,8 @@ pub(super) async fn verify(dispatcher: &Dispatcher<VerifyItems>, item: VerifyIte
     loop {
         let (reason, late) = match dispatcher.call(item.clone()).await {
             Ok(verdict) => match interpret(&verdict) {
-                Interpretation::Valid(outcome, raw_reward) => {
-                    return Verified::Verdict { outcome, raw_reward, judgement: judgement(verdict), retries };
+                Interpretation::Valid(judged) => {
+                    return Verified::Verdict { judged, judgement: judgement(verdict), retries };
                 }
                 Interpretation::Final(reason) => return Verified::Invalid { reason, retries, late: ever_late },
                 Interpretation::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
@@ -59,7 +60,7 @@ fn judgement(verdict: Verdict) -> Judgement {
 
 /// What a verdict means for its sample.
 enum Interpretation {
-    Valid(Outcome, f64),
+    Valid(Judged),
     /// Another request may bring a verdict.
     Retry(String),
     /// None will.
@@ -71,8 +72,9 @@ fn interpret(verdict: &Verdict) -> Interpretation {
         // A defect of the worker; another one may be sound.
         return Interpretation::Retry(format!("the verdict violates the protocol: {error}"));
     }
-    if let (true, Some(reward)) = (verdict.is_valid(), verdict.reward) {
-        return Interpretation::Valid(verdict.outcome(), reward);
+    if let (true, Some(raw)) = (verdict.is_valid(), verdict.reward) {
+        let components = verdict.components.clone();
+        return Interpretation::Valid(Judged { outcome: verdict.outcome(), raw, components });
     }
     let reason = verdict.invalid_reason();
     let text = match verdict.detail.as_str() {

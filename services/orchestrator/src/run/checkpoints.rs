@@ -4,13 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_proto::v1::{SaveCheckpointRequest, WeightsRef, weights_ref};
+use evenkeel_proto::v1::load_checkpoint_request::Which;
+use evenkeel_proto::v1::{
+    LoadCheckpointRequest, LoadCheckpointResponse, SaveCheckpointRequest, WeightsRef, weights_ref,
+};
 
 use super::best::{Best, BestKeeper};
 use super::journal::RunJournal;
 use super::position::Position;
 use crate::clients::Services;
-use crate::directory::RunDirectory;
+use crate::directory::{ForkPoint, RunDirectory};
 use crate::error::{Halt, RunError};
 use crate::events::Event;
 use crate::instruments::{self, Phase};
@@ -22,16 +25,19 @@ pub(super) struct CheckpointKeeper {
     settings: CheckpointSettings,
     run_id: String,
     identity: String,
+    /// Where the run begins, if not at the start.
+    forked_from: Option<ForkPoint>,
     best: BestKeeper,
-    /// The checkpoint that was written or restored last, with its step.
+    /// The checkpoint of this run that was written or restored last, with its step.
     last: Option<(u64, String)>,
 }
 
 impl CheckpointKeeper {
     pub(super) fn new(services: Arc<Services>, settings: &CheckpointSettings, directory: &RunDirectory) -> Self {
         let (run_id, identity) = (directory.run_id().to_owned(), directory.identity().to_owned());
+        let forked_from = directory.forked_from().cloned();
         let best = BestKeeper::new(&settings.keep_best, directory.path());
-        Self { services, settings: settings.clone(), run_id, identity, best, last: None }
+        Self { services, settings: settings.clone(), run_id, identity, forked_from, best, last: None }
     }
 
     /// The position of a new run.
@@ -52,23 +58,39 @@ impl CheckpointKeeper {
         Err(RunError::Mismatch(message).into())
     }
 
-    /// The position of the last checkpoint, or the start where there is none; lines after it are removed.
+    /// The position of the last checkpoint, or where the run begins if there is none; lines after it are removed.
     #[tracing::instrument(name = "restore", skip_all)]
     pub(super) async fn restore(&mut self, journal: &mut RunJournal) -> Result<Position, Halt> {
-        let loaded = self.services.learner().load_checkpoint(&self.run_id).await?;
+        let newest = LoadCheckpointRequest { run_id: self.run_id.clone(), ..LoadCheckpointRequest::default() };
+        let loaded = self.services.learner().load_checkpoint(newest).await?;
         let path = loaded.as_ref().and_then(|loaded| Some(loaded.checkpoint.as_ref()?.path.clone()));
-        let position = match loaded {
+        let position = match (loaded, &self.forked_from) {
+            (Some(loaded), _) => position_in(&loaded, |state| Position::from_bytes(state, &self.identity))?,
+            (None, Some(origin)) => self.origin(origin).await?,
             // Without a checkpoint the run starts over; a learner that did steps before answers with its stored reports.
-            None => Position::start(&self.identity),
-            Some(loaded) => Position::from_bytes(&loaded.client_state, &self.identity).map_err(|message| {
-                let path = loaded.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.path.as_str());
-                RunError::Mismatch(format!("the state of the run in checkpoint {path} {message}"))
-            })?,
+            (None, None) => Position::start(&self.identity),
         };
         journal.truncate(&position).await?;
         self.best.restore(position.step());
         self.last = path.map(|path| (position.step(), path));
         Ok(position)
+    }
+
+    /// The position of the checkpoint of another run from which this one was forked.
+    async fn origin(&self, origin: &ForkPoint) -> Result<Position, Halt> {
+        let request = LoadCheckpointRequest {
+            run_id: self.run_id.clone(),
+            from_run_id: origin.run_id.clone(),
+            which: Some(Which::Step(origin.step)),
+        };
+        match self.services.learner().load_checkpoint(request).await? {
+            Some(loaded) => position_in(&loaded, |state| Position::forked(state, &self.identity)),
+            None => {
+                let ForkPoint { run_id, step, .. } = origin;
+                let message = format!("the learner has no checkpoint of step {step} of run `{run_id}`, to fork from");
+                Err(RunError::Mismatch(message).into())
+            }
+        }
     }
 
     /// Whether a checkpoint is due: after the warm start, every `checkpoint.every` steps, at the end of a run.
@@ -135,4 +157,16 @@ impl CheckpointKeeper {
         journal.refresh_summary();
         Ok(())
     }
+}
+
+/// The state of the loop in a checkpoint.
+fn position_in(
+    loaded: &LoadCheckpointResponse,
+    read: impl FnOnce(&[u8]) -> Result<Position, String>,
+) -> Result<Position, Halt> {
+    let position = read(&loaded.client_state).map_err(|message| {
+        let path = loaded.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.path.as_str());
+        RunError::Mismatch(format!("the state of the run in checkpoint {path} {message}"))
+    });
+    Ok(position?)
 }

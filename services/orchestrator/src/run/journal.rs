@@ -14,6 +14,9 @@ use crate::recipe::ResolvedRecipe;
 use crate::summary::{Summary, WrittenLines};
 use crate::{instruments, report};
 
+/// The step of another run from which a forked run went on.
+const FORKED_AT: &str = "training/forked_at_step";
+
 /// The files of one run. Writes are retried while the disk is full.
 pub(super) struct RunJournal {
     directory: RunDirectory,
@@ -62,6 +65,7 @@ impl RunJournal {
 
     /// Appends a line to the file of its kind.
     pub(super) async fn append(&mut self, line: &MetricsLine) -> Result<(), Halt> {
+        let line = &self.marked(line.clone());
         let file = match line.kind {
             StepKind::WarmStart => &mut self.warm_start,
             StepKind::Evaluation => &mut self.evaluations,
@@ -75,7 +79,13 @@ impl RunJournal {
 
     /// Reports a line that was appended.
     pub(super) fn announce(&self, line: MetricsLine) {
-        self.events.emit(Event::Line(line));
+        self.events.emit(Event::Line(self.marked(line)));
+    }
+
+    /// The line of a forked run names the step from which that run went its own way; lines that it inherited do not.
+    fn marked(&self, mut line: MetricsLine) -> MetricsLine {
+        line.set(FORKED_AT, self.directory.forked_from().map(|origin| origin.step as f64));
+        line
     }
 
     /// Waits until all lines are on the disk.
@@ -143,7 +153,8 @@ impl RunJournal {
         let ResolvedRecipe { settings, toml, aggregation, .. } = &self.resolved;
         let rule = aggregation.as_deref();
         let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
-        let summary = Summary::of(run_id, settings, rule, state, &written, &self.versions);
+        let mut summary = Summary::of(run_id, settings, rule, state, &written, &self.versions);
+        summary.forked_from = self.directory.forked_from().cloned();
         let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
         self.directory.replace("summary.json", &format!("{json}\n"))?;
         let page = report::page(&summary, toml, &steps, &warm_start, &evaluations);

@@ -68,13 +68,26 @@ impl Position {
     /// # Errors
     /// What is wrong with it, to follow its name.
     pub(super) fn from_bytes(bytes: &[u8], identity: &str) -> Result<Self, String> {
+        let position = Self::parse(bytes)?;
+        if position.identity != identity {
+            return Err("belongs to a run with other settings".to_owned());
+        }
+        Ok(position)
+    }
+
+    /// Reads the state of another run, from which a run of that identity goes on.
+    ///
+    /// # Errors
+    /// As [`from_bytes`](Self::from_bytes).
+    pub(super) fn forked(bytes: &[u8], identity: &str) -> Result<Self, String> {
+        Ok(Self { identity: identity.to_owned(), ..Self::parse(bytes)? })
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
         let position: Self =
             serde_json::from_slice(bytes).map_err(|error| format!("was not written by this program: {error}"))?;
         if position.format != FORMAT {
             return Err(format!("has format {}, allowed: {FORMAT}", position.format));
-        }
-        if position.identity != identity {
-            return Err("belongs to a run with other settings".to_owned());
         }
         Ok(position)
     }
@@ -97,6 +110,9 @@ mod tests {
         assert_eq!(read(&position.to_bytes()), Ok(position.clone()));
         assert!(read(b"").unwrap_err().starts_with("was not written by this program"));
         assert!(Position::from_bytes(&position.to_bytes(), "sha256:cd").unwrap_err().contains("other settings"));
+        let forked = Position::forked(&position.to_bytes(), "sha256:cd").unwrap();
+        assert_eq!((forked.step(), forked.cursor(), forked.version()), (1, 131, 401));
+        assert_eq!(Position::from_bytes(&forked.to_bytes(), "sha256:cd"), Ok(forked));
         let newer = Position { format: 2, ..position };
         assert_eq!(read(&newer.to_bytes()).unwrap_err(), "has format 2, allowed: 1");
     }

@@ -1,5 +1,6 @@
 //! The metrics of a step: rollouts and verdicts as observed here, training as the learner reports it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_proto::Label;
@@ -68,6 +69,7 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
     let valid = || samples().filter_map(|sample| sample.rewards().map(|rewards| (sample, rewards)));
     line.set_statistics("critic/score", Statistics::of(valid().map(|(_, rewards)| rewards.raw)));
     line.set_statistics("critic/rewards", Statistics::of(valid().map(|(_, rewards)| rewards.shaped)));
+    components(line, batch);
     line.set_statistics("prompt_length", Statistics::of(batch.groups.iter().map(|group| group.prompt_tokens() as f64)));
 
     let generated = || samples().filter(|sample| sample.is_generated());
@@ -105,6 +107,19 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
         line.set("training/filter_groups/dropped_groups", batch.dropped as f64);
         line.set("training/filter_groups/filled_up_groups", batch.filled_up as f64);
         line.set("training/filter_groups/score_of_all/mean", batch.mean_reward_of_all);
+    }
+}
+
+/// Each component of the rewards on its own, before its weight.
+fn components(line: &mut MetricsLine, batch: &StepBatch) {
+    let mut all: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for sample in batch.groups.iter().flat_map(SampledGroup::samples) {
+        for (name, value) in sample.components() {
+            all.entry(name).or_default().push(value);
+        }
+    }
+    for (name, values) in all {
+        line.set_statistics(&format!("reward/components/{name}"), Statistics::of(values));
     }
 }
 

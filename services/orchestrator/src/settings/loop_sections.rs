@@ -1,5 +1,6 @@
 //! Sections about the loop: run, sampling, shaping, warm start, evaluation, checkpoints, services.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use evenkeel_config::HumanDuration;
@@ -65,14 +66,23 @@ impl SamplingSettings {
 }
 
 section! {
-    /// Section `shaping`: from the raw to the shaped reward. Dynamic sampling and metrics of accuracy look at the raw one.
+    /// Section `shaping`: from the raw to the shaped reward, a weighted sum of components. Dynamic sampling and metrics of accuracy look at
+    /// the raw one.
     pub struct ShapingSettings {
+        /// What a raw reward of 1 becomes, above `wrong`; DAPO has 1.
+        correct: f64 = 1.0,
+        /// What a raw reward of 0 becomes; DAPO has -1. Raw rewards between 0 and 1 lie on the line between both.
+        wrong: f64 = 0.0,
         /// Length of the buffer before `max_tokens` over which the penalty of DAPO's overlong shaping grows; 0 for no penalty.
         overlong_buffer_tokens: u32 = 0,
-        /// The penalty at `max_tokens`, from 0.
+        /// The penalty at `max_tokens`, from 0: it is subtracted from what `correct` and `wrong` make of the raw reward, in their units.
         overlong_penalty: f64 = 1.0,
         /// Train on no token of an answer that was cut off; its reward still counts in its group.
         mask_truncated: bool = false,
+        /// What each component weighs, from 0: `correctness` (1 where absent; between `wrong` and `correct`), `length` (1; minus the overlong
+        /// penalty), `format` (0; 1 for an answer in which a final answer or a program is found, otherwise 0), and the components of custom
+        /// verifiers by their names (0).
+        weights: BTreeMap<String, f64> = BTreeMap::new(),
     }
 }
 

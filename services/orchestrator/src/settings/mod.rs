@@ -1,6 +1,7 @@
 //! The orchestrator's own sections of a recipe; every key carries its documentation with it.
 
 mod benchmarks;
+mod components;
 mod data_section;
 mod engines;
 mod loop_sections;
@@ -21,6 +22,7 @@ pub use loop_sections::{
 };
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 
+pub(crate) use components::{CORRECTNESS, FORMAT, LENGTH};
 pub(crate) use validate::is_run_name;
 
 /// The orchestrator's sections of a recipe: what its training loop does.

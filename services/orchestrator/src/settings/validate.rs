@@ -5,7 +5,7 @@ use evenkeel_proto::FieldError;
 
 use super::{
     CheckpointSettings, DataKind, DataSettings, ProgramMode, ProgramReward, RunSettings, SamplingSettings,
-    ServicesSettings, ShapingSettings, SourceSettings, WarmStartSettings,
+    ServicesSettings, SourceSettings, WarmStartSettings,
 };
 
 pub(super) fn require(
@@ -71,17 +71,6 @@ impl Settings for SamplingSettings {
         positive("max_tokens", self.max_tokens.into())?;
         let allowed = format!("0 to sampling.max_tokens, which is {}", self.max_tokens);
         require("min_tokens", self.min_tokens, self.min_tokens <= self.max_tokens, allowed)
-    }
-}
-
-impl ShapingSettings {
-    /// Checks the section beside the one that it refers to.
-    pub(crate) fn validate_with(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
-        let (buffer, most) = (self.overlong_buffer_tokens, sampling.max_tokens);
-        let allowed = format!("0 to sampling.max_tokens, which is {most}");
-        require("overlong_buffer_tokens", buffer, buffer <= most, allowed)?;
-        let penalty = self.overlong_penalty;
-        require("overlong_penalty", penalty, penalty.is_finite() && penalty >= 0.0, "a finite number, at least 0")
     }
 }
 

@@ -283,7 +283,7 @@ async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_gone_on_
         let (dir, output) = temp();
         let model = dir.path().join("model");
         let cluster = Cluster::start().await;
-        crate::support::recipe::write_model(&model);
+        recipe::write_model(&model);
         // Engines answer without having been given weights.
         cluster.generation.state.any_weights.store(true, std::sync::atomic::Ordering::Relaxed);
         *cluster.generation.state.answers.lock().unwrap() = Some(Box::new(scripted));

@@ -92,7 +92,7 @@ impl RunLoop {
 
     /// Starts over from the last checkpoint whenever the learner has lost the run.
     async fn run_with_rewinds(&mut self) -> Result<RunOutcome, RunError> {
-        let mut from_checkpoint = self.directory.is_resumed();
+        let mut from_checkpoint = self.directory.is_resumed() || self.directory.forked_from().is_some();
         let (mut losses, mut lost, mut started) = (Losses::default(), None, false);
         loop {
             let message = match self.attempt(from_checkpoint, lost.take(), &mut started).await {

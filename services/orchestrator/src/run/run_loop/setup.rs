@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use evenkeel_files::FileDigest;
 use evenkeel_hf::ConfigFile;
-use evenkeel_tasks::DataReport;
+use evenkeel_tasks::{Cancel, DataReport};
 
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
@@ -155,6 +156,18 @@ impl Inputs {
                 Some(demonstrations)
             }
         };
-        Ok(Self { encoder, vocabulary_size, prompts, benchmarks, demonstrations, report: dataset.report })
+        let report = with_digests(dataset.report, cancel)?;
+        Ok(Self { encoder, vocabulary_size, prompts, benchmarks, demonstrations, report })
     }
+}
+
+/// The report with the digests of the files, so that it can be told later what a run was trained on.
+fn with_digests(mut report: DataReport, cancel: &Cancel) -> Result<DataReport, RunError> {
+    let files = report.files.iter_mut().filter(|file| !file.file.is_empty());
+    for file in files {
+        cancel.check()?;
+        let path = Path::new(&file.file);
+        file.digest = Some(FileDigest::of(path).map_err(RunError::file(path))?.to_string());
+    }
+    Ok(report)
 }

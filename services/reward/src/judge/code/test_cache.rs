@@ -11,7 +11,6 @@ use evenkeel_sandbox::rows::{BadRow, BadTests, Kind, Row, Test, Tests};
 use prost::Message;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
-use sha2::{Digest, Sha256};
 
 use crate::settings::CodeSettings;
 
@@ -26,7 +25,7 @@ const DECOMPRESSION_FACTOR: usize = 2;
 const EXPECTED_ENTRIES: usize = 1000;
 
 pub(super) struct TestCache {
-    /// By the digest of the tests, and also by the hash of the columns of their row.
+    /// By the digest of the tests, and also by that of the columns of their row.
     cache: Cache<String, Arc<Tests>, Memory>,
     max_private_bytes: usize,
     /// Memory of all tests: cached, in use, or being decompressed.
@@ -62,7 +61,7 @@ impl TestCache {
         match &task.tests_source {
             None | Some(TestsSource::TestsDigest(_)) => true,
             Some(TestsSource::Tests(tests)) => tests.encoded_len() <= SMALL_BYTES,
-            Some(TestsSource::LiveCodeBench(row)) => self.cache.peek(&row_key(row)).is_some(),
+            Some(TestsSource::LiveCodeBench(row)) => self.cache.peek(&row.digest()).is_some(),
         }
     }
 
@@ -104,7 +103,7 @@ impl TestCache {
         row: &LiveCodeBenchCases,
         is_cancelled: &(dyn Fn() -> bool + Sync),
     ) -> Result<Arc<Tests>, TestsError> {
-        let key = row_key(row);
+        let key = row.digest();
         if let Some(tests) = self.cache.get(&key) {
             return Ok(tests);
         }
@@ -151,16 +150,6 @@ impl TestsError {
     }
 }
 
-/// The key of a row in the cache.
-fn row_key(row: &LiveCodeBenchCases) -> String {
-    let mut hash = Sha256::new();
-    for column in [&row.public_test_cases, &row.private_test_cases, &row.metadata] {
-        hash.update((column.len() as u64).to_le_bytes());
-        hash.update(column);
-    }
-    format!("columns:{:x}", hash.finalize())
-}
-
 /// Converts tests of the protocol.
 fn parse(tests: CodeTests, max_bytes: usize) -> Result<Tests, String> {
     let CodeTests { tests, function_name } = tests;
@@ -183,6 +172,7 @@ fn parse(tests: CodeTests, max_bytes: usize) -> Result<Tests, String> {
 mod tests {
     use evenkeel_config::ByteSize;
     use evenkeel_proto::v1::CodeTest;
+    use sha2::{Digest, Sha256};
 
     use super::*;
 
@@ -204,6 +194,7 @@ mod tests {
         // No function, one test of kind 1, input and output of a byte each; lengths are little-endian.
         let hash = Sha256::digest(b"\0\0\0\0\0\0\0\0\x01\x01\0\0\0\0\0\0\x001\x01\0\0\0\0\0\0\x002");
         assert_eq!(parse(stdin("2"), 1 << 20).unwrap().digest(), format!("sha256:{hash:x}"));
+        assert_eq!(stdin("2").digest(), format!("sha256:{hash:x}"), "of the message, as a client computes it");
     }
 
     #[test]
@@ -246,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_livecodebench_is_decoded_once() {
+    fn a_row_of_livecodebench_is_decoded_once_and_found_by_the_digest_of_its_columns() {
         let cache = cache(1 << 20);
         let row = LiveCodeBenchCases {
             public_test_cases: r#"[{"input": "1", "output": "2", "testtype": "stdin"}]"#.into(),
@@ -254,7 +245,11 @@ mod tests {
             metadata: "{}".into(),
         };
         let first = cache.get("a", source(TestsSource::LiveCodeBench(row.clone())), 100, &|| false).unwrap();
-        assert!(Arc::ptr_eq(&first, &cache.get("b", source(TestsSource::LiveCodeBench(row)), 100, &|| false).unwrap()));
+        let digest = row.digest();
+        let again = [TestsSource::LiveCodeBench(row), TestsSource::TestsDigest(digest)];
+        for again in again {
+            assert!(Arc::ptr_eq(&first, &cache.get("b", source(again), 100, &|| false).unwrap()));
+        }
         assert_eq!(first.digest(), parse(stdin("2"), 1 << 20).unwrap().digest());
     }
 

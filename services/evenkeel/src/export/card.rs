@@ -1,0 +1,131 @@
+//! `README.md`: what trained the model.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use evenkeel_learner::PublishType;
+use evenkeel_orchestrator::{ForkPoint, MetricsLine, RunRecord};
+
+use super::source::Source;
+use crate::recipe::Recipe;
+
+/// Steps whose mean is the final value of a metric.
+const LAST: usize = 10;
+
+/// Metrics of training that a reader wants first, with what they are.
+const METRICS: [(&str, &str); 5] = [
+    ("critic/score/mean", "reward"),
+    ("response_length/mean", "response length in tokens"),
+    ("response_length/clip_ratio", "share of truncated responses"),
+    ("actor/entropy", "entropy in nats"),
+    ("actor/grad_norm", "gradient norm"),
+];
+
+/// The model card, with the metadata that the Hugging Face hub reads.
+pub(super) fn model_card(run: &RunRecord, recipe: &Recipe, source: &Source, weights: PublishType) -> Result<String> {
+    let mut text = String::new();
+    let base = recipe.model.path.as_deref().map(super::name);
+    header(&mut text, base.as_deref())?;
+    training(&mut text, run, recipe, source, base.as_deref(), weights)?;
+    data(&mut text, run)?;
+    metrics(&mut text, run, source.step)?;
+    let settings = recipe.to_toml()?;
+    write!(text, "\n## Recipe\n\n```toml\n{}\n```\n", settings.trim_end())?;
+    Ok(text)
+}
+
+fn header(text: &mut String, base: Option<&str>) -> Result<()> {
+    text.push_str("---\nlibrary_name: transformers\npipeline_tag: text-generation\n");
+    if let Some(base) = base {
+        // JSON is YAML: a name cannot break out of its line.
+        writeln!(text, "base_model: {}", serde_json::to_string(base)?)?;
+    }
+    text.push_str("tags:\n- evenkeel\n- reinforcement-learning\n- grpo\n---\n\n");
+    Ok(())
+}
+
+fn training(
+    text: &mut String,
+    run: &RunRecord,
+    recipe: &Recipe,
+    source: &Source,
+    base: Option<&str>,
+    weights: PublishType,
+) -> Result<()> {
+    let objective = &recipe.learner.objective;
+    writeln!(text, "# {} after step {}\n", run.run_id, source.step)?;
+    writeln!(
+        text,
+        "Trained by reinforcement learning with verifiable rewards with Evenkeel {}, beginning with {}.\n",
+        run.program_version,
+        base.map_or_else(|| "a fresh model".to_owned(), |base| format!("`{base}`"))
+    )?;
+    let learner = &recipe.learner.optimizer;
+    let updates = match recipe.learner.mini_batch_groups {
+        0 => 1,
+        groups => (recipe.sampling.prompts_per_step as usize / groups).max(1),
+    } * recipe.learner.epochs;
+    let rows = [
+        ("run", format!("`{}`", run.run_id)),
+        ("GRPO steps", format!("{} of {}", source.step, recipe.run.steps)),
+        ("supervised steps before", run.warm_start.len().to_string()),
+        ("seed", recipe.run.seed.to_string()),
+        ("samples in a step", format!("{} prompts × {}", recipe.sampling.prompts_per_step, recipe.sampling.group_size)),
+        ("updates in a step", updates.to_string()),
+        ("longest answer", format!("{} tokens", recipe.sampling.max_tokens)),
+        ("temperature", recipe.sampling.temperature.to_string()),
+        ("aggregation", objective.aggregation.to_string()),
+        ("objective", format!("`{}`", objective.formula())),
+        ("learning rate", learner.learning_rate.to_string()),
+        ("type of these weights", format!("{weights:?}").to_lowercase()),
+    ];
+    text.push_str("| | |\n|---|---|\n");
+    for (name, value) in rows {
+        writeln!(text, "| {name} | {} |", value.replace('|', "\\|"))?;
+    }
+    if let Some(ForkPoint { run_id, step, changed, .. }) = &run.forked_from {
+        let changed = if changed.is_empty() { "the same settings".to_owned() } else { changed.join("; ") };
+        writeln!(text, "\nThe run was forked from run `{run_id}` after step {step}: {changed}.")?;
+    }
+    Ok(())
+}
+
+fn data(text: &mut String, run: &RunRecord) -> Result<()> {
+    let Some(data) = &run.data else { return Ok(()) };
+    text.push_str("\n## Data\n\n| file | source | used for | prompts | digest |\n|---|---|---|---|---|\n");
+    for file in &data.files {
+        let name = match file.file.as_str() {
+            "" => "built in".to_owned(),
+            path => format!("`{}`", super::name(path.as_ref())),
+        };
+        let part = format!("{:?}", file.part).to_lowercase();
+        let digest = file.digest.as_deref().map_or_else(|| "–".to_owned(), |digest| format!("`{digest}`"));
+        writeln!(text, "| {name} | {} | {part} | {} | {digest} |", file.source, file.prompts)?;
+    }
+    Ok(())
+}
+
+fn metrics(text: &mut String, run: &RunRecord, step: u64) -> Result<()> {
+    let done = run.steps.partition_point(|line| line.step < step);
+    let last = &run.steps[done.saturating_sub(LAST)..done];
+    if !last.is_empty() {
+        writeln!(text, "\n## Training\n\nMeans of the last {} steps.\n\n| metric | value |\n|---|---|", last.len())?;
+        for (name, what) in METRICS {
+            if let Some(mean) = mean(last, name) {
+                writeln!(text, "| {what} (`{name}`) | {mean:.4} |")?;
+            }
+        }
+    }
+    if let Some(line) = run.evaluations.iter().rev().find(|line| line.step <= step) {
+        writeln!(text, "\n## Evaluation\n\nAfter step {}.\n\n| metric | value |\n|---|---|", line.step)?;
+        for (name, value) in line.values.iter().filter(|(name, _)| name.starts_with("val-core/")) {
+            writeln!(text, "| `{name}` | {value:.4} |")?;
+        }
+    }
+    Ok(())
+}
+
+fn mean(lines: &[MetricsLine], name: &str) -> Option<f64> {
+    let values: Vec<f64> = lines.iter().filter_map(|line| line.get(name)).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

@@ -1,0 +1,90 @@
+//! `evenkeel export`: the model of a run as a Hugging Face folder that transformers and every engine can open.
+#![expect(clippy::print_stdout, reason = "it says what it wrote")]
+
+mod card;
+mod generation;
+mod source;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use evenkeel_config::ByteSize;
+use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_learner::{Export, PublishOptions, PublishType};
+use evenkeel_orchestrator::RunRecord;
+use evenkeel_proto::FieldError;
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde_json::Value;
+
+use crate::arguments::{ExportOptions, WeightsOption};
+use crate::recipe::{self, Recipe};
+use source::Source;
+
+/// Writes the folder.
+pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
+    let run = RunRecord::read(&options.run)?;
+    let recipe = recipe::finish(run.settings()?, &[])?.settings;
+    let source = Source::find(&run, &recipe, options.step)?;
+    let folder = model_folder(&run, &recipe);
+    let model = Folder::new(&folder);
+    let config = ConfigFile::read(&model).context("the model that the run began with")?;
+
+    let weights = options.weights.map_or_else(|| type_of(config.json()), PublishType::from);
+    let max_file = options.max_file.as_deref().map(bytes).transpose()?;
+    let generation = generation::config(&model, &config, &recipe.sampling)?;
+    let files = [
+        ("generation_config.json".to_owned(), serde_json::to_vec_pretty(&generation)?),
+        ("README.md".to_owned(), card::model_card(&run, &recipe, &source, weights)?.into_bytes()),
+    ];
+    let export = Export {
+        weights: &source.folder,
+        model: &folder,
+        options: PublishOptions::new(weights, max_file),
+        files: &files,
+    };
+    evenkeel_learner::export(&export, &options.to)?;
+    println!("{} after step {} in {}", run.run_id, source.step, options.to.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The folder of the model that the run began with.
+fn model_folder(run: &RunRecord, recipe: &Recipe) -> PathBuf {
+    recipe.model.path.clone().unwrap_or_else(|| run.path.join("model"))
+}
+
+/// The type of a model's weights as its configuration names it.
+fn type_of(config: &Value) -> PublishType {
+    let named = config.get("dtype").or_else(|| config.get("torch_dtype")).and_then(Value::as_str);
+    match named {
+        Some("bfloat16") => PublishType::Bf16,
+        Some("float16") => PublishType::F16,
+        _ => PublishType::F32,
+    }
+}
+
+fn bytes(text: &str) -> Result<usize> {
+    let allowed = "a size with its unit, such as 500MiB or 2GiB";
+    let read = ByteSize::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(text));
+    let size = read.map_err(|_| FieldError::new("--max-file", format_args!("`{text}`"), allowed))?;
+    match size.bytes_usize() {
+        0 => Err(FieldError::new("--max-file", 0, allowed).into()),
+        bytes => Ok(bytes),
+    }
+}
+
+impl From<WeightsOption> for PublishType {
+    fn from(option: WeightsOption) -> Self {
+        match option {
+            WeightsOption::F32 => Self::F32,
+            WeightsOption::Bf16 => Self::Bf16,
+            WeightsOption::F16 => Self::F16,
+        }
+    }
+}
+
+/// The last part of a path, for people.
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}

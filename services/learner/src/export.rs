@@ -1,0 +1,51 @@
+//! Weights of a checkpoint, or of a published version, as a Hugging Face folder for everybody else.
+
+use std::path::Path;
+
+use candle_core::Device;
+use evenkeel_model::Config;
+use evenkeel_model::folder::{SaveOptions, load_parameters, save_parameters};
+
+use crate::checkpoint::{is_checkpoint, verify_weights};
+use crate::error::{LearnerError, Result};
+use crate::files::{write_file, write_folder};
+use crate::publish::{PublishOptions, verify_published};
+use crate::source::ModelSource;
+
+/// What is exported.
+#[derive(Clone, Copy, Debug)]
+pub struct Export<'a> {
+    /// A checkpoint, or a published version.
+    pub weights: &'a Path,
+    /// The folder of the model that was trained, with its tokenizer.
+    pub model: &'a Path,
+    /// Type and size of the files.
+    pub options: PublishOptions,
+    /// Further files by their names, which replace those of the model.
+    pub files: &'a [(String, Vec<u8>)],
+}
+
+/// Writes the folder `to`, completely or not at all: weights, `config.json`, the tokenizer's files, and further ones.
+///
+/// # Errors
+/// Weights other than those written; a folder that exists and is not empty; a file that cannot be written.
+pub fn export(export: &Export, to: &Path) -> Result<()> {
+    if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
+        let allowed = "an empty or a new folder";
+        return Err(LearnerError::setting("to", format!("{}, which holds files", to.display()), allowed));
+    }
+    match is_checkpoint(export.weights) {
+        true => verify_weights(export.weights)?,
+        false => drop(verify_published(export.weights)?),
+    }
+    let (config, json) = Config::load(export.weights)?;
+    let parameters = load_parameters(export.weights, &config, &Device::Cpu)?;
+    let source = ModelSource::folder(export.model, json);
+    write_folder(to, |aside| {
+        let PublishOptions { dtype, max_shard_bytes } = export.options;
+        save_parameters(aside, &parameters, SaveOptions { dtype, max_shard_bytes })?;
+        source.write_config(aside, dtype)?;
+        source.copy_companions(aside)?;
+        export.files.iter().try_for_each(|(name, bytes)| write_file(&aside.join(name), bytes))
+    })
+}

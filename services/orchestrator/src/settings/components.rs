@@ -1,0 +1,104 @@
+//! What the components of a reward weigh.
+
+use evenkeel_proto::FieldError;
+
+use super::validate::require;
+use super::{SamplingSettings, ShapingSettings};
+
+/// The verifier's reward, between `shaping.wrong` and `shaping.correct`.
+pub(crate) const CORRECTNESS: &str = "correctness";
+/// Minus the overlong penalty.
+pub(crate) const LENGTH: &str = "length";
+/// Whether the answer has the form in which a verifier finds what it judges.
+pub(crate) const FORMAT: &str = "format";
+
+/// The components that every run has.
+const COMPONENTS: [&str; 3] = [CORRECTNESS, LENGTH, FORMAT];
+
+impl ShapingSettings {
+    /// What a component weighs.
+    pub(crate) fn weight(&self, component: &str) -> f64 {
+        let usual = if matches!(component, CORRECTNESS | LENGTH) { 1.0 } else { 0.0 };
+        self.weights.get(component).copied().unwrap_or(usual)
+    }
+
+    /// Every component with a weight of its own or by default, in the order of names.
+    fn weighted(&self) -> impl Iterator<Item = (&str, f64)> {
+        let usual = COMPONENTS.into_iter().filter(|name| !self.weights.contains_key(*name));
+        usual.chain(self.weights.keys().map(String::as_str)).map(|name| (name, self.weight(name)))
+    }
+
+    /// Each setting that shapes rewards, its value, and what it adds to the size of a shaped reward at most.
+    pub fn bounds(&self) -> Vec<(String, f64, f64)> {
+        let (largest, name) = match self.correct.abs() >= self.wrong.abs() {
+            true => (self.correct, "shaping.correct"),
+            false => (self.wrong, "shaping.wrong"),
+        };
+        let of_weight = |(component, weight): (&str, f64)| match component {
+            CORRECTNESS => (name.to_owned(), largest, weight * largest.abs()),
+            LENGTH => ("shaping.overlong_penalty".to_owned(), self.overlong_penalty, weight * self.overlong_penalty),
+            other => (format!("shaping.weights.{other}"), weight, weight),
+        };
+        self.weighted().map(of_weight).collect()
+    }
+
+    /// Checks the section beside the one that it refers to.
+    pub(crate) fn validate_with(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
+        let finite = |field: &str, value: f64| require(field, value, value.is_finite(), "a finite number");
+        finite("correct", self.correct)?;
+        finite("wrong", self.wrong)?;
+        let allowed = format!("above shaping.wrong, which is {}", self.wrong);
+        require("correct", self.correct, self.correct > self.wrong, allowed)?;
+        let (buffer, most) = (self.overlong_buffer_tokens, sampling.max_tokens);
+        let allowed = format!("0 to sampling.max_tokens, which is {most}");
+        require("overlong_buffer_tokens", buffer, buffer <= most, allowed)?;
+        let penalty = self.overlong_penalty;
+        require("overlong_penalty", penalty, penalty.is_finite() && penalty >= 0.0, "a finite number, at least 0")?;
+        for (name, &weight) in &self.weights {
+            let good = weight.is_finite() && weight >= 0.0;
+            require(&format!("weights.{name}"), weight, good, "a finite number, at least 0")?;
+        }
+        // Without a buffer the length of an answer counts nothing, whatever it weighs.
+        let counts = |name: &str| name != LENGTH || (buffer > 0 && penalty > 0.0);
+        let sum: f64 = self.weighted().filter(|(name, _)| counts(name)).map(|(_, weight)| weight).sum();
+        let allowed = "a sum above 0 (of components that can differ between answers), or every reward would be 0";
+        require("weights", format_args!("{sum} in all"), sum > 0.0, allowed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl Fn(&mut ShapingSettings)) -> Result<(), String> {
+        let mut shaping = ShapingSettings::default();
+        change(&mut shaping);
+        shaping.validate_with(&SamplingSettings::default()).map_err(|error| error.to_string())
+    }
+
+    fn weights(pairs: &[(&str, f64)]) -> Result<(), String> {
+        check(|shaping| shaping.weights = pairs.iter().map(|(name, weight)| ((*name).to_owned(), *weight)).collect())
+    }
+
+    #[test]
+    fn weights_that_sum_to_nothing_are_refused() {
+        assert_eq!(weights(&[("format", 0.2)]), Ok(()));
+        assert_eq!(weights(&[("correctness", 0.0), ("style", 1.0)]), Ok(()));
+        let error = weights(&[("correctness", 0.0)]).unwrap_err();
+        assert!(error.starts_with("weights is 0 in all, allowed: a sum above 0"), "{error}");
+        assert!(weights(&[("correctness", 0.0), ("length", 5.0)]).is_err(), "without a buffer length counts nothing");
+        for weight in [-1.0, f64::NAN, f64::INFINITY] {
+            let error = weights(&[("style", weight)]).unwrap_err();
+            assert!(error.starts_with("weights.style is") && error.ends_with("at least 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_right_answer_is_worth_more_than_a_wrong_one() {
+        assert_eq!(check(|shaping| shaping.wrong = -1.0), Ok(()));
+        let error = check(|shaping| shaping.wrong = 1.0).unwrap_err();
+        assert_eq!(error, "correct is 1, allowed: above shaping.wrong, which is 1");
+        assert!(check(|shaping| shaping.correct = f64::NAN).is_err());
+        assert!(check(|shaping| shaping.wrong = f64::NEG_INFINITY).is_err());
+    }
+}
