@@ -1,6 +1,8 @@
 //! Tables of text.
 
-use evenkeel_orchestrator::BenchmarkSummary;
+use std::collections::BTreeSet;
+
+use evenkeel_orchestrator::{BenchmarkSummary, MetricsLine};
 
 /// Rows with their columns one below the other: the first to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
@@ -25,6 +27,23 @@ pub(crate) fn percent(value: f64, standard_error: Option<f64>) -> String {
         Some(error) => format!("{:.1} ± {:.1}", 100.0 * value, 100.0 * error),
         None => format!("{:.1}", 100.0 * value),
     }
+}
+
+/// The benchmarks of an evaluation with their k; whether it is the average comes first, so that this is last.
+pub(crate) fn evaluated(line: &MetricsLine) -> BTreeSet<(bool, &str, u32)> {
+    fn of_mean(name: &str) -> Option<(bool, &str, u32)> {
+        let (benchmark, k) = name.strip_prefix("val-core/")?.rsplit_once("/acc/mean@")?;
+        Some((benchmark == "average", benchmark, k.parse().ok()?))
+    }
+    line.values.keys().filter_map(|name| of_mean(name)).collect()
+}
+
+/// The accuracy of an evaluation in a few words: that of the average, or of the only benchmark.
+pub(crate) fn accuracy(line: &MetricsLine) -> Option<String> {
+    let (_, name, k) = evaluated(line).into_iter().next_back()?;
+    let value = line.get(&format!("val-core/{name}/acc/mean@{k}"))?;
+    let error = line.get(&format!("val-aux/{name}/acc/mean@{k}/standard_error"));
+    Some(format!("{name} mean@{k} {} %", percent(value, error)))
 }
 
 /// Peak and last accuracies of each benchmark, in percent.

@@ -124,10 +124,13 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
 
 /// Refuses contexts that are too short for an answer.
 fn validate_lengths(recipe: &Recipe) -> Result<(), FieldError> {
-    let most = recipe.sampling.max_tokens as usize;
-    let above = |field: &str, context: usize| match context > most {
-        true => Ok(()),
-        false => Err(FieldError::new(field, context, format!("above sampling.max_tokens, which is {most}"))),
+    let answers = [
+        ("sampling.max_tokens", recipe.sampling.max_tokens as usize),
+        ("evaluation.max_tokens", recipe.evaluation.max_tokens as usize),
+    ];
+    let above = |field: &str, context: usize| match answers.iter().find(|(_, most)| context <= *most) {
+        None => Ok(()),
+        Some((answer, most)) => Err(FieldError::new(field, context, format!("above {answer}, which is {most}"))),
     };
     if recipe.model.path.is_none() {
         above("model.fresh.context_tokens", recipe.model.fresh.context_tokens)?;
@@ -204,6 +207,10 @@ mod tests {
             (
                 "[sampling]\nmax_tokens = 100\n[engine]\nmax_model_len = 100",
                 "`engine.max_model_len` is 100 in test, allowed: above sampling.max_tokens, which is 100",
+            ),
+            (
+                "[evaluation]\nmax_tokens = 5000\n[engine]\nmax_model_len = 300",
+                "`model.fresh.context_tokens` is 256 in defaults, allowed: above evaluation.max_tokens, which is 5000",
             ),
             ("[samplign]\n", "unknown key `samplign` in test, nearest allowed: `sampling`"),
         ] {

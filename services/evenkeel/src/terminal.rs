@@ -110,7 +110,12 @@ impl Screen {
                 self.steps.set_message(message.clone());
                 self.plain(line.step, 10, || format!("step {} {message}", line.step + 1));
             }
-            StepKind::Evaluation | StepKind::Unspecified => {}
+            StepKind::Evaluation => {
+                if let Some(accuracy) = crate::columns::accuracy(line) {
+                    self.say(&format!("evaluation after {} steps: {accuracy}", line.step));
+                }
+            }
+            StepKind::Unspecified => {}
         }
     }
 

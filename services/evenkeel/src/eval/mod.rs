@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
-use evenkeel_generation::GenerationSettings;
+use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
 use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, MetricsLine, Progress};
 use evenkeel_reward::RewardSettings;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
@@ -130,7 +130,12 @@ impl Services {
             .await
             .context("the reward service")?
             .spawn();
-        let mut generation = GenerationSettings { server: ServerSettings::on(LOOPBACK), ..recipe.generation.clone() };
+        let mut generation = GenerationSettings {
+            server: ServerSettings::on(LOOPBACK),
+            // Nothing is trained on: an engine with any kind of them will do.
+            log_probabilities: LogProbabilitySetting::Raw,
+            ..recipe.generation.clone()
+        };
         if !options.engine.is_empty() {
             generation.endpoints.clone_from(&options.engine);
         }

@@ -1,27 +1,16 @@
 //! The results as a table.
 
-use std::collections::BTreeSet;
-
 use evenkeel_orchestrator::MetricsLine;
 
-use crate::columns::{aligned, percent};
+use crate::columns::{aligned, evaluated, percent};
 
 /// A row for each benchmark, their average last; accuracies in percent with standard errors over problems.
 pub(super) fn table(line: &MetricsLine) -> String {
     const TITLES: [&str; 10] =
         ["benchmark", "problems", "k", "mean@k", "best@k", "best@k/mean", "maj@k", "tokens", "cut off", "invalid"];
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
-    rows.extend(benchmarks(line).into_iter().map(|(_, name, k)| row(line, name, k).to_vec()));
+    rows.extend(evaluated(line).into_iter().map(|(_, name, k)| row(line, name, k).to_vec()));
     aligned(&rows)
-}
-
-/// Names with their k; whether it is the average comes first, so that this is last.
-fn benchmarks(line: &MetricsLine) -> BTreeSet<(bool, &str, u32)> {
-    fn of_mean(name: &str) -> Option<(bool, &str, u32)> {
-        let (benchmark, k) = name.strip_prefix("val-core/")?.rsplit_once("/acc/mean@")?;
-        Some((benchmark == "average", benchmark, k.parse().ok()?))
-    }
-    line.values.keys().filter_map(|name| of_mean(name)).collect()
 }
 
 fn row(line: &MetricsLine, name: &str, k: u32) -> [String; 10] {

@@ -196,8 +196,39 @@ fn half(name: &str) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use evenkeel_tasks::Task;
+
     use super::*;
+
+    /// A benchmark of that many problems, one sample for each.
+    pub(in crate::evaluation) fn benchmarks(name: &str, problems: u32) -> Benchmarks {
+        let prompt = |number: u32| Prompt {
+            id: format!("p{number}"),
+            task: Task::math(["1".to_owned()]).unwrap(),
+            token_ids: vec![number].into(),
+            source: 0,
+        };
+        let sampling = GroupSampling { settings: SamplingSettings::plain(4, 0), samples: 1 };
+        Benchmarks(vec![Benchmark {
+            name: name.to_owned(),
+            prompts: (0..problems).map(prompt).collect(),
+            sampling: sampling.into(),
+            half: half(name),
+            in_average: true,
+        }])
+    }
+
+    #[test]
+    fn a_group_is_found_again_by_its_number() {
+        let benchmarks = benchmarks("a", 3);
+        let plans: Vec<_> = benchmarks.0[0].plans(7).collect();
+        assert_eq!(plans.len(), 3);
+        for (index, plan) in plans {
+            assert_eq!(benchmarks.place(plan.number()), Some((0, index)));
+        }
+        assert_eq!((benchmarks.place(2), benchmarks.context_tokens()), (None, 5));
+    }
 
     #[test]
     fn the_numbers_of_a_benchmark_follow_from_its_name_and_never_change() {

@@ -68,15 +68,6 @@ pub(crate) struct RolloutSpec {
     pub(crate) for_training: bool,
 }
 
-/// How the samples of a group are drawn.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct GroupSampling {
-    /// Sampling settings; the seed is each sample's own.
-    pub(crate) settings: SamplingSettings,
-    /// How many there are.
-    pub(crate) samples: u32,
-}
-
 /// A step's or evaluation's samples in flight, as its sample tasks see them.
 pub(super) struct Batch {
     context: Arc<RolloutContext>,

@@ -3,12 +3,20 @@
 use std::sync::Arc;
 
 use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
-use evenkeel_proto::{GroupId, Purpose};
+use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 use evenkeel_tasks::Task;
 
-use super::context::GroupSampling;
 use super::sample::Sample;
 use crate::data::Prompt;
+
+/// How the samples of a group are drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GroupSampling {
+    /// Sampling settings; the seed is each sample's own.
+    pub(crate) settings: SamplingSettings,
+    /// How many there are.
+    pub(crate) samples: u32,
+}
 
 /// A group that is to be sampled.
 #[derive(Debug, Clone)]
@@ -151,7 +159,6 @@ impl SampledGroup {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use evenkeel_proto::SamplingSettings;
     use evenkeel_proto::v1::Outcome;
 
     use super::*;

@@ -14,8 +14,8 @@ mod shaping;
 mod validation;
 mod verification;
 
-pub(crate) use context::{GroupSampling, RolloutContext, RolloutSpec};
-pub(crate) use group::{GroupPlan, SampledGroup};
+pub(crate) use context::{RolloutContext, RolloutSpec};
+pub(crate) use group::{GroupPlan, GroupSampling, SampledGroup};
 pub(crate) use sample::{Sample, SampleStatus};
 pub(crate) use scheduler::RolloutScheduler;
 pub(crate) use selection::{StepBatch, StepSelection};

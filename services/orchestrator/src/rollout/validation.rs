@@ -58,7 +58,7 @@ mod tests {
     use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 
     use super::*;
-    use crate::rollout::context::GroupSampling;
+    use crate::rollout::group::GroupSampling;
 
     fn plan() -> GroupPlan {
         with_temperature(1.0)

@@ -116,8 +116,8 @@ impl Parts {
     async fn run(self) -> Result<Option<MetricsLine>, RunError> {
         let result = self.evaluate().await;
         let (state, result) = match result {
-            Ok(line) => (RunState::Completed, Ok(Some(line))),
-            Err(Halt::Stop) => (RunState::Stopped, Ok(None)),
+            Ok(Some(line)) => (RunState::Completed, Ok(Some(line))),
+            Ok(None) | Err(Halt::Stop) => (RunState::Stopped, Ok(None)),
             Err(Halt::Error(error)) => (RunState::Failed, Err(error)),
             Err(Halt::LearnerLost(message)) => (RunState::Failed, Err(RunError::Defect(message))),
         };
@@ -126,15 +126,16 @@ impl Parts {
         result
     }
 
-    async fn evaluate(&self) -> Result<MetricsLine, Halt> {
+    async fn evaluate(&self) -> Result<Option<MetricsLine>, Halt> {
         self.preflight.run().await?;
         let began = Instant::now();
         self.events.enter_phase(RunState::Evaluating);
         let scores = evaluate(&self.rollouts, &self.benchmarks, &self.asked, &self.output).await?;
+        let Some(scores) = scores else { return Ok(None) };
         let mut line = MetricsLine::new(StepKind::Evaluation, STEP, 0);
         write_scores(&mut line, &scores, began.elapsed());
         replace(&self.output.join(RESULTS_FILE), &(line.to_json() + "\n"))?;
-        Ok(line)
+        Ok(Some(line))
     }
 }
 

@@ -38,23 +38,24 @@ impl Evaluator {
         Self { services, rollouts, benchmarks, settings, directory, total_steps }
     }
 
-    /// Evaluates where it is due and not done yet: before the first step, after the last, and every so many.
+    /// Evaluates where it is due and not done yet: before the first step, after the last, and every so many. Returns whether nothing is
+    /// left to evaluate here; a stop that is requested meanwhile leaves the rest to the resumed run.
     pub(super) async fn run_if_due(
         &self,
         position: &Position,
         weights: &WeightsRef,
         journal: &mut RunJournal,
-    ) -> Result<(), Halt> {
+    ) -> Result<bool, Halt> {
         if !self.is_due(position.step()) || journal.has_evaluation(position.step()) {
-            return Ok(());
+            return Ok(true);
         }
         let events = self.services.events();
         events.at_step(position.step(), position.warm_start_steps());
         events.enter_phase(RunState::Evaluating);
-        let line = self.evaluate(position.step(), weights).await?;
+        let Some(line) = self.evaluate(position.step(), weights).await? else { return Ok(false) };
         journal.append(&line).await?;
         journal.announce(line);
-        Ok(())
+        Ok(true)
     }
 
     fn is_due(&self, step: u64) -> bool {
@@ -66,14 +67,14 @@ impl Evaluator {
     }
 
     #[tracing::instrument(name = "evaluation", skip(self, weights))]
-    async fn evaluate(&self, step: u64, weights: &WeightsRef) -> Result<MetricsLine, Halt> {
+    async fn evaluate(&self, step: u64, weights: &WeightsRef) -> Result<Option<MetricsLine>, Halt> {
         let began = Instant::now();
         let asked = Asked { step, weights: Some(weights.clone()), digest: weights.digest.clone() };
         let folder = step_folder(&self.directory, step);
-        let scores = evaluate(&self.rollouts, &self.benchmarks, &asked, &folder).await?;
+        let Some(scores) = evaluate(&self.rollouts, &self.benchmarks, &asked, &folder).await? else { return Ok(None) };
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);
         write_scores(&mut line, &scores, began.elapsed());
         instruments::phase(Phase::Evaluation, began.elapsed());
-        Ok(line)
+        Ok(Some(line))
     }
 }

@@ -149,8 +149,8 @@ impl RunLoop {
         let mut is_saved = from_checkpoint && position.step() > 0;
         loop {
             let is_done = position.step() >= self.settings.run.steps;
-            self.evaluator.run_if_due(&position, &weights, &mut self.journal).await?;
-            let stopping = !is_done && self.services.stop().is_requested();
+            let is_evaluated = self.evaluator.run_if_due(&position, &weights, &mut self.journal).await?;
+            let stopping = !(is_done && is_evaluated) && self.services.stop().is_requested();
             if stopping {
                 self.services.events().enter_phase(RunState::Stopping);
             }
@@ -162,11 +162,11 @@ impl RunLoop {
                 self.checkpoints.note_best(&position, &weights, &self.journal).await?;
                 self.weights.keep_besides(self.checkpoints.best_version());
             }
-            if is_done {
-                return Ok(RunOutcome::Completed);
-            }
             if stopping {
                 return Ok(RunOutcome::Stopped);
+            }
+            if is_done {
+                return Ok(RunOutcome::Completed);
             }
             self.services.events().enter_phase(RunState::Training);
             weights = self.trainer.step(&mut position, &weights, &mut self.journal).await?;
