@@ -77,7 +77,7 @@ fn accuracies_are_those_of_the_script_and_a_person_can_read_every_answer() {
         "so \\boxed{77}",
         "gold      1",
         "verdict   incorrect, score 0",
-        "reason    not_equal",
+        "reason    different_number: the gold answer is 1",
     ] {
         assert!(wrong.contains(words), "{words}: {wrong}");
     }
@@ -108,7 +108,9 @@ fn an_evaluation_that_was_killed_goes_on_with_the_same_command() {
     assert!(kept >= 4 && kept < 240, "{kept}");
     let line: Value = serde_json::from_str(&text(command())).unwrap();
     assert_eq!(line["val-core/twos/acc/mean@4"].as_f64(), Some(1.0));
-    assert_eq!(engine.asked() - before, 240 - kept, "only what was missing is asked");
+    let again = engine.asked() - before;
+    // A request that was on its way when the process was killed may have been counted later.
+    assert!((240 - kept..=240 - kept + 4).contains(&again), "{again} of {} that were missing", 240 - kept);
     assert_eq!(text(show(&output, &["--json"])).lines().count(), 240);
 }
 
