@@ -44,6 +44,9 @@ pub(crate) enum Command {
     Data(DataCommand),
     /// Build and compile the interpreter of the sandbox before a reward worker needs it.
     Guest(GuestOptions),
+    /// Look at NVIDIA's driver, libraries and devices.
+    #[command(subcommand)]
+    Gpu(GpuCommand),
     /// Run programs for a reward worker, which starts this process itself.
     #[command(hide = true)]
     SandboxWorker(SandboxWorkerOptions),
@@ -164,6 +167,52 @@ pub(crate) enum VerifyCommand {
     Math(VerifyMathOptions),
     /// Programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on stdout.
     Code(VerifyCodeOptions),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum GpuCommand {
+    /// Print what this machine has, and what is missing for training on a GPU. That nothing is there is no error.
+    Probe(GpuProbeOptions),
+    /// Print what training a model takes of a GPU's memory, and fail if it does not fit.
+    Plan(GpuPlanOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct GpuProbeOptions {
+    /// Print it as JSON, with every place that was searched.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct GpuPlanOptions {
+    /// The model's folder; only its configuration is read.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) model: PathBuf,
+    /// Tokens of the longest sequence, prompt included.
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) longest: usize,
+    /// Tokens in a micro-batch: compute.micro_batch_tokens. 0 is the setting's own default.
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    pub(crate) micro_batch_tokens: usize,
+    /// Activations are recomputed: compute.recompute.
+    #[arg(long)]
+    pub(crate) recompute: bool,
+    /// Compute in fp32 instead of bf16.
+    #[arg(long)]
+    pub(crate) f32: bool,
+    /// A batch takes several updates: mini_batch_groups or epochs.
+    #[arg(long)]
+    pub(crate) several_updates: bool,
+    /// A KL term refers to the initial weights.
+    #[arg(long)]
+    pub(crate) reference: bool,
+    /// Memory of the GPU in GiB, by default that of this machine's first one. An H200 has 140.4.
+    #[arg(long, value_name = "GIB")]
+    pub(crate) memory: Option<f64>,
+    /// Print it as JSON, in bytes.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

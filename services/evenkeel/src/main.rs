@@ -12,6 +12,7 @@ mod eval;
 mod export;
 mod fork;
 mod free_directory;
+mod gpu;
 mod guest;
 mod metrics;
 mod model;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
                 Command::Show(options) => show::show(&options),
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
+                Command::Gpu(command) => gpu::gpu(&command),
                 Command::SandboxWorker(options) => guest::sandbox_worker(&options),
             }
         })

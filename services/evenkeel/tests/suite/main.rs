@@ -10,6 +10,7 @@ mod dry_run;
 mod eval;
 mod export;
 mod fork;
+mod gpu;
 mod python;
 mod recipes;
 mod refusals;
