@@ -89,5 +89,5 @@ labels! {
         Evaluating => "evaluating", Waiting => "waiting", Stopping => "stopping", Completed => "completed", Stopped => "stopped",
         Failed => "failed",
     }
-    StepKind { Unspecified => "unspecified", WarmStart => "warm_start", Train => "train", Evaluation => "evaluation" }
+    StepKind { Unspecified => "unspecified", WarmStart => "warm_start", Train => "train", Evaluation => "evaluation", Progress => "progress" }
 }

@@ -70,6 +70,8 @@ pub enum Stream {
     },
     /// The entropy that programs in the sandbox get (`os.urandom`). From the seed 0 in every run.
     SandboxEntropy,
+    /// The tokens by which learner and engines are compared. From the run's seed.
+    WeightsProof,
     /// The draws of a bootstrap over finished runs. From the comparison's seed.
     Bootstrap,
     /// The signs of a sign-flip test with too many pairs to try all. From the comparison's seed.
@@ -92,6 +94,7 @@ impl Stream {
             Self::Tokens => "tokens",
             Self::UnseededSample { .. } => "unseeded-sample",
             Self::SandboxEntropy => "sandbox-entropy",
+            Self::WeightsProof => "weights-proof",
             Self::Bootstrap => "bootstrap",
             Self::SignFlips => "sign-flips",
         }
@@ -110,7 +113,12 @@ impl Stream {
             | Self::PromptOrder { epoch: index }
             | Self::InitialWeights { tensor: index }
             | Self::UnseededSample { arrival: index } => ([index, 0, 0], 1),
-            Self::HeldOut | Self::Tokens | Self::SandboxEntropy | Self::Bootstrap | Self::SignFlips => ([0; 3], 0),
+            Self::HeldOut
+            | Self::Tokens
+            | Self::SandboxEntropy
+            | Self::WeightsProof
+            | Self::Bootstrap
+            | Self::SignFlips => ([0; 3], 0),
         };
         indices.into_iter().take(count)
     }

@@ -58,6 +58,7 @@ STREAMS = [
     (2**64 - 1, "tokens"),
     (0, "unseeded-sample", 1),
     (0, "sandbox-entropy"),
+    (8, "weights-proof"),
     (8, "bootstrap"),
     (8, "sign-flips"),
 ]

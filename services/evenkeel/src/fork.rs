@@ -1,17 +1,14 @@
 //! `evenkeel train --from RUN@N`: a new run that starts from a checkpoint of another one.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use evenkeel_config::ConfigError;
 use evenkeel_learner::checkpoints_of;
-use evenkeel_orchestrator::{ForkPoint, ResolvedRecipe, RunDirectory, RunRecord};
+use evenkeel_orchestrator::{ResolvedRecipe, RunDirectory, RunRecord};
 use evenkeel_proto::FieldError;
-use toml::{Table, Value};
 
+use crate::free_directory::free_directory;
 use crate::recipe::{self, Recipe};
-use crate::train::free_directory;
 
 /// The step of another run, as the command line names it.
 struct Origin {
@@ -46,16 +43,12 @@ pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Re
     let unnamed = RunDirectory::settings_of(&path)?.text("--from", "[run]\nname = \"\"")?;
     let ours = recipe::finish(unnamed, set)?.settings;
     refuse_another_reference(&theirs, &ours)?;
-    let changed = changes(&theirs, &ours)?;
-    let mut resolved = ours.resolved()?;
-    resolved.notes.extend(notes(&run_id, step, &changed, &theirs, &ours));
-
+    let resolved = ours.resolved()?;
     let out = match out {
         Some(out) => out.to_owned(),
         None => free_directory(path.parent().unwrap_or(&path), &format!("{run_id}-from-{step}"))?,
     };
-    let origin = ForkPoint { run_id: run_id.clone(), step, directory: path, changed };
-    let directory = RunDirectory::fork(&out, &resolved, origin)?;
+    let directory = RunDirectory::fork(&out, &resolved, &path, step)?;
     let target = directory.checkpoints().join(&run_id).join(checkpoint.file_name().unwrap_or_default());
     link(&checkpoint, &target).with_context(|| format!("the checkpoint {}", checkpoint.display()))?;
     Ok((ours, resolved, directory))
@@ -97,54 +90,6 @@ fn refuse_another_reference(theirs: &Recipe, ours: &Recipe) -> Result<(), FieldE
     Ok(())
 }
 
-/// What a person should know at the start.
-fn notes(run_id: &str, step: u64, changed: &[String], theirs: &Recipe, ours: &Recipe) -> Vec<String> {
-    let settings = match changed.is_empty() {
-        true => "with the same settings".to_owned(),
-        false => format!("with other settings: {}", changed.join("; ")),
-    };
-    let mut notes = vec![format!("forked from run `{run_id}` after step {step}, {settings}")];
-    let held_out = |recipe: &Recipe| (recipe.run.seed, recipe.data.clone(), recipe.evaluation.problems);
-    if ours.evaluation.problems > 0 && held_out(theirs) != held_out(ours) {
-        notes.push(format!(
-            "the data, run.seed or evaluation.problems changed: run `{run_id}` may have trained on problems that are held out now"
-        ));
-    }
-    notes
-}
-
-/// The settings that differ, as `section.key: theirs → ours`.
-fn changes(theirs: &Recipe, ours: &Recipe) -> Result<Vec<String>> {
-    let flat = |recipe: &Recipe| {
-        let table = Table::try_from(recipe).map_err(|error| ConfigError::Write(error.to_string()))?;
-        let mut values = BTreeMap::new();
-        flatten(&mut values, "", &table);
-        values.remove("run.name");
-        Ok::<_, ConfigError>(values)
-    };
-    let (theirs, ours) = (flat(theirs)?, flat(ours)?);
-    let mut keys: Vec<&String> = theirs.keys().chain(ours.keys()).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let shown = |value: Option<&String>| value.map_or_else(|| "absent".to_owned(), String::clone);
-    let changed = keys.into_iter().map(|key| (key, theirs.get(key), ours.get(key)));
-    let changed = changed.filter(|(_, theirs, ours)| theirs != ours);
-    Ok(changed.map(|(key, theirs, ours)| format!("{key}: {} → {}", shown(theirs), shown(ours))).collect())
-}
-
-/// All values of a table with their whole keys.
-fn flatten(values: &mut BTreeMap<String, String>, prefix: &str, table: &Table) {
-    for (key, value) in table {
-        let key = format!("{prefix}{key}");
-        match value {
-            Value::Table(inner) => flatten(values, &format!("{key}."), inner),
-            value => {
-                values.insert(key, value.to_string());
-            }
-        }
-    }
-}
-
 /// Copies a folder of files. Where the file system allows both share the bytes: files of a checkpoint are never changed in place.
 fn link(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
@@ -170,18 +115,5 @@ mod tests {
         assert_eq!(parsed("runs/a"), Ok(("runs/a".to_owned(), None)));
         let error = parsed("runs/a@last").unwrap_err().to_string();
         assert!(error.contains("--from is `runs/a@last`, allowed: DIR or DIR@N"), "{error}");
-    }
-
-    #[test]
-    fn changes_are_named_with_both_values() {
-        let mut ours = Recipe::default();
-        ours.run.name = "other".to_owned();
-        assert_eq!(changes(&Recipe::default(), &ours).unwrap(), Vec::<String>::new());
-        ours.sampling.top_k = 3;
-        ours.model.path = Some("x".into());
-        assert_eq!(
-            changes(&Recipe::default(), &ours).unwrap(),
-            ["model.path: absent → \"x\"", "sampling.top_k: 0 → 3"]
-        );
     }
 }

@@ -3,12 +3,17 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_orchestrator::{Event, MetricsLine, Progress, RunOutcome, StopMode, Summary};
 use evenkeel_proto::v1::StepKind;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
+
+/// Silence after which the progress within a step is printed where there are no bars.
+const SILENCE: Duration = Duration::from_secs(60);
+/// The name under which a summary has the mean over benchmarks.
+const AVERAGE: &str = "average";
 
 /// Interval between redraws of the bars.
 const TICK: Duration = Duration::from_millis(200);
@@ -16,6 +21,11 @@ const TICK: Duration = Duration::from_millis(200);
 /// Prints an error with its causes.
 pub(crate) fn complain(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
+}
+
+/// Prints what a person should know.
+pub(crate) fn note(text: &str) {
+    eprintln!("{text}");
 }
 
 /// The output of one run.
@@ -28,6 +38,8 @@ pub(crate) struct Screen {
     steps: ProgressBar,
     /// Whether stderr is a terminal; otherwise some steps are printed as lines.
     live: bool,
+    /// When something was printed last.
+    said: Instant,
 }
 
 impl Screen {
@@ -36,17 +48,21 @@ impl Screen {
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bars = MultiProgress::with_draw_target(target);
         let (warm_start, steps) = (bars.add(bar("warm start")), bars.add(bar("training")));
-        Self { json, progress, bars, warm_start, steps, live }
+        Self { json, progress, bars, warm_start, steps, live, said: Instant::now() }
     }
 
     /// Waits for the next redraw and draws.
     pub(crate) async fn tick(&mut self) {
         tokio::time::sleep(TICK).await;
         let progress = self.progress.borrow().clone();
-        if progress.samples > 0 && !self.steps.is_finished() && progress.step < progress.total_steps {
-            self.steps.set_prefix(format!("{}/{} samples", progress.samples_done, progress.samples));
+        let doing = progress.describe();
+        if !doing.is_empty() && !self.steps.is_finished() {
+            self.steps.set_prefix(doing.clone());
         }
         self.steps.tick();
+        if !self.live && self.said.elapsed() >= SILENCE && !doing.is_empty() {
+            self.say(&format!("step {}: {doing}", progress.step + 1));
+        }
     }
 
     pub(crate) fn show(&mut self, event: &Event) {
@@ -102,18 +118,27 @@ impl Screen {
                 self.steps.set_message(message.clone());
                 self.plain(line.step, 10, || format!("step {} {message}", line.step + 1));
             }
-            StepKind::Evaluation | StepKind::Unspecified => {}
+            StepKind::Evaluation => {
+                if let Some(accuracy) = crate::columns::accuracy(line) {
+                    self.say(&format!("evaluation after {} steps: {accuracy}", line.step));
+                }
+            }
+            StepKind::Progress | StepKind::Unspecified => {}
         }
     }
 
     /// Prints every so many steps as a line if there are no bars.
-    fn plain(&self, step: u64, every: u64, text: impl Fn() -> String) {
-        if !self.live && !self.json && (step + 1).is_multiple_of(every) {
+    fn plain(&mut self, step: u64, every: u64, text: impl Fn() -> String) {
+        // Long steps are printed one by one.
+        let due = (step + 1).is_multiple_of(every) || self.said.elapsed() >= SILENCE;
+        if !self.live && !self.json && due {
+            self.said = Instant::now();
             eprintln!("{}", text());
         }
     }
 
-    fn say(&self, text: &str) {
+    fn say(&mut self, text: &str) {
+        self.said = Instant::now();
         if self.live {
             self.bars.suspend(|| eprintln!("{text}"));
         } else if !self.json {
@@ -121,7 +146,7 @@ impl Screen {
         }
     }
 
-    pub(crate) fn stopping(&self, mode: StopMode) {
+    pub(crate) fn stopping(&mut self, mode: StopMode) {
         self.say(match mode {
             StopMode::AfterStep => "ending after the current step; press Ctrl-C again to end now",
             StopMode::Now => "ending now; the current step will be done again",
@@ -156,6 +181,10 @@ impl Screen {
         );
         let lengths = change(summary.response_length_first_ten, summary.response_length_last_ten);
         text += &format!("  response length in tokens          {lengths}\n");
+        if summary.benchmarks.iter().any(|benchmark| benchmark.name == AVERAGE) {
+            let table = crate::columns::benchmarks(&summary.benchmarks);
+            text += &table.lines().map(|line| format!("  {line}\n")).collect::<String>();
+        }
         text += &format!("  report                             {}\n", path.join("report.html").display());
         if outcome == RunOutcome::Stopped {
             text += &format!("  go on with                         evenkeel train --resume {}\n", path.display());

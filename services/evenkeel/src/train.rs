@@ -1,16 +1,18 @@
 //! `evenkeel train`: a run from its recipe to its report.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use evenkeel_orchestrator::{
     LoadLimits, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopMode,
 };
 
 use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
+use crate::dry_run::dry_run;
 use crate::fork;
+use crate::free_directory::free_directory;
 use crate::recipe::{self, Recipe};
 use crate::terminal::Screen;
 
@@ -18,6 +20,10 @@ use crate::terminal::Screen;
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
+    if options.dry_run {
+        let recipe = recipe::load(&options.recipe, &settings(&options))?.settings;
+        return dry_run(&recipe, &recipe::stem(&options.recipe), options.out.as_deref(), options.json).await;
+    }
     let (recipe, resolved, directory) = open(&options)?;
     let path = directory.path().to_owned();
     let (_cluster, mut run) = match start(&recipe, resolved, &directory).await {
@@ -59,13 +65,14 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
 async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirectory) -> Result<(Cluster, RunHandle)> {
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
+    let mut resolved = resolved;
+    resolved.settings.proof.tolerance = Some(recipe.proof_tolerance());
     let run = Run::start(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;
     Ok((cluster, run))
 }
 
 fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)> {
-    let mut set = options.set.clone();
-    set.extend(options.steps.map(|steps| format!("run.steps={steps}")));
+    let set = settings(options);
     match (&options.resume, &options.from) {
         (_, Some(from)) => fork::open(from, options.out.as_deref(), &set),
         (Some(path), None) => {
@@ -75,12 +82,11 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
             Ok((recipe, resolved, directory))
         }
         (None, None) => {
-            let name = options.recipe.as_deref().unwrap_or("arithmetic");
-            let recipe = recipe::load(name, &set)?.settings;
+            let recipe = recipe::load(&options.recipe, &set)?.settings;
             let path = match &options.out {
                 Some(path) => path.clone(),
                 None => {
-                    let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or("run");
+                    let stem = recipe::stem(&options.recipe);
                     free_directory(Path::new("runs"), &format!("{stem}-{}", recipe.run.seed))?
                 }
             };
@@ -91,16 +97,10 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
     }
 }
 
-/// `NAME` in a folder, or the first of `NAME-2`, `NAME-3`, ... that does not exist.
-pub(crate) fn free_directory(folder: &Path, name: &str) -> Result<PathBuf> {
-    let path = |number: u32| match number {
-        1 => folder.join(name),
-        _ => folder.join(format!("{name}-{number}")),
-    };
-    match (1..10_000).map(path).find(|path| !path.exists()) {
-        Some(path) => Ok(path),
-        None => bail!("{} has 9999 runs of {name}: name another folder with --out", folder.display()),
-    }
+/// What the command line sets.
+fn settings(options: &TrainOptions) -> Vec<String> {
+    let steps = options.steps.map(|steps| format!("run.steps={steps}"));
+    options.set.iter().cloned().chain(steps).collect()
 }
 
 fn resume_hint(path: &Path) -> String {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
-    EngineStatus, GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, ModelInfo, Rollout,
-    ServerStatus, SleepRequest, SleepResponse, UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest,
-    WakeUpResponse, generate_request,
+    EngineStatus, GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, ModelInfo,
+    ProveWeightsRequest, ProveWeightsResponse, Rollout, ServerStatus, SleepRequest, SleepResponse,
+    UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, generate_request,
 };
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::items::{GenerateItems, ItemServer, ResponseStream};
@@ -99,6 +99,14 @@ impl Generation for GenerationService {
     async fn wake_up(&self, request: Request<WakeUpRequest>) -> Result<Response<WakeUpResponse>, Status> {
         let call = Deadline::of_call(request.metadata());
         Ok(Response::new(self.updater.wake(request.into_inner(), call).await?))
+    }
+
+    async fn prove_weights(
+        &self,
+        request: Request<ProveWeightsRequest>,
+    ) -> Result<Response<ProveWeightsResponse>, Status> {
+        let call = Deadline::of_call(request.metadata());
+        Ok(Response::new(self.updater.prove(request.into_inner(), call).await?))
     }
 
     async fn get_status(

@@ -50,6 +50,35 @@ fn training_goes_on_bit_by_bit_from_a_checkpoint_at_any_step() {
     }
 }
 
+#[test]
+fn a_checkpoint_in_bf16_takes_half_the_room_and_rounds_weights_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let [full, half, again] = ["full", "half", "again"].map(|name| folder.path().join(name));
+    let mut first = learner(shuffled());
+    train(&mut first, 0..3);
+    first.save_checkpoint(&full, b"").unwrap();
+    first.save_checkpoint_as(&half, b"place in the data", candle_core::DType::BF16).unwrap();
+    for name in ["model.safetensors", "moments.safetensors"] {
+        let size = |folder: &Path| std::fs::metadata(folder.join(name)).unwrap().len();
+        assert!(size(&half) < size(&full) * 3 / 4, "{name}: {} of {}", size(&half), size(&full));
+    }
+    let mut second = learner(shuffled());
+    assert_eq!(second.restore_checkpoint(&half).unwrap(), b"place in the data");
+    assert_eq!(second.version(), 3);
+    let near = |(a, b): (u32, u32)| {
+        let (a, b) = (f32::from_bits(a), f32::from_bits(b));
+        b.to_bits() & 0xffff == 0 && (a - b).abs() <= a.abs() / 128.0
+    };
+    assert!(bits(&first).into_iter().zip(bits(&second)).all(near));
+    // What was rounded stays as it is.
+    second.save_checkpoint_as(&again, b"place in the data", candle_core::DType::BF16).unwrap();
+    let read = |folder: &Path| std::fs::read(folder.join("moments.safetensors")).unwrap();
+    assert_eq!(read(&half), read(&again));
+    train(&mut second, 3..5);
+    let error = first.save_checkpoint_as(&again, b"", candle_core::DType::F16).unwrap_err().to_string();
+    assert!(error.contains("dtype is F16, allowed: F32 or BF16"), "{error}");
+}
+
 fn saved(folder: &Path) -> Learner {
     let mut learner = learner(settings());
     train(&mut learner, 0..3);

@@ -151,6 +151,16 @@ pub enum RunError {
         /// Why the last one has none.
         last: String,
     },
+    /// An engine that has not the weights which it says it has.
+    #[error("engine {engine} does not have version {version} of the weights: {message}")]
+    Unproven {
+        /// The engine.
+        engine: String,
+        /// The version that it reports.
+        version: u64,
+        /// What was found, and what to look at.
+        message: String,
+    },
     /// The learner lost its state repeatedly at the same step.
     #[error("the learner lost the run {times} times at step {step}: {message}")]
     NoProgress {

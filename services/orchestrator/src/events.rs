@@ -96,6 +96,32 @@ pub enum Event {
     },
 }
 
+/// What a run does between samples and training.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Activity {
+    /// Nothing else.
+    #[default]
+    None,
+    /// Weights are published, and engines moved to them.
+    Publishing,
+    /// Learner and engines score the same tokens.
+    Proving,
+    /// A checkpoint is written.
+    Checkpointing,
+}
+
+impl Activity {
+    /// For people; empty for none.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Publishing => "updating weights",
+            Self::Proving => "proving weights",
+            Self::Checkpointing => "writing a checkpoint",
+        }
+    }
+}
+
 /// Where a run is, for progress bars. Only the newest state is kept, so readers may look as seldom as they like.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
@@ -115,6 +141,8 @@ pub struct Progress {
     pub samples: usize,
     /// Groups whose gradient is accumulated, as the learner reports it.
     pub groups_trained: u32,
+    /// What is done at the moment besides sampling and training.
+    pub activity: Activity,
     /// Why it waits or failed; empty otherwise.
     pub message: String,
 }
@@ -143,6 +171,7 @@ impl Events {
             samples_done: 0,
             samples: 0,
             groups_trained: 0,
+            activity: Activity::None,
             message: String::new(),
         };
         Self {
@@ -198,6 +227,12 @@ impl Events {
         self.update(|progress| (progress.state, progress.message) = (state, String::new()));
     }
 
+    /// Something else is done until the value is dropped.
+    pub(crate) fn during(&self, activity: Activity) -> During<'_> {
+        self.update(|progress| progress.activity = activity);
+        During(self)
+    }
+
     /// The run has done these steps and nothing of the next one.
     pub(crate) fn at_step(&self, step: u64, warm_start_step: u64) {
         self.update(|progress| {
@@ -209,5 +244,31 @@ impl Events {
     /// The run has ended.
     pub(crate) fn ended(&self, state: RunState, message: String) {
         self.update(|progress| (progress.state, progress.message) = (state, message));
+    }
+}
+
+/// An activity, until it is dropped.
+pub(crate) struct During<'a>(&'a Events);
+
+impl Drop for During<'_> {
+    fn drop(&mut self) {
+        self.0.update(|progress| progress.activity = Activity::None);
+    }
+}
+
+impl Progress {
+    /// What is going on, with its counts, for people: `310 of 2048 samples, 12 groups trained`.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        if self.samples > 0 {
+            parts.push(format!("{}/{} samples", self.samples_done, self.samples));
+        }
+        if self.groups_trained > 0 {
+            parts.push(format!("{} groups trained", self.groups_trained));
+        }
+        if self.activity != Activity::None {
+            parts.push(self.activity.label().to_owned());
+        }
+        parts.join(", ")
     }
 }

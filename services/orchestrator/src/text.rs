@@ -50,6 +50,14 @@ impl Tokenizer {
         self.inner.decode(ids, true).map_err(failed)
     }
 
+    /// The text of ids, special tokens as the vocabulary spells them.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub(crate) fn decode_all(&self, ids: &[u32]) -> Result<String, RunError> {
+        self.inner.decode(ids, false).map_err(failed)
+    }
+
     /// The tokenizer alone.
     pub(crate) fn shared(&self) -> Arc<evenkeel_hf::Tokenizer> {
         Arc::clone(&self.inner)
@@ -68,6 +76,11 @@ impl Tokenizer {
     /// The vocabulary's spelling of an id.
     pub(crate) fn token(&self, id: u32) -> String {
         self.inner.token(id).unwrap_or_default()
+    }
+
+    /// Whether an id stands for a piece of text.
+    pub(crate) fn is_plain(&self, id: u32) -> bool {
+        !self.inner.is_special(id) && self.inner.token(id).is_some()
     }
 
     /// Ids are below it.

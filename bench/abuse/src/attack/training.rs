@@ -66,7 +66,8 @@ pub(super) async fn checkpoints(round: Round) -> Result<(), Failed> {
         round.call(&channel, "/evenkeel.v1.Learner/LoadCheckpoint", wire::encoded(&request)).await?;
     }
     for version in [None, Some(0), Some(u64::MAX)] {
-        let request = PublishRequest { run_id: "stranger".repeat(100_000), version, keep: Some(2) };
+        let request =
+            PublishRequest { run_id: "stranger".repeat(100_000), version, keep: Some(2), ..PublishRequest::default() };
         round.call(&channel, "/evenkeel.v1.Learner/Publish", wire::encoded(&request)).await?;
     }
     Ok(())
@@ -199,7 +200,7 @@ pub(super) async fn starts(round: Round) -> Result<(), Failed> {
     round.call(&channel, "/evenkeel.v1.Orchestrator/StopRun", stop).await?;
     let list = wire::encoded(&ListRunsRequest { page_size: u32::MAX, page_token: run_id() });
     round.call(&channel, "/evenkeel.v1.Orchestrator/ListRuns", list).await?;
-    let watch = wire::encoded(&WatchRunRequest { run_id: run_id(), from_step: Some(u64::MAX) });
+    let watch = wire::encoded(&WatchRunRequest { run_id: run_id(), from_step: Some(u64::MAX), progress_ms: None });
     round.call(&channel, "/evenkeel.v1.Orchestrator/WatchRun", watch).await?;
     Ok(())
 }

@@ -8,6 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::metrics::Times;
+use crate::sampling::Score;
 use crate::scheduler::{Finish, Output};
 use crate::text::{Tokenizer, Transcript};
 
@@ -79,7 +80,7 @@ pub(super) struct Choice<'a> {
     pub(super) finish_reason: Option<&'static str>,
     pub(super) stop_reason: Option<StopReason>,
     pub(super) token_ids: Option<&'a [u32]>,
-    pub(super) prompt_logprobs: (),
+    pub(super) prompt_logprobs: Option<PromptLogprobs>,
     pub(super) prompt_token_ids: Option<&'a [u32]>,
     pub(super) routed_experts: (),
 }
@@ -159,6 +160,41 @@ pub(super) struct Logprobs {
     token_logprobs: Vec<f64>,
     tokens: Vec<Cow<'static, str>>,
     top_logprobs: Vec<Top>,
+}
+
+/// The log-probabilities of a prompt: null for the first token, then for each its own by its id.
+pub(super) struct PromptLogprobs(Vec<(u32, PromptToken)>);
+
+#[derive(Serialize)]
+struct PromptToken {
+    logprob: f64,
+    rank: u32,
+    decoded_token: Option<String>,
+}
+
+impl PromptLogprobs {
+    pub(super) fn of(prompt: &[u32], scores: &[Score], tokenizer: Option<&Arc<Tokenizer>>) -> Self {
+        let tokens = prompt.iter().enumerate().skip(1).zip(scores).map(|((at, &id), score)| {
+            let decoded_token = tokenizer.map(|tokenizer| tokenizer.shown(id, &prompt[at.saturating_sub(4)..at]));
+            (id, PromptToken { logprob: written(score.logprob), rank: score.rank, decoded_token })
+        });
+        Self(tokens.collect())
+    }
+}
+
+impl Serialize for PromptLogprobs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Token<'a>(&'a (u32, PromptToken));
+        impl Serialize for Token<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry(&self.0.0.to_string(), &self.0.1)?;
+                map.end()
+            }
+        }
+        let tokens = std::iter::once(None).chain(self.0.iter().map(|token| Some(Token(token))));
+        serializer.collect_seq(tokens)
+    }
 }
 
 /// Tokens and their log-probabilities, in order. Several ids may have the same text: like in a Python dictionary, the last one's

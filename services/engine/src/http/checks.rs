@@ -156,3 +156,15 @@ pub(super) fn ids_in_vocabulary(ids: Vec<i64>, vocabulary: usize) -> Result<Vec<
     ids.dedup();
     Ok(ids)
 }
+
+/// Whether the tokens of the prompt are to be scored. Of vLLM's choices only their own log-probabilities are supported.
+pub(super) fn check_prompt_logprobs(count: Option<i64>, stream: bool) -> Result<bool, ApiError> {
+    match count {
+        None => Ok(false),
+        Some(0) if stream => {
+            Err(ApiError::bad(Some("prompt_logprobs"), "prompt_logprobs is 0, allowed: absent with stream"))
+        }
+        Some(0) => Ok(true),
+        Some(count) => Err(ApiError::unsupported("prompt_logprobs", &count.into(), "0, or absent")),
+    }
+}

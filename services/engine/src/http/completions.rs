@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-use super::answer::{Choice, StopReason, Timings, Usage, Whole, Writer, finish_reason};
+use super::answer::{Choice, PromptLogprobs, StopReason, Timings, Usage, Whole, Writer, finish_reason};
 use super::error::{ApiError, json_response};
 use super::request::{Body, Request};
 use super::submit::{Submission, submit};
@@ -65,7 +65,8 @@ fn render(app: &App, submission: &Submission, found: &[Output]) -> Result<Vec<u8
         })
         .collect();
     let choices = found.iter().zip(&mut writers).map(|(output, writer)| {
-        let prompt = &submission.prompts[output.index / submission.samples].0;
+        let (prompt, sampling) = &submission.prompts[output.index / submission.samples];
+        let scored = sampling.scores_prompt;
         let logprobs = writer.logprobs(output);
         Choice {
             index: output.index,
@@ -74,7 +75,7 @@ fn render(app: &App, submission: &Submission, found: &[Output]) -> Result<Vec<u8
             finish_reason: finish_reason(output.finish.as_ref()),
             stop_reason: StopReason::of(output.finish.as_ref()),
             token_ids: shape.token_ids.then_some(&output.ids[..]),
-            prompt_logprobs: (),
+            prompt_logprobs: scored.then(|| PromptLogprobs::of(prompt, &output.prompt, app.model.tokenizer.as_ref())),
             prompt_token_ids: shape.token_ids.then_some(&prompt[..]),
             routed_experts: (),
         }

@@ -11,7 +11,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::checks::{Numbers, alternatives, before_types, check_numbers, ids_in_vocabulary, stream_usage, texts};
+use super::checks::{
+    Numbers, alternatives, before_types, check_numbers, check_prompt_logprobs, ids_in_vocabulary, stream_usage, texts,
+};
 use super::error::ApiError;
 use super::fields::Fields;
 use super::prompt::Prompts;
@@ -106,6 +108,7 @@ impl Request {
         }
         let asked_model = fields.string("model");
         let logprobs = fields.int("logprobs");
+        let prompt_logprobs = fields.int("prompt_logprobs");
         let max_tokens = fields.int("max_tokens").unwrap_or(16);
         let samples = fields.int("n").unwrap_or(1);
         let seed = fields.int("seed");
@@ -145,6 +148,7 @@ impl Request {
             let message = format!("max_tokens is {max_tokens}, allowed: at most max_model_len = {}", model.context);
             return Err(ApiError::bad(Some("max_tokens"), message));
         }
+        let scores_prompt = check_prompt_logprobs(prompt_logprobs, stream)?;
         let greedy = temperature < GREEDY_BELOW;
         check_numbers(
             &Numbers { samples, temperature, top_p, top_k, min_p, max_tokens, min_tokens, interval },
@@ -167,6 +171,7 @@ impl Request {
             temperature: if greedy { 0.0 } else { temperature.max(LOWEST_TEMPERATURE) as f32 },
             limits,
             logprobs,
+            scores_prompt,
             min_tokens: min_tokens as usize,
             never_early,
             max_tokens: max_tokens as usize,

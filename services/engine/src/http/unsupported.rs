@@ -20,7 +20,7 @@ fn is_empty(value: &Value) -> bool {
     value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
 }
 
-const NEUTRAL: [Neutral; 26] = [
+const NEUTRAL: [Neutral; 25] = [
     ("echo", is_false, "false"),
     ("frequency_penalty", |value| number(0.0)(value), "0"),
     ("presence_penalty", |value| number(0.0)(value), "0"),
@@ -28,7 +28,6 @@ const NEUTRAL: [Neutral; 26] = [
     ("logit_bias", is_empty, "absent"),
     ("allowed_token_ids", |_| false, "absent"),
     ("bad_words", is_empty, "absent"),
-    ("prompt_logprobs", |_| false, "absent"),
     ("logprob_token_ids", is_empty, "absent"),
     ("use_beam_search", is_false, "false"),
     // Only used by beam search.

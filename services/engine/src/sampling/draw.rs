@@ -12,6 +12,14 @@ pub(crate) struct Drawn {
     pub(crate) logprob: f32,
 }
 
+/// A token of a prompt under the plain distribution.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Score {
+    pub(crate) logprob: f32,
+    /// Its place among all tokens by probability, from 1.
+    pub(crate) rank: u32,
+}
+
 /// The model computed NaN or an infinity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the model's logits are not finite")]
@@ -97,6 +105,15 @@ impl Sampler {
             top.extend(self.ranked.iter().map(|&id| (id, (f64::from(row[id as usize]) - sum) as f32)));
         }
         Ok(Drawn { id: id as u32, logprob: (f64::from(row[id]) - sum) as f32 })
+    }
+
+    /// Scores a token by a row of logits, without temperature or truncation.
+    pub(crate) fn score(&mut self, row: &[f32], id: u32) -> Result<Score, NotFinite> {
+        let (_, highest) = finite(row)?;
+        let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
+        let logit = row[id as usize];
+        let rank = row.iter().filter(|&&other| other >= logit).count() as u32;
+        Ok(Score { logprob: (f64::from(logit) - sum) as f32, rank })
     }
 
     /// Draws from `kept`, and returns the sum of their weights as well.

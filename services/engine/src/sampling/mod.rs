@@ -7,7 +7,7 @@ mod draw;
 mod truncate;
 mod weights;
 
-pub(crate) use draw::{Drawn, NotFinite, Sampler};
+pub(crate) use draw::{Drawn, NotFinite, Sampler, Score};
 pub(crate) use truncate::Limits;
 
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub(crate) struct Sampling {
     pub(crate) limits: Limits,
     /// Alternatives to report at each token; `None` reports no log-probabilities at all.
     pub(crate) logprobs: Option<usize>,
+    /// Whether the tokens of the prompt are scored as well, which feeds it token by token.
+    pub(crate) scores_prompt: bool,
     /// Number of tokens before which none of `never_early` may be drawn.
     pub(crate) min_tokens: usize,
     pub(crate) never_early: Vec<u32>,

@@ -18,6 +18,7 @@ fn sampling(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> Sampling 
         temperature,
         limits: Limits { top_k, top_p, min_p },
         logprobs: Some(5),
+        scores_prompt: false,
         min_tokens: 0,
         never_early: Vec::new(),
         max_tokens: 1,

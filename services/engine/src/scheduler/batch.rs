@@ -24,7 +24,9 @@ pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
         sequence.drew = false;
         let pending = sequence.pending();
         let decodes = pending == 1 && sequence.generated() > 0;
-        sequence.planned = if decodes { 1 } else { pending.min(prefill) };
+        // A prompt whose tokens are scored needs the logits behind each of them.
+        let most = if sequence.scores_prompt() { 1 } else { prefill };
+        sequence.planned = if decodes { 1 } else { pending.min(prefill).min(most) };
         if !decodes {
             prefill -= sequence.planned;
         }
@@ -113,6 +115,10 @@ fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sample
     for (sequence, row) in planned.zip(logits.chunks_exact_mut(vocabulary)) {
         // Nothing is drawn before the whole prompt has been fed.
         if sequence.pending() > 0 {
+            if let Some(next) = sequence.next_of_prompt() {
+                let score = sampler.score(row, next);
+                sequence.score_prompt(score);
+            }
             continue;
         }
         let generated = sequence.generated();

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::{Job, Permit};
 use crate::metrics::{Outcome, Times};
-use crate::sampling::{Drawn, NotFinite, Sampling};
+use crate::sampling::{Drawn, NotFinite, Sampling, Score};
 use crate::text::{Stopped, Tokenizer, Transcript};
 
 /// Why a sample ended.
@@ -52,6 +52,8 @@ pub(crate) struct Output {
     pub(crate) logprobs: Vec<f32>,
     /// The alternatives of each token, as many as the request asked for, most likely first.
     pub(crate) top: Vec<(u32, f32)>,
+    /// Of each token of the prompt but the first, if requested; in the last output only.
+    pub(crate) prompt: Vec<Score>,
     pub(crate) finish: Option<Finish>,
     /// Its timestamps so far.
     pub(crate) times: Times,
@@ -74,6 +76,7 @@ pub(super) struct Sequence {
     pub(super) times: Times,
     logprobs: Vec<f32>,
     top: Vec<(u32, f32)>,
+    prompt_scores: Vec<Score>,
     /// Generated tokens that have been output.
     reported: usize,
     transcript: Option<Transcript>,
@@ -96,6 +99,7 @@ impl Sequence {
             times,
             logprobs: Vec::new(),
             top: Vec::new(),
+            prompt_scores: Vec::new(),
             reported: 0,
             transcript: None,
             _permit: permit,
@@ -149,6 +153,28 @@ impl Sequence {
         &mut self.top
     }
 
+    /// Whether the next token of the prompt is to be scored before it is fed.
+    pub(super) fn scores_prompt(&self) -> bool {
+        self.job.sampling.scores_prompt && self.cached() < self.job.prompt.len()
+    }
+
+    /// The token of the prompt that follows what is cached.
+    pub(super) fn next_of_prompt(&self) -> Option<u32> {
+        self.job.prompt.get(self.cached()).copied().filter(|_| self.job.sampling.scores_prompt)
+    }
+
+    /// Keeps the score of that token. Recomputing the cache gives it again.
+    pub(super) fn score_prompt(&mut self, score: Result<Score, NotFinite>) {
+        match score {
+            Ok(score) => {
+                let at = self.cached().saturating_sub(1);
+                self.prompt_scores.resize(self.prompt_scores.len().max(at + 1), Score::default());
+                self.prompt_scores[at] = score;
+            }
+            Err(error) => self.finish = Some(Finish::Error(error.to_string())),
+        }
+    }
+
     /// Appends a token, or the error of its draw, and determines whether it was the last.
     pub(super) fn take(&mut self, drawn: Result<Drawn, NotFinite>) {
         let drawn = match drawn {
@@ -197,6 +223,7 @@ impl Sequence {
         let ids = self.ids[self.ids.len() - fresh..].to_vec();
         self.reported += fresh;
         let (logprobs, top) = (std::mem::take(&mut self.logprobs), std::mem::take(&mut self.top));
-        Some(Output { index: self.index, ids, logprobs, top, finish: self.finish.clone(), times: self.times })
+        let prompt = if self.finish.is_some() { std::mem::take(&mut self.prompt_scores) } else { Vec::new() };
+        Some(Output { index: self.index, ids, logprobs, top, prompt, finish: self.finish.clone(), times: self.times })
     }
 }

@@ -52,6 +52,7 @@ fn sampling(stop: &[&str], keep_stop: bool, min_tokens: usize) -> Sampling {
         temperature: 0.0,
         limits: Limits { top_k: 0, top_p: 1.0, min_p: 0.0 },
         logprobs: None,
+        scores_prompt: false,
         min_tokens,
         never_early: Vec::new(),
         max_tokens: 100,

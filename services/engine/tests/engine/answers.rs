@@ -108,6 +108,29 @@ async fn logprobs_show_the_sampled_token_first_and_offsets_in_characters() {
     served.engine.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_of_a_prompt_are_scored_as_if_they_had_been_sampled() {
+    let served = serve().await;
+    let sampled = json!({"temperature": 1, "seed": 2, "max_tokens": 20, "logprobs": 0, "return_token_ids": true, "ignore_eos": true});
+    let answer = served.client.complete(sampled).await.good();
+    let choice = &answer["choices"][0];
+    let prompt: Vec<Value> = choice["prompt_token_ids"].as_array().unwrap().clone();
+    let whole: Vec<Value> = prompt.iter().chain(choice["token_ids"].as_array().unwrap()).cloned().collect();
+    // Several prompts at once, as a proof of weights asks.
+    let scoring = json!({"prompt": [whole, prompt], "prompt_logprobs": 0, "max_tokens": 1, "temperature": 0.5});
+    let answer = served.client.complete(scoring).await.good();
+    let scores = answer["choices"][0]["prompt_logprobs"].as_array().unwrap().clone();
+    assert_eq!((scores.len(), &scores[0]), (whole.len(), &Value::Null));
+    for (at, expected) in logprobs(choice).into_iter().enumerate() {
+        let at = prompt.len() + at;
+        let score = &scores[at][whole[at].to_string()];
+        assert_eq!(score["logprob"].as_f64().unwrap(), expected, "token {at}");
+        assert!(score["rank"].as_u64().unwrap() >= 1 && score["decoded_token"].is_string(), "{score}");
+    }
+    assert_eq!(answer["choices"][1]["prompt_logprobs"].as_array().unwrap()[..], scores[..prompt.len()]);
+    served.engine.stop().await;
+}
+
 /// The whole distribution of the first token, by id.
 async fn distribution(client: Client, fields: Value) -> Vec<f64> {
     let base =

@@ -62,7 +62,7 @@ fn refused_by_both() -> Vec<(Value, &'static str, Value)> {
 fn refused_here() -> Vec<(Value, &'static str)> {
     vec![
         (json!({"echo": true}), "echo"),
-        (json!({"prompt_logprobs": 0}), "prompt_logprobs"),
+        (json!({"prompt_logprobs": 1}), "prompt_logprobs"),
         (json!({"repetition_penalty": 1.1}), "repetition_penalty"),
         (json!({"presence_penalty": 0.1}), "presence_penalty"),
         (json!({"frequency_penalty": -0.1}), "frequency_penalty"),

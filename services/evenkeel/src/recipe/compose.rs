@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_config::ConfigError;
-use evenkeel_learner::PublishType;
+use evenkeel_learner::{CheckpointType, ComputeType, PublishType};
 use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
 use evenkeel_orchestrator::{LoadLimits, LoopSettings, ModelSource, ResolvedRecipe, RunError, identity};
@@ -13,6 +13,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Recipe;
+
+/// Tolerance of a proof of weights where everything has f32, in nats: sums in another order differ by a thousandth of it.
+const EXACT_TOLERANCE: f64 = 0.01;
+/// The same with a narrower type somewhere.
+const NARROW_TOLERANCE: f64 = 0.25;
 
 /// Section `model`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +28,8 @@ pub(crate) struct ModelSettings {
     pub(crate) path: Option<PathBuf>,
     /// Type of the weights that the learner publishes for the engines: `f32`, `bf16` or `f16`.
     pub(crate) publish_type: PublishType,
+    /// Type of weights and moments in checkpoints: `f32`, from which a run is resumed to the bit, or `bf16` in half the room.
+    pub(crate) checkpoint_type: CheckpointType,
     /// Shape of the fresh model: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`, `head_dim`,
     /// `context_tokens`, `tied` (the head is the embedding), `deviation` of its random matrices.
     pub(crate) fresh: FreshShape,
@@ -50,6 +57,7 @@ impl Recipe {
             warm_start: self.warm_start.clone(),
             evaluation: self.evaluation.clone(),
             checkpoint: self.checkpoint.clone(),
+            proof: self.proof.clone(),
             services: self.services.clone(),
         }
     }
@@ -80,6 +88,15 @@ impl Recipe {
             aggregation: Some(self.learner.objective.aggregation.to_string()),
             notes: self.learner.notes().into_iter().map(|note| format!("learner: {note}")).collect(),
         })
+    }
+
+    /// How far the log-probabilities of engines may be from the learner's when all services are in one process: little where every part
+    /// of them computes in f32.
+    pub(crate) fn proof_tolerance(&self) -> f64 {
+        let is_exact = self.generation.endpoints.is_empty()
+            && self.model.publish_type == PublishType::F32
+            && self.learner.compute.dtype == ComputeType::F32;
+        self.proof.tolerance.unwrap_or(if is_exact { EXACT_TOLERANCE } else { NARROW_TOLERANCE })
     }
 
     /// The model that is created if the recipe names no folder.

@@ -9,7 +9,7 @@
 //! | seed | `run.seed` | `engine.seed`, the fresh model, and the seed of every training step |
 //! | longest answer | `sampling.max_tokens` | `learner.objective.max_tokens`, the divisor of `sequence-sum` |
 //! | retention | `checkpoint.keep`, `checkpoint.keep_weights` | every request to save a checkpoint or to publish; the learner has no setting of its own |
-//! | type of weights | `model.publish_type` | `publish_dtype` of the learner's service, and so what engines load |
+//! | type of weights | `model.publish_type`, `model.checkpoint_type` | `publish_dtype` (and so what engines load) and `checkpoint_dtype` of the learner's service |
 //!
 //! The first three are sections of a recipe themselves and derived here; the others are no keys of a recipe, and
 //! [`Recipe::learner_service`] sets them.
@@ -76,6 +76,7 @@ impl Recipe {
     pub(crate) fn learner_service(&self) -> ServiceSettings {
         ServiceSettings {
             publish_dtype: self.model.publish_type,
+            checkpoint_dtype: self.model.checkpoint_type,
             training: self.learner.clone(),
             ..ServiceSettings::default()
         }
@@ -107,8 +108,9 @@ mod tests {
         assert_eq!((recipe.learner.temperature, recipe.engine.seed), (0.5, 7));
         assert_eq!(recipe.learner.objective.max_tokens, 90);
         assert_eq!(resolve("").unwrap().learner.objective.max_tokens, 0, "only sequence-sum divides by it");
-        let recipe = resolve("[model]\npublish_type = \"bf16\"").unwrap();
-        assert_eq!(recipe.learner_service().publish_dtype, evenkeel_learner::PublishType::Bf16);
+        let recipe = resolve("[model]\npublish_type = \"bf16\"\ncheckpoint_type = \"bf16\"").unwrap().learner_service();
+        assert_eq!(recipe.publish_dtype, evenkeel_learner::PublishType::Bf16);
+        assert_eq!(recipe.checkpoint_dtype, evenkeel_learner::CheckpointType::Bf16);
     }
 
     #[test]

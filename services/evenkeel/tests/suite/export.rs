@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::{evenkeel, refused, succeed, train};
+use crate::support::{evenkeel, refused, resume, succeed, train};
 
 /// A run of two steps.
 fn run(folder: &Path) -> PathBuf {
@@ -84,4 +84,25 @@ fn weights_that_are_gone_and_folders_that_hold_files_are_refused() {
     let said = refused(export(&run, &to, &[]));
     assert!(said.contains("model.safetensors is damaged"), "{said}");
     assert!(!to.exists());
+}
+
+#[test]
+fn a_run_publishes_and_keeps_what_its_recipe_says() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let mut command = train(&out);
+    let settings =
+        ["warm_start.steps=2", "evaluation.problems=0", "model.publish_type=bf16", "model.checkpoint_type=bf16"];
+    command.args(["--steps", "2"]).args(settings.iter().flat_map(|setting| ["--set", setting]));
+    succeed(command);
+    for folder in ["weights/step-4", "checkpoints/run/step-000002"] {
+        let config: serde_json::Value = serde_json::from_slice(&read(out.join(folder).join("config.json"))).unwrap();
+        assert_eq!(config["dtype"], "bfloat16", "{folder}");
+    }
+    let parameters = read(out.join("checkpoints/run/step-000002/model.safetensors")).len();
+    assert!(parameters < read(out.join("model/model.safetensors")).len() * 3 / 4);
+    let mut command = resume(&out);
+    command.args(["--steps", "3"]);
+    succeed(command);
+    succeed(export(&out, &dir.path().join("model"), &["--type", "f32"]));
 }

@@ -158,3 +158,27 @@ fn config_prints_what_a_run_would_use_with_its_documentation() {
     let said = String::from_utf8(succeed(command).stdout).unwrap();
     assert!(said.contains("group_size = 4") && said.contains("# Samples for each prompt"), "{said}");
 }
+
+#[test]
+fn the_engines_weights_are_proven_after_every_update_and_shown_to_tensorboard() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    succeed(train(&out));
+    let text = std::fs::read_to_string(out.join("metrics.jsonl")).unwrap();
+    for line in text.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let value = |name: &str| line[name].as_f64().unwrap_or_else(|| panic!("{name} in {line}"));
+        // Both compute in f32: only sums in another order differ.
+        assert!(value("proof/max_gap") < 1e-3 && value("proof/engines") == 1.0, "{line}");
+        assert!(value("proof/change") > 0.0 && value("timing_s/proof") < value("timing_s/step"), "{line}");
+    }
+    for kind in ["warm_start", "train", "evaluation"] {
+        assert!(out.join("tensorboard").join(kind).join("events.out.tfevents.evenkeel").exists(), "{kind}");
+    }
+    let mut command = evenkeel(&["metrics"]);
+    command.arg(&out);
+    let table = String::from_utf8(succeed(command).stdout).unwrap();
+    // 60 supervised steps, 6 GRPO steps, names; the evaluations share rows with steps.
+    assert_eq!(table.lines().count(), 1 + 60 + 6);
+    assert!(table.starts_with("_step,") && table.contains(",critic/score/mean,"), "{table}");
+}

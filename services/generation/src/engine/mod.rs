@@ -66,6 +66,26 @@ pub(crate) enum Finish {
     Aborted,
 }
 
+/// Sequences to score.
+#[derive(Debug, Clone)]
+pub(crate) struct ScoreRequest<'a> {
+    /// Each of at least two ids.
+    pub(crate) sequences: &'a [Vec<u32>],
+    /// Of the token that is sampled behind each.
+    pub(crate) temperature: f32,
+    /// Salt of cached prefixes.
+    pub(crate) cache_salt: &'a str,
+}
+
+/// The scores of a sequence.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SequenceScore {
+    /// Of every token but the first, at temperature 1.
+    pub(crate) log_probabilities: Vec<f32>,
+    /// A token sampled behind it, with its log-probability.
+    pub(crate) sampled: (u32, f32),
+}
+
 /// How a sample ended, and how long its phases took in the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SampleOutcome {
@@ -153,6 +173,9 @@ pub(crate) trait EngineClient: Send + Sync + 'static {
 
     /// Draws a sample. `tokens` is empty before, and always holds what has been received and validated so far.
     fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut Tokens) -> Boxed<'a, SampleOutcome>;
+
+    /// Scores sequences, in their order.
+    fn score<'a>(&'a self, request: ScoreRequest<'a>) -> Boxed<'a, Vec<SequenceScore>>;
 
     /// The label of its weights. `None` if it has no labels.
     fn weights_label(&self) -> Boxed<'_, Option<String>>;

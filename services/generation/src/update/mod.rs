@@ -2,6 +2,7 @@
 
 mod apply;
 mod folder;
+mod prove;
 mod sleep;
 
 use std::future::Future;

@@ -7,6 +7,7 @@ mod answers;
 mod engines;
 mod names;
 mod processes;
+mod proof;
 mod samples;
 mod sleep;
 mod startup;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_generation::{GenerationSettings, StreamSetting, WeightsSettings};
 use evenkeel_proto::v1::{
-    CancelItem, EngineUpdateOutcome, FinishReason, GenerateItem, PauseMode, SleepLevel, SleepRequest,
-    UpdateWeightsRequest, WakeUpRequest, WeightsRef,
+    CancelItem, EngineUpdateOutcome, FinishReason, GenerateItem, PauseMode, ProveWeightsRequest, Rollout, SleepLevel,
+    SleepRequest, TokenSequence, UpdateWeightsRequest, WakeUpRequest, WeightsRef,
 };
 
 use crate::support::{Service, content, item, items, settings_of, with_tokens};
@@ -60,6 +60,23 @@ async fn running(url: &str) -> f64 {
     let text = reqwest::get(format!("{url}/metrics")).await.unwrap().text().await.unwrap();
     let line = text.lines().find(|line| line.starts_with("vllm:num_requests_running")).unwrap();
     line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+/// How far the log-probabilities of a sample are from those that its engine gives its tokens in a proof of weights, on average.
+async fn scored_again(service: &Service, version: u64, rollout: &Rollout) -> f32 {
+    let (ids, sampled) = content(rollout);
+    let token_ids: Vec<u32> = rollout.prompt_token_ids.iter().chain(&ids).copied().collect();
+    let request = ProveWeightsRequest {
+        version: Some(version),
+        sequences: vec![TokenSequence { token_ids }],
+        temperature: Some(1.0),
+        deadline_ms: None,
+    };
+    let proof = service.client.clone().prove_weights(request).await.unwrap().into_inner();
+    assert!(proof.engines[0].failure.is_none(), "{proof:?}");
+    let scores = &proof.engines[0].scores[0].log_probabilities[rollout.prompt_token_ids.len() - 1..];
+    assert_eq!(scores.len(), sampled.len());
+    scores.iter().zip(&sampled).map(|(again, first)| (again - first).abs()).sum::<f32>() / sampled.len() as f32
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,6 +151,9 @@ async fn a_real_engine() {
         println!("version {version}: {equal} of 64 samples are those of the first weights");
         assert!(if path == &same { equal >= 60 } else { equal <= 4 });
         assert!(rollouts.values().all(|rollout| rollout.segments[0].policy_version == Some(version)));
+        let gap = scored_again(&service, version, rollouts.values().next().unwrap()).await;
+        println!("version {version}: scored again, the tokens of a sample are {gap:.2e} nats apart on average");
+        assert!(gap < 0.05);
     }
     // Asleep it samples nothing; it wakes with other weights, or as it was.
     for (level, woken_by_weights) in

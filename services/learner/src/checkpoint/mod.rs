@@ -1,5 +1,7 @@
 //! Checkpoints: everything that training needs to continue bit-identically, as if it had not stopped.
 //!
+//! With bf16 files it is that once they are rounded.
+//!
 //! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`, `client_state.bin` (the
 //! caller's own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step)
 //! and the length and digest of the other files. It is written under another name, synced and renamed, so that a folder

@@ -83,10 +83,12 @@ fn read_moments(parameters: &Parameters, path: &Path) -> Result<[Vec<Tensor>; 2]
         let all = parameters.specs().iter().map(|spec| {
             let name = format!("{kind}.{}", spec.name);
             match tensors.remove(&name) {
-                Some(tensor) if tensor.dims() == spec.shape && tensor.dtype() == DType::F32 => Ok(tensor),
+                Some(tensor) if tensor.dims() == spec.shape && matches!(tensor.dtype(), DType::F32 | DType::BF16) => {
+                    Ok(tensor.to_dtype(DType::F32)?)
+                }
                 Some(tensor) => {
                     let found = format!("`{name}` is {:?} of shape {:?}", tensor.dtype(), tensor.dims());
-                    Err(LearnerError::checkpoint(path, format!("{found}, allowed: F32 of {:?}", spec.shape)))
+                    Err(LearnerError::checkpoint(path, format!("{found}, allowed: F32 or BF16 of {:?}", spec.shape)))
                 }
                 None => Err(LearnerError::checkpoint(path, format!("`{name}` is missing"))),
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use evenkeel_files::FileDigest;
 use evenkeel_model::folder::{SaveOptions, save_parameters};
 
@@ -17,16 +17,25 @@ use crate::trainer::Trainer;
 /// # Errors
 /// A file that cannot be written, such as on a full disk. The error names it, and the previous content is untouched.
 #[tracing::instrument(skip_all, fields(path = %target.display(), version = trainer.version()))]
-pub(crate) fn save(trainer: &Trainer, source: &ModelSource, target: &Path, client_state: &[u8]) -> Result<()> {
+pub(crate) fn save(
+    trainer: &Trainer,
+    source: &ModelSource,
+    target: &Path,
+    client_state: &[u8],
+    dtype: DType,
+) -> Result<()> {
+    if !matches!(dtype, DType::F32 | DType::BF16) {
+        return Err(LearnerError::setting("dtype", format!("{dtype:?}"), "F32 or BF16"));
+    }
     let optimizer = trainer.optimizer().state(false)?;
     write_folder(target, |folder| {
         write_file(&folder.join(CLIENT_STATE), client_state)?;
         // A single file of any size: only this crate reads checkpoints.
-        let options = SaveOptions { max_shard_bytes: usize::MAX, ..SaveOptions::default() };
+        let options = SaveOptions { max_shard_bytes: usize::MAX, dtype };
         save_parameters(folder, trainer.parameters(), options)?;
         source.write_config(folder, options.dtype)?;
         let names = trainer.parameters().specs().iter().map(|spec| spec.name.as_str());
-        save_moments(&folder.join(MOMENTS), names, &optimizer.first, &optimizer.second)?;
+        save_moments(&folder.join(MOMENTS), names, [&optimizer.first, &optimizer.second], dtype)?;
         let mut files = std::collections::BTreeMap::new();
         for name in FILES {
             let path = folder.join(name);
@@ -49,13 +58,13 @@ pub(crate) fn save(trainer: &Trainer, source: &ModelSource, target: &Path, clien
 fn save_moments<'a>(
     path: &Path,
     names: impl Iterator<Item = &'a str>,
-    first: &[Tensor],
-    second: &[Tensor],
+    [first, second]: [&[Tensor]; 2],
+    dtype: DType,
 ) -> Result<()> {
     let mut tensors: Vec<(String, Tensor)> = Vec::new();
     for (id, name) in names.enumerate() {
         for (kind, moments) in [("first", first), ("second", second)] {
-            tensors.push((format!("{kind}.{name}"), moments[id].to_device(&Device::Cpu)?));
+            tensors.push((format!("{kind}.{name}"), moments[id].to_dtype(dtype)?.to_device(&Device::Cpu)?));
         }
     }
     safetensors::serialize_to_file(tensors, None, path)

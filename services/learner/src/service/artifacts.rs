@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use candle_core::DType;
 use evenkeel_files::FileDigest;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
@@ -33,11 +34,12 @@ struct Envelope {
 /// A folder of checkpoints, with one folder for each run.
 pub(super) struct CheckpointStore {
     folder: PathBuf,
+    dtype: DType,
 }
 
 impl CheckpointStore {
-    pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub(super) fn new(folder: PathBuf, dtype: DType) -> Self {
+        Self { folder, dtype }
     }
 
     /// Writes a checkpoint and removes old ones of the same run.
@@ -52,12 +54,12 @@ impl CheckpointStore {
             return Err(FieldError::new("client_state", format_args!("{size} bytes"), allowed).into());
         }
         let path = self.path(&request.run_id, request.step);
-        let (version, keep) = (learner.version(), request.keep);
+        let (version, keep, besides) = (learner.version(), request.keep, request.keep_steps);
         let envelope =
             Envelope { run_id: request.run_id, step: request.step, version, client_state: request.client_state };
         let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");
-        learner.save_checkpoint(&path, &bytes).map_err(convert::error)?;
-        retention::remove_old(&self.folder.join(&envelope.run_id), keep).map_err(convert::error)?;
+        learner.save_checkpoint_as(&path, &bytes, self.dtype).map_err(convert::error)?;
+        retention::remove_old(&self.folder.join(&envelope.run_id), keep, &besides).map_err(convert::error)?;
         reference(&path, &envelope).map_err(convert::error)
     }
 
@@ -73,7 +75,7 @@ impl CheckpointStore {
             Some(Which::Path(path)) => vec![path.into()],
             None => self.newest_first(run_id).map_err(convert::error)?,
         };
-        let mut failure = ServiceError::NotFound { what: format!("checkpoint of run `{run_id}`") };
+        let mut failure = self.missing(which, run_id);
         for path in candidates {
             match self.resolve(&path).and_then(|path| try_load(learner, &path, run_id)) {
                 Ok(loaded) => return Ok(loaded),
@@ -84,6 +86,22 @@ impl CheckpointStore {
             }
         }
         Err(failure)
+    }
+
+    /// That there is no such checkpoint, with those that exist.
+    fn missing(&self, which: Option<&Which>, run_id: &str) -> ServiceError {
+        let what = match which {
+            Some(Which::Step(step)) => format!("checkpoint of step {step} of run `{run_id}`"),
+            _ => format!("checkpoint of run `{run_id}`"),
+        };
+        let steps: Vec<String> = match self.newest_first(run_id) {
+            Ok(paths) => paths.iter().rev().filter_map(|path| Some(step_of(path)?.to_string())).collect(),
+            Err(_) => Vec::new(),
+        };
+        match steps.is_empty() {
+            true => ServiceError::NotFound { what },
+            false => ServiceError::NotFound { what: format!("{what}, which has those of steps {}", steps.join(", ")) },
+        }
     }
 
     /// The folder of a checkpoint. Each run has its own: steps of different runs have nothing in common.
@@ -150,7 +168,7 @@ impl WeightsStore {
         }
         let start = Instant::now();
         let published = learner.publish(&self.folder, self.options).map_err(convert::error)?;
-        retention::remove_old(&self.folder, request.keep).map_err(convert::error)?;
+        retention::remove_old(&self.folder, request.keep, &request.keep_versions).map_err(convert::error)?;
         let size = size(&published.path).map_err(convert::error)?;
         let path = std::path::absolute(&published.path).unwrap_or(published.path);
         let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
@@ -163,6 +181,11 @@ impl WeightsStore {
     pub(super) fn forget(&mut self) {
         self.latest = None;
     }
+}
+
+/// The step that a folder of a checkpoint is named after.
+fn step_of(path: &Path) -> Option<u64> {
+    path.file_name()?.to_str()?.strip_prefix("step-")?.parse().ok()
 }
 
 fn try_load(

@@ -25,5 +25,5 @@ mod train;
 mod worker;
 
 pub use retention::{checkpoints_of, published_versions};
-pub use settings::{PublishType, ServiceSettings};
+pub use settings::{CheckpointType, PublishType, ServiceSettings};
 pub use start::{StartError, bind};

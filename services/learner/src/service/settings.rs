@@ -28,6 +28,26 @@ pub enum PublishType {
     F16,
 }
 
+/// The type of weights and moments in checkpoints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckpointType {
+    /// fp32: a resumed run is the same to the bit. 12 bytes for each parameter.
+    #[default]
+    F32,
+    /// bfloat16: half the room, but a resumed run differs, since weights and moments are rounded once.
+    Bf16,
+}
+
+impl From<CheckpointType> for DType {
+    fn from(kept: CheckpointType) -> Self {
+        match kept {
+            CheckpointType::F32 => DType::F32,
+            CheckpointType::Bf16 => DType::BF16,
+        }
+    }
+}
+
 impl From<PublishType> for DType {
     fn from(published: PublishType) -> Self {
         match published {
@@ -52,6 +72,8 @@ pub struct ServiceSettings {
     pub weights: PathBuf,
     /// The type of published weights.
     pub publish_dtype: PublishType,
+    /// The type of weights and moments in checkpoints.
+    pub checkpoint_dtype: CheckpointType,
     /// Calls and items that may wait for the model; further ones are refused with RESOURCE_EXHAUSTED.
     pub queue: usize,
     /// Memory for items that wait to be scored and for scores that clients have not read yet. Not below `server.max_message`.
@@ -77,6 +99,7 @@ impl Default for ServiceSettings {
             checkpoints: "checkpoints".into(),
             weights: "weights".into(),
             publish_dtype: PublishType::default(),
+            checkpoint_dtype: CheckpointType::default(),
             queue: 4096,
             max_memory: ItemLimits::DEFAULT_MEMORY,
             step_idle: Duration::from_secs(300),

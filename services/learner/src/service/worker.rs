@@ -36,7 +36,7 @@ impl Worker {
             learner,
             lease: Lease::new(settings.lease, status.clone()),
             training: Training::new(settings, status.clone()),
-            checkpoints: CheckpointStore::new(settings.checkpoints.clone()),
+            checkpoints: CheckpointStore::new(settings.checkpoints.clone(), settings.checkpoint_dtype.into()),
             weights: WeightsStore::new(settings.weights.clone(), settings.publish_options()),
             status,
         }

@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{
-    EngineUpdateOutcome, FailureCode, GenerateItem, GenerationGetStatusRequest, GenerationGetStatusResponse, Rollout,
-    SleepLevel, SleepRequest, UpdateWeightsRequest, WeightsRef,
+    EngineProof, EngineUpdateOutcome, FailureCode, GenerateItem, GenerationGetStatusRequest,
+    GenerationGetStatusResponse, LogProbabilityMode, ProveWeightsRequest, Rollout, SleepLevel, SleepRequest,
+    TokenSequence, UpdateWeightsRequest, WeightsRef,
 };
 use evenkeel_rpc::client::ClientChannel;
 use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
+use evenkeel_rpc::error::reason_of;
 use evenkeel_rpc::items::GenerateItems;
 use tonic::Status;
 
 use super::connect::Connections;
+use super::proven::{EngineScores, ProvenEngine, Sampled};
 use super::{Outage, Retrier};
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
@@ -118,6 +121,61 @@ impl Generation {
         Ok(())
     }
 
+    /// Scores the same tokens on every engine. A warning reports engines that could not be asked; where none could the call is retried.
+    pub(crate) async fn prove_weights(
+        &self,
+        weights: &WeightsRef,
+        sequences: &[Vec<u32>],
+        temperature: f32,
+    ) -> Result<Vec<ProvenEngine>, Halt> {
+        let sequences = sequences.iter().map(|ids| TokenSequence { token_ids: ids.clone() }).collect();
+        let (version, temperature) = (Some(weights.version), Some(temperature));
+        let request = ProveWeightsRequest { version, sequences, temperature, ..ProveWeightsRequest::default() };
+        let call = || {
+            let (mut client, request) = (self.client.clone(), request.clone());
+            async move {
+                let response = match client.prove_weights(self.retrier.request(request)).await {
+                    // It was restarted since the update.
+                    Err(status) if reason_of(&status).as_deref() == Some("OTHER_VERSION") => {
+                        let weights = Some(weights.clone());
+                        let update = UpdateWeightsRequest { weights, ..UpdateWeightsRequest::default() };
+                        client.update_weights(self.retrier.request(update)).await?;
+                        return Err(Status::unavailable(status.message()));
+                    }
+                    response => response?,
+                };
+                let engines = response.into_inner().engines;
+                let (failed, proven): (Vec<_>, Vec<_>) =
+                    engines.into_iter().partition(|engine| engine.failure.is_some());
+                let refused = failed.iter().find_map(|engine| {
+                    let failure = engine.failure.as_ref().filter(|failure| failure.reason == "NO_SCORES")?;
+                    Some((&engine.engine, &failure.message))
+                });
+                if let Some((engine, message)) = refused {
+                    let message = format!(
+                        "engine {engine} scores no tokens ({message}); it needs vLLM's prompt_logprobs, or set proof.every = 0"
+                    );
+                    return Err(Status::failed_precondition(message));
+                }
+                let failures = failed.iter().map(|engine| {
+                    let why = engine.failure.as_ref().map_or("", |failure| failure.message.as_str());
+                    format!("engine {}: {why}", engine.engine)
+                });
+                let failures = failures.collect::<Vec<_>>().join("; ");
+                match proven.is_empty() {
+                    true => Err(Status::unavailable(format!("no engine scores tokens: {failures}"))),
+                    false => Ok((proven, failures)),
+                }
+            }
+        };
+        let (proven, failures) = self.retrier.call("generation", &self.endpoint, "ProveWeights", call).await?;
+        if !failures.is_empty() {
+            let message = format!("the weights of some engines are not proven: {failures}");
+            self.events.emit(Event::Warning { message });
+        }
+        proven.into_iter().map(|engine| scores_of(engine, &request)).collect()
+    }
+
     /// Puts every engine to sleep. All must: the learner needs the memory of each.
     pub(crate) async fn sleep(&self, level: SleepLevel) -> Result<(), Halt> {
         let request = SleepRequest { level: level.into(), ..SleepRequest::default() };
@@ -134,4 +192,29 @@ impl Generation {
         };
         self.retrier.call("generation", &self.endpoint, "Sleep", call).await
     }
+}
+
+/// The scores of one engine, one for every token but the first of each sequence.
+fn scores_of(engine: EngineProof, request: &ProveWeightsRequest) -> Result<ProvenEngine, Halt> {
+    let raw = engine.log_probability_mode() == LogProbabilityMode::Raw;
+    let complete = engine.scores.len() == request.sequences.len()
+        && engine
+            .scores
+            .iter()
+            .zip(&request.sequences)
+            .all(|(scores, sequence)| scores.log_probabilities.len() + 1 == sequence.token_ids.len());
+    if !complete {
+        let message = format!("the scores of engine {} violate the protocol: not one for each token", engine.engine);
+        return Err(RunError::Refused { service: "generation", what: "ProveWeights".to_owned(), message }.into());
+    }
+    let sampled = engine
+        .scores
+        .iter()
+        .map(|scores| Sampled { id: scores.sampled_token_id, log_probability: scores.sampled_log_probability });
+    let scores = EngineScores {
+        sampled: sampled.collect(),
+        prompt: engine.scores.into_iter().flat_map(|scores| scores.log_probabilities).collect(),
+        raw,
+    };
+    Ok(ProvenEngine { name: engine.engine, scores })
 }

@@ -3,9 +3,11 @@
 use std::future::Future;
 
 use evenkeel_proto::v1::learner_client::LearnerClient;
+use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
-    CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
-    PublishRequest, SaveCheckpointRequest, TrainEvent, TrainReport, WeightsRef, train_event,
+    CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
+    LoadCheckpointResponse, PublishRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest, ScoreResponse, TrainEvent,
+    TrainReport, WeightsRef, score_request, train_event,
 };
 use evenkeel_rpc::client::ClientChannel;
 use evenkeel_rpc::error::reason_of;
@@ -47,9 +49,21 @@ impl Learner {
         self.retrier.call("learner", &self.endpoint, "GetStatus", call).await
     }
 
-    /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0.
-    pub(crate) async fn publish(&self, run_id: &str, version: u64, keep: u32) -> Result<WeightsRef, Halt> {
-        let request = PublishRequest { run_id: run_id.to_owned(), version: Some(version), keep: Some(keep) };
+    /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0, and those of
+    /// `besides`.
+    pub(crate) async fn publish(
+        &self,
+        run_id: &str,
+        version: u64,
+        keep: u32,
+        besides: Vec<u64>,
+    ) -> Result<WeightsRef, Halt> {
+        let request = PublishRequest {
+            run_id: run_id.to_owned(),
+            version: Some(version),
+            keep: Some(keep),
+            keep_versions: besides,
+        };
         let call = || {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move { client.publish(self.retrier.request(request)).await.map(Response::into_inner) }
@@ -64,6 +78,57 @@ impl Learner {
         Ok(weights)
     }
 
+    /// Log-probabilities of each (prompt, response) under the weights of that version, one for each token of the response.
+    pub(crate) async fn score(
+        &self,
+        version: u64,
+        items: &[(Vec<u32>, Vec<u32>)],
+        temperature: f32,
+    ) -> Result<Vec<Vec<f32>>, Halt> {
+        let requests: Vec<ScoreRequest> = items
+            .iter()
+            .enumerate()
+            .map(|(number, (prompt, response))| {
+                let item = ScoreItem {
+                    id: number.to_string(),
+                    prompt_token_ids: prompt.clone(),
+                    response_token_ids: response.clone(),
+                    temperature: Some(temperature),
+                    version: Some(version),
+                    ..ScoreItem::default()
+                };
+                ScoreRequest { kind: Some(score_request::Kind::Item(item)) }
+            })
+            .collect();
+        let call = || {
+            let (mut client, requests) = (self.client.clone(), requests.clone());
+            async move {
+                let mut found = vec![Vec::new(); requests.len()];
+                let request = self.retrier.request(tokio_stream::iter(requests));
+                let mut responses = client.score(request).await?.into_inner();
+                while let Some(response) = responses.next().await {
+                    let ScoreResponse { id, log_probabilities, failure, .. } = response?;
+                    if let Some(failure) = failure {
+                        return Err(status_of(&failure));
+                    }
+                    if let Some(slot) = id.parse().ok().and_then(|at: usize| found.get_mut(at)) {
+                        *slot = log_probabilities;
+                    }
+                }
+                Ok(found)
+            }
+        };
+        let found = self.retrier.call("learner", &self.endpoint, "Score", call).await?;
+        let complete = found.iter().zip(items).all(|(scores, (_, response))| scores.len() == response.len());
+        match complete {
+            true => Ok(found),
+            false => {
+                let message = "its scores violate the protocol: not one for each token of each response".to_owned();
+                Err(RunError::Refused { service: "learner", what: "Score".to_owned(), message }.into())
+            }
+        }
+    }
+
     /// Writes a checkpoint that includes the state of the loop.
     pub(crate) async fn save_checkpoint(&self, request: SaveCheckpointRequest) -> Result<CheckpointRef, Halt> {
         let call = || {
@@ -74,11 +139,9 @@ impl Learner {
         Ok(response.checkpoint.unwrap_or_default())
     }
 
-    /// Loads a checkpoint. `None` where there is none.
-    pub(crate) async fn load_checkpoint(
-        &self,
-        request: LoadCheckpointRequest,
-    ) -> Result<Option<LoadCheckpointResponse>, Halt> {
+    /// Loads the newest checkpoint of a run. `None` where there is none.
+    pub(crate) async fn load_checkpoint(&self, run_id: &str) -> Result<Option<LoadCheckpointResponse>, Halt> {
+        let request = LoadCheckpointRequest { run_id: run_id.to_owned(), ..LoadCheckpointRequest::default() };
         let call = || {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move {
@@ -88,6 +151,25 @@ impl Learner {
                     Err(status) => Err(status),
                 }
             }
+        };
+        self.retrier.call("learner", &self.endpoint, "LoadCheckpoint", call).await
+    }
+
+    /// Loads the checkpoint of a step of another run, whose weights are then those of this one.
+    pub(crate) async fn load_checkpoint_of(
+        &self,
+        run_id: &str,
+        from_run_id: &str,
+        step: u64,
+    ) -> Result<LoadCheckpointResponse, Halt> {
+        let request = LoadCheckpointRequest {
+            run_id: run_id.to_owned(),
+            from_run_id: from_run_id.to_owned(),
+            which: Some(Which::Step(step)),
+        };
+        let call = || {
+            let (mut client, request) = (self.client.clone(), request.clone());
+            async move { client.load_checkpoint(self.retrier.request(request)).await.map(Response::into_inner) }
         };
         self.retrier.call("learner", &self.endpoint, "LoadCheckpoint", call).await
     }
@@ -147,5 +229,16 @@ impl Learner {
                 Err(Status::deadline_exceeded(message))
             }
         }
+    }
+}
+
+/// The status of a call that has failed with one of its items.
+fn status_of(failure: &Failure) -> Status {
+    let message = failure.message.clone();
+    match failure.code() {
+        _ if failure.is_retryable() => Status::unavailable(message),
+        FailureCode::FailedPrecondition => Status::failed_precondition(message),
+        FailureCode::InvalidArgument => Status::invalid_argument(message),
+        _ => Status::internal(message),
     }
 }

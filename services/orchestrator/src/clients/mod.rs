@@ -7,6 +7,7 @@ mod connect;
 mod generation;
 mod learner;
 mod outage;
+mod proven;
 mod retrier;
 mod reward;
 mod stop;
@@ -24,6 +25,9 @@ use connect::Connections;
 pub(crate) use generation::Generation;
 pub(crate) use learner::Learner;
 pub(crate) use outage::Outage;
+#[cfg(test)]
+pub(crate) use proven::Sampled;
+pub(crate) use proven::{EngineScores, ProvenEngine};
 pub(crate) use retrier::Retrier;
 pub(crate) use reward::Reward;
 pub(crate) use stop::Stop;
@@ -54,7 +58,8 @@ pub(crate) struct Services {
     reward: Reward,
     /// Custom verifiers by name.
     verifiers: BTreeMap<String, Reward>,
-    learner: Learner,
+    /// An evaluation without a run has none.
+    learner: Option<Learner>,
 }
 
 impl Services {
@@ -63,6 +68,22 @@ impl Services {
     /// # Errors
     /// Endpoints that are none, files of the connection settings that cannot be read.
     pub(crate) fn connect(
+        endpoints: &Endpoints,
+        settings: &ServicesSettings,
+        events: Events,
+        stop: Stop,
+    ) -> Result<Self, RunError> {
+        let services = Self::without_learner(endpoints, settings, events.clone(), stop)?;
+        let (connections, retrier) = (Connections::new(settings)?, services.retrier.clone());
+        let learner = Learner::connect(&endpoints.learner, &connections, retrier, events)?;
+        Ok(Self { learner: Some(learner), ..services })
+    }
+
+    /// The same for samples that nothing is trained on.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(crate) fn without_learner(
         endpoints: &Endpoints,
         settings: &ServicesSettings,
         events: Events,
@@ -77,7 +98,7 @@ impl Services {
             verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?,
             generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
             reward: Reward::connect(&endpoints.reward, &connections, retrier.clone())?,
-            learner: Learner::connect(&endpoints.learner, &connections, retrier.clone(), events.clone())?,
+            learner: None,
             settings: settings.clone(),
             events,
             stop,
@@ -118,7 +139,7 @@ impl Services {
     }
 
     pub(crate) fn learner(&self) -> &Learner {
-        &self.learner
+        self.learner.as_ref().expect("only runs call the learner, and they connect to one")
     }
 
     pub(crate) fn settings(&self) -> &ServicesSettings {

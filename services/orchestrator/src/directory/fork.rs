@@ -1,51 +1,41 @@
 //! A run that starts from a step of another one, with other settings.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::StepKind;
-use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
 
-use super::{EVALUATION_FILE, METRICS_FILE, MetricsFile, RunDirectory, RunRecord, WARM_START_FILE};
+use super::{
+    CONFIG_FILE, EVALUATION_FILE, ForkPoint, METRICS_FILE, MetricsFile, RunDirectory, RunRecord, WARM_START_FILE,
+};
 use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
 
-/// The step of another run from which a run starts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForkPoint {
-    /// Name of the other run.
-    pub run_id: String,
-    /// GRPO steps that it had done.
-    pub step: u64,
-    /// Its directory.
-    pub directory: PathBuf,
-    /// Settings that differ from its own, as `section.key: theirs → ours`.
-    #[serde(default)]
-    pub changed: Vec<String>,
-}
-
 impl RunDirectory {
-    /// Creates the directory of a run that starts from a step of another one. It inherits that run's lines of metrics up to the step, so
-    /// that its curves are whole; the learner must have the checkpoint. Otherwise as [`create`](Self::create).
+    /// Creates the directory of a run that starts from a step of the run in another one. It inherits that run's lines of metrics up to the
+    /// step, so that its curves are whole; the learner must have the checkpoint. Otherwise as [`create`](Self::create).
     ///
     /// # Errors
     /// As [`create`](Self::create); a run of the same name; a warm start of another length; lines that are missing.
-    pub fn fork(path: &Path, recipe: &ResolvedRecipe, origin: ForkPoint) -> Result<Self, RunError> {
-        let RunRecord { mut steps, warm_start, mut evaluations, .. } = RunRecord::read(&origin.directory)?;
-        steps.retain(|line| line.step < origin.step);
+    pub fn fork(path: &Path, recipe: &ResolvedRecipe, origin: &Path, step: u64) -> Result<Self, RunError> {
+        let RunRecord { path: origin, run_id, mut steps, warm_start, mut evaluations, .. } = RunRecord::read(origin)?;
+        steps.retain(|line| line.step < step);
         // Evaluations are of the weights after that many steps.
-        evaluations.retain(|line| line.step <= origin.step);
-        if steps.len() as u64 != origin.step {
-            let message = format!("{METRICS_FILE} has {} lines before step {}", steps.len(), origin.step);
-            return Err(RunError::directory(&origin.directory, message));
+        evaluations.retain(|line| line.step <= step);
+        if steps.len() as u64 != step {
+            let message = format!("{METRICS_FILE} has {} lines before step {step}", steps.len());
+            return Err(RunError::directory(&origin, message));
         }
         let (done, wanted) = (warm_start.len() as u64, recipe.settings.warm_start.steps);
         if done != wanted {
-            let allowed = format!("{done}, the supervised steps that run `{}` did", origin.run_id);
+            let allowed = format!("{done}, the supervised steps that run `{run_id}` did");
             return Err(FieldError::new("warm_start.steps", wanted, allowed).into());
         }
+        let changed = changes(&origin, recipe)?;
         let mut directory = Self::create(path, recipe)?;
-        if directory.run_id == origin.run_id {
+        if directory.run_id == run_id {
             let allowed = "a name other than that of the run that it is forked from";
             return Err(FieldError::new("run.name", format_args!("`{}`", directory.run_id), allowed).into());
         }
@@ -58,13 +48,76 @@ impl RunDirectory {
             lines.iter().try_for_each(|line| file.append(line))?;
             file.sync()?;
         }
-        directory.forked_from = Some(origin);
+        directory.forked_from = Some(ForkPoint { run_id, step, directory: origin, changed });
         Ok(directory)
+    }
+}
+
+impl ForkPoint {
+    /// What a person should know when the run starts, a sentence each.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let Self { run_id, step, changed, .. } = self;
+        let settings = match changed.is_empty() {
+            true => "with the same settings".to_owned(),
+            false => format!("with other settings: {}", changed.join("; ")),
+        };
+        let mut notes = vec![format!("forked from run `{run_id}` after step {step}, {settings}")];
+        let decides_held_out = |change: &String| {
+            ["data.", "run.seed:", "evaluation.problems:"].iter().any(|prefix| change.starts_with(prefix))
+        };
+        if changed.iter().any(decides_held_out) {
+            notes.push(format!(
+                "the data, run.seed or evaluation.problems changed: run `{run_id}` may have trained on problems that are held out now"
+            ));
+        }
+        notes
+    }
+}
+
+/// The settings that differ from those of the run in a directory.
+fn changes(origin: &Path, recipe: &ResolvedRecipe) -> Result<Vec<String>, RunError> {
+    let path = origin.join(CONFIG_FILE);
+    let theirs = std::fs::read_to_string(&path).map_err(RunError::file(&path))?;
+    let theirs = theirs.parse().map_err(|error| RunError::directory(origin, format!("{CONFIG_FILE}: {error}")))?;
+    let ours = recipe.toml.parse().map_err(|error: toml::de::Error| RunError::Defect(error.to_string()))?;
+    Ok(differences(&theirs, &ours))
+}
+
+/// The values that differ, as `section.key: theirs → ours`; names of runs are none.
+fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
+    let flat = |table: &Table| {
+        let mut values = BTreeMap::new();
+        flatten(&mut values, "", table);
+        values.remove("run.name");
+        values
+    };
+    let (theirs, ours) = (flat(theirs), flat(ours));
+    let mut keys: Vec<&String> = theirs.keys().chain(ours.keys()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let shown = |value: Option<&String>| value.map_or_else(|| "absent".to_owned(), String::clone);
+    let changed = keys.into_iter().map(|key| (key, theirs.get(key), ours.get(key)));
+    let changed = changed.filter(|(_, theirs, ours)| theirs != ours);
+    changed.map(|(key, theirs, ours)| format!("{key}: {} → {}", shown(theirs), shown(ours))).collect()
+}
+
+/// All values of a table with their whole keys.
+fn flatten(values: &mut BTreeMap<String, String>, prefix: &str, table: &Table) {
+    for (key, value) in table {
+        let key = format!("{prefix}{key}");
+        match value {
+            Value::Table(inner) => flatten(values, &format!("{key}."), inner),
+            value => {
+                values.insert(key, value.to_string());
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     use super::super::read_lines;
@@ -78,15 +131,15 @@ mod tests {
     }
 
     /// A run of five steps with an evaluation before each.
-    fn origin(folder: &Path) -> ForkPoint {
-        let directory = RunDirectory::create(&folder.join("old"), &resolved(|_| {})).unwrap();
-        directory.start_run("").unwrap();
+    fn origin(folder: &Path) -> PathBuf {
+        let recipe = resolved(|_| {});
+        let directory = RunDirectory::create(&folder.join("old"), &recipe).unwrap();
+        directory.start_run(&recipe.toml).unwrap();
         for (name, kind) in [(METRICS_FILE, StepKind::Train), (EVALUATION_FILE, StepKind::Evaluation)] {
             let mut file = MetricsFile::open(directory.path(), name, kind).unwrap();
             (0..5).for_each(|step| file.append(&MetricsLine::new(kind, step, step)).unwrap());
         }
-        let directory = directory.path().to_owned();
-        ForkPoint { run_id: "old".to_owned(), step: 3, directory, changed: Vec::new() }
+        directory.path().to_owned()
     }
 
     #[test]
@@ -95,20 +148,26 @@ mod tests {
         let origin = origin(dir.path());
         let path = dir.path().join("new");
         let recipe = resolved(|settings| settings.sampling.top_k = 3);
-        let directory = RunDirectory::fork(&path, &recipe, origin.clone()).unwrap();
+        let directory = RunDirectory::fork(&path, &recipe, &origin, 3).unwrap();
         let steps = |name, kind| read_lines(&path.join(name), kind).unwrap().len();
         assert_eq!((steps(METRICS_FILE, StepKind::Train), steps(EVALUATION_FILE, StepKind::Evaluation)), (3, 4));
         directory.start_run(&recipe.toml).unwrap();
         drop(directory);
         let again = RunDirectory::resume(&path, &recipe.identity).unwrap();
-        assert_eq!(again.forked_from(), Some(&origin));
+        let changed = vec!["sampling.top_k: 0 → 3".to_owned()];
+        let expected = ForkPoint { run_id: "old".to_owned(), step: 3, directory: origin, changed };
+        assert_eq!(again.forked_from(), Some(&expected));
+        assert_eq!(
+            expected.notes(),
+            ["forked from run `old` after step 3, with other settings: sampling.top_k: 0 → 3"]
+        );
     }
 
     #[test]
     fn a_fork_that_was_refused_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new");
-        let directory = RunDirectory::fork(&path, &resolved(|_| {}), origin(dir.path())).unwrap();
+        let directory = RunDirectory::fork(&path, &resolved(|_| {}), &origin(dir.path()), 3).unwrap();
         directory.discard();
         assert!(!path.exists());
     }
@@ -118,19 +177,34 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let origin = origin(dir.path());
         let path = dir.path().join("new");
-        let refused = |recipe: &ResolvedRecipe, origin: &ForkPoint| {
-            let error = RunDirectory::fork(&path, recipe, origin.clone()).unwrap_err().to_string();
+        let refused = |recipe: &ResolvedRecipe, origin: &Path, step| {
+            let error = RunDirectory::fork(&path, recipe, origin, step).unwrap_err().to_string();
             assert!(!path.exists());
             error
         };
-        let error = refused(&resolved(|settings| settings.warm_start.steps = 9), &origin);
+        let error = refused(&resolved(|settings| settings.warm_start.steps = 9), &origin, 3);
         assert!(
             error.contains("warm_start.steps is 9, allowed: 0, the supervised steps that run `old` did"),
             "{error}"
         );
-        let error = refused(&resolved(|settings| settings.run.name = "old".to_owned()), &origin);
+        let error = refused(&resolved(|settings| settings.run.name = "old".to_owned()), &origin, 3);
         assert!(error.contains("run.name is `old`, allowed: a name other than"), "{error}");
-        let error = refused(&resolved(|_| {}), &ForkPoint { step: 9, ..origin.clone() });
+        let error = refused(&resolved(|_| {}), &origin, 9);
         assert!(error.contains("metrics.jsonl has 5 lines before step 9"), "{error}");
+        assert!(refused(&resolved(|_| {}), dir.path(), 3).contains("holds no run"));
+    }
+
+    #[test]
+    fn a_change_of_what_is_held_out_is_pointed_out() {
+        let with_change = |changed: &str| ForkPoint {
+            run_id: "old".to_owned(),
+            step: 3,
+            directory: PathBuf::new(),
+            changed: vec![changed.to_owned()],
+        };
+        assert!(
+            with_change("run.seed: 0 → 1").notes()[1].contains("may have trained on problems that are held out now")
+        );
+        assert_eq!(with_change("run.steps: 5 → 9").notes().len(), 1);
     }
 }

@@ -1,13 +1,26 @@
 //! `run.json`: which run a directory holds.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::ForkPoint;
 use crate::error::RunError;
 
 const FILE: &str = "run.json";
+
+/// The step of another run from which a run starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkPoint {
+    /// Name of the other run.
+    pub run_id: String,
+    /// GRPO steps that it had done.
+    pub step: u64,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Settings that differ from its own, as `section.key: theirs → ours`.
+    #[serde(default)]
+    pub changed: Vec<String>,
+}
 
 /// The identity of a run. It contains no time: two runs of one recipe have the same manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -96,6 +96,10 @@ impl MetricsFile {
         self.ends.binary_search_by_key(&step, |(line, _)| *line).is_ok()
     }
 
+    pub(crate) fn kind(&self) -> StepKind {
+        self.kind
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -8,6 +8,9 @@
 //! | `metrics.jsonl` | a line for each GRPO step |
 //! | `warm_start.jsonl` | a line for each supervised step |
 //! | `evaluation.jsonl` | a line for each evaluation |
+//! | `tensorboard/` | the same lines as event files for TensorBoard, where `run.tensorboard` asks for them |
+//! | `evaluation/step-N/` | the answers of an evaluation, a file for each benchmark |
+//! | `best.json` | which checkpoint is the best, where the settings say by what |
 //! | `summary.json`, `report.html` | its results, written with each checkpoint and at its end |
 //! | `model/` | the fresh model, where the recipe asks for one |
 //! | `checkpoints/`, `weights/` | the learner's, bounded by the settings `checkpoint` |
@@ -28,9 +31,10 @@ use evenkeel_config::Loader;
 use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
 
-use files::{clear_incomplete, replace, run_id};
-pub use fork::ForkPoint;
-use lock::Lock;
+pub(crate) use files::replace;
+use files::{clear_incomplete, run_id};
+pub(crate) use lock::Lock;
+pub use manifest::ForkPoint;
 pub(crate) use manifest::RunManifest;
 pub(crate) use metrics_file::{MetricsFile, read_lines};
 pub use record::RunRecord;
@@ -145,7 +149,7 @@ impl RunDirectory {
         };
         if manifest.identity != identity {
             let message = format!(
-                "holds run `{}` with other settings, allowed to change: run.steps, evaluation (but problems), checkpoint, services, and of \
+                "holds run `{}` with other settings, allowed to change: run.steps, evaluation (but problems and files), checkpoint, proof, services, and of \
                  engine, generation and reward what affects no result (addresses, threads, queues, time-outs)",
                 manifest.run_id
             );

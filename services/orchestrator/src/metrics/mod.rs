@@ -1,15 +1,16 @@
 //! Lines of metrics: one for each step, under verl's names where verl has the quantity.
 
+pub(crate) mod at_k;
 mod line;
 mod statistics;
 
 pub use line::MetricsLine;
 pub(crate) use statistics::Statistics;
 
-/// Whether a value may differ between two runs of one seed: times, and how often something had to be retried. Every other value is the
-/// same to the bit.
+/// Whether a value may differ between two runs of one seed: times, how often something had to be retried, and what a proof of weights finds,
+/// since its changes are those since the proof before, which is another one after a resume. Every other value is the same to the bit.
 pub fn may_differ(name: &str) -> bool {
-    ["timing_s/", "perf/throughput", "perf/time_per_step", "rollout/begun_again", "rollout/verified_again"]
+    ["timing_s/", "perf/throughput", "perf/time_per_step", "rollout/begun_again", "rollout/verified_again", "proof/"]
         .iter()
         .any(|prefix| name.starts_with(prefix))
 }

@@ -1,6 +1,7 @@
 //! What a run writes into its directory: lines of metrics, the summary, the report.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use evenkeel_proto::v1::{RunState, StepKind};
 
@@ -12,6 +13,7 @@ use crate::events::{Event, Events};
 use crate::metrics::MetricsLine;
 use crate::recipe::ResolvedRecipe;
 use crate::summary::{Summary, WrittenLines};
+use crate::tensorboard::EventFiles;
 use crate::{instruments, report};
 
 /// The step of another run from which a forked run went on.
@@ -24,6 +26,8 @@ pub(super) struct RunJournal {
     steps: MetricsFile,
     warm_start: MetricsFile,
     evaluations: MetricsFile,
+    /// Where the settings ask for them.
+    tensorboard: Option<EventFiles>,
     /// Versions of the services, for the summary.
     versions: BTreeMap<String, String>,
     retrier: Retrier,
@@ -41,7 +45,21 @@ impl RunJournal {
         let steps = file(METRICS_FILE, StepKind::Train)?;
         let warm_start = file(WARM_START_FILE, StepKind::WarmStart)?;
         let evaluations = file(EVALUATION_FILE, StepKind::Evaluation)?;
-        Ok(Self { directory, resolved, steps, warm_start, evaluations, versions: BTreeMap::new(), retrier, events })
+        let tensorboard = match resolved.settings.run.tensorboard {
+            true => Some(shown(directory.path(), [&warm_start, &steps, &evaluations])?),
+            false => None,
+        };
+        Ok(Self {
+            directory,
+            resolved,
+            steps,
+            warm_start,
+            evaluations,
+            tensorboard,
+            versions: BTreeMap::new(),
+            retrier,
+            events,
+        })
     }
 
     /// GRPO and warm-start steps with a line.
@@ -54,6 +72,11 @@ impl RunJournal {
         self.evaluations.has(step)
     }
 
+    /// Its line.
+    pub(super) fn evaluation(&self, step: u64) -> Result<Option<MetricsLine>, RunError> {
+        Ok(self.evaluations.read()?.into_iter().find(|line| line.step == step))
+    }
+
     pub(super) fn set_versions(&mut self, versions: BTreeMap<String, String>) {
         self.versions.extend(versions);
     }
@@ -64,10 +87,14 @@ impl RunJournal {
         let file = match line.kind {
             StepKind::WarmStart => &mut self.warm_start,
             StepKind::Evaluation => &mut self.evaluations,
-            StepKind::Train | StepKind::Unspecified => &mut self.steps,
+            StepKind::Train | StepKind::Progress | StepKind::Unspecified => &mut self.steps,
         };
         let path = file.path().to_owned();
         self.retrier.write(&path, || file.append(line)).await?;
+        if let Some(files) = &mut self.tensorboard {
+            let path = files.path(line.kind).to_owned();
+            self.retrier.write(&path, || files.append(line)).await?;
+        }
         instruments::step(line.kind, line.policy_version);
         Ok(())
     }
@@ -105,6 +132,10 @@ impl RunJournal {
         for (file, step) in files {
             let path = file.path().to_owned();
             self.retrier.write(&path, || file.truncate(step)).await?;
+            if let Some(shown) = &mut self.tensorboard {
+                let path = shown.path(file.kind()).to_owned();
+                self.retrier.write(&path, || shown.forget_from(file.kind(), step)).await?;
+            }
         }
         for (file, expected) in [(&self.steps, step), (&self.warm_start, warm_start_steps)] {
             if file.count() != expected {
@@ -156,4 +187,13 @@ impl RunJournal {
         self.directory.replace("report.html", &page)?;
         Ok(summary)
     }
+}
+
+/// The event files, with the lines that they do not show yet: those that a forked run inherited.
+fn shown(directory: &Path, files: [&MetricsFile; 3]) -> Result<EventFiles, RunError> {
+    let mut shown = EventFiles::open(directory)?;
+    for file in files {
+        file.read()?.iter().try_for_each(|line| shown.append(line))?;
+    }
+    Ok(shown)
 }

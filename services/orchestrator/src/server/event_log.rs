@@ -65,6 +65,6 @@ fn write_line(run: &str, line: &MetricsLine) {
         StepKind::WarmStart if step.is_multiple_of(WARM_START_EVERY) => {
             tracing::info!(run, step, loss = line.get("warm_start/loss"), "warm start");
         }
-        StepKind::WarmStart | StepKind::Unspecified => {}
+        StepKind::WarmStart | StepKind::Progress | StepKind::Unspecified => {}
     }
 }

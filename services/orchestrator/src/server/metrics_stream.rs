@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{RunState, StepKind, StepMetrics, WatchRunRequest};
 use evenkeel_rpc::server::Drain;
@@ -14,6 +15,10 @@ use super::registry::Entry;
 use crate::directory::{EVALUATION_FILE, METRICS_FILE, WARM_START_FILE, read_lines};
 use crate::events::{Event, Subscription};
 use crate::metrics::MetricsLine;
+
+/// Silence after which a reader gets the progress, where it asks for no other interval: far below the ten minutes after which people and
+/// proxies take a call for dead.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Messages that wait for the client to read them.
 const MAX_UNREAD: usize = 64;
@@ -71,12 +76,22 @@ async fn send_lines(
         }
     }
     let (Some(mut live), Some(entry)) = (live, &entry) else { return };
+    let interval = request.progress_ms.map_or(PROGRESS_INTERVAL, Duration::from_millis);
+    let mut sent_at = Instant::now();
     loop {
         let event = tokio::select! {
             biased;
             event = live.recv() => event,
             // The last event may have been emitted before this reader subscribed.
             () = entry.wait_for_end() => None,
+            () = silence(sent_at, interval) => {
+                let progress = progress_message(&request.run_id, entry, sent_at.elapsed());
+                sent_at = Instant::now();
+                if sender.send(Ok(progress)).await.is_err() {
+                    return;
+                }
+                continue;
+            }
         };
         let Some(event) = event else { return };
         match &*event {
@@ -88,6 +103,7 @@ async fn send_lines(
                 }
                 sent.insert(kind, line.step);
                 let state = entry.state();
+                sent_at = Instant::now();
                 if request.from_step.is_none_or(|from| line.step >= from)
                     && sender.send(Ok(message(line, state))).await.is_err()
                 {
@@ -97,6 +113,33 @@ async fn send_lines(
             Event::Finished { .. } | Event::Failed { .. } => return,
             _ => {}
         }
+    }
+}
+
+/// Waits until nothing was sent for that long; for ever with an interval of 0.
+async fn silence(sent_at: Instant, interval: Duration) {
+    if interval.is_zero() {
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep_until((sent_at + interval).into()).await;
+}
+
+/// Where a run is within its step.
+fn progress_message(run_id: &str, entry: &Entry, silent: Duration) -> StepMetrics {
+    let progress = entry.progress();
+    let values = [
+        ("progress/samples_done", progress.samples_done as f64),
+        ("progress/samples", progress.samples as f64),
+        ("progress/groups_trained", f64::from(progress.groups_trained)),
+        ("progress/silent_s", silent.as_secs_f64()),
+    ];
+    StepMetrics {
+        run_id: run_id.to_owned(),
+        kind: StepKind::Progress.into(),
+        step: progress.step,
+        policy_version: progress.policy_version,
+        values: values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        run_state: progress.state.into(),
     }
 }
 

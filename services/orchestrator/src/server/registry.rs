@@ -87,6 +87,11 @@ impl Entry {
         self.events.state()
     }
 
+    /// Where it is.
+    pub(super) fn progress(&self) -> Progress {
+        self.events.progress().borrow().clone()
+    }
+
     /// Its events from now on. `None` once it has ended.
     pub(super) fn subscribe(&self) -> Option<Subscription> {
         self.is_active().then(|| self.events.subscribe())
@@ -107,7 +112,7 @@ impl Entry {
     }
 
     pub(super) fn message(&self) -> RunMessage {
-        let progress: Progress = self.events.progress().borrow().clone();
+        let progress = self.progress();
         let before = read_summary(&self.directory).map_or(0.0, |summary| summary.seconds.total);
         // The summary is behind while the run is active: the longer time is closer to the truth.
         let elapsed =

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{Run as RunMessage, StartRunRequest};
 use evenkeel_rpc::error::ServiceError;
 use tokio::sync::{oneshot, watch};
 
 use super::OrchestratorService;
 use super::registry::{Entry, Starting, service_error, stored};
-use super::request::resolve;
+use super::request::{origin, resolve};
 use crate::directory::RunDirectory;
 use crate::load::Cancel;
 use crate::run::{Run, RunOptions};
@@ -100,9 +101,13 @@ impl OrchestratorService {
             Claim::Decided(decision) => return Ok(decision),
             Claim::Granted(claim) => claim,
         };
-        let directory = match request.resume {
-            true => RunDirectory::resume(&path, &recipe.identity),
-            false => RunDirectory::create(&path, &recipe),
+        let directory = match &request.configuration {
+            _ if request.resume => RunDirectory::resume(&path, &recipe.identity),
+            Some(Configuration::Fork(fork)) => {
+                let origin = origin(fork, &self.shared.config.runs)?;
+                RunDirectory::fork(&path, &recipe, &origin, fork.step)
+            }
+            _ => RunDirectory::create(&path, &recipe),
         };
         let directory = directory.map_err(service_error)?;
         let (limits, cancel) = (self.shared.config.limits.clone(), cancel.clone());

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod data;
+mod evaluation;
 mod observability;
 mod order;
+mod proof;
 mod report;
 mod resume;
 mod sampling;

@@ -7,8 +7,8 @@ use crate::support::{Cluster, bounded, recipe};
 use evenkeel_orchestrator::{OrchestratorSettings, serve};
 use evenkeel_proto::v1::orchestrator_client::OrchestratorClient;
 use evenkeel_proto::v1::{
-    GetRunRequest, ListRunsRequest, OrchestratorGetStatusRequest, RunState, StartRunRequest, StepKind, StopRunRequest,
-    WatchRunRequest, start_run_request::Configuration,
+    ForkPoint, GetRunRequest, ListRunsRequest, OrchestratorGetStatusRequest, RunState, StartRunRequest, StepKind,
+    StopRunRequest, WatchRunRequest, start_run_request::Configuration,
 };
 use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
 use tonic::Code;
@@ -54,7 +54,7 @@ async fn a_run_is_started_once_watched_and_listed() {
         let other = StartRunRequest { overrides: vec!["run.seed=99".into()], ..start("first") };
         assert_eq!(server.client.start_run(other).await.unwrap_err().code(), Code::AlreadyExists);
 
-        let watch = |run_id: &str| WatchRunRequest { run_id: run_id.into(), from_step: Some(0) };
+        let watch = |run_id: &str| WatchRunRequest { run_id: run_id.into(), from_step: Some(0), progress_ms: None };
         let mut stream = server.client.watch_run(watch("first")).await.unwrap().into_inner();
         let mut live = Vec::new();
         while let Some(line) = stream.message().await.unwrap() {
@@ -83,6 +83,84 @@ async fn a_run_is_started_once_watched_and_listed() {
         assert_eq!(runs.iter().map(|run| run.run_id.as_str()).collect::<Vec<_>>(), ["first"]);
         let status = server.client.get_status(OrchestratorGetStatusRequest {}).await.unwrap().into_inner();
         assert_eq!((status.active_runs.len(), status.dependencies.len()), (0, 3));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_watches_a_long_step_sees_its_samples_progress() {
+    bounded(async {
+        let cluster = Cluster::start().await;
+        cluster.generation.state.max_delay_ms.store(400, Ordering::Relaxed);
+        let mut server = serve_runs(&cluster).await;
+        server.client.start_run(start("long")).await.unwrap();
+        let request = WatchRunRequest { run_id: "long".into(), from_step: None, progress_ms: Some(20) };
+        let mut stream = server.client.watch_run(request).await.unwrap().into_inner();
+        let mut counts = Vec::new();
+        while let Some(line) = stream.message().await.unwrap() {
+            if line.kind() == StepKind::Progress {
+                assert!(line.values["progress/samples_done"] <= line.values["progress/samples"]);
+                assert!(line.values["progress/silent_s"] >= 0.02);
+                counts.push((line.step, line.values["progress/samples_done"] as u64));
+            }
+        }
+        // Samples of one step, 16 in all, are seen on their way.
+        let moved = |pair: &[(u64, u64)]| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1;
+        assert!(counts.windows(2).any(moved), "{counts:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_is_forked_from_a_step_of_another_one() {
+    bounded(async {
+        let cluster = Cluster::start().await;
+        let mut server = serve_runs(&cluster).await;
+        let watched = async |client: &mut OrchestratorClient<ClientChannel>, run_id: &str| {
+            let request = WatchRunRequest { run_id: run_id.into(), from_step: Some(0), progress_ms: None };
+            let mut stream = client.watch_run(request).await.unwrap().into_inner();
+            let mut lines = Vec::new();
+            while let Some(line) = stream.message().await.unwrap() {
+                let scores = line.values.get("critic/score/mean").copied();
+                lines.push((line.kind(), line.step, scores, line.values.get("training/forked_at_step").copied()));
+            }
+            lines
+        };
+        let ended = async |client: &OrchestratorClient<ClientChannel>, run_id: &str| {
+            let request = GetRunRequest { run_id: run_id.into() };
+            crate::support::until_async(async || {
+                let run = client.clone().get_run(request.clone()).await.unwrap().into_inner().run.unwrap();
+                matches!(run.state(), RunState::Completed | RunState::Failed)
+            })
+            .await;
+        };
+        server.client.start_run(start("old")).await.unwrap();
+        ended(&server.client, "old").await;
+        let old = watched(&mut server.client, "old").await;
+
+        let fork = |run_id: &str, step: u64| StartRunRequest {
+            run_id: run_id.into(),
+            configuration: Some(Configuration::Fork(ForkPoint { run_id: "old".into(), step })),
+            ..StartRunRequest::default()
+        };
+        server.client.start_run(fork("new", 4)).await.unwrap();
+        ended(&server.client, "new").await;
+        let new = watched(&mut server.client, "new").await;
+        let same = |line: &(StepKind, u64, Option<f64>, Option<f64>)| (line.0, line.1, line.2);
+        assert_eq!(new.iter().map(same).collect::<Vec<_>>(), old.iter().map(same).collect::<Vec<_>>());
+        let marked = new.iter().filter(|line| line.3 == Some(4.0)).map(|line| line.1).collect::<Vec<_>>();
+        assert_eq!(marked, [4, 5, 6], "steps 4 and 5, and the evaluation after them");
+
+        // The learner has no checkpoint of an odd step.
+        server.client.start_run(fork("gone", 3)).await.unwrap();
+        ended(&server.client, "gone").await;
+        let run =
+            server.client.get_run(GetRunRequest { run_id: "gone".into() }).await.unwrap().into_inner().run.unwrap();
+        assert!(run.state() == RunState::Failed && run.message.contains("LoadCheckpoint"), "{run:?}");
+        let request = ForkPoint { run_id: "nobody".into(), step: 1 };
+        let configuration = Some(Configuration::Fork(request));
+        let status = server.client.start_run(StartRunRequest { configuration, ..fork("x", 1) }).await.unwrap_err();
+        assert_eq!(status.code(), Code::NotFound);
     })
     .await;
 }

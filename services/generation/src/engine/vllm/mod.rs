@@ -9,6 +9,7 @@ mod http;
 mod metrics;
 mod probe;
 mod request;
+mod score;
 mod stream;
 
 pub(crate) use connector::HttpFiles;
@@ -23,8 +24,8 @@ use tokio::sync::RwLock;
 
 use super::validate::validate;
 use super::{
-    Boxed, EngineClient, EngineError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest, Tokens,
-    WakeTarget,
+    Boxed, EngineClient, EngineError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest,
+    ScoreRequest, SequenceScore, Tokens, WakeTarget,
 };
 use crate::settings::GenerationSettings;
 use connector::ConnectionCounter;
@@ -119,6 +120,10 @@ impl EngineClient for VllmClient {
 
     fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut Tokens) -> Boxed<'a, SampleOutcome> {
         Box::pin(self.draw(request, tokens))
+    }
+
+    fn score<'a>(&'a self, request: ScoreRequest<'a>) -> Boxed<'a, Vec<SequenceScore>> {
+        Box::pin(self.score_sequences(request))
     }
 
     fn weights_label(&self) -> Boxed<'_, Option<String>> {

@@ -56,6 +56,12 @@ pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json
         _ => Duration::ZERO,
     };
     let label = shared.label.lock().unwrap().clone();
+    if !body["prompt_logprobs"].is_null() {
+        return match act {
+            Act::Answer => axum::Json(scored(&body, &label)).into_response(),
+            _ => axum::Json(json!({"choices": []})).into_response(),
+        };
+    }
     let max = body["max_tokens"].as_u64().unwrap() as usize;
     let certain = body["top_k"] == 1 && !shared.raw.load(Ordering::SeqCst);
     let draw = move |body: &Value, index: usize| {
@@ -82,6 +88,21 @@ pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json
         Act::Break(bytes) => broken(text, bytes),
         _ => ([("content-type", "application/json")], text).into_response(),
     }
+}
+
+/// Scores of the prompts under the weights of a label.
+fn scored(body: &Value, label: &str) -> Value {
+    let choices = body["prompt"].as_array().unwrap().iter().enumerate().map(|(index, prompt)| {
+        let one = json!({"seed": 0, "prompt": prompt});
+        let ids = prompt.as_array().unwrap();
+        let scores = ids.iter().enumerate().map(|(at, id)| match at {
+            0 => Value::Null,
+            _ => json!({id.to_string(): {"logprob": token(&one, label, at).1, "rank": 1, "decoded_token": ""}}),
+        });
+        json!({"index": index, "token_ids": [5], "logprobs": {"token_logprobs": [-0.25]}, "finish_reason": "length",
+            "prompt_logprobs": scores.collect::<Vec<_>>()})
+    });
+    json!({"choices": choices.collect::<Vec<_>>()})
 }
 
 fn whole(body: &Value, tokens: &[(u64, f32)], finish: &str) -> String {

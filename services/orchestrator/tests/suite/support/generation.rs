@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
-    EngineSleep, EngineUpdate, EngineUpdateOutcome, Failure, FailureCode, FinishReason, GenerateItem, GenerateRequest,
-    GenerationGetStatusRequest, GenerationGetStatusResponse, LogProbabilityMode, ModelInfo, Rollout, Segment,
-    SleepLevel, SleepRequest, SleepResponse, UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest,
-    WakeUpResponse, WeightsRef,
+    EngineProof, EngineSleep, EngineUpdate, EngineUpdateOutcome, Failure, FailureCode, FinishReason, GenerateItem,
+    GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, LogProbabilityMode, ModelInfo,
+    ProveWeightsRequest, ProveWeightsResponse, Rollout, Segment, SequenceScores, SleepLevel, SleepRequest,
+    SleepResponse, UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, WeightsRef,
 };
 use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::items::{GenerateItems, ItemContext, ItemLimits, ItemServer, ResponseStream};
 use evenkeel_rpc::server::Drain;
 use tonic::{Request, Response, Status, Streaming};
@@ -28,6 +29,9 @@ const CERTAIN_FROM: u64 = 12;
 /// Whether all responses of a group are identical, by its id.
 pub(crate) type IdenticalResponses = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
+/// The text that answers an item; `None` leaves it to chance.
+pub(crate) type Answers = Box<dyn Fn(&GenerateItem) -> Option<String> + Send + Sync>;
+
 #[derive(Default)]
 pub(crate) struct FakeState {
     /// Items in the order of their arrival.
@@ -36,6 +40,9 @@ pub(crate) struct FakeState {
     pub(crate) script: Mutex<Option<Script>>,
     /// Groups whose responses are all identical.
     pub(crate) identical: Mutex<Option<IdenticalResponses>>,
+    pub(crate) answers: Mutex<Option<Answers>>,
+    /// Whether weights were never given and any version is asked for.
+    pub(crate) any_weights: AtomicBool,
     /// Longest delay of a response in milliseconds.
     pub(crate) max_delay_ms: AtomicU64,
     /// From this weights version on almost every response is correct; 0 is [`CERTAIN_FROM`].
@@ -43,6 +50,14 @@ pub(crate) struct FakeState {
     pub(crate) updates: AtomicU64,
     /// All calls of Sleep.
     pub(crate) sleeps: Mutex<Vec<SleepLevel>>,
+    /// The digest of the weights that the engine really has, whatever it says.
+    digest: Mutex<String>,
+    /// Whether it keeps them from now on.
+    pub(crate) is_stuck: AtomicBool,
+    /// What its log-probabilities of given tokens are off by, in thousandths.
+    pub(crate) off_by: AtomicU64,
+    /// Proofs that it took part in.
+    pub(crate) proofs: AtomicU64,
     /// Whether Sleep fails.
     pub(crate) cannot_sleep: AtomicBool,
     timing: AtomicU64,
@@ -103,6 +118,13 @@ fn answer(item: &GenerateItem, weights: &WeightsRef, identical: bool, certain_fr
     ids
 }
 
+/// The log-probability of a token behind another one under the weights of a digest. They move a little with it.
+pub(crate) fn score(digest: &str, before: u32, id: u32) -> f32 {
+    let share = |word: u64| (mix(word) >> 40) as f32 / (1_u64 << 24) as f32;
+    let pair = u64::from(before) << 32 | u64::from(id);
+    -1.0 - 3.0 * share(pair) + 0.2 * share(pair ^ hash(digest))
+}
+
 async fn generate(state: Arc<FakeState>, weights: WeightsRef, item: GenerateItem, _: ItemContext) -> Rollout {
     state.seen.lock().unwrap().push(item.clone());
     let attempt = {
@@ -124,7 +146,8 @@ async fn generate(state: Arc<FakeState>, weights: WeightsRef, item: GenerateItem
     if let Some(code) = scripted {
         return failed(code);
     }
-    if item.policy_version != Some(weights.version) || weights.digest.is_empty() {
+    let any_weights = state.any_weights.load(Ordering::Relaxed) && item.policy_version.is_none();
+    if !any_weights && (item.policy_version != Some(weights.version) || weights.digest.is_empty()) {
         return failed(FailureCode::FailedPrecondition);
     }
     // The order is different in every run, so that a dependence on it shows.
@@ -136,7 +159,11 @@ async fn generate(state: Arc<FakeState>, weights: WeightsRef, item: GenerateItem
         0 => CERTAIN_FROM,
         certain_from => certain_from,
     };
-    let ids = answer(&item, &weights, identical, certain_from);
+    let written = state.answers.lock().unwrap().as_ref().and_then(|answers| answers(&item));
+    let ids = match written {
+        Some(text) => ids_of(&text).into_iter().chain([1]).collect(),
+        None => answer(&item, &weights, identical, certain_from),
+    };
     let most = item.sampling.as_ref().and_then(|sampling| sampling.max_tokens).unwrap() as usize;
     let cut = ids.len() > most;
     let ids = ids[..ids.len().min(most)].to_vec();
@@ -176,6 +203,9 @@ impl Generation for FakeGeneration {
         weights.check().map_err(|error| Status::invalid_argument(error.to_string()))?;
         self.state.updates.fetch_add(1, Ordering::Relaxed);
         let version = weights.version;
+        if !self.state.is_stuck.load(Ordering::Relaxed) {
+            self.state.digest.lock().unwrap().clone_from(&weights.digest);
+        }
         *self.weights.lock().unwrap() = weights;
         let engine = EngineUpdate {
             engine: "fake".into(),
@@ -185,6 +215,33 @@ impl Generation for FakeGeneration {
             ..EngineUpdate::default()
         };
         Ok(Response::new(UpdateWeightsResponse { version, engines: vec![engine] }))
+    }
+
+    async fn prove_weights(
+        &self,
+        request: Request<ProveWeightsRequest>,
+    ) -> Result<Response<ProveWeightsResponse>, Status> {
+        let request = request.into_inner();
+        let weights = self.weights.lock().unwrap().clone();
+        if request.version != Some(weights.version) {
+            let message = format!("the version is {}", weights.version);
+            return Err(ServiceError::Precondition { reason: "OTHER_VERSION", message }.into());
+        }
+        self.state.proofs.fetch_add(1, Ordering::Relaxed);
+        let digest = self.state.digest.lock().unwrap().clone();
+        let off = self.state.off_by.load(Ordering::Relaxed) as f32 / 1000.0;
+        let scores = request.sequences.iter().map(|sequence| {
+            let ids = &sequence.token_ids;
+            let scores = (1..ids.len()).map(|at| score(&digest, ids[at - 1], ids[at]) + off).collect();
+            let (last, sampled) = (ids[ids.len() - 1], 5);
+            SequenceScores {
+                log_probabilities: scores,
+                sampled_token_id: sampled,
+                sampled_log_probability: score(&digest, last, sampled),
+            }
+        });
+        let engine = EngineProof { engine: "fake".into(), scores: scores.collect(), ..EngineProof::default() };
+        Ok(Response::new(ProveWeightsResponse { engines: vec![engine] }))
     }
 
     async fn sleep(&self, request: Request<SleepRequest>) -> Result<Response<SleepResponse>, Status> {

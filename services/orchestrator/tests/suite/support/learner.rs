@@ -2,21 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use evenkeel_proto::v1::learner_server::Learner;
+use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
     ModelInfo, PublishRequest, PublishResponse, SaveCheckpointRequest, SaveCheckpointResponse, ScoreRequest,
     ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, WeightsRef,
-    train_request,
+    score_request, train_request,
 };
 use evenkeel_rpc::error::ServiceError;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::generation::score;
 use super::{hash, mix};
 
 pub(crate) const SETTINGS_HASH: &str = "sha256:settings";
@@ -33,7 +35,7 @@ struct Memory {
 /// What outlives it, and what tests look at.
 #[derive(Default)]
 pub(crate) struct FakeState {
-    disk: Mutex<BTreeMap<u64, (Memory, Vec<u8>)>>,
+    disk: Mutex<BTreeMap<(String, u64), (Memory, Vec<u8>)>>,
     /// Groups of each step as they were sent.
     pub(crate) groups: Mutex<BTreeMap<u64, Vec<TrainGroup>>>,
     /// How often each step was really done.
@@ -50,6 +52,10 @@ pub(crate) struct FakeState {
     pub(crate) folder: Mutex<Option<PathBuf>>,
     /// How many (checkpoints, published versions) it was asked to keep, by call.
     pub(crate) kept: Mutex<BTreeSet<(Option<u32>, Option<u32>)>>,
+    /// Whether its steps change nothing, as with a learning rate of 0.
+    pub(crate) is_frozen: AtomicBool,
+    /// Which of them were to stay besides, by call.
+    pub(crate) kept_besides: Mutex<BTreeSet<(&'static str, Vec<u64>)>>,
     /// What it says about its settings.
     pub(crate) settings_hash: Mutex<Option<String>>,
 }
@@ -162,6 +168,7 @@ impl FakeLearner {
         };
         {
             let mut memory = self.memory.lock().unwrap();
+            let digest = if self.state.is_frozen.load(Ordering::Relaxed) { before.digest } else { digest };
             (memory.run_id, memory.version, memory.digest) = (header.run_id.clone(), report.version, digest);
             memory.reports.insert(key, report.clone());
         }
@@ -193,14 +200,34 @@ impl Learner for FakeLearner {
         Ok(Response::new(ReceiverStream::new(stream)))
     }
 
-    async fn score(&self, _: Request<Streaming<ScoreRequest>>) -> Result<Response<Self::ScoreStream>, Status> {
-        Err(Status::unimplemented("not needed"))
+    async fn score(&self, request: Request<Streaming<ScoreRequest>>) -> Result<Response<Self::ScoreStream>, Status> {
+        let memory = self.memory.lock().unwrap().clone();
+        let digest = format!("sha256:{:064x}", memory.digest);
+        let (sender, responses) = tokio::sync::mpsc::channel(1024);
+        let mut requests = request.into_inner();
+        while let Some(request) = requests.next().await {
+            let Some(score_request::Kind::Item(item)) = request?.kind else { continue };
+            if item.version != Some(memory.version) {
+                return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
+            }
+            let ids: Vec<u32> = item.prompt_token_ids.iter().chain(&item.response_token_ids).copied().collect();
+            let scores = (item.prompt_token_ids.len()..ids.len()).map(|at| score(&digest, ids[at - 1], ids[at]));
+            let response = ScoreResponse {
+                id: item.id,
+                log_probabilities: scores.collect(),
+                version: memory.version,
+                ..ScoreResponse::default()
+            };
+            let _ = sender.send(Ok(response)).await;
+        }
+        Ok(Response::new(ReceiverStream::new(responses)))
     }
 
     async fn publish(&self, request: Request<PublishRequest>) -> Result<Response<PublishResponse>, Status> {
         let memory = self.memory.lock().unwrap().clone();
         let request = request.into_inner();
         self.state.kept.lock().unwrap().insert((None, request.keep));
+        self.state.kept_besides.lock().unwrap().insert(("weights", request.keep_versions));
         if request.version.is_some_and(|version| version != memory.version) {
             return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
         }
@@ -215,6 +242,7 @@ impl Learner for FakeLearner {
     ) -> Result<Response<SaveCheckpointResponse>, Status> {
         let request = request.into_inner();
         self.state.kept.lock().unwrap().insert((request.keep, None));
+        self.state.kept_besides.lock().unwrap().insert(("checkpoint", request.keep_steps));
         if self.state.disk_full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err(Status::resource_exhausted("no space left on device"));
         }
@@ -223,7 +251,8 @@ impl Learner for FakeLearner {
             return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
         }
         let path = self.folder("checkpoints", request.step);
-        self.state.disk.lock().unwrap().entry(request.step).or_insert((memory.clone(), request.client_state));
+        let key = (request.run_id.clone(), request.step);
+        self.state.disk.lock().unwrap().entry(key).or_insert((memory.clone(), request.client_state));
         let checkpoint = CheckpointRef {
             path,
             run_id: request.run_id,
@@ -236,11 +265,15 @@ impl Learner for FakeLearner {
 
     async fn load_checkpoint(
         &self,
-        _: Request<LoadCheckpointRequest>,
+        request: Request<LoadCheckpointRequest>,
     ) -> Result<Response<LoadCheckpointResponse>, Status> {
+        let LoadCheckpointRequest { run_id, which, from_run_id } = request.into_inner();
+        let from = if from_run_id.is_empty() { &run_id } else { &from_run_id };
         let disk = self.state.disk.lock().unwrap();
-        let Some((step, (memory, client_state))) = disk.last_key_value() else { return Err(Status::not_found("none")) };
-        *self.memory.lock().unwrap() = memory.clone();
+        let of_run = disk.iter().filter(|((run, _), _)| run == from);
+        let found = of_run.rev().find(|((_, step), _)| which.as_ref().is_none_or(|which| *which == Which::Step(*step)));
+        let Some(((_, step), (memory, client_state))) = found else { return Err(Status::not_found("none")) };
+        *self.memory.lock().unwrap() = Memory { run_id, ..memory.clone() };
         let checkpoint = CheckpointRef {
             step: *step,
             version: memory.version,

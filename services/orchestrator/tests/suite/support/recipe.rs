@@ -7,8 +7,9 @@ use evenkeel_config::{ConfigError, Loader, Settings};
 use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
 use evenkeel_orchestrator::{
-    CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, LoopSettings, ModelSource, RecipeReader,
-    ResolvedRecipe, RunError, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, LoopSettings, ModelSource, ProofSettings,
+    RecipeReader, ResolvedRecipe, RunError, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
+    WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ pub(crate) struct Program {
     warm_start: WarmStartSettings,
     evaluation: EvaluationSettings,
     checkpoint: CheckpointSettings,
+    proof: ProofSettings,
     services: ServicesSettings,
     model: Model,
     learner: toml::Table,
@@ -65,15 +67,16 @@ impl Settings for Program {
 
 impl Program {
     pub(crate) fn of(settings: &LoopSettings) -> Self {
-        let LoopSettings { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services } =
+        let LoopSettings { run, data, sampling, shaping, warm_start, evaluation, checkpoint, proof, services } =
             settings.clone();
         let (model, learner) = Default::default();
-        Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services, model, learner }
+        Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, proof, services, model, learner }
     }
 
     fn loop_settings(&self) -> LoopSettings {
-        let Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services, .. } = self.clone();
-        LoopSettings { run, data, sampling, shaping, warm_start, evaluation, checkpoint, services }
+        let Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, proof, services, .. } =
+            self.clone();
+        LoopSettings { run, data, sampling, shaping, warm_start, evaluation, checkpoint, proof, services }
     }
 
     pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
@@ -99,16 +102,33 @@ impl ModelSource for Program {
     }
 }
 
+/// The small model in a folder.
+pub(crate) fn write_model(folder: &Path) {
+    write_fresh_model(folder, &FreshModel { shape: Model::default().fresh, seed: 0 }).unwrap();
+}
+
 /// Reads recipes of [`Program`].
 pub(crate) struct Reader;
 
 impl RecipeReader for Reader {
-    fn names(&self) -> Vec<&str> {
-        vec!["arithmetic"]
+    fn names(&self) -> Vec<String> {
+        vec!["arithmetic".to_owned()]
     }
 
-    fn built_in(&self, name: &str) -> Option<&str> {
-        (name == "arithmetic").then_some("")
+    fn built_in(&self, name: &str) -> Result<Option<Loader>, ConfigError> {
+        Ok((name == "arithmetic").then(Loader::new))
+    }
+
+    fn text(&self, text: &str) -> Result<Loader, ConfigError> {
+        Loader::new().text("toml", text)
+    }
+
+    fn merged(&self, recipes: &[String]) -> Result<String, ConfigError> {
+        let mut text = String::new();
+        for path in recipes {
+            text += &evenkeel_config::parse_file(path.as_ref())?.to_string();
+        }
+        Ok(text)
     }
 
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError> {

@@ -1,0 +1,126 @@
+//! Scores of given tokens: `prompt_logprobs` of one request with several prompts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::answer::LogProbabilities;
+use super::{COMPLETIONS, VllmClient, http};
+use crate::engine::{EngineError, ScoreRequest, SequenceScore};
+
+#[derive(Deserialize)]
+struct Completion {
+    choices: Vec<Choice>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    index: usize,
+    #[serde(default)]
+    token_ids: Option<Vec<u32>>,
+    #[serde(default)]
+    logprobs: Option<LogProbabilities>,
+    /// Of each token of the prompt; null for the first. By ids, in text.
+    #[serde(default)]
+    prompt_logprobs: Option<Vec<Option<HashMap<String, Score>>>>,
+}
+
+#[derive(Deserialize)]
+struct Score {
+    logprob: f32,
+}
+
+impl VllmClient {
+    /// Scores sequences in one request, within the time of a control call.
+    pub(super) async fn score_sequences(&self, request: ScoreRequest<'_>) -> Result<Vec<SequenceScore>, EngineError> {
+        let model = Arc::clone(&*self.model.read().await);
+        let body = body(&model, &request).to_string().into_bytes();
+        let exchange = async {
+            let mut response = self.samples.post_json(COMPLETIONS, body, "").await?;
+            http::read_all(COMPLETIONS, &mut response, self.max_answer).await
+        };
+        let after_ms = u64::try_from(self.control_timeout.as_millis()).unwrap_or(u64::MAX);
+        let bytes = tokio::time::timeout(self.control_timeout, exchange)
+            .await
+            .unwrap_or(Err(EngineError::Timeout { route: COMPLETIONS, after_ms }))?;
+        parse(&bytes, request.sequences)
+    }
+}
+
+/// Every field that influences the answer, as in a request for a sample.
+fn body(model: &str, request: &ScoreRequest<'_>) -> Value {
+    json!({
+        "model": model, "prompt": request.sequences, "n": 1, "max_tokens": 1, "temperature": request.temperature, "top_p": 1.0,
+        "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "seed": 0,
+        "min_tokens": 0, "ignore_eos": true, "stop": [], "stop_token_ids": [], "logprobs": 0, "prompt_logprobs": 0,
+        "return_token_ids": true, "skip_special_tokens": false, "echo": false, "stream": false,
+        "cache_salt": request.cache_salt, "request_id": "proof",
+    })
+}
+
+fn parse(body: &[u8], sequences: &[Vec<u32>]) -> Result<Vec<SequenceScore>, EngineError> {
+    let mut completion: Completion =
+        serde_json::from_slice(body).map_err(|error| EngineError::invalid("body", error, "a completion in JSON"))?;
+    let choices = &mut completion.choices;
+    choices.sort_by_key(|choice| choice.index);
+    if choices.len() != sequences.len() {
+        let allowed = format!("{}, one for each prompt", sequences.len());
+        return Err(EngineError::invalid("choices", choices.len(), allowed));
+    }
+    choices.iter().zip(sequences).map(|(choice, ids)| score_of(choice, ids)).collect()
+}
+
+fn score_of(choice: &Choice, ids: &[u32]) -> Result<SequenceScore, EngineError> {
+    let absent = || EngineError::invalid("prompt_logprobs", "absent", "one for each token, as prompt_logprobs asks");
+    let found = choice.prompt_logprobs.as_ref().ok_or_else(absent)?;
+    if found.len() != ids.len() {
+        let allowed = format!("{}, one for each token of the prompt", ids.len());
+        return Err(EngineError::invalid("prompt_logprobs", format_args!("{} values", found.len()), allowed));
+    }
+    let scores = found.iter().zip(ids).enumerate().skip(1).map(|(at, (score, id))| {
+        let score = score.as_ref().and_then(|scores| scores.get(&id.to_string()));
+        let missing =
+            || EngineError::invalid(&format!("prompt_logprobs[{at}]"), "without the prompt's token", "with it");
+        score.map(|score| score.logprob).ok_or_else(missing)
+    });
+    let sampled = (choice.token_ids.as_deref(), choice.logprobs.as_ref().map(|found| found.token_logprobs.as_slice()));
+    let (Some(&[id]), Some(&[Some(log_probability)])) = sampled else {
+        return Err(EngineError::invalid(
+            "token_ids",
+            "not one token with its log-probability",
+            "one, as max_tokens asks",
+        ));
+    };
+    Ok(SequenceScore { log_probabilities: scores.collect::<Result<_, _>>()?, sampled: (id, log_probability) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(prompt_logprobs: Value) -> Vec<u8> {
+        let choice = |index: usize| json!({"index": index, "token_ids": [7], "logprobs": {"token_logprobs": [-0.5]}, "prompt_logprobs": prompt_logprobs});
+        // Engines may answer prompts in any order.
+        json!({"choices": [choice(1), choice(0)]}).to_string().into_bytes()
+    }
+
+    #[test]
+    fn the_scores_are_those_of_the_prompts_own_tokens() {
+        let scores =
+            json!([null, {"5": {"logprob": -1.5, "rank": 3}, "9": {"logprob": -0.1}}, {"6": {"logprob": -2.5}}]);
+        let parsed = parse(&answer(scores), &[vec![4, 5, 6], vec![4, 5, 6]]).unwrap();
+        assert_eq!(parsed.len(), 2);
+        assert_eq!(parsed[0], SequenceScore { log_probabilities: vec![-1.5, -2.5], sampled: (7, -0.5) });
+    }
+
+    #[test]
+    fn answers_without_scores_are_refused_by_name() {
+        let refused = |scores, ids: Vec<u32>| parse(&answer(scores), &[ids.clone(), ids]).unwrap_err().to_string();
+        assert!(refused(json!(null), vec![4, 5]).contains("prompt_logprobs is absent"));
+        assert!(refused(json!([null]), vec![4, 5]).contains("prompt_logprobs is 1 values"));
+        let other = refused(json!([null, {"9": {"logprob": -0.1}}]), vec![4, 5]);
+        assert!(other.contains("prompt_logprobs[1] is without the prompt's token"), "{other}");
+    }
+}

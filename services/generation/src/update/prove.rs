@@ -1,0 +1,104 @@
+//! Scores of the same tokens by every engine, for whoever wants to know that they have the weights which they say they have.
+
+use std::sync::Arc;
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{EngineProof, LogProbabilityMode, ProveWeightsRequest, ProveWeightsResponse, SequenceScores};
+use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::ServiceError;
+
+use super::{Updater, on_each};
+use crate::engine::{EngineError, Fault, ScoreRequest, SequenceScore};
+use crate::pool::{EnginePool, PooledEngine};
+
+/// A checked request.
+#[derive(Debug)]
+struct Proof {
+    sequences: Vec<Vec<u32>>,
+    temperature: f32,
+    cache_salt: String,
+    deadline: Deadline,
+}
+
+impl Updater {
+    /// Scores sequences on every engine, between updates.
+    pub(crate) async fn prove(
+        &self,
+        request: ProveWeightsRequest,
+        call: Deadline,
+    ) -> Result<ProveWeightsResponse, ServiceError> {
+        let deadline = self.deadline(call, request.deadline_ms);
+        let (version, sequences, temperature) = check(request)?;
+        let _turn = deadline.run(self.turn.lock()).await?;
+        let current = self.pool.weights().number;
+        if version != current {
+            let message = format!("version is {version}, the engines' is {current}");
+            return Err(ServiceError::Precondition { reason: "OTHER_VERSION", message });
+        }
+        let proof = Arc::new(Proof { sequences, temperature, cache_salt: format!("proof-{version}"), deadline });
+        let engines = on_each(&self.pool, |pool, engine| {
+            let proof = Arc::clone(&proof);
+            async move { prove_engine(&pool, &engine, &proof).await }
+        });
+        Ok(ProveWeightsResponse { engines: engines.await })
+    }
+}
+
+fn check(request: ProveWeightsRequest) -> Result<(u64, Vec<Vec<u32>>, f32), FieldError> {
+    let version = request.version.ok_or_else(|| FieldError::missing("version", "the version that is current"))?;
+    let temperature = request.temperature.ok_or_else(|| FieldError::missing("temperature", "a number above 0"))?;
+    if !(temperature.is_finite() && temperature > 0.0) {
+        return Err(FieldError::new("temperature", temperature, "a finite number above 0"));
+    }
+    let sequences: Vec<Vec<u32>> = request.sequences.into_iter().map(|sequence| sequence.token_ids).collect();
+    if sequences.is_empty() {
+        return Err(FieldError::missing("sequences", "at least one"));
+    }
+    match sequences.iter().position(|ids| ids.len() < 2) {
+        Some(at) => {
+            let field = format!("sequences[{at}].token_ids");
+            Err(FieldError::new(field, format_args!("{} ids", sequences[at].len()), "at least two"))
+        }
+        None => Ok((version, sequences, temperature)),
+    }
+}
+
+async fn prove_engine(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> EngineProof {
+    let scored = score(pool, engine, proof).await;
+    let mode = engine.info().map_or(LogProbabilityMode::Unspecified, |info| info.log_probabilities);
+    let (scores, failure) = match scored {
+        Ok(scores) => (scores.into_iter().map(message).collect(), None),
+        Err(error) => (Vec::new(), Some(error.failure())),
+    };
+    EngineProof { engine: engine.name().to_owned(), scores, log_probability_mode: mode.into(), failure }
+}
+
+async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Result<Vec<SequenceScore>, ServiceError> {
+    if !pool.state(engine).0.is_serving() {
+        let message = "it gets no samples either".to_owned();
+        return Err(ServiceError::Unavailable { reason: "NOT_SERVING", message });
+    }
+    let request =
+        ScoreRequest { sequences: &proof.sequences, temperature: proof.temperature, cache_salt: &proof.cache_salt };
+    let scored = proof.deadline.run(engine.client().score(request)).await?;
+    scored.map_err(|error| {
+        let message = error.to_string();
+        match error {
+            // It answers, but not with scores: asking again does not help.
+            EngineError::Refused { .. } | EngineError::InvalidResponse(_) => {
+                ServiceError::Precondition { reason: "NO_SCORES", message }
+            }
+            other => {
+                if other.fault() == Fault::Connection {
+                    engine.request_check();
+                }
+                ServiceError::Unavailable { reason: "ENGINE_LOST", message }
+            }
+        }
+    })
+}
+
+fn message(score: SequenceScore) -> SequenceScores {
+    let (sampled_token_id, sampled_log_probability) = score.sampled;
+    SequenceScores { log_probabilities: score.log_probabilities, sampled_token_id, sampled_log_probability }
+}

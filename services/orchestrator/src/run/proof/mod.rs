@@ -1,0 +1,153 @@
+//! Proof of weights: learner and engines score the same tokens after an update.
+//!
+//! A version is only a label: an engine may carry the new one and go on with old weights (an update that was lost in the engine, an adapter
+//! that never arrived), or compute another model than the learner (a head that is tied on one side, another type). Neither shows in a
+//! run's curves for a long time. So a few hundred fixed tokens are scored by both, and judged by [`judge`].
+
+mod history;
+mod judge;
+mod scores;
+mod tokens;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use evenkeel_proto::v1::WeightsRef;
+
+use crate::clients::{ProvenEngine, Services};
+use crate::error::{Halt, RunError};
+use crate::events::Activity;
+use crate::metrics::MetricsLine;
+use crate::settings::LoopSettings;
+use crate::text::Tokenizer;
+use history::History;
+use judge::{Judge, Verdict};
+use scores::Scores;
+
+/// The tolerance where a type narrower than f32 may be involved.
+const DEFAULT_TOLERANCE: f64 = 0.25;
+
+/// Proves the weights of the engines.
+pub(super) struct Proof {
+    services: Arc<Services>,
+    every: u64,
+    sequences: Vec<Vec<u32>>,
+    /// The temperature of the run, at which each engine also samples a token behind each sequence.
+    temperature: f32,
+    judge: Judge,
+    history: Mutex<History>,
+}
+
+/// What a proof found.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct ProofReport {
+    engines: usize,
+    mean_gap: f64,
+    max_gap: f64,
+    /// Mean change of the scores since the proof before: of the engine that changed least, and of the learner.
+    change: Option<(f64, f64)>,
+    took: Duration,
+}
+
+impl Proof {
+    /// A proof over tokens of the run's own, which follow from its seed and vocabulary.
+    pub(super) fn new(
+        services: Arc<Services>,
+        settings: &LoopSettings,
+        tokenizer: &Tokenizer,
+        vocabulary_size: u32,
+        context: usize,
+    ) -> Self {
+        let proof = &settings.proof;
+        let length = (proof.tokens as usize).min(context.saturating_sub(1));
+        Self {
+            services,
+            every: proof.every,
+            sequences: tokens::sequences(settings.run.seed, tokenizer, vocabulary_size, proof.sequences, length),
+            temperature: settings.sampling.temperature,
+            judge: Judge::new(proof.tolerance.unwrap_or(DEFAULT_TOLERANCE), settings.sampling.temperature),
+            history: Mutex::default(),
+        }
+    }
+
+    /// Proves the weights that a run begins with, or returns to. What was seen before does not count any more.
+    pub(super) async fn begin(&self, weights: &WeightsRef) -> Result<(), Halt> {
+        *self.history() = History::default();
+        if self.every > 0 {
+            self.prove(weights).await?;
+        }
+        Ok(())
+    }
+
+    /// Proves the weights after so many steps, where it is due.
+    pub(super) async fn after_step(&self, weights: &WeightsRef, steps: u64) -> Result<Option<ProofReport>, Halt> {
+        match self.every > 0 && steps.is_multiple_of(self.every) {
+            true => self.prove(weights).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    #[tracing::instrument(name = "proof", skip_all, fields(version = weights.version))]
+    async fn prove(&self, weights: &WeightsRef) -> Result<ProofReport, Halt> {
+        let began = Instant::now();
+        let _during = self.services.events().during(Activity::Proving);
+        let (version, generation) = (weights.version, self.services.generation());
+        // The learner is asked first: it holds the truth, and would have to be asked again if it was restarted.
+        let learner = self.learner_scores(version).await?;
+        let engines = generation.prove_weights(weights, &self.sequences, self.temperature).await?;
+        let sampled = self.sampled_scores(version, &engines).await?;
+        let mut report = ProofReport::default();
+        let mut history = self.history();
+        for (ProvenEngine { name, scores }, sampled) in engines.iter().zip(&sampled) {
+            let verdict = self.judge.judge(&history, name, version, &learner, scores, sampled);
+            match verdict {
+                Verdict::Agrees { mean, max } => {
+                    (report.mean_gap, report.max_gap) = (report.mean_gap.max(mean), report.max_gap.max(max));
+                }
+                Verdict::Differs(message) => {
+                    return Err(RunError::Unproven { engine: name.clone(), version, message }.into());
+                }
+            }
+        }
+        report.engines = engines.len();
+        report.change = history.add(version, learner, engines, self.judge.resolution());
+        report.took = began.elapsed();
+        Ok(report)
+    }
+
+    /// The learner's log-probabilities of every token but the first of each sequence, at temperature 1 as engines score prompts.
+    async fn learner_scores(&self, version: u64) -> Result<Scores, Halt> {
+        let items: Vec<_> = self.sequences.iter().map(|ids| (ids[..1].to_vec(), ids[1..].to_vec())).collect();
+        let scores = self.services.learner().score(version, &items, 1.0).await?;
+        Ok(scores.into_iter().flatten().collect())
+    }
+
+    /// Its log-probabilities of the tokens that each engine sampled, at the temperature of which the engine's are.
+    async fn sampled_scores(&self, version: u64, engines: &[ProvenEngine]) -> Result<Vec<Scores>, Halt> {
+        let mut all = Vec::with_capacity(engines.len());
+        for ProvenEngine { scores, .. } in engines {
+            let items = self.sequences.iter().zip(&scores.sampled);
+            let items: Vec<_> = items.map(|(ids, sampled)| (ids.clone(), vec![sampled.id])).collect();
+            let temperature = if scores.raw { 1.0 } else { self.temperature };
+            let found = self.services.learner().score(version, &items, temperature).await?;
+            all.push(found.into_iter().flatten().collect());
+        }
+        Ok(all)
+    }
+
+    fn history(&self) -> std::sync::MutexGuard<'_, History> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ProofReport {
+    /// Adds its values to the line of a step.
+    pub(super) fn add_to(&self, line: &mut MetricsLine) {
+        line.set("proof/engines", self.engines as f64);
+        line.set("proof/mean_gap", self.mean_gap);
+        line.set("proof/max_gap", self.max_gap);
+        line.set("proof/change", self.change.map(|(engines, _)| engines));
+        line.set("proof/learner_change", self.change.map(|(_, learner)| learner));
+        line.set("timing_s/proof", self.took.as_secs_f64());
+    }
+}
