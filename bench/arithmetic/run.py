@@ -8,6 +8,8 @@ GRPO steps on 16 prompts x 16 samples. They take turns; the ratio of the medians
 - step: seconds of generation plus training of a GRPO step, and the same for each sampled token, since the tasks differ in length. Ours
   is `timing_s/step`, so that it has gRPC, verification, files and the switch of weights in it; the peer's is only generation and
   training.
+- dapo step: the same with four updates a step on both sides, of 4 prompts with their 16 samples each, and old log-probabilities
+  recomputed: the recipe `dapo` with dapo.toml over it, and dapo_peer.py.
 - overhead: CPU time of the threads that carry gRPC, HTTP, verification and the loop, as a part of the process's CPU time in GRPO steps.
 - memory: the process's highest resident size.
 
@@ -27,7 +29,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 PEER = Path(os.environ.get("PEER", ROOT.parent / "shared/reference/tiny_grpo.py"))
 WARM_START, STEPS = 400, 40
-LIMITS = {"warm start": 0.7, "step": 0.5, "step, each token": 0.5}
+LIMITS = {"warm start": 0.7, "step": 0.5, "step, each token": 0.5, "dapo step": 0.5, "dapo step, each token": 0.5}
+HERE = Path(__file__).resolve().parent
 OVERHEAD_LIMIT, MEMORY_LIMIT_MIB = 0.10, 1024
 
 
@@ -56,11 +59,12 @@ def cpu_ticks(pid, seen):
         seen[task.name, carries] = sum(int(field) for field in rest.split()[11:13])
 
 
-def ours(binary, folder):
-    out = Path(folder) / "run"
+def ours(binary, folder, recipes=(), name="step"):
+    out = Path(folder) / name.replace(" ", "-")
     settings = [f"warm_start.steps={WARM_START}", f"learner.supervised.total_updates={WARM_START}", "model.fresh.tied=true",
                 "evaluation.problems=0"]
-    command = [binary, "train", "--out", out, "--steps", str(STEPS), *(word for s in settings for word in ("--set", s))]
+    command = [binary, "train", "--out", out, "--steps", str(STEPS), *(word for s in settings for word in ("--set", s)),
+               *(word for recipe in recipes for word in ("--recipe", recipe))]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     metrics, begin, ticks, peak = out / "metrics.jsonl", None, {}, 0
     while process.poll() is None:
@@ -81,16 +85,17 @@ def ours(binary, folder):
     tokens = sum(step["response_length/mean"] * step["rollout/samples"] for step in steps)
     spent = {thread: count - begin.get(thread, 0) for thread, count in ticks.items()}
     carry, total = sum(count for (_, carries), count in spent.items() if carries), sum(spent.values())
-    return {"warm start": statistics.mean(line["timing_s/step"] for line in warm), "step": statistics.mean(seconds),
-            "step, each token": sum(seconds) / tokens, "overhead": carry / total, "memory": peak / 1024}
+    return {"warm start": statistics.mean(line["timing_s/step"] for line in warm), name: statistics.mean(seconds),
+            f"{name}, each token": sum(seconds) / tokens, "overhead": carry / total, "memory": peak / 1024}
 
 
-def peer(python):
-    command = [*python, PEER, "--steps", str(STEPS), "--warm-start-steps", str(WARM_START)]
-    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+def peer(python, program=PEER, name="step"):
+    command = [*python, program, "--steps", str(STEPS), "--warm-start-steps", str(WARM_START)]
+    environment = os.environ | {"PEER": str(PEER)}
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment).stdout
     lines = [json.loads(line) for line in out.splitlines()]
     seconds = lines[-1]["generation_s"] + lines[-1]["training_s"]
-    return {"warm start": lines[0]["warm_start_s"] / WARM_START, "step": seconds / STEPS, "step, each token": seconds / lines[-1]["tokens"]}
+    return {"warm start": lines[0]["warm_start_s"] / WARM_START, name: seconds / STEPS, f"{name}, each token": seconds / lines[-1]["tokens"]}
 
 
 def main():
@@ -98,8 +103,9 @@ def main():
     binary, python, theirs, mine = build(), torch_python(), [], []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
-            theirs.append(peer(python))
-            mine.append(ours(binary, Path(folder) / str(number)))
+            theirs.append(peer(python, HERE / "dapo_peer.py", "dapo step") | peer(python))
+            place = Path(folder) / str(number)
+            mine.append(ours(binary, place, ["dapo", HERE / "dapo.toml"], "dapo step") | ours(binary, place))
     middle = lambda side, name: statistics.median(run[name] for run in side)
     ok = True
     print("| what | PyTorch | Evenkeel | ratio | limit |\n|---|---|---|---|---|")

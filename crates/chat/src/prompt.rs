@@ -13,6 +13,13 @@ pub enum Prompt {
     Text(String),
     /// A conversation, with at least one message of the user.
     Messages(Vec<Message>),
+    /// A conversation where the model has a template, a text where it has none or prompts go in raw.
+    Either {
+        /// The conversation.
+        messages: Vec<Message>,
+        /// The text.
+        text: String,
+    },
 }
 
 impl Prompt {

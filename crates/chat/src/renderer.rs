@@ -95,7 +95,10 @@ impl PromptRenderer {
             (Prompt::Text(text), Some(template)) if !self.raw => {
                 self.conversation(template, vec![Message::text("user", text)])?
             }
-            (Prompt::Text(text), _) => format!("{text}{}", self.suffix),
+            (Prompt::Either { messages, .. }, Some(template)) if !self.raw => {
+                self.conversation(template, messages.clone())?
+            }
+            (Prompt::Text(text) | Prompt::Either { text, .. }, _) => format!("{text}{}", self.suffix),
             (Prompt::Messages(_), _) if self.raw => return Err(PromptError::NoTemplate("prompts go in raw")),
             (Prompt::Messages(messages), Some(template)) => self.conversation(template, messages.clone())?,
             (Prompt::Messages(_), None) => {

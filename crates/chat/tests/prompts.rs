@@ -180,3 +180,14 @@ fn the_end_of_a_turn_in_the_template_ends_a_response_too() {
     assert_eq!(ends("{{ raise_exception('never') }}").template, None);
     assert_eq!(ends("{% broken").template, None);
 }
+
+#[test]
+fn a_prompt_in_two_forms_is_a_conversation_where_there_is_a_template_and_a_text_elsewhere() {
+    let messages = vec![Message::text("system", "be brief"), Message::text("user", "1+1?")];
+    let either = Prompt::Either { messages: messages.clone(), text: "be brief: 1+1?".to_owned() };
+    let settings = || PromptSettings { suffix: "!".into(), ..PromptSettings::default() };
+    assert_eq!(text(&either, settings()), text(&Prompt::Messages(messages), settings()));
+    let raw = PromptSettings { raw: true, ..settings() };
+    assert_eq!(text(&either, raw), "be brief: 1+1?!");
+    assert_eq!(renderer(None, settings()).render(&either).unwrap().text, "be brief: 1+1?!");
+}

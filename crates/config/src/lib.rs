@@ -16,8 +16,9 @@ mod wording;
 pub use byte_size::ByteSize;
 pub use duration::{HumanDuration, OptionalHumanDuration, human};
 pub use error::ConfigError;
-pub use loader::{Loaded, Loader};
+pub use loader::{Loaded, Loader, parse, parse_file};
 pub use ranges::{at_least_1ms, at_least_one};
+pub use wording::nearest;
 
 use evenkeel_errors::FieldError;
 use serde::Serialize;

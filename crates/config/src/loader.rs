@@ -36,18 +36,18 @@ impl Loader {
     /// Adds a TOML file, over the files before it.
     pub fn file(self, path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         let path = path.as_ref();
-        let text =
-            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        self.text(&path.display().to_string(), &text)
+        self.table(&path.display().to_string(), parse_file(path)?)
     }
 
     /// Adds TOML that comes from elsewhere; `origin` names it in messages.
-    pub fn text(mut self, origin: &str, text: &str) -> Result<Self, ConfigError> {
-        let syntax = |message: String| ConfigError::Syntax { origin: origin.to_owned(), message };
-        let table: toml::Table =
-            text.parse().map_err(|error: toml::de::Error| syntax(error.to_string().trim_end().to_owned()))?;
-        let dict = Value::serialize(table).map_err(|error| syntax(error.to_string()))?.into_dict().unwrap_or_default();
-        self.files.push(TomlLayer { origin: origin.to_owned(), dict });
+    pub fn text(self, origin: &str, text: &str) -> Result<Self, ConfigError> {
+        self.table(origin, parse(origin, text)?)
+    }
+
+    /// Adds a table, over the files before it; `origin` names it in messages.
+    pub fn table(mut self, origin: &str, table: toml::Table) -> Result<Self, ConfigError> {
+        let value = Value::serialize(table).map_err(|error| syntax(origin, error.to_string()))?;
+        self.files.push(TomlLayer { origin: origin.to_owned(), dict: value.into_dict().unwrap_or_default() });
         Ok(self)
     }
 
@@ -125,6 +125,27 @@ impl<T: Settings> Loaded<T> {
     pub fn to_toml(&self) -> Result<String, ConfigError> {
         toml::to_string_pretty(&self.settings).map_err(|error| ConfigError::Write(error.to_string()))
     }
+}
+
+/// Reads TOML; `origin` names it in messages.
+///
+/// # Errors
+/// A text that is not TOML, with line and column.
+pub fn parse(origin: &str, text: &str) -> Result<toml::Table, ConfigError> {
+    text.parse().map_err(|error: toml::de::Error| syntax(origin, error.to_string().trim_end().to_owned()))
+}
+
+/// Reads a TOML file.
+///
+/// # Errors
+/// A file that cannot be read, or is not TOML.
+pub fn parse_file(path: &Path) -> Result<toml::Table, ConfigError> {
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    parse(&path.display().to_string(), &text)
+}
+
+fn syntax(origin: &str, message: String) -> ConfigError {
+    ConfigError::Syntax { origin: origin.to_owned(), message }
 }
 
 /// A TOML file as a figment provider.

@@ -7,7 +7,7 @@ use figment::error::{Actual, Kind};
 const MIN_SIMILARITY: f64 = 0.6;
 
 /// The candidate most similar to `name`. `None` if none is similar enough.
-pub(super) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut best: Option<(f64, &str)> = None;
     for candidate in candidates {
         let score = strsim::jaro_winkler(name, candidate).max(strsim::normalized_damerau_levenshtein(name, candidate));

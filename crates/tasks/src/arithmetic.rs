@@ -24,14 +24,14 @@ pub fn dataset(seed: u64, held_out: u32, rules: &Rules) -> Dataset {
 fn problem(sum: Sum, rules: &Rules) -> Problem {
     let (a, b) = sum.operands();
     let task = Task::math([(a + b).to_string()]).expect("one gold answer is given").with_rules(rules);
-    let demonstration = Some(Demonstration::Drawn(sum));
+    let demonstration = Some(Demonstration::Sum(sum));
     let (id, prompt) = (format!("{a}+{b}").into(), Prompt::Text(format!("{a}+{b}=\n")));
-    Problem { id, origin: Origin::default(), prompt, task, demonstration }
+    Problem { id, origin: Origin::default(), data_source: None, prompt, task, demonstration }
 }
 
 fn unordered(problem: &Problem) -> Option<(u32, u32)> {
     match problem.demonstration {
-        Some(Demonstration::Drawn(sum)) => Some(sum.operands()).map(|(a, b)| (a.min(b), a.max(b))),
+        Some(Demonstration::Sum(sum)) => Some(sum.operands()).map(|(a, b)| (a.min(b), a.max(b))),
         _ => None,
     }
 }

@@ -1,15 +1,30 @@
-//! Tests of programs, in the columns that LiveCodeBench publishes.
+//! Programming questions: tests in the columns that LiveCodeBench publishes or in `tests`, and the words of the question.
 
+use evenkeel_chat::Prompt;
 use evenkeel_proto::v1::LiveCodeBenchCases;
 use evenkeel_proto::v1::code_task::TestsSource;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::row::{Row, RowError, kind, text};
-use crate::{Reason, Task};
+use crate::tests_column::{self, FUNCTION, TESTS};
+use crate::{Reason, Task, livecodebench};
 
 /// Every column that a question is read from.
-pub(crate) const COLUMNS: &[&str] = &[NESTED, PUBLIC, PRIVATE, METADATA, CONTENT, STARTER_CODE, "question_id"];
+pub(crate) const COLUMNS: &[&str] = &[
+    NESTED,
+    PUBLIC,
+    PRIVATE,
+    METADATA,
+    CONTENT,
+    STARTER_CODE,
+    "question_id",
+    TESTS,
+    "fn_name",
+    "func_name",
+    "function_name",
+    "entry_point",
+];
 
 const CONTENT: &str = "question_content";
 const STARTER_CODE: &str = "starter_code";
@@ -23,13 +38,19 @@ const NESTED: &str = "question";
 pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
     let nested = row.get(NESTED).is_some_and(|question| question.is_object());
     let path = |name: &str| if nested { format!("{NESTED}.{name}") } else { name.to_owned() };
-    if !nested && row.get(PUBLIC).is_none() && row.get(PRIVATE).is_none() {
+    let published = nested || row.get(PUBLIC).is_some() || row.get(PRIVATE).is_some();
+    if !published && row.get(TESTS).is_none() {
         return Ok(None);
     }
     let id = match row.get(&path("question_id")) {
         Some(id) => text("question_id", id).unwrap_or_else(|_| id.to_string()),
         None => row.place().to_string(),
     };
+    if !published && let Some(tests) = row.get(TESTS) {
+        let cases = tests_column::cases(tests, function(row))
+            .map_err(|error| RowError::new(Reason::InvalidTests, format!("question `{id}`: {error}")))?;
+        return Ok(Some(Task::code(id, TestsSource::LiveCodeBench(cases))));
+    }
     let column = |name: &str| match row.get(&path(name)) {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
@@ -61,11 +82,34 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
     Ok(Some(Task::code(id, TestsSource::LiveCodeBench(cases))))
 }
 
-/// The statement of a question with its starter code behind it, where `name` is the column of the statement and there is such code.
+/// Whether a row has tests, whatever they are.
+pub(crate) fn has_tests(row: &Row) -> bool {
+    let nested = row.get(NESTED).is_some_and(Value::is_object);
+    nested || [PUBLIC, PRIVATE, TESTS].iter().any(|name| row.get(name).is_some())
+}
+
+/// The function that a row says to call.
+fn function(row: &Row) -> Option<&str> {
+    FUNCTION.iter().find_map(|name| row.get(name)?.as_str())
+}
+
+/// The starter code beside the statement in the column `name`.
+fn starter_code<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
+    let parent = name.rsplit_once('.').map_or("", |(parent, _)| parent);
+    let path = if parent.is_empty() { STARTER_CODE.to_owned() } else { format!("{parent}.{STARTER_CODE}") };
+    row.get(&path)?.as_str().filter(|code| !code.trim().is_empty())
+}
+
+/// The statement of a question in the words of LiveCodeBench; `name` is the column of the statement.
+pub(crate) fn in_words_of_livecodebench(row: &Row, name: &str, statement: &str) -> Prompt {
+    let named = || function(row).map(|function| format!("def {function}(...):"));
+    livecodebench::prompt(statement, starter_code(row, name).map(str::to_owned).or_else(named).as_deref())
+}
+
+/// The statement of a question with its starter code behind it, if there is such code.
 pub(crate) fn with_starter_code(row: &Row, name: &str, statement: &str) -> String {
-    let code = name.strip_suffix(CONTENT).and_then(|parent| row.get(&format!("{parent}{STARTER_CODE}"))?.as_str());
-    match code.map(str::trim_end).filter(|code| !code.is_empty()) {
-        Some(code) => format!("{statement}\n\nStarter code:\n```python\n{code}\n```"),
+    match starter_code(row, name) {
+        Some(code) => format!("{statement}\n\nStarter code:\n```python\n{}\n```", code.trim_end()),
         None => statement.to_owned(),
     }
 }
@@ -111,6 +155,16 @@ mod tests {
     }
 
     #[test]
+    fn tests_may_stand_in_a_column_of_their_own() {
+        let cases = read(r#"{"tests": [{"input": "1", "output": "2"}]}"#).unwrap().unwrap();
+        assert_eq!(cases.public_test_cases, r#"[{"input":"1","output":"2","testtype":"stdin"}]"#);
+        let cases = read(r#"{"tests": [{"input": [1], "output": 2}], "fn_name": "f"}"#).unwrap().unwrap();
+        assert_eq!((cases.metadata.as_str(), cases.private_test_cases.as_str()), (r#"{"func_name":"f"}"#, ""));
+        let error = read(r#"{"question_id": "q", "tests": "[{"}"#).unwrap_err();
+        assert!(error.starts_with("question `q`: `tests` is no JSON"), "{error}");
+    }
+
+    #[test]
     fn a_question_without_tests_is_refused_by_its_name() {
         let error = read(r#"{"question": {"question_id": "q", "public_test_cases": "[]"}}"#).unwrap_err();
         assert!(error.starts_with("question `q`: public_test_cases: no tests"), "{error}");
@@ -138,6 +192,5 @@ mod tests {
         assert_eq!(statement, "Double x.\n\nStarter code:\n```python\ndef f(x):\n```");
         let plain = row(r#"{"question_content": "a", "starter_code": " "}"#);
         assert_eq!(with_starter_code(&plain, "question_content", "a"), "a");
-        assert_eq!(with_starter_code(&row(r#"{"starter_code": "x = 1"}"#), "prompt", "a"), "a");
     }
 }

@@ -59,7 +59,7 @@ impl<'a> Collector<'a> {
     ///
     /// # Errors
     /// A file that cannot be read to its end, of which the report keeps what was read; one beyond the limits; with `refuse_faults` the
-    /// first row at fault, by its place and field.
+    /// first row at fault, by its place and field; a row that names an unknown verifier.
     pub fn read_file(
         &mut self,
         path: &Path,
@@ -104,7 +104,8 @@ impl<'a> Collector<'a> {
     }
 
     fn refuse(&self, error: &RowError, path: &Path, place: Place) -> Result<(), DataError> {
-        match self.refuse_faults && error.reason.is_fault() {
+        let refuses = self.refuse_faults && error.reason.is_fault();
+        match refuses || error.reason == Reason::UnknownVerifier {
             true => Err(DataError::file(path, format!("{place}: {error}"))),
             false => Ok(()),
         }

@@ -32,7 +32,9 @@ impl Digest {
             Prompt::Text(text) => {
                 ["content", "s", text, "role", "s", "user", "}"].iter().for_each(|text| add(&mut hash, text))
             }
-            Prompt::Messages(messages) => messages.iter().for_each(|message| add_object(&mut hash, message.fields())),
+            Prompt::Messages(messages) | Prompt::Either { messages, .. } => {
+                messages.iter().for_each(|message| add_object(&mut hash, message.fields()))
+            }
         }
         Self(hash.finalize().into())
     }

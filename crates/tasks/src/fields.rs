@@ -4,8 +4,8 @@
 //! |---|---|
 //! | prompt | `prompt`, `problem`, `question`, `question_content`, `question.question_content` |
 //! | gold answer | `gold`, `reward_model.ground_truth`, `final_answer`, `answer` (what stands behind its last `####`, if there is one), `label`, `solution` (its last `\boxed{}`) |
-//! | tests | `public_test_cases`, `private_test_cases` and `metadata` as LiveCodeBench publishes them, also within `question` |
-//! | custom task | `custom` with `endpoint` and `payload` |
+//! | tests | `public_test_cases`, `private_test_cases` and `metadata` as LiveCodeBench publishes them, also within `question`; `tests` |
+//! | verifier | `verifier`, `custom.endpoint`; else what [`Verifiers`] say of `data_source` |
 //! | demonstration | `demonstration` |
 //! | name | `id`, `question_id`, `question.question_id` |
 
@@ -13,15 +13,16 @@ use evenkeel_chat::Prompt;
 use serde_json::Value;
 
 use crate::gold::gold;
+use crate::names::Names;
 use crate::read::Columns;
 use crate::row::{Row, RowError, text};
+use crate::verifiers::{self, CONTEXT, CUSTOM, Choice, DATA_SOURCE, VERIFIER, Verifiers};
 use crate::{Reason, Shape, Task, code};
 
 const PROMPT: &[&str] = &["prompt", "problem", "question", "question_content", "question.question_content"];
 const GOLD: &[&str] = &["gold", "reward_model.ground_truth", "final_answer", "answer", "label", "solution"];
 const DEMONSTRATION: &[&str] = &["demonstration"];
 const ID: &[&str] = &["id", "question_id", "question.question_id"];
-const CUSTOM: &str = "custom";
 const PROFILE: &str = "profile";
 
 /// Which columns of a row are read: the usual ones, unless named.
@@ -31,41 +32,18 @@ pub struct Fields {
     gold: Names,
     demonstration: Names,
     id: Names,
+    verifiers: Verifiers,
+    program_prompt: ProgramPrompt,
 }
 
-/// Columns that may hold a thing; the first that a row has is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Names {
-    Usual(&'static [&'static str]),
-    Named(String),
-}
-
-impl Names {
-    /// The usual names where none is given.
-    fn or_usual(name: &str, usual: &'static [&'static str]) -> Self {
-        if name.is_empty() { Self::Usual(usual) } else { Self::Named(name.to_owned()) }
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &str> {
-        let (usual, named) = match self {
-            Self::Usual(names) => (*names, None),
-            Self::Named(name) => (&[] as &[&str], Some(name.as_str())),
-        };
-        usual.iter().copied().chain(named)
-    }
-
-    fn find<'a, 'b>(&'a self, row: &'b Row) -> Option<(&'a str, &'b Value)> {
-        self.iter().find_map(|name| Some((name, row.get(name)?)))
-    }
-
-    fn missing(&self, reason: Reason, what: &str, row: &Row) -> RowError {
-        let columns = row.columns();
-        let message = match self {
-            Self::Named(name) => format!("has no field `{name}`, it has: {columns}"),
-            Self::Usual(names) => format!("no {what}, allowed: one of {}; it has: {columns}", names.join(", ")),
-        };
-        RowError::new(reason, message)
-    }
+/// How programming questions that are texts are asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ProgramPrompt {
+    /// In the words of LiveCodeBench.
+    #[default]
+    LiveCodeBench,
+    /// As the row has them, with the starter code behind.
+    Plain,
 }
 
 impl Default for Fields {
@@ -82,13 +60,29 @@ impl Fields {
             gold: Names::or_usual(gold, GOLD),
             demonstration: Names::or_usual(demonstration, DEMONSTRATION),
             id: Names::or_usual(id, ID),
+            verifiers: Verifiers::default(),
+            program_prompt: ProgramPrompt::default(),
         }
+    }
+
+    /// The same columns, with programming questions asked this way.
+    #[must_use]
+    pub fn with_program_prompt(self, program_prompt: ProgramPrompt) -> Self {
+        Self { program_prompt, ..self }
+    }
+
+    /// The same columns, with verifiers that rows may go to.
+    #[must_use]
+    pub fn with_verifiers(self, verifiers: Verifiers) -> Self {
+        Self { verifiers, ..self }
     }
 
     /// The columns that reading a row may look at.
     pub fn columns(&self) -> Columns {
         let named = [&self.prompt, &self.gold, &self.demonstration, &self.id].into_iter().flat_map(Names::iter);
-        Columns::new(named.chain([CUSTOM, PROFILE]).chain(code::COLUMNS.iter().copied()))
+        let columns = named.chain([CUSTOM, PROFILE, VERIFIER, DATA_SOURCE]).chain(code::COLUMNS.iter().copied());
+        let context = if self.verifiers.is_empty() { &[] as &[&str] } else { CONTEXT };
+        Columns::new(columns.chain(context.iter().copied()))
     }
 
     /// The shape in which a row is published.
@@ -99,7 +93,7 @@ impl Fields {
         }
     }
 
-    /// What a row asks: a text or messages. A question of LiveCodeBench has its starter code behind it.
+    /// What a row asks: a text or messages. A programming question that is a text is asked in the words of LiveCodeBench.
     ///
     /// # Errors
     /// No prompt; one that is neither a text nor messages with one of the user.
@@ -110,7 +104,11 @@ impl Fields {
         };
         let (name, value) = self.asked(row).ok_or_else(missing)?;
         let mut value = match value {
-            Value::String(text) => Value::String(code::with_starter_code(row, name, text)),
+            Value::String(text) if text.trim().is_empty() => value.clone(),
+            Value::String(text) if self.is_program(row) => match self.program_prompt {
+                ProgramPrompt::LiveCodeBench => return Ok(code::in_words_of_livecodebench(row, name, text)),
+                ProgramPrompt::Plain => Value::String(code::with_starter_code(row, name, text)),
+            },
             value => value.clone(),
         };
         if row.is_of_table()
@@ -121,6 +119,16 @@ impl Fields {
         }
         let reason = if value.is_string() { Reason::EmptyPrompt } else { Reason::InvalidMessages };
         Prompt::new(name, value).map_err(|error| RowError::new(reason, error.to_string()))
+    }
+
+    /// Whether a row is judged by its tests.
+    fn is_program(&self, row: &Row) -> bool {
+        let by_columns = matches!(self.gold, Names::Usual(_));
+        match self.verifiers.choose(row, by_columns) {
+            Ok(Choice::Code) => true,
+            Ok(Choice::Columns) => by_columns && code::has_tests(row),
+            _ => false,
+        }
     }
 
     /// What a row asks, for messages and lints: its prompt, or the last message of a chat.
@@ -153,17 +161,28 @@ impl Fields {
     /// What answers to a row are judged against.
     ///
     /// # Errors
-    /// A row with neither gold answer nor tests; columns that cannot be read.
+    /// A row with neither gold answer nor tests; columns that cannot be read; a verifier that nobody declared.
     pub fn task(&self, row: &Row) -> Result<Task, RowError> {
         // Whoever names the gold answer's column wants it compared, whatever else is in the row.
-        if let Names::Usual(_) = self.gold {
-            if let Some(custom) = row.get(CUSTOM).filter(|value| value.is_object()) {
-                return custom_task(custom);
-            }
-            if let Some(task) = code::task(row)? {
-                return Ok(task);
-            }
+        let by_columns = matches!(self.gold, Names::Usual(_));
+        match self.verifiers.choose(row, by_columns)? {
+            Choice::Custom(name) => Ok(self.custom(name, row)),
+            Choice::Code => self.code(row),
+            Choice::Columns if by_columns => match code::task(row)? {
+                Some(task) => Ok(task),
+                None => self.math(row),
+            },
+            Choice::Columns | Choice::Math => self.math(row),
         }
+    }
+
+    /// The task of a row for a verifier of the user's own.
+    fn custom(&self, name: &str, row: &Row) -> Task {
+        let columns = [&self.prompt, &self.gold].into_iter().flat_map(Names::iter);
+        verifiers::task(name, row, columns.chain(CONTEXT.iter().copied()).chain(code::COLUMNS.iter().copied()))
+    }
+
+    fn math(&self, row: &Row) -> Result<Task, RowError> {
         let golds = self.golds(row)?;
         let task = Task::math(golds).ok_or_else(|| {
             RowError::new(Reason::EmptyGold, "there is no gold answer in the list, allowed: one or more")
@@ -199,26 +218,6 @@ impl Fields {
     }
 }
 
-/// `{"endpoint": "...", "payload": ...}`. A payload that is no text is sent as JSON.
-fn custom_task(custom: &Value) -> Result<Task, RowError> {
-    let endpoint = match custom.get("endpoint") {
-        Some(Value::String(endpoint)) if !endpoint.is_empty() => endpoint,
-        Some(other) => {
-            return Err(RowError::field(Reason::InvalidRow, "custom.endpoint", other, "the name of a verifier"));
-        }
-        None => {
-            let message = "`custom.endpoint` is absent, allowed: the name of a verifier";
-            return Err(RowError::new(Reason::InvalidRow, message));
-        }
-    };
-    let payload = match custom.get("payload") {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    };
-    Ok(Task::custom(endpoint, payload))
-}
-
 fn plain(name: &str, value: &Value) -> Result<String, RowError> {
     match value {
         Value::String(text) if !text.is_empty() => Ok(text.clone()),
@@ -238,13 +237,21 @@ mod tests {
 
     #[test]
     fn the_columns_decide_which_verifier_judges() {
-        let kind = |json: &str| Fields::default().task(&row(json)).map(|task| task.kind());
+        let fields = Fields::default().with_verifiers(Verifiers::new([("judge", Vec::<String>::new())], ""));
+        let kind = |json: &str| fields.task(&row(json)).map(|task| task.kind());
         let tests = r#"[{"input": "1", "output": "2"}]"#;
         assert_eq!(kind(r#"{"answer": "2"}"#), Ok(TaskKind::Math));
         assert_eq!(kind(&format!(r#"{{"public_test_cases": {tests}}}"#)), Ok(TaskKind::Code));
         assert_eq!(kind(&format!(r#"{{"question": {{"public_test_cases": {tests}}}}}"#)), Ok(TaskKind::Code));
         assert_eq!(kind(r#"{"custom": {"endpoint": "judge", "payload": {"a": 1}}}"#), Ok(TaskKind::Custom));
         assert_eq!(kind(r#"{"answer": "2", "profile": "exact"}"#), Ok(TaskKind::Math));
+        assert_eq!(kind(r#"{"answer": "2", "verifier": "judge"}"#), Ok(TaskKind::Custom));
+        assert_eq!(
+            kind(&format!(r#"{{"answer": "2", "verifier": "math", "public_test_cases": {tests}}}"#)),
+            Ok(TaskKind::Math)
+        );
+        let error = kind(r#"{"custom": {"endpoint": "nobody"}}"#).unwrap_err();
+        assert_eq!(error.reason, Reason::UnknownVerifier, "{error}");
         let error = kind(r#"{"custom": {"payload": 1}}"#).unwrap_err().to_string();
         assert!(error.starts_with("`custom.endpoint` is absent"), "{error}");
     }
@@ -255,7 +262,14 @@ mod tests {
         let asked = |json: &str| fields.prompt(&row(json)).map_err(|error| (error.reason, error.message));
         let text = |text: &str| Ok(Prompt::Text(text.to_owned()));
         assert_eq!(asked(r#"{"problem": "1+1?"}"#), text("1+1?"));
-        assert_eq!(asked(r#"{"question": {"question_content": "double it"}}"#), text("double it"));
+        let lcb =
+            r#"{"question": {"question_content": "double it", "public_test_cases": "[{}]", "starter_code": "def f"}}"#;
+        let Prompt::Either { text: words, .. } = asked(lcb).unwrap() else { panic!("both forms") };
+        assert!(words.contains("### Question:\ndouble it\n") && words.contains("```python\ndef f\n```"), "{words}");
+        let plain = Fields::default().with_program_prompt(ProgramPrompt::Plain).prompt(&row(lcb)).unwrap();
+        assert_eq!(plain, Prompt::Text("double it\n\nStarter code:\n```python\ndef f\n```".to_owned()));
+        assert!(matches!(asked(r#"{"prompt": "a", "tests": []}"#).unwrap(), Prompt::Either { .. }));
+        assert_eq!(asked(r#"{"prompt": "a", "tests": [], "verifier": "math"}"#), text("a"));
         let chat = r#"{"prompt": [{"role": "user", "content": "1+1?"}]}"#;
         assert!(matches!(asked(chat).unwrap(), Prompt::Messages(messages) if messages.len() == 1));
         assert_eq!(fields.question(&row(chat)), Some("1+1?"));

@@ -4,12 +4,14 @@
 //!   user's own. One value, unchanged from the row of a data set to the reward service's request.
 //! - [`Row`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify` read the same rows.
 //! - [`Collector`]: rows to problems, duplicates merged, what is at fault dropped by [`Reason`]; [`DataReport`] has the counts and examples.
-//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`]).
+//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`]).
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
+pub mod programs;
 pub mod read;
 
+mod benchmark;
 mod code;
 mod collect;
 mod dataset;
@@ -20,24 +22,32 @@ mod filter;
 mod gold;
 mod known;
 mod lint;
+mod livecodebench;
+mod names;
 mod problem;
+mod program;
 mod reason;
 mod report;
 mod row;
 mod shape;
 mod sum;
 mod task;
+mod tests_column;
 mod text;
+mod verifiers;
 
+pub use benchmark::BenchmarkFiles;
 pub use collect::{Collector, RowRules};
 pub use dataset::{DataSource, Dataset, FileSet, FileSource};
 pub use error::{Cancel, Cancelled, DataError};
-pub use fields::Fields;
+pub use fields::{Fields, ProgramPrompt};
 pub use filter::{Accepts, Filter, number};
 pub use problem::{Demonstration, Id, Origin, Problem};
+pub use program::Program;
 pub use reason::Reason;
 pub use report::{DataReport, Example, FileReport, Part};
 pub use row::{Place, Row, RowError};
 pub use shape::Shape;
 pub use sum::Sum;
 pub use task::{CodeRules, Rules, Task, TaskKind};
+pub use verifiers::Verifiers;

@@ -60,6 +60,7 @@ mod tests {
         let mut problem = Problem {
             id: "p".to_owned().into(),
             origin: Origin::default(),
+            data_source: None,
             prompt: Prompt::Text(prompt.into()),
             task: Task::math(golds.iter().map(|gold| (*gold).to_owned())).unwrap(),
             demonstration: None,

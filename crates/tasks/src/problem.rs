@@ -1,14 +1,17 @@
 //! One problem of a data set.
 
 use std::fmt;
+use std::sync::Arc;
 
 use evenkeel_chat::Prompt;
 use rand::Rng;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
+use crate::program::Program;
 use crate::row::{Row, RowError};
 use crate::sum::Sum;
+use crate::verifiers::DATA_SOURCE;
 use crate::{Fields, Reason, Rules, Task};
 
 /// One problem.
@@ -18,6 +21,8 @@ pub struct Problem {
     pub id: Id,
     /// Where it comes from.
     pub origin: Origin,
+    /// What the row says that it comes from (its column `data_source`), if it does.
+    pub data_source: Option<Arc<str>>,
     /// What is asked.
     pub prompt: Prompt,
     /// What answers are judged against.
@@ -65,8 +70,10 @@ pub struct Origin {
 pub enum Demonstration {
     /// As the row has it.
     Written(String),
-    /// Drawn anew each time, for the built-in task.
-    Drawn(Sum),
+    /// Drawn anew each time, for the built-in arithmetic.
+    Sum(Sum),
+    /// The same for the built-in programs.
+    Program(Program),
 }
 
 impl Demonstration {
@@ -74,7 +81,8 @@ impl Demonstration {
     pub fn text(&self, rng: &mut impl Rng) -> String {
         match self {
             Self::Written(text) => text.clone(),
-            Self::Drawn(sum) => sum.demonstration(rng),
+            Self::Sum(sum) => sum.demonstration(rng),
+            Self::Program(program) => program.demonstration(rng),
         }
     }
 
@@ -82,7 +90,8 @@ impl Demonstration {
     pub fn longest(&self) -> String {
         match self {
             Self::Written(text) => text.clone(),
-            Self::Drawn(_) => Sum::longest_demonstration(),
+            Self::Sum(_) => Sum::longest_demonstration(),
+            Self::Program(_) => Program::longest_demonstration(),
         }
     }
 }
@@ -115,7 +124,8 @@ impl Problem {
             _ => Id::Text(unnamed()),
         };
         let demonstration = fields.demonstration(row)?.map(Demonstration::Written);
-        Ok(Self { id, origin, prompt, task, demonstration })
+        let data_source = row.get(DATA_SOURCE).and_then(Value::as_str).filter(|name| !name.is_empty()).map(Arc::from);
+        Ok(Self { id, origin, data_source, prompt, task, demonstration })
     }
 }
 

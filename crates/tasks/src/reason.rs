@@ -24,6 +24,8 @@ pub enum Reason {
     UnreadableGold,
     /// Tests that are absent or not JSON.
     InvalidTests,
+    /// It goes to a verifier that nobody declared. Always refuses the data set: other rows would be no substitute.
+    UnknownVerifier,
     /// Another row has the same messages and another gold answer.
     Conflict,
     /// A filter of the settings leaves it out.
@@ -48,6 +50,7 @@ impl Reason {
             Self::EmptyGold => "empty-gold",
             Self::UnreadableGold => "unreadable-gold",
             Self::InvalidTests => "invalid-tests",
+            Self::UnknownVerifier => "unknown-verifier",
             Self::Conflict => "conflict",
             Self::Filtered => "filtered",
             Self::Unrenderable => "unrenderable",

@@ -18,6 +18,8 @@ pub enum Shape {
     PromptAndLabel,
     /// A question with tests, as LiveCodeBench publishes it.
     LiveCodeBench,
+    /// `prompt` or another text with `tests`.
+    PromptAndTests,
     /// `custom`: a task for a verifier of the user's own.
     Custom,
     /// Columns that the settings name.
@@ -37,6 +39,8 @@ impl Shape {
             Self::Custom
         } else if tests("") || tests("question.") {
             Self::LiveCodeBench
+        } else if has("tests") {
+            Self::PromptAndTests
         } else if has("reward_model.ground_truth") {
             Self::Verl
         } else if has("prompt") {
@@ -55,6 +59,7 @@ impl Shape {
             Self::Pairs => "pairs",
             Self::PromptAndLabel => "prompt-and-label",
             Self::LiveCodeBench => "live-code-bench",
+            Self::PromptAndTests => "prompt-and-tests",
             Self::Custom => "custom",
             Self::Named => "named",
             Self::Unknown => "unknown",
@@ -83,6 +88,7 @@ mod tests {
             (r#"{"question_content": "a", "private_test_cases": "eJx"}"#, Shape::LiveCodeBench),
             (r#"{"question": {"public_test_cases": "[]"}}"#, Shape::LiveCodeBench),
             (r#"{"prompt": "a", "custom": {"endpoint": "judge"}}"#, Shape::Custom),
+            (r#"{"prompt": "a", "tests": []}"#, Shape::PromptAndTests),
             (r#"{"text": "a"}"#, Shape::Unknown),
         ] {
             assert_eq!(shape(json), expected, "{json}");

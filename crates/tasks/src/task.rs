@@ -73,9 +73,9 @@ impl Task {
         Self::new(Message::Code(CodeTask { question_id, tests_source: Some(tests), ..CodeTask::default() }))
     }
 
-    /// Whatever the verifier at `endpoint` makes of the answer and the payload.
-    pub fn custom(endpoint: impl Into<String>, payload: impl Into<Vec<u8>>) -> Self {
-        Self::new(Message::Custom(CustomTask { endpoint: endpoint.into(), payload: payload.into() }))
+    /// Whatever the verifier of that name makes of the answer and the payload.
+    pub fn custom(verifier: impl Into<String>, payload: impl Into<Vec<u8>>) -> Self {
+        Self::new(Message::Custom(CustomTask { endpoint: verifier.into(), payload: payload.into() }))
     }
 
     fn new(message: Message) -> Self {
@@ -88,6 +88,14 @@ impl Task {
             Message::Math(_) => TaskKind::Math,
             Message::Code(_) => TaskKind::Code,
             Message::Custom(_) => TaskKind::Custom,
+        }
+    }
+
+    /// The name of the verifier of the user's own that judges it; `None` for mathematics and programs.
+    pub fn verifier(&self) -> Option<&str> {
+        match &*self.0 {
+            Message::Custom(task) => Some(&task.endpoint),
+            _ => None,
         }
     }
 
@@ -202,9 +210,14 @@ impl Task {
         self
     }
 
+    /// As requests have it.
+    pub fn message(&self) -> Message {
+        (*self.0).clone()
+    }
+
     /// The request to judge an answer, without a deadline and a trace.
     pub fn verify_item(&self, id: impl Into<String>, answer: Answer) -> VerifyItem {
-        VerifyItem { id: id.into(), answer: Some(answer), task: Some((*self.0).clone()), ..VerifyItem::default() }
+        VerifyItem { id: id.into(), answer: Some(answer), task: Some(self.message()), ..VerifyItem::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 pub(crate) fn question(prompt: &Prompt) -> String {
     match prompt {
         Prompt::Text(text) => text.clone(),
-        Prompt::Messages(messages) => {
+        Prompt::Messages(messages) | Prompt::Either { messages, .. } => {
             let users = messages.iter().filter(|message| message.role() == "user").map(content);
             users.collect::<Vec<_>>().join("\n")
         }

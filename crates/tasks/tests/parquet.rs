@@ -26,7 +26,9 @@ fn collect(path: &Path) -> Result<(Vec<Problem>, DataReport), String> {
 fn prompt(problem: &Problem) -> Value {
     match &problem.prompt {
         Prompt::Text(text) => text.as_str().into(),
-        Prompt::Messages(messages) => messages.iter().map(|message| Value::Object(message.fields().clone())).collect(),
+        Prompt::Messages(messages) | Prompt::Either { messages, .. } => {
+            messages.iter().map(|message| Value::Object(message.fields().clone())).collect()
+        }
     }
 }
 

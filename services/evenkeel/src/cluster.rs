@@ -1,5 +1,6 @@
 //! All services in one process, connected over loopback as they would be between machines.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -59,6 +60,7 @@ impl Cluster {
             generation: generation.endpoint().to_owned(),
             reward: vec![reward.endpoint().to_owned()],
             learner: learner.endpoint().to_owned(),
+            verifiers: BTreeMap::new(),
         };
         Ok(Self { endpoints, _engine: engine, _servers: vec![generation, reward, learner] })
     }

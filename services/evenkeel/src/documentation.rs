@@ -14,6 +14,14 @@ use crate::recipe::{self, Recipe};
 const WIDTH: usize = 110;
 
 pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
+    if options.list {
+        let recipes = recipe::list();
+        let width = recipes.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, what) in recipes {
+            println!("{}", format!("{name:<width$}  {what}").trim_end());
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     print!("{}", documented(&recipe::load(&options.recipe, &options.set)?.settings.to_toml()?));
     Ok(ExitCode::SUCCESS)
 }
@@ -152,7 +160,7 @@ mod tests {
 
     #[test]
     fn every_key_of_every_section_is_documented() {
-        let toml = recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap();
+        let toml = recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap();
         let text = documented(&toml);
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
@@ -165,7 +173,7 @@ mod tests {
 
     #[test]
     fn no_key_carries_a_unit_since_values_do() {
-        let toml = recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap();
+        let toml = recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap();
         for key in toml.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key) {
             let unit = ["_ms", "_s", "_secs", "_seconds", "_bytes", "_mib"].iter().find(|unit| key.ends_with(**unit));
             assert_eq!(unit, None, "{key}");
@@ -175,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_choice_is_printed_with_its_allowed_values() {
-        let text = documented(&recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap());
+        let text = documented(&recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap());
         for (key, values) in [
             ("# kind", &["\"arithmetic\":", "\"files\":"][..]),
             ("overlong", &["\"refuse\":", "\"skip\":"]),
@@ -196,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_choices_of_the_objective_are_listed_with_their_formulas_and_aliases() {
-        let text = documented(&recipe::load("arithmetic", &[]).unwrap().settings.to_toml().unwrap());
+        let text = documented(&recipe::load(&[], &[]).unwrap().settings.to_toml().unwrap());
         let flat = text.replace("\n# ", " ");
         for choice in [
             "- \"grpo\": `(r - mean) / sqrt(population variance + 1e-6)`",
@@ -213,12 +221,12 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_a_recipe_again() {
-        let loaded = recipe::load("arithmetic", &["sampling.group_size=4".to_owned()]).unwrap();
+        let loaded = recipe::load(&[], &["sampling.group_size=4".to_owned()]).unwrap();
         let text = documented(&loaded.settings.to_toml().unwrap());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("again.toml");
         std::fs::write(&path, text).unwrap();
-        let again = recipe::load(path.to_str().unwrap(), &[]).unwrap();
+        let again = recipe::load(&[path.display().to_string()], &[]).unwrap();
         assert_eq!(again.settings, loaded.settings);
     }
 }

@@ -3,10 +3,10 @@
 //! Services do not know each other's settings; this crate knows all of them. A value that several services need is set once and derived
 //! for the others (see [`shared`]); a recipe that sets them to different values is refused.
 
+mod built_in;
 mod compose;
+mod layers;
 mod shared;
-
-use std::path::Path;
 
 use anyhow::Result;
 use evenkeel_config::{ConfigError, Loaded, Loader, Settings};
@@ -16,7 +16,7 @@ use evenkeel_learner::{BatchShape, LearnerError, LearnerSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings,
-    SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -24,9 +24,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use compose::ModelSettings;
+use layers::Layers;
 
-/// Built-in recipes: name and text.
-const BUILT_IN: &[(&str, &str)] = &[("arithmetic", include_str!("../../../deploy/recipes/arithmetic.toml"))];
+/// The recipe where none is named.
+const DEFAULT: &str = "arithmetic";
 
 /// The settings of a run: every section of every service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -65,30 +66,27 @@ pub(crate) struct Recipe {
 /// Sections are validated by [`resolve`], once shared values are derived.
 impl Settings for Recipe {}
 
-/// Adds a recipe to the layers of a loader: a built-in one by its name, otherwise a TOML file by its path.
-fn layer(loader: Loader, name_or_path: &str) -> Result<Loader> {
-    if let Some(text) = built_in(name_or_path) {
-        return Ok(loader.text(&format!("recipe {name_or_path}"), text)?);
-    }
-    let path = Path::new(name_or_path);
-    if !path.exists() && path.extension().is_none() {
-        let allowed = format!("one of {}, or a TOML file", names().join(", "));
-        return Err(FieldError::new("recipe", format_args!("`{name_or_path}`"), allowed).into());
-    }
-    Ok(loader.file(path)?)
+/// The recipes of these names or files, each over the ones before, with the environment and `--set` on top. Without any it is
+/// `arithmetic`.
+pub(crate) fn load(recipes: &[String], set: &[String]) -> Result<Loaded<Recipe>> {
+    let layers = if recipes.is_empty() { Layers::of(&[DEFAULT]) } else { Layers::of(recipes) };
+    finish(layers?.loader()?, set)
 }
 
-fn built_in(name: &str) -> Option<&'static str> {
-    BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+/// What a run of these recipes is called after: `dapo-verl-exact`.
+pub(crate) fn stem(recipes: &[String]) -> String {
+    let stems: Vec<_> = recipes.iter().map(|recipe| recipe_stem(recipe)).collect();
+    if stems.is_empty() { DEFAULT.to_owned() } else { stems.join("-") }
 }
 
-fn names() -> Vec<&'static str> {
-    BUILT_IN.iter().map(|(name, _)| *name).collect()
-}
-
-/// The recipe of a name or file, with the environment and `--set` on top.
-pub(crate) fn load(name: &str, set: &[String]) -> Result<Loaded<Recipe>> {
-    finish(layer(Loader::new(), name)?, set)
+/// The recipes that come with the program: the name of each and its first sentence.
+pub(crate) fn list() -> Vec<(String, String)> {
+    let first_line = |name: &String| {
+        let text = built_in::text(name).unwrap_or_default();
+        let line = text.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
+        line.split_once(". ").map_or(line, |(sentence, _)| sentence).trim_end_matches('.').to_owned()
+    };
+    built_in::names().into_iter().map(|name| (first_line(&name), name)).map(|(line, name)| (name, line)).collect()
 }
 
 /// Adds the environment and `--set`, and resolves every section.
@@ -126,10 +124,13 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
 
 /// Refuses contexts that are too short for an answer.
 fn validate_lengths(recipe: &Recipe) -> Result<(), FieldError> {
-    let most = recipe.sampling.max_tokens as usize;
-    let above = |field: &str, context: usize| match context > most {
-        true => Ok(()),
-        false => Err(FieldError::new(field, context, format!("above sampling.max_tokens, which is {most}"))),
+    let answers = [
+        ("sampling.max_tokens", recipe.sampling.max_tokens as usize),
+        ("evaluation.max_tokens", recipe.evaluation.max_tokens as usize),
+    ];
+    let above = |field: &str, context: usize| match answers.iter().find(|(_, most)| context <= *most) {
+        None => Ok(()),
+        Some((answer, most)) => Err(FieldError::new(field, context, format!("above {answer}, which is {most}"))),
     };
     if recipe.model.path.is_none() {
         above("model.fresh.context_tokens", recipe.model.fresh.context_tokens)?;
@@ -153,6 +154,11 @@ fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
         LearnerError::Setting(error) if error.field == "group_size" => error.within("sampling"),
         LearnerError::Setting(error) => FieldError::new(setting, value, error.allowed),
         other => FieldError::new("sampling", other, "what its message says"),
+    })?;
+    let groups = recipe.sampling.prompts_per_step as usize;
+    recipe.learner.validate_groups(groups).map_err(|error| match error {
+        LearnerError::Setting(error) => error.within("learner"),
+        other => FieldError::new("learner.mini_batch_groups", other, "what its message says"),
     })
 }
 
@@ -160,12 +166,23 @@ fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
 pub(crate) struct Reader;
 
 impl RecipeReader for Reader {
-    fn names(&self) -> Vec<&str> {
-        names()
+    fn names(&self) -> Vec<String> {
+        built_in::names()
     }
 
-    fn built_in(&self, name: &str) -> Option<&str> {
-        built_in(name)
+    fn built_in(&self, name: &str) -> Result<Option<Loader>, ConfigError> {
+        match built_in::text(name) {
+            Some(_) => Layers::of(&[name])?.loader().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn text(&self, text: &str) -> Result<Loader, ConfigError> {
+        Layers::of_text("toml", text)?.loader()
+    }
+
+    fn merged(&self, recipes: &[String]) -> Result<String, ConfigError> {
+        Ok(Layers::of(recipes)?.merged().to_string())
     }
 
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError> {
@@ -174,53 +191,4 @@ impl RecipeReader for Reader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn loaded(text: &str) -> Result<Recipe, String> {
-        let loaded = Loader::new().text("test", text).and_then(resolve);
-        loaded.map(|loaded| loaded.settings).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn built_in_recipes_load_and_survive_being_written() {
-        for (name, text) in BUILT_IN {
-            let recipe = loaded(text).unwrap();
-            let resolved = recipe.resolved().unwrap();
-            let again = loaded(&resolved.toml).unwrap();
-            assert_eq!(again, recipe, "{name}");
-            assert_eq!(again.resolved().unwrap().identity, resolved.identity);
-        }
-    }
-
-    #[test]
-    fn impossible_settings_of_any_section_name_key_value_and_origin() {
-        for (text, words) in [
-            ("[run]\nsteps = 0", "`run.steps` is 0 in test, allowed: at least 1"),
-            ("[learner]\nepochs = 0", "`learner.epochs` is 0 in test, allowed: 1 or more"),
-            ("[model.fresh]\nlayers = 5000", "`model.fresh.layers` is 5000 in test, allowed: at most 1024"),
-            (
-                "[model.fresh]\nhidden_size = 1000000000",
-                "`model.fresh` is 3335000000192 parameters in test, allowed: at most 1000000000",
-            ),
-            (
-                "[sampling]\nmax_tokens = 100\n[engine]\nmax_model_len = 100",
-                "`engine.max_model_len` is 100 in test, allowed: above sampling.max_tokens, which is 100",
-            ),
-            ("[samplign]\n", "unknown key `samplign` in test, nearest allowed: `sampling`"),
-        ] {
-            let error = loaded(text).unwrap_err();
-            assert!(error.starts_with(words), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn what_a_resumed_run_may_change_is_not_its_identity() {
-        let identity = |text: &str| loaded(text).unwrap().resolved().unwrap().identity;
-        let base = identity("");
-        assert_eq!(base, identity("[run]\nsteps = 500\n[checkpoint]\nevery = 3\n[reward]\nthreads = 1"));
-        for other in ["[learner.optimizer]\nlearning_rate = 0.1", "[model]\npath = \"x\"", "[sampling]\ntop_k = 3"] {
-            assert_ne!(base, identity(other), "{other}");
-        }
-    }
-}
+mod tests;

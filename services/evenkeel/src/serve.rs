@@ -38,9 +38,9 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
 /// Loads the defaults, the recipe's part of the service, the file, the environment and `--set`; later ones win.
 fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
     let mut loader = Loader::new();
-    if let Some(name) = &options.recipe {
-        let section = section_of(name, options.service)?;
-        loader = loader.text(&format!("recipe {name}"), &section.to_string())?;
+    if !options.recipe.is_empty() {
+        let section = section_of(&options.recipe, options.service)?;
+        loader = loader.table(&format!("recipe {}", options.recipe.join(", ")), section)?;
     }
     if let Some(path) = &options.config {
         loader = loader.file(path)?;
@@ -48,16 +48,16 @@ fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
     Ok(loader.environment()?.set(&options.set)?.load::<T>()?.settings)
 }
 
-/// The settings of a service according to a recipe.
-fn section_of(name: &str, service: Service) -> Result<Table> {
-    let recipe = recipe::load(name, &[])?.settings;
+/// The settings of a service according to recipes.
+fn section_of(recipes: &[String], service: Service) -> Result<Table> {
+    let recipe = recipe::load(recipes, &[])?.settings;
     let within = |key: &str, value: toml::Value| Table::from_iter([(key.to_owned(), value)]);
     Ok(match service {
         Service::Engine => Table::try_from(recipe.engine)?,
         Service::Generation => Table::try_from(recipe.generation)?,
         Service::Reward => Table::try_from(recipe.reward)?,
         Service::Learner => Table::try_from(recipe.learner_service())?,
-        Service::Orchestrator => within("start", within("recipe", name.into()).into()),
+        Service::Orchestrator => within("start", within("recipe", recipes.to_vec().into()).into()),
     })
 }
 

@@ -10,6 +10,7 @@ use evenkeel_orchestrator::{
 
 use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
+use crate::dry_run::dry_run;
 use crate::fork;
 use crate::free_directory::free_directory;
 use crate::recipe::{self, Recipe};
@@ -19,6 +20,10 @@ use crate::terminal::Screen;
 const INTERRUPTED: u8 = 130;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
+    if options.dry_run {
+        let recipe = recipe::load(&options.recipe, &settings(&options))?.settings;
+        return dry_run(&recipe, &recipe::stem(&options.recipe), options.out.as_deref(), options.json).await;
+    }
     let (recipe, resolved, directory) = open(&options)?;
     let path = directory.path().to_owned();
     let (_cluster, mut run) = match start(&recipe, resolved, &directory).await {
@@ -67,8 +72,7 @@ async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirecto
 }
 
 fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)> {
-    let mut set = options.set.clone();
-    set.extend(options.steps.map(|steps| format!("run.steps={steps}")));
+    let set = settings(options);
     match (&options.resume, &options.from) {
         (_, Some(from)) => fork::open(from, options.out.as_deref(), &set),
         (Some(path), None) => {
@@ -78,12 +82,11 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
             Ok((recipe, resolved, directory))
         }
         (None, None) => {
-            let name = options.recipe.as_deref().unwrap_or("arithmetic");
-            let recipe = recipe::load(name, &set)?.settings;
+            let recipe = recipe::load(&options.recipe, &set)?.settings;
             let path = match &options.out {
                 Some(path) => path.clone(),
                 None => {
-                    let stem = Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or("run");
+                    let stem = recipe::stem(&options.recipe);
                     free_directory(Path::new("runs"), &format!("{stem}-{}", recipe.run.seed))?
                 }
             };
@@ -92,6 +95,12 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
             Ok((recipe, resolved, directory))
         }
     }
+}
+
+/// What the command line sets.
+fn settings(options: &TrainOptions) -> Vec<String> {
+    let steps = options.steps.map(|steps| format!("run.steps={steps}"));
+    options.set.iter().cloned().chain(steps).collect()
 }
 
 fn resume_hint(path: &Path) -> String {

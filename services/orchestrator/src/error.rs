@@ -135,6 +135,22 @@ pub enum RunError {
         /// Why the last one failed.
         last: String,
     },
+    /// Too many samples without a verdict: a verifier that answers nonsense, or tasks that it cannot judge.
+    #[error(
+        "{what}: {invalid} of {samples} samples have no verdict, allowed: services.max_invalid_share = {allowed} of them; last reason: {last}"
+    )]
+    Invalid {
+        /// The step or evaluation.
+        what: String,
+        /// Samples without a verdict for another reason than time.
+        invalid: usize,
+        /// All of them.
+        samples: usize,
+        /// `services.max_invalid_share`.
+        allowed: f64,
+        /// Why the last one has none.
+        last: String,
+    },
     /// An engine that has not the weights which it says it has.
     #[error("engine {engine} does not have version {version} of the weights: {message}")]
     Unproven {

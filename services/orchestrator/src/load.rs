@@ -39,6 +39,8 @@ pub struct LoadLimits {
     pub max_fresh_parameters: u64,
     /// Largest number of samples in a step (prompts times group size), and of examples in a warm-start step.
     pub max_step_samples: u64,
+    /// Whether custom verifiers may be at addresses that the recipe names: the server sends them answers, and its token.
+    pub verifier_addresses: bool,
 }
 
 impl Default for LoadLimits {
@@ -51,6 +53,7 @@ impl Default for LoadLimits {
             max_tokenizer: ByteSize::mib(128),
             max_fresh_parameters: 100_000_000,
             max_step_samples: 1_000_000,
+            verifier_addresses: false,
         }
     }
 }
@@ -66,6 +69,7 @@ impl LoadLimits {
             max_tokenizer: ByteSize::b(u64::MAX),
             max_fresh_parameters: u64::MAX,
             max_step_samples: u64::MAX,
+            verifier_addresses: true,
         }
     }
 
@@ -89,6 +93,14 @@ impl LoadLimits {
         };
         let prompts = sampling.prompts_per_step.max(sampling.max_prompts_per_step);
         at_most("samples of a step", u64::from(prompts).saturating_mul(sampling.group_size.into()))?;
+        let evaluation = &settings.evaluation;
+        at_most(
+            "samples of held-out problems",
+            u64::from(evaluation.problems).saturating_mul(evaluation.samples.into()),
+        )?;
+        for benchmark in &evaluation.benchmarks {
+            at_most("evaluation.benchmarks[].samples", benchmark.samples.unwrap_or(evaluation.samples).into())?;
+        }
         at_most("warm_start.examples_per_step", settings.warm_start.examples_per_step.into())?;
         validate_secrets(&settings.services.client).map_err(|error| error.within("services.client"))
     }

@@ -67,6 +67,13 @@ pub fn identity(rules: &impl Serialize) -> String {
     evenkeel_files::sha256(text.expect("settings are texts, numbers and tables with text keys"))
 }
 
+/// What a run of a recipe is called after: the last part of the recipe's name or path, without `.toml`. A version in a name stays:
+/// `paper/qwen3-1.7b-dapo-balanced` gives `qwen3-1.7b-dapo-balanced`.
+pub fn recipe_stem(name_or_path: &str) -> &str {
+    let last = name_or_path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(name_or_path);
+    last.strip_suffix(".toml").unwrap_or(last)
+}
+
 /// Where the model is that a run begins with. A plain path is the folder itself.
 pub trait ModelSource: std::fmt::Debug + Send + Sync {
     /// The Hugging Face folder, which is written where it does not exist yet.
@@ -85,10 +92,25 @@ impl ModelSource for PathBuf {
 /// Reads recipes for a server: the program implements it, which knows the settings of every service.
 pub trait RecipeReader: Send + Sync {
     /// Names of the recipes that come with the program.
-    fn names(&self) -> Vec<&str>;
+    fn names(&self) -> Vec<String>;
 
-    /// The TOML of one of them.
-    fn built_in(&self, name: &str) -> Option<&str>;
+    /// The layers of one of them; `None` for any other name.
+    ///
+    /// # Errors
+    /// A recipe that is not TOML.
+    fn built_in(&self, name: &str) -> Result<Option<Loader>, ConfigError>;
+
+    /// The layers of a recipe that a client sends as TOML. It may build on recipes that come with the program, but on no files.
+    ///
+    /// # Errors
+    /// A text that is not TOML, or builds on something else.
+    fn text(&self, text: &str) -> Result<Loader, ConfigError>;
+
+    /// Recipes of this machine, by name or path, merged into one TOML text; later ones win.
+    ///
+    /// # Errors
+    /// A recipe that does not exist, cannot be read, or is not TOML.
+    fn merged(&self, recipes: &[String]) -> Result<String, ConfigError>;
 
     /// Loads and validates all sections.
     ///

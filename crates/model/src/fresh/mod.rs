@@ -30,7 +30,8 @@ pub struct FreshModel {
 }
 
 impl FreshModel {
-    fn config(&self) -> Config {
+    /// What its `config.json` says.
+    pub fn config(&self) -> Config {
         let shape = &self.shape;
         Config {
             family: Family::Qwen3,

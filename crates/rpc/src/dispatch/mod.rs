@@ -49,6 +49,14 @@ pub enum DispatchError {
         /// How long it waited.
         waited_ms: u64,
     },
+    /// Its worker answered under an id that it did not have.
+    #[error("a worker answered item `{id}` as `{answered}`, an id that it was not given")]
+    Misanswered {
+        /// The item, as far as can be known.
+        id: String,
+        /// The id of the answer.
+        answered: String,
+    },
     /// An unanswered item has the same id.
     #[error("item `{id}` is already in flight")]
     InFlight {
@@ -69,6 +77,7 @@ impl DispatchError {
         let message = self.to_string();
         match self {
             Self::WorkerLost { .. } => ServiceError::Unavailable { reason: "WORKER_LOST", message },
+            Self::Misanswered { .. } => ServiceError::Internal { message },
             Self::Deadline { waited_ms, .. } => ServiceError::Deadline(Duration::from_millis(*waited_ms)),
             Self::InFlight { .. } | Self::NoId => ServiceError::Precondition { reason: "DUPLICATE_ID", message },
             Self::Closed => ServiceError::Cancelled,

@@ -97,9 +97,18 @@ impl<P: Items> Scheduler<P> {
                 return;
             }
             let Some(entry) = self.remove(ticket, now) else { return };
-            let waited_ms = millis(now - entry.submission.submitted);
-            let error = DispatchError::Deadline { id: P::id(&entry.submission.item).to_owned(), waited_ms };
-            self.finish(entry, Err(error), "deadline", now);
+            let id = P::id(&entry.submission.item).to_owned();
+            let worker = entry.worker.and_then(|worker| self.workers.get(&worker));
+            let assigned = deadline.checked_sub(entry.submission.budget).unwrap_or(entry.submission.submitted);
+            let stray = worker.and_then(|worker| worker.stray_since(assigned)).map(str::to_owned);
+            let (error, end) = match stray {
+                Some(answered) => (DispatchError::Misanswered { id, answered }, "misanswered"),
+                None => {
+                    let waited_ms = millis(now - entry.submission.submitted);
+                    (DispatchError::Deadline { id, waited_ms }, "deadline")
+                }
+            };
+            self.finish(entry, Err(error), end, now);
         }
     }
 
@@ -224,10 +233,17 @@ impl<P: Items> Scheduler<P> {
             Some(Slot::Abandoned(_)) => return,
             None => {
                 metrics::counter!("evenkeel_dispatch_unasked_answers_total", "items" => P::NAME).increment(1);
+                let answered = P::response_id(&response).to_owned();
+                for ticket in worker.strayed(&answered, now) {
+                    let Some(entry) = self.entries.remove(&ticket) else { continue };
+                    let id = P::id(&entry.submission.item).to_owned();
+                    let error = DispatchError::Misanswered { id, answered: answered.clone() };
+                    self.finish(entry, Err(error), "misanswered", now);
+                }
                 return;
             }
         };
-        worker.answered += 1;
+        worker.answered(P::response_id(&response));
         match P::disposition(&response) {
             Disposition::Final => {
                 worker.succeeded();

@@ -336,3 +336,48 @@ fn a_leaving_worker_finishes_and_is_forgotten() {
     assert!(reply.try_recv().unwrap().is_ok());
     assert_eq!(fixture.scheduler.take_departed(), [0]);
 }
+
+#[test]
+fn a_worker_that_answers_under_other_ids_is_believed_for_none_of_its_items() {
+    let mut fixture = Fixture::new(|_| {});
+    let _a = fixture.worker(0);
+    let mut replies = ["1", "2"].map(|id| fixture.submit(id).1);
+    fixture.answer(0, correct("x"));
+    assert!(replies.iter_mut().all(|reply| reply.try_recv().is_err()), "one of the two may still be answered");
+    fixture.answer(0, correct("y"));
+    for (reply, id) in replies.iter_mut().zip(["1", "2"]) {
+        let error = DispatchError::Misanswered { id: id.to_owned(), answered: "y".to_owned() };
+        assert_eq!(reply.try_recv().unwrap(), Err(error));
+    }
+    // The worker may have other items at once.
+    let mut reply = fixture.submit("3").1;
+    fixture.answer(0, correct("3"));
+    assert_eq!(reply.try_recv().unwrap(), Ok(correct("3")));
+}
+
+#[test]
+fn an_item_that_is_answered_twice_costs_no_other() {
+    let mut fixture = Fixture::new(|_| {});
+    let _a = fixture.worker(0);
+    let (mut first, mut second) = (fixture.submit("1").1, fixture.submit("2").1);
+    for _ in 0..3 {
+        fixture.answer(0, correct("1"));
+    }
+    assert_eq!(first.try_recv().unwrap(), Ok(correct("1")));
+    assert!(second.try_recv().is_err());
+    fixture.answer(0, correct("2"));
+    assert_eq!(second.try_recv().unwrap(), Ok(correct("2")));
+}
+
+#[test]
+fn an_item_whose_deadline_ends_after_an_answer_under_another_id_is_not_late() {
+    let mut fixture = Fixture::new(|_| {});
+    let _a = fixture.worker(0);
+    let mut replies = ["1", "2"].map(|id| fixture.submit(id).1);
+    fixture.answer(0, correct("x"));
+    fixture.answer(0, correct("2"));
+    fixture.pass(Duration::from_secs(61));
+    let error = DispatchError::Misanswered { id: "1".to_owned(), answered: "x".to_owned() };
+    assert_eq!(replies[0].try_recv().unwrap(), Err(error));
+    assert_eq!(replies[1].try_recv().unwrap(), Ok(correct("2")));
+}

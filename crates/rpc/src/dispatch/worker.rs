@@ -1,6 +1,6 @@
 //! A worker as the scheduler sees it: the items that it has, and whether it may get more.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -12,6 +12,9 @@ use crate::items::Items;
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// Responses per slot after which the limit of a worker is raised by one.
 const GROW_AFTER: usize = 8;
+
+/// Answered ids that are remembered.
+const REMEMBERED: usize = 64;
 
 /// An item that a worker has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,12 @@ pub(super) struct Worker<P: Items> {
     /// Number of its last assignment, so that equally loaded workers take turns.
     pub(super) last_assigned: u64,
     pub(super) answered: u64,
+    /// The newest ids that it answered.
+    recent: VecDeque<String>,
+    /// Answers under ids that it did not have, since its last good one.
+    strays: usize,
+    /// The newest of them, and when it came.
+    last_stray: Option<(String, Instant)>,
     pub(super) last_error: String,
 }
 
@@ -69,6 +78,9 @@ impl<P: Items> Worker<P> {
             leaving: false,
             last_assigned: 0,
             answered: 0,
+            recent: VecDeque::new(),
+            strays: 0,
+            last_stray: None,
             last_error: String::new(),
         }
     }
@@ -90,6 +102,42 @@ impl<P: Items> Worker<P> {
     pub(super) fn connected_to(&mut self, requests: mpsc::Sender<P::Request>) {
         (self.requests, self.state, self.refusals) = (Some(requests), WorkerState::Ready, 0);
         (self.limit, self.responses) = (self.max_limit, 0);
+        (self.strays, self.last_stray) = (0, None);
+        self.recent.clear();
+    }
+
+    /// It answered an item that it had.
+    pub(super) fn answered(&mut self, id: &str) {
+        self.answered += 1;
+        self.strays = 0;
+        self.recent.push_back(id.to_owned());
+        if self.recent.len() > REMEMBERED {
+            self.recent.pop_front();
+        }
+    }
+
+    /// It answered under an id that it does not have. Once there are as many such answers in a row as items that it has, all of them must
+    /// have been answered under other ids: returns their tickets. An item that is answered twice is none of this.
+    pub(super) fn strayed(&mut self, id: &str, now: Instant) -> Vec<u64> {
+        if self.recent.iter().any(|known| known == id) {
+            return Vec::new();
+        }
+        self.strays += 1;
+        self.last_stray = Some((id.to_owned(), now));
+        if self.strays < self.slots.len() {
+            return Vec::new();
+        }
+        self.strays = 0;
+        let active = self.slots.extract_if(|_, slot| matches!(slot, Slot::Active(_)));
+        let mut tickets: Vec<u64> =
+            active.filter_map(|(_, slot)| if let Slot::Active(ticket) = slot { Some(ticket) } else { None }).collect();
+        tickets.sort_unstable();
+        tickets
+    }
+
+    /// The id under which it answered something since then that it did not have.
+    pub(super) fn stray_since(&self, then: Instant) -> Option<&str> {
+        self.last_stray.as_ref().filter(|(_, at)| *at >= then).map(|(id, _)| id.as_str())
     }
 
     /// It completed an item: raises the limit after some responses.

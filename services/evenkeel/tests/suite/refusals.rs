@@ -73,6 +73,14 @@ fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
             &["model.fresh.context_tokens=60", "sampling.max_tokens=40", "shaping.overlong_buffer_tokens=0"],
             &["demonstration of `", "at most the model's context of 60"],
         ),
+        (
+            &["learner.mini_batch_groups=3"],
+            &["learner.mini_batch_groups", "3", "a divisor of the 4 groups of a step, or 0 for all of them"],
+        ),
+        (
+            &["sampling.max_tokens=40", "shaping.overlong_buffer_tokens=41"],
+            &["shaping.overlong_buffer_tokens", "41", "0 to sampling.max_tokens, which is 40"],
+        ),
         (&["services.max_late_share=2"], &["services.max_late_share", "0 to 1"]),
         (&["sampling.max_tokens=256"], &["model.fresh.context_tokens", "256", "above sampling.max_tokens"]),
     ] {

@@ -13,6 +13,8 @@ mod reward;
 mod stop;
 mod train_feed;
 
+use std::collections::BTreeMap;
+
 use evenkeel_rpc::retry::RetryPolicy;
 
 use crate::error::RunError;
@@ -41,6 +43,9 @@ pub struct Endpoints {
     pub reward: Vec<String>,
     /// The learner.
     pub learner: String,
+    /// Workers of custom verifiers by name, as those of `reward`. They come before the addresses in `data.verifiers` of a recipe.
+    #[serde(default)]
+    pub verifiers: BTreeMap<String, Vec<String>>,
 }
 
 /// The services of a run.
@@ -51,7 +56,10 @@ pub(crate) struct Services {
     retrier: Retrier,
     generation: Generation,
     reward: Reward,
-    learner: Learner,
+    /// Custom verifiers by name.
+    verifiers: BTreeMap<String, Reward>,
+    /// An evaluation without a run has none.
+    learner: Option<Learner>,
 }
 
 impl Services {
@@ -65,12 +73,32 @@ impl Services {
         events: Events,
         stop: Stop,
     ) -> Result<Self, RunError> {
+        let services = Self::without_learner(endpoints, settings, events.clone(), stop)?;
+        let (connections, retrier) = (Connections::new(settings)?, services.retrier.clone());
+        let learner = Learner::connect(&endpoints.learner, &connections, retrier, events)?;
+        Ok(Self { learner: Some(learner), ..services })
+    }
+
+    /// The same for samples that nothing is trained on.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(crate) fn without_learner(
+        endpoints: &Endpoints,
+        settings: &ServicesSettings,
+        events: Events,
+        stop: Stop,
+    ) -> Result<Self, RunError> {
         let retrier = Retrier::new(events.clone(), stop.clone(), settings);
         let connections = Connections::new(settings)?;
+        let verifier = |(name, urls): (&String, &Vec<String>)| {
+            Ok((name.clone(), Reward::of_verifier(name, urls, &connections, retrier.clone())?))
+        };
         Ok(Self {
+            verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?,
             generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
             reward: Reward::connect(&endpoints.reward, &connections, retrier.clone())?,
-            learner: Learner::connect(&endpoints.learner, &connections, retrier.clone(), events.clone())?,
+            learner: None,
             settings: settings.clone(),
             events,
             stop,
@@ -86,8 +114,32 @@ impl Services {
         &self.reward
     }
 
+    /// What judges a task: the reward service, or the custom verifier of that name.
+    ///
+    /// # Errors
+    /// A verifier that is not among the endpoints, which [`Run::start`](crate::Run::start) refuses before.
+    pub(crate) fn judge(&self, verifier: Option<&str>) -> Result<&Reward, RunError> {
+        match verifier {
+            None => Ok(&self.reward),
+            Some(name) => {
+                let missing = || RunError::Defect(format!("the verifier `{name}` is not connected"));
+                self.verifiers.get(name).ok_or_else(missing)
+            }
+        }
+    }
+
+    /// The reward service and all custom verifiers, always in the same order.
+    pub(crate) fn judges(&self) -> impl Iterator<Item = &Reward> {
+        std::iter::once(&self.reward).chain(self.verifiers.values())
+    }
+
+    /// The custom verifiers by name.
+    pub(crate) fn verifiers(&self) -> &BTreeMap<String, Reward> {
+        &self.verifiers
+    }
+
     pub(crate) fn learner(&self) -> &Learner {
-        &self.learner
+        self.learner.as_ref().expect("only runs call the learner, and they connect to one")
     }
 
     pub(crate) fn settings(&self) -> &ServicesSettings {

@@ -1,5 +1,6 @@
-//! The reward service: verdicts of many workers.
+//! The reward service, or a custom verifier: verdicts of many workers.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_proto::v1::reward_client::RewardClient;
@@ -15,18 +16,44 @@ use crate::error::{Halt, RunError};
 /// How often a first worker is looked for.
 const CONNECT_POLL: Duration = Duration::from_millis(50);
 
-/// All reward workers.
+/// All reward workers, or all of a custom verifier.
 pub(crate) struct Reward {
+    /// What it is, for messages.
+    service: &'static str,
+    /// The name of a custom verifier.
+    name: Option<String>,
     urls: Vec<String>,
     dispatcher: Dispatcher<VerifyItems>,
     /// The first worker with a URL of its own.
     first: Option<(String, RewardClient<ClientChannel>)>,
+    /// Verifications that ended, in a verdict or not.
+    ended: AtomicU64,
     retrier: Retrier,
 }
 
 impl Reward {
     pub(super) fn connect(urls: &[String], connections: &Connections, retrier: Retrier) -> Result<Self, RunError> {
-        let (field, limit, settings) = ("endpoints.reward", connections.max_message(), connections.settings());
+        Self::of(None, "endpoints.reward", urls, connections, retrier)
+    }
+
+    /// The custom verifier of that name.
+    pub(super) fn of_verifier(
+        name: &str,
+        urls: &[String],
+        connections: &Connections,
+        retrier: Retrier,
+    ) -> Result<Self, RunError> {
+        Self::of(Some(name.to_owned()), &format!("data.verifiers.{name}.endpoints"), urls, connections, retrier)
+    }
+
+    fn of(
+        name: Option<String>,
+        field: &str,
+        urls: &[String],
+        connections: &Connections,
+        retrier: Retrier,
+    ) -> Result<Self, RunError> {
+        let (limit, settings) = (connections.max_message(), connections.settings());
         let first = match urls.iter().find(|url| url.starts_with("http")) {
             None => None,
             Some(url) => {
@@ -36,6 +63,9 @@ impl Reward {
         };
         let (max_outstanding, attempts) = (settings.max_verifications, settings.verify_attempts);
         Ok(Self {
+            service: if name.is_some() { "verifier" } else { "reward" },
+            name,
+            ended: AtomicU64::new(0),
             dispatcher: connections.dispatcher(field, urls, max_outstanding, attempts, settings.verify_deadline)?,
             urls: urls.to_vec(),
             first,
@@ -43,9 +73,25 @@ impl Reward {
         })
     }
 
-    /// The addresses, for messages.
+    /// What it is, for messages.
+    pub(crate) fn service(&self) -> &'static str {
+        self.service
+    }
+
+    /// The name of a custom verifier and the addresses, for messages.
     pub(crate) fn endpoints(&self) -> String {
-        self.urls.join(", ")
+        let urls = self.urls.join(", ");
+        self.name.as_ref().map_or_else(|| urls.clone(), |name| format!("`{name}` ({urls})"))
+    }
+
+    /// Counts a verification that ended.
+    pub(crate) fn verification_ended(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Verifications that ended so far.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
     }
 
     pub(crate) fn dispatcher(&self) -> &Dispatcher<VerifyItems> {
@@ -62,7 +108,7 @@ impl Reward {
     }
 
     pub(crate) fn outage(&self) -> Outage {
-        Outage::new("reward", self.endpoints(), self.retrier.clone())
+        Outage::new(self.service, self.endpoints(), self.retrier.clone())
     }
 
     /// Waits for a first worker.
@@ -84,10 +130,11 @@ impl Reward {
     /// The status of the first worker; `None` where workers are only known by a DNS name.
     pub(crate) async fn status(&self) -> Result<Option<RewardGetStatusResponse>, Halt> {
         let Some((endpoint, client)) = &self.first else { return Ok(None) };
+        let what = self.name.as_ref().map_or_else(|| "GetStatus".to_owned(), |name| format!("GetStatus of `{name}`"));
         let call = || {
             let mut client = client.clone();
             async move { Ok(client.get_status(self.retrier.request(RewardGetStatusRequest {})).await?.into_inner()) }
         };
-        self.retrier.call("reward", endpoint, "GetStatus", call).await.map(Some)
+        self.retrier.call(self.service, endpoint, &what, call).await.map(Some)
     }
 }

@@ -5,12 +5,12 @@ mod renderer;
 mod sampler;
 
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Cancel, Dataset, arithmetic};
+use evenkeel_tasks::{Cancel, Dataset, Problem, arithmetic, programs};
 
 use crate::error::RunError;
-use crate::settings::{DataKind, DataSettings};
+use crate::settings::{DataKind, DataSettings, LoopSettings};
 
-pub(crate) use prompts::{Demonstrations, Fit, Prompt, Prompts};
+pub(crate) use prompts::{Demonstrations, Fit, Prompt, Prompts, encode};
 pub(crate) use renderer::Encoder;
 pub(crate) use sampler::PromptSampler;
 
@@ -25,19 +25,43 @@ pub(crate) fn dataset(
     limits: &Limits,
     cancel: &Cancel,
 ) -> Result<Dataset, RunError> {
-    let dataset = match settings.kind() {
-        DataKind::Arithmetic => {
-            let mut dataset = arithmetic::dataset(seed, held_out, &settings.rules());
-            if !settings.source.is_empty() {
-                dataset.name.clone_from(&settings.source);
-            }
-            dataset
-        }
-        DataKind::Files => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)?,
+    let dataset = match settings.built_in(seed, held_out) {
+        Some(dataset) => dataset,
+        None => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)?,
     };
     if dataset.train.is_empty() {
         let allowed = "at least one problem to train on besides those that are held out";
         return Err(evenkeel_proto::FieldError::new("data", "0 problems", allowed).into());
     }
     Ok(dataset)
+}
+
+/// The problems of the named benchmarks, in their order; those with the same text are no longer trained on.
+///
+/// # Errors
+/// A file that cannot be read or has no row that is a problem; a row at fault, where such are refused.
+pub(crate) fn benchmark_problems(
+    settings: &LoopSettings,
+    dataset: &mut Dataset,
+    limits: &Limits,
+    cancel: &Cancel,
+) -> Result<Vec<Vec<Problem>>, RunError> {
+    let benchmarks = settings.evaluation.benchmarks.iter();
+    let problems = benchmarks.map(|benchmark| dataset.add_benchmark(&benchmark.files(&settings.data), limits, cancel));
+    Ok(problems.collect::<Result<_, _>>()?)
+}
+
+impl DataSettings {
+    /// The data set that these settings make themselves; `None` where they name files.
+    pub fn built_in(&self, seed: u64, held_out: u32) -> Option<Dataset> {
+        let mut dataset = match self.kind() {
+            DataKind::Arithmetic => arithmetic::dataset(seed, held_out, &self.rules()),
+            DataKind::Programs => programs::dataset(seed, held_out, &self.rules()),
+            DataKind::Files => return None,
+        };
+        if !self.source.is_empty() {
+            dataset.name.clone_from(&self.source);
+        }
+        Some(dataset)
+    }
 }

@@ -14,17 +14,24 @@ use super::renderer::Encoder;
 use crate::error::RunError;
 use crate::settings::{InvalidRows, Overlong};
 
+/// Most data sources that metrics are kept apart for.
+const MOST_DATA_SOURCES: usize = 32;
+
 /// Prompts that are rendered between two checks whether anybody still waits.
 const RENDERED_TOGETHER: usize = 1024;
 
 /// A problem with its tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Prompt {
+    /// The name of its problem.
+    pub(crate) id: String,
     /// What answers are judged against.
     pub(crate) task: Task,
     pub(crate) token_ids: Arc<[u32]>,
     /// Index of its source.
     pub(crate) source: usize,
+    /// What it counts as in metrics by data source: its column `data_source`, or the name of its source.
+    pub(crate) data_source: Arc<str>,
 }
 
 /// All problems of a run, encoded.
@@ -56,12 +63,27 @@ impl Prompts {
         kinds.into_iter().collect()
     }
 
+    /// What the prompts to train on count as in metrics, in the order of names; none where there are too many to be kept apart.
+    pub(crate) fn data_sources(&self) -> Vec<String> {
+        let names: BTreeSet<_> = self.train.iter().map(|prompt| &*prompt.data_source).collect();
+        match names.len() <= MOST_DATA_SOURCES {
+            true => names.into_iter().map(str::to_owned).collect(),
+            false => Vec::new(),
+        }
+    }
+
+    /// The custom verifiers that judge any of it.
+    pub(crate) fn verifiers(&self) -> BTreeSet<&str> {
+        self.train.iter().chain(&self.held_out).filter_map(|prompt| prompt.task.verifier()).collect()
+    }
+
     /// The sources of the problems to train on, in their order.
     pub(crate) fn sources_of_train(&self) -> impl Iterator<Item = usize> {
         self.train.iter().map(|prompt| prompt.source)
     }
 
     /// Renders and encodes a data set for a model of that context. What is left out or cut is counted in the report of the data set.
+    /// `held_out_tokens`: the longest answer in an evaluation.
     ///
     /// # Errors
     /// A prompt that the chat template refuses, one without tokens, one that leaves no room for an answer, where such are refused;
@@ -70,11 +92,13 @@ impl Prompts {
         dataset: &mut Dataset,
         encoder: &Encoder,
         fit: Fit,
+        held_out_tokens: usize,
         cancel: &Cancel,
     ) -> Result<Self, RunError> {
         let Dataset { name, sources, train, held_out, report } = dataset;
-        let train = encode(train, report, encoder, fit, cancel)?;
-        let held_out = encode(held_out, report, encoder, fit, cancel)?;
+        let names: Vec<Arc<str>> = sources.iter().map(|source| source.name.as_str().into()).collect();
+        let train = encode(train, &names, report, encoder, fit, cancel)?;
+        let held_out = encode(held_out, &names, report, encoder, Fit { max_tokens: held_out_tokens, ..fit }, cancel)?;
         for (index, source) in sources.iter().enumerate() {
             if !train.iter().any(|prompt| prompt.source == index) {
                 let allowed =
@@ -99,8 +123,13 @@ fn counts(report: &DataReport, source: &str) -> String {
     files.map(|file| file.counts()).collect::<Vec<_>>().join("; ")
 }
 
-fn encode(
+/// Renders and encodes problems.
+///
+/// # Errors
+/// As [`Prompts::encode`].
+pub(crate) fn encode(
     problems: &[Problem],
+    sources: &[Arc<str>],
     report: &mut DataReport,
     encoder: &Encoder,
     fit: Fit,
@@ -152,7 +181,14 @@ fn encode(
             }
         }
         let source = problem.origin.source;
-        prompts.push(Prompt { task: problem.task.clone(), token_ids: token_ids.into(), source });
+        let data_source = problem.data_source.clone().or_else(|| sources.get(source).cloned()).unwrap_or_default();
+        prompts.push(Prompt {
+            id: problem.id.to_string(),
+            task: problem.task.clone(),
+            token_ids: token_ids.into(),
+            source,
+            data_source,
+        });
     }
     cancel.check()?;
     Ok(prompts)
@@ -198,8 +234,8 @@ impl Demonstrations {
         let mut drawn = false;
         for (problem, source) in &self.problems {
             cancel.check()?;
-            // Of the built-in task one problem stands for all: each prompt is as long as the others.
-            if matches!(source, Source::Drawn(_)) && std::mem::replace(&mut drawn, true) {
+            // Of the built-in sums one problem stands for all: each prompt is as long as the others.
+            if matches!(source, Source::Sum(_)) && std::mem::replace(&mut drawn, true) {
                 continue;
             }
             let (prompt, answer) = (prompt_ids(encoder, problem)?, tokenizer.encode(&source.longest())?);

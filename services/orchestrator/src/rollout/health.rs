@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::clients::{Outage, Services};
+use crate::clients::{Outage, Reward, Services};
 use crate::error::{Halt, RunError};
 
 /// How often services are checked while samples are in flight.
@@ -20,27 +20,16 @@ pub(super) struct RolloutHealth {
     /// Generations that ended, in success or failure.
     rollouts: AtomicU64,
     last_rollout: Mutex<Instant>,
-    /// Verifications that ended.
-    verifications: AtomicU64,
 }
 
 impl RolloutHealth {
     pub(super) fn new() -> Self {
-        Self {
-            engine_failure: Mutex::default(),
-            rollouts: AtomicU64::new(0),
-            last_rollout: Mutex::new(Instant::now()),
-            verifications: AtomicU64::new(0),
-        }
+        Self { engine_failure: Mutex::default(), rollouts: AtomicU64::new(0), last_rollout: Mutex::new(Instant::now()) }
     }
 
     pub(super) fn rollout_ended(&self) {
         self.rollouts.fetch_add(1, Ordering::Relaxed);
         *lock(&self.last_rollout) = Instant::now();
-    }
-
-    pub(super) fn verification_ended(&self) {
-        self.verifications.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn engines_unavailable(&self, message: String) {
@@ -68,9 +57,9 @@ pub(super) struct HealthMonitor {
     generation: Outage,
     /// The engines behind the generation service.
     engines: Outage,
-    reward: Outage,
     rollouts: StallDetector,
-    verifications: StallDetector,
+    /// The reward service and each custom verifier: whether it answers, and whether it judges.
+    judges: Vec<(Outage, StallDetector)>,
 }
 
 impl HealthMonitor {
@@ -81,14 +70,15 @@ impl HealthMonitor {
         };
         let mut interval = interval(CHECK_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (generation, reward) = (services.generation(), services.reward());
+        let generation = services.generation();
+        let judge =
+            |judge: &Reward| (judge.outage(), stall(judge.service(), judge.endpoints(), settings.verify_deadline));
         Self {
+            judges: services.judges().map(judge).collect(),
             interval,
             generation: generation.outage(),
             engines: generation.outage(),
-            reward: reward.outage(),
             rollouts: stall("generation", generation.endpoint().to_owned(), settings.rollout_deadline),
-            verifications: stall("reward", reward.endpoints(), settings.verify_deadline),
         }
     }
 
@@ -106,11 +96,14 @@ impl HealthMonitor {
             self.engines.set_message(message);
         }
         self.engines.observe(engine_failure.is_none(), stop)?;
-        let (generation, reward) = (services.generation(), services.reward());
+        let generation = services.generation();
         self.generation.observe(generation.is_connected(), stop)?;
         self.rollouts.observe(generation.pending(), health.rollouts.load(Ordering::Relaxed))?;
-        self.verifications.observe(reward.pending(), health.verifications.load(Ordering::Relaxed))?;
-        self.reward.observe(reward.pending() == 0 || reward.is_connected(), stop)
+        for (judge, (outage, verifications)) in services.judges().zip(&mut self.judges) {
+            verifications.observe(judge.pending(), judge.ended())?;
+            outage.observe(judge.pending() == 0 || judge.is_connected(), stop)?;
+        }
+        Ok(())
     }
 }
 

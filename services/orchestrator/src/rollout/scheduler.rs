@@ -11,7 +11,7 @@ use tracing::Instrument;
 use super::context::{Batch, RolloutContext, RolloutSpec};
 use super::group::{GroupPlan, InFlightGroup, SampledGroup};
 use super::health::HealthMonitor;
-use super::sample::Sample;
+use super::sample::{Sample, SampleStatus};
 use super::sample_task::SampleTask;
 use crate::error::{Halt, RunError};
 use crate::instruments;
@@ -44,6 +44,10 @@ struct Finished {
     samples: usize,
     /// Those that took too long.
     late: usize,
+    /// Those that were generated and have no verdict, for another reason.
+    invalid: usize,
+    /// Why one of these has none last; empty where all have one.
+    last_invalid: String,
     /// Why one was left out last; empty where none was.
     last_failure: String,
 }
@@ -66,9 +70,9 @@ impl RolloutScheduler {
 
     /// Adds a group; its samples start within [`Self::next_group`].
     pub(crate) fn add(&mut self, plan: GroupPlan) {
-        let (group, size) = (plan.number(), self.batch.group_size());
+        let (group, size) = (plan.number(), plan.sampling.samples);
         self.queue.extend((0..size).map(|sample| SampleKey { group, sample }));
-        self.groups.insert(group, InFlightGroup::new(plan, size));
+        self.groups.insert(group, InFlightGroup::new(plan));
         self.batch.services().events().update(|progress| progress.samples += size as usize);
     }
 
@@ -118,13 +122,29 @@ impl RolloutScheduler {
     /// # Errors
     /// [`RunError::Late`].
     pub(crate) fn check_late(&self, what: &str) -> Result<(), RunError> {
-        let (Finished { samples, late, last_failure }, settings) = (&self.finished, self.batch.services().settings());
+        let (Finished { samples, late, last_failure, .. }, settings) =
+            (&self.finished, self.batch.services().settings());
         let allowed = settings.max_late_share;
         if *late as f64 <= allowed * *samples as f64 {
             return Ok(());
         }
         let (what, last) = (what.to_owned(), last_failure.clone());
         Err(RunError::Late { what, late: *late, samples: *samples, allowed, last })
+    }
+
+    /// Refuses what was sampled for `what` where more samples have no verdict, for another reason than time, than may be left out.
+    ///
+    /// # Errors
+    /// [`RunError::Invalid`].
+    pub(crate) fn check_invalid(&self, what: &str) -> Result<(), RunError> {
+        let (Finished { samples, invalid, last_invalid, .. }, settings) =
+            (&self.finished, self.batch.services().settings());
+        let allowed = settings.max_invalid_share;
+        if *invalid as f64 <= allowed * *samples as f64 {
+            return Ok(());
+        }
+        let (what, last) = (what.to_owned(), last_invalid.clone());
+        Err(RunError::Invalid { what, invalid: *invalid, samples: *samples, allowed, last })
     }
 
     /// When the last generation ended.
@@ -142,6 +162,10 @@ impl Finished {
     fn add(&mut self, sample: &Sample) {
         self.samples += 1;
         self.late += usize::from(sample.is_late());
+        if let SampleStatus::Invalid { reason, late: false } = &sample.status {
+            self.invalid += 1;
+            reason.clone_into(&mut self.last_invalid);
+        }
         if let Some(failure) = sample.failure() {
             failure.clone_into(&mut self.last_failure);
         }

@@ -7,7 +7,9 @@ use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem};
 use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
 use evenkeel_rpc::items::VerifyItems;
 use evenkeel_rpc::retry::RetryPolicy;
+use evenkeel_tasks::Task;
 
+use super::sample::Judgement;
 use super::shaping::Judged;
 
 /// How long an outage is waited for here; the health monitor ends it long before.
@@ -17,23 +19,46 @@ const OUTAGE: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verified {
     /// There is a verdict.
-    Verdict { judged: Judged, retries: u32 },
+    Verdict { judged: Judged, judgement: Judgement, retries: u32 },
     /// There is none, for a reason that is not the sample's own.
     Invalid { reason: String, retries: u32, late: bool },
 }
 
-/// Verifies an item. The dispatcher replaces a worker that is lost or fails; this retries verdicts that came too late or that another
+/// A request to verify a sample.
+#[derive(Debug)]
+pub(super) struct VerifyRequest {
+    pub(super) item: VerifyItem,
+    /// Its task with the tests, where `item` names them: for a worker that does not know them.
+    pub(super) with_tests: Option<Task>,
+}
+
+/// Verifies a sample. The dispatcher replaces a worker that is lost or fails; this retries verdicts that came too late or that another
 /// worker may give. While no worker is connected no attempt is counted: the health monitor ends that wait.
-pub(super) async fn verify(dispatcher: &Dispatcher<VerifyItems>, item: VerifyItem, policy: RetryPolicy) -> Verified {
+pub(super) async fn verify(
+    dispatcher: &Dispatcher<VerifyItems>,
+    request: VerifyRequest,
+    policy: RetryPolicy,
+) -> Verified {
+    let VerifyRequest { mut item, mut with_tests } = request;
     let (mut attempts, mut retries, mut ever_late) = (policy.start(), 0, false);
     loop {
-        let (reason, late) = match dispatcher.call(item.clone()).await {
+        let response = dispatcher.call(item.clone()).await;
+        if response.as_ref().is_ok_and(|verdict| verdict.invalid_reason() == InvalidReason::UnknownTests)
+            && let Some(task) = with_tests.take()
+        {
+            item.task = Some(task.message());
+            continue;
+        }
+        let (reason, late) = match response {
             Ok(verdict) => match interpret(&verdict) {
-                Interpretation::Valid(judged) => return Verified::Verdict { judged, retries },
+                Interpretation::Valid(judged) => {
+                    return Verified::Verdict { judged, judgement: judgement(verdict), retries };
+                }
                 Interpretation::Final(reason) => return Verified::Invalid { reason, retries, late: ever_late },
                 Interpretation::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
             Err(lost @ DispatchError::Deadline { .. }) => (lost.to_string(), true),
+            Err(wrong @ DispatchError::Misanswered { .. }) => (wrong.to_string(), false),
             Err(DispatchError::WorkerLost { .. }) if !dispatcher.is_connected() => {
                 dispatcher.ready(1, OUTAGE).await;
                 continue;
@@ -48,6 +73,11 @@ pub(super) async fn verify(dispatcher: &Dispatcher<VerifyItems>, item: VerifyIte
         tokio::time::sleep(retry.pause).await;
         retries += 1;
     }
+}
+
+fn judgement(verdict: Verdict) -> Judgement {
+    let Verdict { reason_code: reason, detail, extracted, canonical, .. } = verdict;
+    Judgement { reason, detail, extracted, canonical }
 }
 
 /// What a verdict means for its sample.

@@ -9,6 +9,7 @@ use evenkeel_proto::{Purpose, SamplingSettings};
 use super::journal::RunJournal;
 use super::position::Position;
 use super::proof::Proof;
+use super::source_metrics::source_values;
 use super::step_metrics::{StepTimes, step_values};
 use super::train_session::TrainSession;
 use super::weight_sync::WeightSync;
@@ -17,7 +18,7 @@ use crate::data::{PromptSampler, Prompts};
 use crate::error::{Halt, RunError};
 use crate::metrics::MetricsLine;
 use crate::rollout::{
-    GroupPlan, RolloutContext, RolloutScheduler, RolloutSpec, SampledGroup, StepBatch, StepSelection,
+    GroupPlan, GroupSampling, RolloutContext, RolloutScheduler, RolloutSpec, SampledGroup, StepBatch, StepSelection,
 };
 use crate::settings::LoopSettings;
 
@@ -36,7 +37,11 @@ struct StepSampler {
     prompts: Arc<Prompts>,
     order: PromptSampler,
     settings: crate::settings::SamplingSettings,
+    /// How each group is drawn.
+    group: Arc<GroupSampling>,
     mask_truncated: bool,
+    /// What its prompts count as in metrics by data source.
+    data_sources: Vec<String>,
 }
 
 /// The sampled groups of a step, and when they were complete.
@@ -62,8 +67,10 @@ impl GrpoTrainer {
         let sampler = StepSampler {
             rollouts,
             order: PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle),
+            data_sources: prompts.data_sources(),
             prompts,
             settings: settings.sampling.clone(),
+            group: Arc::new(group_sampling(&settings.sampling)),
             mask_truncated: settings.shaping.mask_truncated,
         };
         Self { services, session, weights, proof, sampler }
@@ -101,6 +108,7 @@ impl GrpoTrainer {
         let times = StepTimes { step: began.elapsed(), ..times };
         let mut line = MetricsLine::new(StepKind::Train, step, report.version);
         step_values(&mut line, &sampled.batch, &report, self.sampler.order.epoch_of(position.cursor()), times);
+        source_values(&mut line, &self.sampler.data_sources, &sampled.batch.groups);
         proof.iter().for_each(|proof| proof.add_to(&mut line));
         journal.append(&line).await?;
         times.record();
@@ -124,7 +132,7 @@ impl StepSampler {
         let (step, cursor) = (position.step(), position.cursor());
         let target = u64::from(self.settings.prompts_per_step);
         let mut selection = StepSelection::new(self.settings.dynamic, target, self.settings.prompts_limit(), cursor);
-        let mut scheduler = RolloutScheduler::new(Arc::clone(&self.rollouts), self.spec(weights));
+        let mut scheduler = RolloutScheduler::new(Arc::clone(&self.rollouts), spec(weights));
         let mut started = 0;
         // Engines that sleep share the learner's memory: it gets the groups once they do.
         let mut held: Vec<TrainGroup> = Vec::new();
@@ -144,6 +152,7 @@ impl StepSampler {
         if !samples.any(|sample| sample.rewards().is_some()) {
             return Err(RunError::NoSamples { step, last: scheduler.last_failure().to_owned() }.into());
         }
+        scheduler.check_invalid(&format!("step {step}"))?;
         engines.sleep().await?;
         held.into_iter().for_each(|group| feed.push(group));
         // Only now, after every check: without its end the learner keeps nothing of a step.
@@ -152,20 +161,23 @@ impl StepSampler {
     }
 
     fn plan(&mut self, step: u64, number: u64) -> GroupPlan {
-        GroupPlan::new(Purpose::Train, step, number, &self.prompts.train[self.order.at(number)])
+        GroupPlan::new(Purpose::Train, step, number, &self.prompts.train[self.order.at(number)], &self.group)
     }
+}
 
-    fn spec(&self, weights: &WeightsRef) -> RolloutSpec {
-        let settings = &self.settings;
-        let sampling = SamplingSettings {
-            temperature: settings.temperature,
-            top_p: settings.top_p,
-            top_k: settings.top_k,
-            min_p: settings.min_p,
-            min_tokens: settings.min_tokens,
-            stop_token_ids: settings.stop_token_ids.clone(),
-            ..SamplingSettings::plain(settings.max_tokens, 0)
-        };
-        RolloutSpec { sampling, group_size: settings.group_size, weights: weights.clone(), for_training: true }
-    }
+fn spec(weights: &WeightsRef) -> RolloutSpec {
+    RolloutSpec { weights: Some(weights.clone()), for_training: true }
+}
+
+fn group_sampling(settings: &crate::settings::SamplingSettings) -> GroupSampling {
+    let sampling = SamplingSettings {
+        temperature: settings.temperature,
+        top_p: settings.top_p,
+        top_k: settings.top_k,
+        min_p: settings.min_p,
+        min_tokens: settings.min_tokens,
+        stop_token_ids: settings.stop_token_ids.clone(),
+        ..SamplingSettings::plain(settings.max_tokens, 0)
+    };
+    GroupSampling { settings: sampling, samples: settings.group_size }
 }

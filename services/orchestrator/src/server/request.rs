@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_config::Loader;
+use evenkeel_config::ConfigError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{ForkPoint, StartRunRequest};
@@ -12,7 +12,7 @@ use super::OrchestratorSettings;
 use super::registry::{service_error, stored};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
-use crate::recipe::{RecipeReader, ResolvedRecipe};
+use crate::recipe::{RecipeReader, ResolvedRecipe, recipe_stem};
 use crate::settings::is_run_name;
 
 /// The recipe, the name and the directory that a request asks for.
@@ -47,13 +47,15 @@ pub(super) fn resolve(
     }
     let load = |overrides: &[String]| {
         let loader = match (&request.configuration, &resume) {
-            (Some(Configuration::Recipe(recipe)), _) => {
-                let text = reader.built_in(recipe).ok_or_else(|| {
-                    FieldError::new("recipe", format_args!("`{recipe}`"), format!("one of {}", known(reader)))
-                })?;
-                Loader::new().text(&format!("recipe {recipe}"), text)
-            }
-            (Some(Configuration::Toml(text)), _) => Loader::new().text("toml", text),
+            (Some(Configuration::Recipe(recipe)), _) => match reader.built_in(recipe) {
+                Ok(Some(layers)) => Ok(layers),
+                Ok(None) => {
+                    let allowed = format!("one of {}", reader.names().join(", "));
+                    return Err(FieldError::new("recipe", format_args!("`{recipe}`"), allowed).into());
+                }
+                Err(error) => Err(error),
+            },
+            (Some(Configuration::Toml(text)), _) => reader.text(text),
             (Some(Configuration::Fork(fork)), _) => {
                 let settings = RunDirectory::settings_of(&origin(fork, runs)?).map_err(service_error)?;
                 // The other run's name is not this one's.
@@ -96,22 +98,15 @@ pub(super) fn configured(
     reader: &dyn RecipeReader,
 ) -> Result<Option<StartRunRequest>, ServiceError> {
     let start = &config.start;
-    if start.recipe.is_empty() {
-        return Ok(None);
-    }
-    let configuration = match reader.built_in(&start.recipe) {
-        Some(_) => Configuration::Recipe(start.recipe.clone()),
-        None => {
-            let allowed = format!("one of {}, or a TOML file that can be read", known(reader));
-            let text = std::fs::read_to_string(&start.recipe).map_err(|error| {
-                FieldError::new("start.recipe", format_args!("`{}` ({error})", start.recipe), allowed)
-            })?;
-            Configuration::Toml(text)
-        }
+    let Some(last) = start.recipe.last() else { return Ok(None) };
+    // A recipe of the operator may build on files, which one of a client may not.
+    let refused = |error: ConfigError| service_error(RunError::from(error));
+    let configuration = match &start.recipe[..] {
+        [name] if reader.built_in(name).map_err(refused)?.is_some() => Configuration::Recipe(name.clone()),
+        recipes => Configuration::Toml(reader.merged(recipes).map_err(refused)?),
     };
-    let stem = Path::new(&start.recipe).file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let mut request = StartRunRequest {
-        run_id: if start.name.is_empty() { stem } else { start.name.clone() },
+        run_id: if start.name.is_empty() { recipe_stem(last).to_owned() } else { start.name.clone() },
         configuration: Some(configuration),
         overrides: start.set.clone(),
         total_steps: None,
@@ -122,10 +117,6 @@ pub(super) fn configured(
         request.resume = run.step < recipe.settings.run.steps;
     }
     Ok(Some(request))
-}
-
-fn known(reader: &dyn RecipeReader) -> String {
-    reader.names().join(", ")
 }
 
 /// The first `run-N` that is free.

@@ -1,12 +1,13 @@
 //! Settings of the orchestrator as a service.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
 use evenkeel_rpc::server::ServerSettings;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::clients::Endpoints;
 use crate::load::LoadLimits;
@@ -31,12 +32,29 @@ pub struct OrchestratorSettings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StartSettings {
-    /// A recipe that comes with the program, or a TOML file. Empty: runs are started over gRPC only.
-    pub recipe: String,
+    /// A recipe that comes with the program or a TOML file, or a list of them, each over the ones before. Empty: runs are started over
+    /// gRPC only.
+    #[serde(deserialize_with = "one_or_several")]
+    pub recipe: Vec<String>,
     /// Name of the run. Empty: that of the recipe, or of its file.
     pub name: String,
     /// Settings over the recipe, `section.key=value`.
     pub set: Vec<String>,
+}
+
+/// A text that may stand for a list with nothing else in it; an empty one for an empty list.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a text or a list of texts")]
+    enum Recipes {
+        One(String),
+        Several(Vec<String>),
+    }
+    Ok(match Recipes::deserialize(deserializer)? {
+        Recipes::One(name) if name.is_empty() => Vec::new(),
+        Recipes::One(name) => vec![name],
+        Recipes::Several(names) => names,
+    })
 }
 
 impl Default for OrchestratorSettings {
@@ -48,6 +66,7 @@ impl Default for OrchestratorSettings {
                 generation: "http://127.0.0.1:50051".to_owned(),
                 reward: vec!["http://127.0.0.1:50052".to_owned()],
                 learner: "http://127.0.0.1:50053".to_owned(),
+                verifiers: BTreeMap::new(),
             },
             start: StartSettings::default(),
             limits: LoadLimits::default(),
@@ -69,9 +88,14 @@ impl Settings for OrchestratorSettings {
                 return Err(FieldError::new(format!("endpoints.{field}"), format_args!("`{url}`"), allowed));
             }
         }
-        Workers::parse(&self.endpoints.reward).map(drop).map_err(|mut error| {
-            error.field = error.field.replacen("endpoints", "endpoints.reward", 1);
-            error
-        })
+        let named = |field: String, urls: &[String]| {
+            Workers::parse(urls).map(drop).map_err(|mut error| {
+                error.field = error.field.replacen("endpoints", &field, 1);
+                error
+            })
+        };
+        named("endpoints.reward".to_owned(), &self.endpoints.reward)?;
+        let mut verifiers = self.endpoints.verifiers.iter();
+        verifiers.try_for_each(|(name, urls)| named(format!("endpoints.verifiers.{name}"), urls))
     }
 }

@@ -13,7 +13,7 @@ pub(crate) const LENGTH: &str = "length";
 pub(crate) const FORMAT: &str = "format";
 
 /// The components that every run has.
-const COMPONENTS: [&str; 3] = [CORRECTNESS, LENGTH, FORMAT];
+pub(crate) const COMPONENTS: [&str; 3] = [CORRECTNESS, LENGTH, FORMAT];
 
 impl ShapingSettings {
     /// What a component weighs.

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evenkeel_proto::v1::{CodeMode, CodeReward};
-use evenkeel_tasks::{CodeRules, DataSource, Fields, FileSet, FileSource, Filter, RowRules, Rules};
+use evenkeel_tasks::{
+    CodeRules, DataSource, Fields, FileSet, FileSource, Filter, ProgramPrompt, RowRules, Rules, Verifiers,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::section::section;
 use super::sources::{DATA, FilterSettings, SourceSettings, stem};
+use super::verifier_section::VerifierSettings;
 
 /// Where problems come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,6 +22,8 @@ pub enum DataKind {
     /// Two-digit addition, made from the seed.
     #[default]
     Arithmetic,
+    /// Programs over one number, made as well: `add 12, times 3`.
+    Programs,
     /// Parquet files, and files with a JSON object on each line.
     Files,
 }
@@ -34,6 +39,17 @@ pub enum ProgramMode {
     Strict,
     /// As LiveCodeBench's grader judges, oddities included and holes closed.
     Livecodebench,
+}
+
+/// How programming questions are asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramWording {
+    /// In the words of LiveCodeBench.
+    #[default]
+    Livecodebench,
+    /// As the row has them, with the starter code behind.
+    Plain,
 }
 
 /// What passed tests are worth.
@@ -80,7 +96,7 @@ section! {
         /// The files with the problems that are trained on, or patterns (`train-*.parquet`): parquet, or a JSON object on each line.
         files: Vec<PathBuf> = Vec::new(),
         /// Instead of `files`: sources with a weight each, as `[[data.sources]]` with `name` (default: that of the first file), `files`,
-        /// `weight` (default: 1), `filters`, `prompt_field`, `answer_field`, `demonstration_field`, `id_field`. Every step has prompts of
+        /// `weight` (default: 1), `filters`, `prompt_field`, `answer_field`, `demonstration_field`, `id_field`, `verifier`. Every step has prompts of
         /// each source in proportion to its weight.
         sources: Vec<SourceSettings> = Vec::new(),
         /// Files with problems for evaluation. Without any, problems are taken out of those to train on, by the seed.
@@ -98,7 +114,7 @@ section! {
         demonstration_field: String = String::new(),
         /// Field with a name for messages. Empty: the first of `id`, `question_id`. Rows without it are named by file and row.
         id_field: String = String::new(),
-        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic`, the name of the only file without extension or
+        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic` or `programs`, the name of the only file without extension or
         /// of the only source, or `data`.
         source: String = String::new(),
         /// Another order in each epoch, by the seed. Off: the order of the files, again and again.
@@ -117,6 +133,14 @@ section! {
         raw: bool = false,
         /// Profile of the verifier for mathematics, where a row names none; empty is the reward service's default.
         math_profile: String = String::new(),
+        /// Verifiers of your own by name, as `[data.verifiers.NAME]` with `endpoints` (`http://HOST:PORT` each, or `dns://HOST:PORT`) and
+        /// `data_sources`: the rows that it judges beside those that name it in their column `verifier`.
+        verifiers: BTreeMap<String, VerifierSettings> = BTreeMap::new(),
+        /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math` or `code`. Empty:
+        /// mathematics or code, as their columns say.
+        verifier: String = String::new(),
+        /// How the questions of rows with tests are asked, where they are texts.
+        program_prompt: ProgramWording = ProgramWording::Livecodebench,
         /// The rules that programs run under.
         program_mode: ProgramMode = ProgramMode::Service,
         /// What passed tests are worth.
@@ -137,6 +161,7 @@ impl DataSettings {
             (name, ..) if !name.is_empty() => name.clone(),
             (_, [file], []) => stem(file).unwrap_or_else(|| DATA.to_owned()),
             (_, [], [source]) => source.name(),
+            _ if self.kind() == DataKind::Arithmetic => "arithmetic".to_owned(),
             _ => DATA.to_owned(),
         }
     }
@@ -176,21 +201,45 @@ impl DataSettings {
             &of_source(|source| &source.demonstration_field, &self.demonstration_field),
             &of_source(|source| &source.id_field, &self.id_field),
         );
+        let program_prompt = match self.program_prompt {
+            ProgramWording::Livecodebench => ProgramPrompt::LiveCodeBench,
+            ProgramWording::Plain => ProgramPrompt::Plain,
+        };
+        let fields = fields.with_verifiers(self.verifiers(source)).with_program_prompt(program_prompt);
         let filters = self.filters.iter().chain(source.iter().flat_map(|source| &source.filters));
         RowRules { fields, filters: filters.map(Filter::from).collect(), rules: self.rules() }
     }
 
+    /// The verifiers of the user's own, as rows of a source choose among them.
+    fn verifiers(&self, source: Option<&SourceSettings>) -> Verifiers {
+        let declared = self.verifiers.iter().map(|(name, verifier)| (name.clone(), verifier.data_sources.clone()));
+        let own = source.map(|source| &source.verifier).filter(|name| !name.is_empty());
+        Verifiers::new(declared, own.unwrap_or(&self.verifier))
+    }
+
+    /// The same settings without addresses: what decides how rows are judged.
+    pub(super) fn without_addresses(&self) -> Self {
+        let verifiers = self.verifiers.clone().into_iter();
+        let without = |(name, verifier)| (name, VerifierSettings { endpoints: Vec::new(), ..verifier });
+        Self { verifiers: verifiers.map(without).collect(), ..self.clone() }
+    }
+
     /// How answers are judged where a row does not say.
     pub(crate) fn rules(&self) -> Rules {
-        let mode = match self.program_mode {
-            ProgramMode::Service => CodeMode::Unspecified,
-            ProgramMode::Strict => CodeMode::Strict,
-            ProgramMode::Livecodebench => CodeMode::LiveCodeBench,
-        };
+        let mode = code_mode(self.program_mode);
         let reward = match self.program_reward {
             ProgramReward::AllOrNothing => CodeReward::AllOrNothing,
             ProgramReward::PassedFraction => CodeReward::PassedFraction,
         };
         Rules { math_profile: self.math_profile.clone(), code: CodeRules { mode, reward, ..CodeRules::default() } }
+    }
+}
+
+/// The protocol's name of a mode.
+pub(super) fn code_mode(mode: ProgramMode) -> CodeMode {
+    match mode {
+        ProgramMode::Service => CodeMode::Unspecified,
+        ProgramMode::Strict => CodeMode::Strict,
+        ProgramMode::Livecodebench => CodeMode::LiveCodeBench,
     }
 }

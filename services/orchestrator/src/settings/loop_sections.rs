@@ -99,26 +99,6 @@ section! {
 }
 
 section! {
-    /// Section `evaluation`: problems that are never trained on.
-    pub struct EvaluationSettings {
-        /// Held-out problems to ask, at most so many as there are; 0 for no evaluation.
-        problems: u32 = 256,
-        /// Samples for each (k of mean@k), at least 1; only 1 makes sense at temperature 0.
-        samples: u32 = 1,
-        /// 0 takes the most probable token (greedy).
-        temperature: f32 = 0.0,
-        /// Keeps the most probable tokens whose probabilities reach it: above 0, at most 1.
-        top_p: f32 = 1.0,
-        /// Evaluate before the first GRPO step.
-        before: bool = true,
-        /// Evaluate after the last one.
-        after: bool = true,
-        /// Evaluate after each so many steps; 0 for never.
-        every: u64 = 0,
-    }
-}
-
-section! {
     /// Section `checkpoint`.
     pub struct CheckpointSettings {
         /// Write a checkpoint after each so many steps, at least 1; after the warm start, the last step and a stop there always is one.
@@ -127,6 +107,9 @@ section! {
         keep: u32 = 2,
         /// Published weights that are kept: 0 keeps all, otherwise at least 2, since engines may still read the version before.
         keep_weights: u32 = 2,
+        /// A metric of evaluations, such as `val-core/average/acc/mean@8`: the checkpoint and the published weights with its highest
+        /// value stay besides those; empty for none.
+        keep_best: String = String::new(),
     }
 }
 
@@ -153,6 +136,9 @@ section! {
         /// Share of the samples of a step or an evaluation that may be dropped because they or their verdicts were late, 0 to 1. Late
         /// samples are mostly long ones: above this share the run fails rather than train on a biased rest.
         max_late_share: f64 = 0.01,
+        /// Share of the samples of a step or an evaluation that may have no verdict for another reason than time, 0 to 1: a verifier whose
+        /// answers violate the protocol, a gold answer that it cannot read. Above it the run fails.
+        max_invalid_share: f64 = 0.2,
         /// Time limit of one call to the learner or the generation service, and between two progress messages of a training step that
         /// has all its groups.
         #[serde(with = "HumanDuration")]

@@ -31,6 +31,8 @@ pub struct SourceSettings {
     pub demonstration_field: String,
     /// Field with a name for messages; empty: `data.id_field`.
     pub id_field: String,
+    /// What judges its rows; empty: `data.verifier`.
+    pub verifier: String,
 }
 
 impl Default for SourceSettings {
@@ -44,6 +46,7 @@ impl Default for SourceSettings {
             answer_field: String::new(),
             demonstration_field: String::new(),
             id_field: String::new(),
+            verifier: String::new(),
         }
     }
 }

@@ -4,8 +4,8 @@ use evenkeel_config::{Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 
 use super::{
-    CheckpointSettings, DataKind, DataSettings, EvaluationSettings, ProgramMode, ProgramReward, RunSettings,
-    SamplingSettings, ServicesSettings, SourceSettings, WarmStartSettings,
+    CheckpointSettings, DataKind, DataSettings, ProgramMode, ProgramReward, RunSettings, SamplingSettings,
+    ServicesSettings, SourceSettings, WarmStartSettings,
 };
 
 pub(super) fn require(
@@ -74,21 +74,10 @@ impl Settings for SamplingSettings {
     }
 }
 
-impl Settings for EvaluationSettings {
-    fn validate(&self) -> Result<(), FieldError> {
-        positive("samples", self.samples.into())?;
-        let t = self.temperature;
-        require("temperature", t, t.is_finite() && t >= 0.0, "a finite number, at least 0")?;
-        let same = t > 0.0 || self.samples == 1;
-        let allowed = "1 with evaluation.temperature 0, where all samples are the same";
-        require("samples", self.samples, same, allowed)?;
-        require("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0, at most 1")
-    }
-}
-
 impl Settings for DataSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.validate_files()?;
+        self.validate_verifiers()?;
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         require("source", format_args!("{:?}", self.source), plain, "a name without `/`")?;
@@ -114,8 +103,8 @@ impl DataSettings {
                 ));
             }
             DataKind::Files => {}
-            DataKind::Arithmetic => {
-                const ALLOWED: &str = "absent with data.kind = \"arithmetic\", which makes its own problems";
+            DataKind::Arithmetic | DataKind::Programs => {
+                const ALLOWED: &str = "absent with this data.kind, which makes its own problems";
                 for (field, files) in lists {
                     if let Some(first) = files.first() {
                         return Err(FieldError::new(field, first.display(), ALLOWED));
@@ -172,8 +161,9 @@ impl Settings for ServicesSettings {
             ("max_rollouts", self.max_rollouts as u64),
             ("max_verifications", self.max_verifications as u64),
         ])?;
-        let share = self.max_late_share;
-        require("max_late_share", share, (0.0..=1.0).contains(&share), "0 to 1")?;
+        for (field, share) in [("max_late_share", self.max_late_share), ("max_invalid_share", self.max_invalid_share)] {
+            require(field, share, (0.0..=1.0).contains(&share), "0 to 1")?;
+        }
         let allowed = format!("at least services.backoff_initial, which is {}", human(self.backoff_initial));
         require("backoff_max", human(self.backoff_max), self.backoff_max >= self.backoff_initial, allowed)?;
         self.client.validate().map_err(|error| error.within("client"))

@@ -166,3 +166,28 @@ async fn rows_at_fault_refuse_the_run_where_that_is_set_and_where_nothing_is_lef
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_tests_are_sent_to_a_worker_once_and_named_afterwards() {
+    bounded(async {
+        let (dir, path) = temp();
+        let long = "1".repeat(10_000);
+        let row = |prompt: &str, input: &str| json!({"prompt": prompt, "public_test_cases": [{"input": input, "output": "1"}]});
+        let file = write(dir.path(), "rows.jsonl", &[row("1+1=\n", &long), row("1+2=\n", "1")]);
+        let recipe = on_files(|recipe| {
+            recipe.data.files = vec![file];
+            recipe.sampling.prompts_per_step = 2;
+        });
+        let cluster = Cluster::start().await;
+        let (_, result) = cluster.run(&path, &recipe).await;
+        let (outcome, summary) = result.unwrap();
+        assert_eq!((outcome, summary.invalid_samples), (RunOutcome::Completed, 0));
+        let received = cluster.reward.state.tests.lock().unwrap();
+        let whole: Vec<u32> = received.values().copied().collect();
+        // Six steps of four samples each. Those of the first group may all ask before the first of them has sent the tests.
+        let long_tests = *whole.iter().min().unwrap();
+        assert!((1..=4).contains(&long_tests), "{received:?}");
+        assert_eq!(*whole.iter().max().unwrap(), 24, "short tests come with every sample");
+    })
+    .await;
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod data;
+mod evaluation;
 mod observability;
 mod order;
 mod proof;
@@ -14,3 +15,4 @@ mod sleep;
 mod starts;
 mod support;
 mod tokenizer;
+mod verifiers;

@@ -62,7 +62,7 @@ async fn two_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not() {
 fn text(prompt: &Prompt) -> String {
     match prompt {
         Prompt::Text(text) => text.clone(),
-        Prompt::Messages(_) => panic!("the problems of the built-in task are texts"),
+        Prompt::Messages(_) | Prompt::Either { .. } => panic!("the problems of the built-in task are texts"),
     }
 }
 

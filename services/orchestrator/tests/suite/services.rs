@@ -233,6 +233,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
         generation: "http://a:1".into(),
         reward: vec!["http://b:1".into()],
         learner: "http://c:1".into(),
+        verifiers: Default::default(),
     };
     let refused = |change: &Change| {
         let (_dir, path) = temp();

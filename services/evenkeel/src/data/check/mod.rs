@@ -38,7 +38,7 @@ struct Checked {
 
 /// Prints every prompt and a summary. Fails where a file gives no prompt, and says why on stderr.
 pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
-    let recipe = recipe::load(options.recipe.as_deref().unwrap_or("arithmetic"), &options.set)?.settings;
+    let recipe = recipe::load(&options.recipe, &options.set)?.settings;
     let settings = &recipe.data;
     let folder = options.model.as_ref().or(recipe.model.path.as_ref());
     let folder = folder.context("--model is missing, and the recipe has no model.path")?;

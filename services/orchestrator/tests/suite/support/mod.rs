@@ -126,7 +126,12 @@ impl Cluster {
 
     pub(crate) fn endpoints(&self) -> Endpoints {
         let url = |service: usize| format!("http://{}", self.addresses[service]);
-        Endpoints { generation: url(GENERATION), reward: vec![url(REWARD)], learner: url(LEARNER) }
+        Endpoints {
+            generation: url(GENERATION),
+            reward: vec![url(REWARD)],
+            learner: url(LEARNER),
+            verifiers: Default::default(),
+        }
     }
 
     /// Starts a run.

@@ -102,16 +102,33 @@ impl ModelSource for Program {
     }
 }
 
+/// The small model in a folder.
+pub(crate) fn write_model(folder: &Path) {
+    write_fresh_model(folder, &FreshModel { shape: Model::default().fresh, seed: 0 }).unwrap();
+}
+
 /// Reads recipes of [`Program`].
 pub(crate) struct Reader;
 
 impl RecipeReader for Reader {
-    fn names(&self) -> Vec<&str> {
-        vec!["arithmetic"]
+    fn names(&self) -> Vec<String> {
+        vec!["arithmetic".to_owned()]
     }
 
-    fn built_in(&self, name: &str) -> Option<&str> {
-        (name == "arithmetic").then_some("")
+    fn built_in(&self, name: &str) -> Result<Option<Loader>, ConfigError> {
+        Ok((name == "arithmetic").then(Loader::new))
+    }
+
+    fn text(&self, text: &str) -> Result<Loader, ConfigError> {
+        Loader::new().text("toml", text)
+    }
+
+    fn merged(&self, recipes: &[String]) -> Result<String, ConfigError> {
+        let mut text = String::new();
+        for path in recipes {
+            text += &evenkeel_config::parse_file(path.as_ref())?.to_string();
+        }
+        Ok(text)
     }
 
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError> {

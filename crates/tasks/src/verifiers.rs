@@ -1,0 +1,208 @@
+//! Which rows go to verifiers of the user's own.
+
+use serde_json::{Map, Value};
+
+use crate::row::{Row, RowError};
+use crate::{Reason, Task};
+
+/// Names a verifier in a row.
+pub(crate) const VERIFIER: &str = "verifier";
+/// May have the name of a verifier (`endpoint`), and a payload for it.
+pub(crate) const CUSTOM: &str = "custom";
+/// Says where a row comes from.
+pub(crate) const DATA_SOURCE: &str = "data_source";
+/// What verifiers may want to know beside gold answers and tests.
+pub(crate) const CONTEXT: &[&str] = &[DATA_SOURCE, "ability", "reward_model", "extra_info"];
+/// Parts of `extra_info` that only say where a row stands in its file. Equal rows are merged, whatever these are.
+const PLACE: &[&str] = &["index", "split"];
+
+/// What judges a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice<'a> {
+    /// What its columns say: tests, or a gold answer.
+    Columns,
+    /// Its gold answer, whatever else it has.
+    Math,
+    /// Its tests.
+    Code,
+    /// A verifier of the user's own, by its name.
+    Custom(&'a str),
+}
+
+/// The verifiers that rows may go to, beside those for mathematics and programs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verifiers {
+    names: Vec<String>,
+    /// Values of the column `data_source`, or what they begin with (a trailing `*`), each with its verifier.
+    data_sources: Vec<(String, String)>,
+    /// The verifier of rows that choose none; empty for the one that their columns say.
+    otherwise: String,
+}
+
+impl Verifiers {
+    /// Names that rows and settings may choose without declaring them.
+    pub const BUILT_IN: [&'static str; 2] = ["math", "code"];
+
+    /// Verifiers by name, each with the values of the column `data_source` whose rows it judges: the whole value, or what it begins with
+    /// and a `*`. Rows that neither name a verifier nor have such a value go to `otherwise`; if that is empty, their columns decide.
+    pub fn new<N, S>(verifiers: impl IntoIterator<Item = (N, Vec<S>)>, otherwise: &str) -> Self
+    where
+        N: Into<String>,
+        S: Into<String>,
+    {
+        let (mut names, mut data_sources) = (Vec::new(), Vec::new());
+        for (name, sources) in verifiers {
+            let name = name.into();
+            data_sources.extend(sources.into_iter().map(|source| (source.into(), name.clone())));
+            names.push(name);
+        }
+        // The whole value before any beginning, long beginnings before short ones.
+        data_sources.sort_by_key(|(source, _)| (source.ends_with('*'), std::cmp::Reverse(source.len())));
+        Self { names, data_sources, otherwise: otherwise.to_owned() }
+    }
+
+    /// Whether any row may go to a verifier of the user's own.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// What judges a row. Its column `custom` is looked at only with `custom`.
+    ///
+    /// # Errors
+    /// A verifier that nobody declared, or that is no name.
+    pub(crate) fn choose(&self, row: &Row, custom: bool) -> Result<Choice<'_>, RowError> {
+        let named = |field: &str, value: &Value| match value {
+            Value::String(name) if name.is_empty() => Ok(None),
+            Value::String(name) => self.named(field, name).map(Some),
+            other => Err(RowError::field(Reason::UnknownVerifier, field, other, "the name of a verifier")),
+        };
+        if let Some(value) = row.get(VERIFIER)
+            && let Some(choice) = named(VERIFIER, value)?
+        {
+            return Ok(choice);
+        }
+        if custom && let Some(object @ Value::Object(_)) = row.get(CUSTOM) {
+            let absent =
+                || RowError::new(Reason::InvalidRow, "`custom.endpoint` is absent, allowed: the name of a verifier");
+            let endpoint = object.get("endpoint").ok_or_else(absent)?;
+            return named("custom.endpoint", endpoint)?.ok_or_else(absent);
+        }
+        self.by_source(row)
+    }
+
+    /// The verifier of that name, which stands in a field of a row or of the settings.
+    fn named(&self, field: &str, name: &str) -> Result<Choice<'_>, RowError> {
+        match name {
+            "" => Ok(Choice::Columns),
+            "math" => Ok(Choice::Math),
+            "code" => Ok(Choice::Code),
+            _ => self.names.iter().find(|known| *known == name).map(|known| Choice::Custom(known)).ok_or_else(|| {
+                let known = self.names.iter().map(String::as_str).chain(Self::BUILT_IN);
+                let allowed = known.collect::<Vec<_>>().join(", ");
+                let message =
+                    format!("`{field}` is `{name}`, allowed: {allowed} (data.verifiers has verifiers of your own)");
+                RowError::new(Reason::UnknownVerifier, message)
+            }),
+        }
+    }
+
+    fn by_source(&self, row: &Row) -> Result<Choice<'_>, RowError> {
+        let source = row.get(DATA_SOURCE).and_then(Value::as_str);
+        let found = source.and_then(|source| {
+            self.data_sources.iter().find(|(pattern, _)| match pattern.strip_suffix('*') {
+                Some(beginning) => source.starts_with(beginning),
+                None => source == pattern,
+            })
+        });
+        match found {
+            Some((_, name)) => Ok(Choice::Custom(name)),
+            None => self.named("data.verifier", &self.otherwise),
+        }
+    }
+}
+
+/// The task of a row for the verifier of that name: its payload is a JSON object of those of `columns` that the row has, or what the
+/// row gives as payload.
+pub(crate) fn task<'a>(name: &str, row: &Row, columns: impl Iterator<Item = &'a str>) -> Task {
+    match row.get(CUSTOM).and_then(|custom| custom.get("payload")).filter(|payload| !payload.is_null()) {
+        Some(Value::String(text)) => Task::custom(name, text.clone()),
+        Some(other) => Task::custom(name, other.to_string()),
+        None => {
+            let mut payload = Map::new();
+            for column in columns {
+                // The part of a structure stands in the structure.
+                let column = column.split('.').next().unwrap_or(column);
+                if let Some(value) = row.get(column) {
+                    payload.insert(column.to_owned(), value.clone());
+                }
+            }
+            if let Some(Value::Object(information)) = payload.get_mut("extra_info") {
+                PLACE.iter().for_each(|place| drop(information.remove(*place)));
+            }
+            Task::custom(name, Value::Object(payload).to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verifiers(otherwise: &str) -> Verifiers {
+        Verifiers::new(
+            [("games", vec!["game/*", "puzzle"]), ("chess", vec!["game/chess*"]), ("go", vec!["game/chess/go"])],
+            otherwise,
+        )
+    }
+
+    fn choice(otherwise: &str, json: &str) -> Result<String, String> {
+        let row = Row::parse(1, json).unwrap();
+        let verifiers = verifiers(otherwise);
+        verifiers.choose(&row, true).map(|choice| format!("{choice:?}")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_row_goes_to_the_verifier_that_it_names_or_that_its_data_source_has() {
+        for (json, expected) in [
+            (r#"{"data_source": "puzzle"}"#, r#"Custom("games")"#),
+            (r#"{"data_source": "puzzles"}"#, "Columns"),
+            (r#"{"data_source": "game/dice"}"#, r#"Custom("games")"#),
+            (r#"{"data_source": "game/chess/960"}"#, r#"Custom("chess")"#),
+            (r#"{"data_source": "game/chess/go"}"#, r#"Custom("go")"#),
+            (r#"{"data_source": "puzzle", "verifier": "chess"}"#, r#"Custom("chess")"#),
+            (r#"{"data_source": "puzzle", "verifier": "math"}"#, "Math"),
+            (r#"{"verifier": "code"}"#, "Code"),
+            (r#"{"verifier": "", "data_source": "puzzle"}"#, r#"Custom("games")"#),
+            (r#"{"verifier": null}"#, "Columns"),
+        ] {
+            assert_eq!(choice("", json).unwrap(), expected, "{json}");
+        }
+        assert_eq!(choice("go", r#"{"data_source": "else"}"#).unwrap(), r#"Custom("go")"#);
+        let own = r#"{"custom": {"endpoint": "chess"}, "data_source": "puzzle"}"#;
+        assert_eq!(choice("go", own).unwrap(), r#"Custom("chess")"#);
+    }
+
+    #[test]
+    fn an_unknown_verifier_is_refused_by_its_name() {
+        let error = choice("", r#"{"verifier": "checkers"}"#).unwrap_err();
+        assert!(error.starts_with("`verifier` is `checkers`, allowed: games, chess, go, math, code"), "{error}");
+        let error = choice("", r#"{"verifier": 3}"#).unwrap_err();
+        assert_eq!(error, "`verifier` is a number, allowed: the name of a verifier");
+    }
+
+    #[test]
+    fn the_payload_has_what_the_row_says_and_not_where_it_stands() {
+        let row = |index: u32| {
+            let json = format!(
+                r#"{{"prompt": "a", "answer": 1.50, "secret": 1, "extra_info": {{"index": {index}, "split": "train", "board": "x"}}}}"#
+            );
+            Row::parse(1, json).unwrap()
+        };
+        let of = |row: &Row| task("games", row, ["prompt", "answer", "extra_info.board", "absent"].into_iter());
+        assert_eq!(of(&row(1)), of(&row(2)), "so that duplicates are found");
+        let expected = r#"{"answer":1.5,"extra_info":{"board":"x"},"prompt":"a"}"#;
+        assert_eq!(of(&row(1)), Task::custom("games", expected));
+        let own = Row::parse(1, r#"{"prompt": "a", "custom": {"payload": {"b": 1}}}"#).unwrap();
+        assert_eq!(of(&own), Task::custom("games", r#"{"b":1}"#));
+    }
+}

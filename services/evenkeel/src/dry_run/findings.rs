@@ -1,0 +1,20 @@
+//! What a dry run holds against a run, and what it notes.
+
+use serde::Serialize;
+
+/// What keeps a run from starting, and what a person should know before it does.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Findings {
+    pub(super) problems: Vec<String>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Findings {
+    pub(super) fn problem(&mut self, problem: impl ToString) {
+        self.problems.push(problem.to_string());
+    }
+
+    pub(super) fn note(&mut self, note: impl ToString) {
+        self.notes.push(note.to_string());
+    }
+}

@@ -1,0 +1,56 @@
+//! `evenkeel train --dry-run`: whether a run can start, what is missing if not, and what it will cost.
+//!
+//! Nothing is written and no service is started. Whatever is wrong is collected, so that one look shows all of it.
+
+mod cost;
+mod data;
+mod findings;
+mod flops;
+mod memory;
+mod model;
+mod print;
+mod published;
+mod report;
+mod services;
+mod units;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use evenkeel_orchestrator::RunDirectory;
+
+use crate::recipe::Recipe;
+use findings::Findings;
+use report::Report;
+
+/// Looks at everything that a run needs. The exit code is a failure if the run cannot start.
+pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, json: bool) -> Result<ExitCode> {
+    let mut findings = Findings::default();
+    if let Some(out) = out {
+        check_directory(out, &mut findings);
+    }
+    for note in recipe.learner.notes() {
+        findings.note(format!("learner: {note}"));
+    }
+    let model = model::look(recipe, &mut findings);
+    let data = data::look(recipe, &model, &mut findings);
+    let costs = model.config.as_ref().map(|config| cost::of_run(recipe, config, &data));
+    let memory = model.config.as_ref().map(|config| memory::of_run(recipe, config, &data));
+    if let Some(memory) = &memory {
+        memory::check(recipe, memory, &mut findings);
+    }
+    services::look(recipe, &data, &mut findings).await;
+    let report = Report::new(recipe, name, model, data, costs, memory, findings);
+    print::print(&report, json)?;
+    Ok(if report.can_start { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A run needs a directory of its own.
+fn check_directory(out: &Path, findings: &mut Findings) {
+    if RunDirectory::settings_of(out).is_ok() {
+        findings.problem(format!("--out: {} holds a run already, allowed: an empty or a new directory", out.display()));
+    } else if std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
+        findings.problem(format!("--out: {} is not empty, allowed: an empty or a new directory", out.display()));
+    }
+}

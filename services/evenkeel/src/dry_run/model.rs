@@ -1,0 +1,205 @@
+//! The model's folder: configuration, tokenizer, chat template, and whether the weights are all there.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use evenkeel_chat::PromptRenderer;
+use evenkeel_hf::{Folder, TensorShapes, Tokenizer, tensor_shapes, weight_files};
+use evenkeel_model::{Config, parameter_specs};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::findings::Findings;
+use super::published;
+use crate::recipe::Recipe;
+
+/// How many missing tensors or files are named.
+const NAMED: usize = 3;
+/// Which file has which tensor.
+const INDEX: &str = "model.safetensors.index.json";
+
+/// What is known about the model.
+#[derive(Debug, Serialize)]
+pub(super) struct ModelFacts {
+    /// The folder; absent for a fresh model.
+    pub(super) folder: Option<String>,
+    pub(super) parameters: Option<u64>,
+    /// Longest sequence, in tokens.
+    pub(super) context_tokens: Option<usize>,
+    /// Whether conversations go through a template of the folder.
+    pub(super) chat_template: bool,
+    #[serde(skip)]
+    pub(super) config: Option<Config>,
+    /// What prompts are rendered with; absent for a fresh model, and where the folder has no tokenizer that can be read.
+    #[serde(skip)]
+    pub(super) renderer: Option<PromptRenderer>,
+}
+
+impl ModelFacts {
+    fn of(config: Option<Config>) -> Self {
+        Self {
+            folder: None,
+            parameters: config.as_ref().map(parameters),
+            context_tokens: config.as_ref().map(|config| config.max_position_embeddings),
+            chat_template: false,
+            config,
+            renderer: None,
+        }
+    }
+}
+
+/// All values of all tensors.
+pub(super) fn parameters(config: &Config) -> u64 {
+    let size = |shape: &[usize]| shape.iter().map(|&length| length as u64).product::<u64>();
+    parameter_specs(config).0.iter().map(|spec| size(&spec.shape)).sum()
+}
+
+/// Looks at the folder, or at the shape of the fresh model.
+pub(super) fn look(recipe: &Recipe, findings: &mut Findings) -> ModelFacts {
+    let Some(path) = &recipe.model.path else { return ModelFacts::of(Some(recipe.fresh_model().config())) };
+    let folder = Some(path.display().to_string());
+    if !path.is_dir() {
+        let hint = published::hint(path);
+        findings.problem(format!("model.path: {} is no folder{hint}", path.display()));
+        return ModelFacts { folder, ..ModelFacts::of(None) };
+    }
+    let config = match Config::load(path) {
+        Ok((config, _)) => Some(config),
+        Err(error) => {
+            findings.problem(format!("model.path: {error}"));
+            None
+        }
+    };
+    let hf = Folder::new(path);
+    if let Some(config) = &config {
+        check_weights(&hf, config, findings);
+        check_stop_tokens(recipe, config, findings);
+    }
+    let tokenizer = Tokenizer::require(&hf).and_then(|tokenizer| match &config {
+        Some(config) => tokenizer.check_fits(u32::try_from(config.vocab_size).unwrap_or(u32::MAX)),
+        None => Ok(()),
+    });
+    let renderer = match tokenizer {
+        Err(error) => {
+            findings.problem(format!("model.path: {error}"));
+            None
+        }
+        Ok(()) => recipe.data.prompt_renderer(&hf).map_err(|error| findings.problem(error)).ok(),
+    };
+    let chat_template = matches!(evenkeel_chat::ChatTemplate::read(&hf), Ok(Some(_)));
+    if renderer.is_some() && !chat_template && !recipe.data.raw {
+        findings.note(format!("{} has no chat template: prompts that are texts go in as they are", path.display()));
+    }
+    ModelFacts { folder, chat_template, renderer, ..ModelFacts::of(config) }
+}
+
+fn check_stop_tokens(recipe: &Recipe, config: &Config, findings: &mut Findings) {
+    for id in recipe.sampling.stop_token_ids.iter().filter(|&&id| id as usize >= config.vocab_size) {
+        let size = config.vocab_size;
+        findings.problem(format!(
+            "sampling.stop_token_ids is {id}, allowed: ids below vocab_size of config.json, which is {size}"
+        ));
+    }
+}
+
+/// Compares the tensors of the folder with those of the architecture, without reading their values.
+fn check_weights(folder: &Folder, config: &Config, findings: &mut Findings) {
+    let path = folder.path();
+    let absent = absent_shards(path);
+    if !absent.is_empty() {
+        let named = named(&absent);
+        findings.problem(format!("{}: weights are missing: {named}{}", path.display(), published::hint(path)));
+        return;
+    }
+    match weight_files(folder) {
+        Ok(files) if files.is_empty() => {
+            let hint = published::hint(path);
+            findings.problem(format!(
+                "{}: weights are missing: model.safetensors, or shards that {INDEX} names{hint}",
+                path.display()
+            ));
+        }
+        Ok(_) => match tensor_shapes(folder) {
+            Ok(shapes) => check_tensors(path, &shapes, config, findings),
+            Err(error) => findings.problem(error),
+        },
+        Err(error) => findings.problem(error),
+    }
+}
+
+/// The files that the index names and that are not there.
+fn absent_shards(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path.join(INDEX)).unwrap_or_default();
+    let index: Value = serde_json::from_str(&text).unwrap_or_default();
+    let named: BTreeSet<&str> =
+        index["weight_map"].as_object().into_iter().flat_map(|map| map.values()).filter_map(Value::as_str).collect();
+    named.into_iter().filter(|file| !path.join(file).exists()).map(str::to_owned).collect()
+}
+
+fn check_tensors(path: &Path, shapes: &TensorShapes, config: &Config, findings: &mut Findings) {
+    let (specs, _) = parameter_specs(config);
+    let missing: Vec<String> =
+        specs.iter().filter(|spec| !shapes.contains_key(&spec.name)).map(|spec| spec.name.clone()).collect();
+    if !missing.is_empty() {
+        findings.problem(format!("{}: tensors are missing: {}", path.display(), named(&missing)));
+    }
+    for spec in &specs {
+        let wanted: Vec<u64> = spec.shape.iter().map(|&length| length as u64).collect();
+        if let Some(found) = shapes.get(&spec.name).filter(|found| **found != wanted) {
+            let (path, name) = (path.display(), &spec.name);
+            findings.problem(format!("{path}: {name} has shape {found:?}, config.json asks for {wanted:?}"));
+        }
+    }
+}
+
+/// The first few of a list.
+fn named(all: &[String]) -> String {
+    let first = all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match all.len().saturating_sub(NAMED) {
+        0 => first,
+        others => format!("{first} and {others} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
+
+    use super::*;
+
+    fn written() -> (tempfile::TempDir, Config) {
+        let dir = tempfile::tempdir().unwrap();
+        let model = FreshModel { shape: FreshShape::default(), seed: 0 };
+        write_fresh_model(&dir.path().join("model"), &model).unwrap();
+        (dir, model.config())
+    }
+
+    fn found(path: &Path, config: &Config) -> Vec<String> {
+        let mut findings = Findings::default();
+        check_weights(&Folder::new(path), config, &mut findings);
+        findings.problems
+    }
+
+    #[test]
+    fn whole_weights_are_no_problem_and_missing_ones_are_named() {
+        let (dir, config) = written();
+        let path = dir.path().join("model");
+        assert_eq!(found(&path, &config), Vec::<String>::new());
+        assert_eq!(parameters(&config), FreshShape::default().parameters());
+
+        let larger = Config { num_layers: 4, intermediate_size: 300, ..config.clone() };
+        let problems = found(&path, &larger);
+        let (missing, shapes) = problems.split_first().unwrap();
+        assert!(missing.contains("tensors are missing: model.layers.3.input_layernorm.weight, "), "{missing}");
+        assert!(missing.ends_with("and 8 more"), "{missing}");
+        let words = "model.layers.0.mlp.gate_proj.weight has shape [256, 96], config.json asks for [300, 96]";
+        assert!(shapes.len() == 9 && shapes[0].ends_with(words), "{shapes:?}");
+
+        std::fs::remove_file(path.join("model.safetensors")).unwrap();
+        assert!(found(&path, &config)[0].contains("weights are missing: model.safetensors, or"));
+        let index = r#"{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
+        std::fs::write(path.join(INDEX), index).unwrap();
+        let problems = found(&path, &config);
+        assert!(problems[0].ends_with("weights are missing: model-1.safetensors, model-2.safetensors"), "{problems:?}");
+    }
+}

@@ -1,0 +1,117 @@
+//! What a run needs beside this process: engines, verifiers of the user's own, and the interpreter of the sandbox.
+
+use std::time::Duration;
+
+use evenkeel_config::human;
+use evenkeel_generation::GenerationSettings;
+use evenkeel_proto::v1::RewardGetStatusRequest;
+use evenkeel_proto::v1::reward_client::RewardClient;
+use evenkeel_reward::SandboxStart;
+use evenkeel_rpc::client::{Connector, ServerAddress};
+use evenkeel_rpc::server::ServerSettings;
+use evenkeel_sandbox::guest::{self, Form};
+use evenkeel_tasks::TaskKind;
+
+use super::data::DataFacts;
+use super::findings::Findings;
+use crate::recipe::Recipe;
+
+/// How long an engine or a verifier may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Asks every engine and verifier that the recipe names, and looks for the sandbox where there are programs.
+pub(super) async fn look(recipe: &Recipe, data: &DataFacts, findings: &mut Findings) {
+    let needed = data.longest_tokens() + u64::from(recipe.sampling.max_tokens);
+    let asked: Vec<_> = recipe
+        .generation
+        .endpoints
+        .iter()
+        .map(|endpoint| {
+            let mut settings = only(&recipe.generation, endpoint);
+            settings.min_context_tokens = settings.min_context_tokens.max(u32::try_from(needed).unwrap_or(u32::MAX));
+            tokio::spawn(evenkeel_generation::bind(settings))
+        })
+        .collect();
+    for (index, asked) in asked.into_iter().enumerate() {
+        match asked.await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => findings.problem(format!("generation.endpoints[{index}]: {error}")),
+            Err(error) => findings.problem(format!("generation.endpoints[{index}]: {error}")),
+        }
+    }
+    look_for_verifiers(recipe, findings).await;
+    if data.has(TaskKind::Code) {
+        look_for_sandbox(recipe, findings);
+    }
+}
+
+/// Asks every worker of every custom verifier what it judges.
+async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) {
+    let connector = match Connector::new("services.client", recipe.services.client.clone()) {
+        Ok(connector) => connector,
+        Err(error) => return findings.problem(error),
+    };
+    for (name, verifier) in &recipe.data.verifiers {
+        if verifier.endpoints.is_empty() {
+            findings.problem(format!("data.verifiers.{name}.endpoints is empty, allowed: at least one address"));
+        }
+        for (index, endpoint) in verifier.endpoints.iter().enumerate() {
+            // What a name resolves to changes: the run waits for a first worker behind it.
+            if !endpoint.starts_with("http") {
+                continue;
+            }
+            if let Err(wrong) = judges_custom_tasks(&connector, endpoint).await {
+                findings.problem(format!("data.verifiers.{name}.endpoints[{index}]: {endpoint} {wrong}"));
+            }
+        }
+    }
+}
+
+async fn judges_custom_tasks(connector: &Connector, endpoint: &str) -> Result<(), String> {
+    let unreachable = |error: &dyn std::fmt::Display| format!("cannot be reached: {error}");
+    let asked = async {
+        let channel = connector.connect(&ServerAddress::new(endpoint)).await.map_err(|error| unreachable(&error))?;
+        let status = RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await;
+        status.map(|status| status.into_inner().custom).map_err(|status| unreachable(&status.message()))
+    };
+    match tokio::time::timeout(TIMEOUT, asked).await {
+        Ok(Ok(true)) => Ok(()),
+        Ok(Ok(false)) => Err("judges no custom tasks (`custom` of its status is false)".to_owned()),
+        Ok(Err(wrong)) => Err(wrong),
+        Err(_) => Err(unreachable(&format_args!("no answer within {}", human(TIMEOUT)))),
+    }
+}
+
+/// The settings for one of the engines, which must answer soon.
+fn only(settings: &GenerationSettings, endpoint: &str) -> GenerationSettings {
+    let mut settings = settings.clone();
+    settings.server = ServerSettings::on("127.0.0.1:0");
+    settings.endpoints = vec![endpoint.to_owned()];
+    settings.engine.startup_timeout = settings.engine.startup_timeout.min(TIMEOUT);
+    settings
+}
+
+fn look_for_sandbox(recipe: &Recipe, findings: &mut Findings) {
+    let code = &recipe.reward.code;
+    if code.sandbox == SandboxStart::Off {
+        let allowed = "\"on_first_use\" or \"at_start\", since the data has programs";
+        findings.problem(format!("reward.code.sandbox is \"off\", allowed: {allowed}"));
+        return;
+    }
+    let folder = match &code.guest_dir {
+        Some(folder) => folder.clone(),
+        None => match guest::default_folder() {
+            Ok(folder) => folder,
+            Err(error) => return findings.problem(format!("reward.code.guest_dir: {error}")),
+        },
+    };
+    let file = if code.deterministic { Form::Counted } else { Form::Timed }.file_name();
+    let folders = guest::image_folder().into_iter().chain([folder.clone()]);
+    if !folders.into_iter().any(|folder| guest::is_whole(&folder.join(&file))) {
+        let folder = folder.display();
+        findings.note(format!(
+            "the data has programs, and {folder} has no interpreter for them yet: the first program waits until it is built \
+             (`evenkeel guest` builds it before)"
+        ));
+    }
+}
