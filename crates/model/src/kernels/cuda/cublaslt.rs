@@ -115,7 +115,8 @@ impl CublasLt {
             // SAFETY: each attribute below is given in its own type.
             unsafe { result::set_matmul_pref_attribute(preference, attribute, value, bytes) }.map_err(failed)
         };
-        set(Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, (&raw const WORKSPACE).cast(), size_of::<usize>())?;
+        let workspace = WORKSPACE;
+        set(Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, (&raw const workspace).cast(), size_of::<usize>())?;
         let added = if product.add == Pointer::NULL { to.at } else { product.add };
         for (attribute, at) in [
             (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, b.at),
