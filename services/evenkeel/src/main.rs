@@ -4,9 +4,11 @@
 mod allocator;
 mod arguments;
 mod cluster;
+mod columns;
 mod data;
 mod documentation;
 mod dry_run;
+mod eval;
 mod export;
 mod fork;
 mod free_directory;
@@ -16,6 +18,7 @@ mod metrics;
 mod model;
 mod recipe;
 mod serve;
+mod show;
 mod terminal;
 mod train;
 mod verify;
@@ -40,6 +43,8 @@ fn main() -> ExitCode {
                 Command::Export(options) => export::export(&options),
                 Command::Metrics(options) => metrics::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
+                Command::Eval(options) => eval::eval(options).await,
+                Command::Show(options) => show::show(&options),
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
                 Command::Gpu(command) => gpu::gpu(&command),

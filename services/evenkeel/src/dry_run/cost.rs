@@ -1,16 +1,13 @@
-//! What steps and evaluations cost, before anything is measured: tokens, floating-point operations and bytes.
-//!
-//! With M the parameters in matrix products (all matrices of the layers, and the head once), a = layers x heads x width of a head, and
-//! a sequence of s tokens, a forward pass takes `2 M s + 2 a s^2` operations: a multiplication and an addition for each parameter and
-//! token, and causal attention. A backward pass takes twice that. Recomputed activations are not counted. docs/recipes.md states all
-//! of the formulas.
+//! What steps and evaluations cost, before anything is measured: tokens, floating-point operations and bytes. docs/recipes.md states the
+//! formulas.
 
 use evenkeel_learner::{LearnerSettings, OldLogp, PublishType};
-use evenkeel_model::{Config, parameter_specs};
+use evenkeel_model::Config;
 use evenkeel_tasks::Part;
 use serde::Serialize;
 
-use super::data::DataFacts;
+use super::data::{Asked, DataFacts};
+use super::flops::Passes;
 use super::model::parameters;
 use crate::recipe::Recipe;
 
@@ -61,11 +58,12 @@ pub(super) struct StepCost {
 }
 
 /// One evaluation.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct EvaluationCost {
     pub(super) problems: u64,
     pub(super) samples: u64,
-    pub(super) answer_tokens_each: f64,
+    pub(super) answer_tokens: f64,
+    /// Prompts and answers.
     pub(super) tokens: f64,
     pub(super) flops: f64,
 }
@@ -78,38 +76,6 @@ pub(super) struct RunCost {
     pub(super) flops: f64,
 }
 
-/// Operations of a model.
-#[derive(Debug, Clone, Copy)]
-struct Passes {
-    /// Parameters in matrix products.
-    matrices: f64,
-    /// layers x heads x width of a head.
-    attention: f64,
-}
-
-impl Passes {
-    fn of(config: &Config) -> Self {
-        let (specs, _) = parameter_specs(config);
-        let product = |shape: &[usize]| shape.iter().map(|&length| length as f64).product::<f64>();
-        let all: f64 = specs.iter().filter(|spec| spec.shape.len() > 1).map(|spec| product(&spec.shape)).sum();
-        // Looking a token up is no product; a tied embedding is the head too.
-        let embedding = (config.vocab_size * config.hidden_size) as f64;
-        let matrices = if config.tie_word_embeddings { all } else { all - embedding };
-        Self { matrices, attention: (config.num_layers * config.num_heads * config.head_dim) as f64 }
-    }
-
-    /// A forward pass over a sequence.
-    fn forward(&self, tokens: f64) -> f64 {
-        2.0 * self.matrices * tokens + 2.0 * self.attention * tokens * tokens
-    }
-
-    /// A prompt once, and each of its answers behind it.
-    fn group(&self, samples: f64, prompt: f64, answer: f64) -> f64 {
-        let prefix = self.forward(prompt);
-        prefix + samples * (self.forward(prompt + answer) - prefix)
-    }
-}
-
 /// Everything that a run will cost, as far as it is known before.
 pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Costs {
     let passes = Passes::of(config);
@@ -119,9 +85,8 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Cost
     let step = |answer: f64| step_cost(recipe, config, passes, prompt, answer);
     let (step_at_half, step_at_most) = (step(longest / 2.0), step(longest));
 
-    let evaluation_prompt = data.mean_tokens(Part::Evaluation).unwrap_or(UNKNOWN_PROMPT);
-    let evaluation = |answer: f64| evaluation_cost(recipe, passes, data, evaluation_prompt, answer);
-    let (evaluation_at_half, evaluation_at_most) = (evaluation(longest / 2.0), evaluation(longest));
+    let evaluation = |share: f64| evaluation_cost(passes, data, share);
+    let (evaluation_at_half, evaluation_at_most) = (evaluation(0.5), evaluation(1.0));
     let evaluations = if evaluation_at_half.is_some() { evaluations(recipe) } else { 0 };
 
     let steps = recipe.run.steps;
@@ -190,22 +155,20 @@ fn scored_share(learner: &LearnerSettings, prompts: u64) -> f64 {
     old + reference
 }
 
-fn evaluation_cost(
-    recipe: &Recipe,
-    passes: Passes,
-    data: &DataFacts,
-    prompt: f64,
-    answer: f64,
-) -> Option<EvaluationCost> {
-    let problems = data.prompts(Part::Evaluation).min(recipe.evaluation.problems.into());
-    let samples = u64::from(recipe.evaluation.samples);
-    (problems > 0).then(|| EvaluationCost {
-        problems,
-        samples: problems * samples,
-        answer_tokens_each: answer,
-        tokens: (problems * samples) as f64 * (prompt + answer),
-        flops: problems as f64 * passes.group(samples as f64, prompt, answer),
-    })
+/// All sets of an evaluation, with answers of that share of their longest ones; `None` where nothing is asked.
+fn evaluation_cost(passes: Passes, data: &DataFacts, share: f64) -> Option<EvaluationCost> {
+    let mut cost = EvaluationCost::default();
+    for set in data.of(Part::Evaluation) {
+        let Some(Asked { problems, samples, answer_tokens }) = set.asked else { continue };
+        let prompt = set.mean_tokens.unwrap_or(UNKNOWN_PROMPT);
+        let (answer, all) = (share * f64::from(answer_tokens), problems * u64::from(samples));
+        cost.problems += problems;
+        cost.samples += all;
+        cost.answer_tokens += all as f64 * answer;
+        cost.tokens += all as f64 * (prompt + answer);
+        cost.flops += problems as f64 * passes.group(samples.into(), prompt, answer);
+    }
+    (cost.samples > 0).then_some(cost)
 }
 
 /// Before the first step, after the last one, and every so many.
@@ -229,52 +192,9 @@ pub(super) fn type_bytes(of: PublishType) -> u64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use serde_json::json;
-
+mod tests {
+    use super::super::flops::shapes::small;
     use super::*;
-
-    /// The shape of Qwen3-1.7B.
-    pub(crate) fn small() -> Config {
-        Config::from_json(&json!({
-            "architectures": ["Qwen3ForCausalLM"], "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 6144,
-            "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
-            "max_position_embeddings": 40960, "tie_word_embeddings": true
-        }))
-        .unwrap()
-    }
-
-    /// The shape of Qwen2.5-Math-7B.
-    pub(crate) fn large() -> Config {
-        Config::from_json(&json!({
-            "architectures": ["Qwen2ForCausalLM"], "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944,
-            "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4,
-            "max_position_embeddings": 4096, "tie_word_embeddings": false
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn operations_of_a_trained_token_are_six_for_each_parameter_and_the_attention() {
-        // Published shapes, by hand: 1.7B has 28 layers of 50.33 M and a head of 311.16 M, 7B 28 of 233.05 M and 544.99 M.
-        for (config, length, wanted) in [
-            (small(), 2048.0, 11.03e9),
-            (small(), 4096.0, 11.74e9),
-            (small(), 16384.0, 15.96e9),
-            (large(), 2048.0, 43.65e9),
-        ] {
-            let each = 3.0 * Passes::of(&config).forward(length) / length;
-            assert!((each / wanted - 1.0).abs() < 1e-3, "{each:e} at {length}");
-        }
-    }
-
-    #[test]
-    fn the_prompt_of_a_group_is_computed_once() {
-        let passes = Passes { matrices: 10.0, attention: 1.0 };
-        assert_eq!(passes.group(1.0, 3.0, 2.0), passes.forward(5.0));
-        let group = passes.group(4.0, 3.0, 2.0);
-        assert_eq!(group, 4.0 * passes.forward(5.0) - 3.0 * passes.forward(3.0));
-    }
 
     fn recipe(names: &[&str], set: &[&str]) -> Recipe {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();

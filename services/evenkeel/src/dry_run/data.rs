@@ -31,6 +31,8 @@ pub(super) struct PromptSet {
     pub(super) prompts: u64,
     /// Prompts that leave no room for the longest answer.
     pub(super) too_long: u64,
+    /// What an evaluation asks of it; absent for training data.
+    pub(super) asked: Option<Asked>,
     /// Absent where the tokenizer could not be read.
     pub(super) mean_tokens: Option<f64>,
     pub(super) longest_tokens: Option<u64>,
@@ -38,6 +40,16 @@ pub(super) struct PromptSet {
     pub(super) kinds: Vec<TaskKind>,
     #[serde(skip)]
     refused: Refused,
+}
+
+/// What an evaluation asks of a set.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Asked {
+    pub(super) problems: u64,
+    /// For each of them.
+    pub(super) samples: u32,
+    /// Longest answer, in tokens.
+    pub(super) answer_tokens: u32,
 }
 
 /// Prompts that the chat template refuses.
@@ -98,6 +110,7 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
             let set = prompt_set(dataset.name.clone(), part, problems, model, &settings.suffix, room);
             facts.sets.extend((set.prompts > 0).then_some(set));
         }
+        ask(recipe, &mut facts);
         return facts;
     }
     let mut named = Vec::new();
@@ -121,7 +134,19 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
         }
     }
     take_out_of_training(recipe, &mut facts);
+    ask(recipe, &mut facts);
     facts
+}
+
+/// Held-out problems in their order, as many as an evaluation asks.
+fn ask(recipe: &Recipe, facts: &mut DataFacts) {
+    let mut left = u64::from(recipe.evaluation.problems);
+    for set in facts.sets.iter_mut().filter(|set| set.part == Part::Evaluation) {
+        let problems = left.min(set.prompts - set.too_long);
+        left -= problems;
+        let (samples, answer_tokens) = (recipe.evaluation.samples, recipe.sampling.max_tokens);
+        set.asked = Some(Asked { problems, samples, answer_tokens });
+    }
 }
 
 /// The files that a name stands for; a problem where there are none.
@@ -227,6 +252,7 @@ fn prompt_set(
         part,
         rows: problems.len() as u64,
         prompts: problems.len() as u64,
+        asked: None,
         too_long: lengths.iter().filter(|&&length| room.is_some_and(|room| length > room)).count() as u64,
         mean_tokens: (!lengths.is_empty()).then(|| sum as f64 / lengths.len() as f64),
         longest_tokens: lengths.iter().max().copied(),
@@ -272,6 +298,7 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
             rows: taken,
             prompts: taken,
             too_long: 0,
+            asked: None,
             mean_tokens: mean,
             longest_tokens: None,
             kinds: Vec::new(),

@@ -160,7 +160,7 @@ fn gpu_memory(device: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cost::tests::{large, small};
+    use super::super::flops::shapes::{large, small};
     use super::*;
 
     fn memory(name: &str, config: &Config, set: &[&str]) -> Memory {

@@ -5,6 +5,7 @@
 mod cost;
 mod data;
 mod findings;
+mod flops;
 mod memory;
 mod model;
 mod print;

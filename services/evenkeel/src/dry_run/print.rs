@@ -97,7 +97,7 @@ fn prices(costs: &Costs) -> String {
     if let (Some(half), Some(most)) = (&costs.evaluation_at_half, &costs.evaluation_at_most) {
         let row = |name: &str, of: &dyn Fn(&EvaluationCost) -> String| [name.to_owned(), of(half), of(most)];
         text += &table(&[
-            row("an evaluation", &|cost| format!("answers of {}", count(cost.answer_tokens_each as u64))),
+            row("an evaluation", &|cost| format!("answers of {}", count(cost.answer_tokens as u64 / cost.samples))),
             row("problems", &|cost| count(cost.problems)),
             row("samples", &|cost| count(cost.samples)),
             row("tokens, prompts included", &|cost| count(cost.tokens as u64)),

@@ -1,9 +1,13 @@
-//! What a run needs beside this process: engines, and the interpreter of the sandbox.
+//! What a run needs beside this process: engines, verifiers of the user's own, and the interpreter of the sandbox.
 
 use std::time::Duration;
 
+use evenkeel_config::human;
 use evenkeel_generation::GenerationSettings;
+use evenkeel_proto::v1::RewardGetStatusRequest;
+use evenkeel_proto::v1::reward_client::RewardClient;
 use evenkeel_reward::SandboxStart;
+use evenkeel_rpc::client::{Connector, ServerAddress};
 use evenkeel_rpc::server::ServerSettings;
 use evenkeel_sandbox::guest::{self, Form};
 use evenkeel_tasks::TaskKind;
@@ -12,10 +16,10 @@ use super::data::DataFacts;
 use super::findings::Findings;
 use crate::recipe::Recipe;
 
-/// How long an engine may take to answer.
-const ENGINE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long an engine or a verifier may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks every engine that the recipe names, all at once, and looks for the sandbox where there are programs.
+/// Asks every engine and verifier that the recipe names, and looks for the sandbox where there are programs.
 pub(super) async fn look(recipe: &Recipe, data: &DataFacts, findings: &mut Findings) {
     let needed = data.longest_tokens() + u64::from(recipe.sampling.max_tokens);
     let asked: Vec<_> = recipe
@@ -35,8 +39,46 @@ pub(super) async fn look(recipe: &Recipe, data: &DataFacts, findings: &mut Findi
             Err(error) => findings.problem(format!("generation.endpoints[{index}]: {error}")),
         }
     }
+    look_for_verifiers(recipe, findings).await;
     if data.has(TaskKind::Code) {
         look_for_sandbox(recipe, findings);
+    }
+}
+
+/// Asks every worker of every custom verifier what it judges.
+async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) {
+    let connector = match Connector::new("services.client", recipe.services.client.clone()) {
+        Ok(connector) => connector,
+        Err(error) => return findings.problem(error),
+    };
+    for (name, verifier) in &recipe.data.verifiers {
+        if verifier.endpoints.is_empty() {
+            findings.problem(format!("data.verifiers.{name}.endpoints is empty, allowed: at least one address"));
+        }
+        for (index, endpoint) in verifier.endpoints.iter().enumerate() {
+            // What a name resolves to changes: the run waits for a first worker behind it.
+            if !endpoint.starts_with("http") {
+                continue;
+            }
+            if let Err(wrong) = judges_custom_tasks(&connector, endpoint).await {
+                findings.problem(format!("data.verifiers.{name}.endpoints[{index}]: {endpoint} {wrong}"));
+            }
+        }
+    }
+}
+
+async fn judges_custom_tasks(connector: &Connector, endpoint: &str) -> Result<(), String> {
+    let unreachable = |error: &dyn std::fmt::Display| format!("cannot be reached: {error}");
+    let asked = async {
+        let channel = connector.connect(&ServerAddress::new(endpoint)).await.map_err(|error| unreachable(&error))?;
+        let status = RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await;
+        status.map(|status| status.into_inner().custom).map_err(|status| unreachable(&status.message()))
+    };
+    match tokio::time::timeout(TIMEOUT, asked).await {
+        Ok(Ok(true)) => Ok(()),
+        Ok(Ok(false)) => Err("judges no custom tasks (`custom` of its status is false)".to_owned()),
+        Ok(Err(wrong)) => Err(wrong),
+        Err(_) => Err(unreachable(&format_args!("no answer within {}", human(TIMEOUT)))),
     }
 }
 
@@ -45,7 +87,7 @@ fn only(settings: &GenerationSettings, endpoint: &str) -> GenerationSettings {
     let mut settings = settings.clone();
     settings.server = ServerSettings::on("127.0.0.1:0");
     settings.endpoints = vec![endpoint.to_owned()];
-    settings.engine.startup_timeout = settings.engine.startup_timeout.min(ENGINE_TIMEOUT);
+    settings.engine.startup_timeout = settings.engine.startup_timeout.min(TIMEOUT);
     settings
 }
 

@@ -94,7 +94,8 @@ fn every_run_of_the_paper_names_its_weights_and_engines_and_counts_its_costs() {
         for data in ["dapo", "polaris"] {
             for rule in ["token", "sequence", "balanced", "batch-token"] {
                 let name = format!("paper/{model}-{data}-{rule}");
-                let report = cannot_start(dry_run(dir.path(), &name, &[&nowhere]));
+                let report =
+                    cannot_start(dry_run(dir.path(), &name, &[&nowhere, "generation.engine.startup_timeout=300ms"]));
                 let problems = problems(&report);
                 let said = |words: &[&str]| {
                     let has = |problem: &&str| words.iter().all(|word| problem.contains(word));
@@ -226,6 +227,29 @@ fn rows_at_fault_and_prompts_without_room_are_found_in_every_file() {
     assert!(notes.contains("good.jsonl") && notes.contains("1 missing-gold"), "{notes}");
     let set = &report["data"]["sets"][0];
     assert_eq!((&set["rows"], &set["prompts"], &set["mean_tokens"]), (&json!(2), &json!(1), &json!(4.0)));
+}
+
+#[test]
+fn a_verifier_that_is_not_there_or_judges_something_else_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let listen = format!("server.listen=127.0.0.1:{port}");
+    let _reward = Process::start(evenkeel(&["serve", "reward", "--set", &listen]));
+    wait_for("the reward service", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let endpoints = format!("[\"http://127.0.0.1:{port}\", \"http://127.0.0.1:{}\"]", free_port());
+    let settings =
+        [format!("data.verifiers.games.endpoints={endpoints}"), "data.verifiers.lost.data_sources=[\"a\"]".into()];
+    let settings: Vec<_> = settings.iter().map(String::as_str).collect();
+    let report = cannot_start(dry_run(dir.path(), small().to_str().unwrap(), &settings));
+    let found = problems(&report);
+    for words in [
+        &["data.verifiers.games.endpoints[0]", "judges no custom tasks"][..],
+        &["data.verifiers.games.endpoints[1]", "cannot be reached"],
+        &["data.verifiers.lost.endpoints is empty"],
+    ] {
+        let has = |problem: &&str| words.iter().all(|word| problem.contains(word));
+        assert!(found.iter().any(has), "{words:?}: {found:?}");
+    }
 }
 
 #[test]

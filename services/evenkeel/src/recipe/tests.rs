@@ -1,0 +1,132 @@
+use super::*;
+
+fn loaded(text: &str) -> Result<Recipe, String> {
+    let loaded = Loader::new().text("test", text).and_then(resolve);
+    loaded.map(|loaded| loaded.settings).map_err(|error| error.to_string())
+}
+
+fn built_in(names: &[&str]) -> Recipe {
+    Layers::of(names).and_then(Layers::loader).and_then(resolve).unwrap().settings
+}
+
+#[test]
+fn built_in_recipes_load_and_survive_being_written() {
+    // Overlays alone change the defaults, and are recipes too.
+    for name in built_in::names() {
+        let recipe = built_in(&[&name]);
+        let resolved = recipe.resolved().unwrap();
+        let again = loaded(&resolved.toml).unwrap();
+        assert_eq!(again, recipe, "{name}");
+        assert_eq!(again.resolved().unwrap().identity, resolved.identity);
+    }
+}
+
+#[test]
+fn a_recipe_of_this_machine_is_one_text_for_a_server() {
+    let recipes = ["dapo", "verl-exact"];
+    let merged = Reader.merged(&recipes.map(str::to_owned)).unwrap();
+    assert_eq!(loaded(&merged).unwrap(), built_in(&recipes));
+    assert_eq!(
+        Reader.text("base = [\"dapo\", \"verl-exact\"]").and_then(resolve).unwrap().settings,
+        built_in(&recipes)
+    );
+}
+
+#[test]
+fn a_run_is_called_after_its_recipes() {
+    let stem = |recipes: &[&str]| stem(&recipes.iter().map(|&recipe| recipe.to_owned()).collect::<Vec<_>>());
+    assert_eq!(stem(&[]), "arithmetic");
+    assert_eq!(stem(&["paper/qwen3-1.7b-dapo-balanced"]), "qwen3-1.7b-dapo-balanced");
+    assert_eq!(stem(&["dapo", "verl-exact", "runs/mine.toml"]), "dapo-verl-exact-mine");
+}
+
+#[test]
+fn dapo_is_as_published() {
+    let Recipe { sampling, shaping, learner, .. } = built_in(&["dapo"]);
+    assert_eq!((sampling.prompts_per_step, sampling.group_size, learner.mini_batch_groups), (128, 16, 32));
+    assert!(sampling.dynamic && sampling.max_prompts_per_step == 10 * 3 * 128);
+    assert_eq!((sampling.max_tokens, shaping.overlong_buffer_tokens, shaping.overlong_penalty), (20_480, 4096, 1.0));
+    let objective = &learner.objective;
+    assert_eq!((objective.clip_low, objective.clip_high, objective.kl_coefficient), (0.2, 0.28, 0.0));
+    let optimizer = &learner.optimizer;
+    assert_eq!((optimizer.weight_decay, optimizer.max_grad_norm), (0.1, Some(1.0)));
+    let rates: Vec<f64> = [0, 4, 36, 40].map(|update| optimizer.learning_rate_at(update, update / 4)).to_vec();
+    for (rate, wanted) in rates.iter().zip([1e-7, 2e-7, 1e-6, 1e-6]) {
+        assert!((rate - wanted).abs() < 1e-18, "ten steps of four updates: {rates:?}");
+    }
+}
+
+#[test]
+fn verl_exact_over_dapo_computes_what_verls_script_does() {
+    let recipe = built_in(&["dapo", "verl-exact"]);
+    let (objective, optimizer) = (&recipe.learner.objective, &recipe.learner.optimizer);
+    let names = [objective.advantage.to_string(), objective.aggregation.to_string(), objective.policy.to_string()];
+    assert_eq!(names, ["grpo-sample", "batch-token", "dual-clip"]);
+    assert_eq!((objective.dual_clip, objective.clip_high), (10.0, 0.28));
+    assert_eq!(optimizer.learning_rate_at(0, 0), 0.0, "verl's first batch has a rate of 0");
+}
+
+#[test]
+fn runs_of_the_paper_differ_in_model_data_and_rule_alone() {
+    for (model, max_tokens, buffer) in [("qwen2.5-math-7b", 2048, 410), ("qwen3-1.7b", 8192, 1638)] {
+        for data in ["dapo", "polaris"] {
+            let runs = ["token", "sequence", "balanced", "batch-token"]
+                .map(|rule| (rule, built_in(&[&format!("paper/{model}-{data}-{rule}")])));
+            for (rule, recipe) in &runs {
+                assert_eq!(recipe.learner.objective.aggregation.to_string(), *rule);
+                assert_eq!((recipe.sampling.max_tokens, recipe.shaping.overlong_buffer_tokens), (max_tokens, buffer));
+                let shape = (recipe.run.steps, recipe.sampling.prompts_per_step, recipe.sampling.group_size);
+                assert_eq!(shape, (500, 128, 16));
+                assert_eq!((recipe.learner.optimizer.learning_rate, recipe.sampling.temperature), (1e-6, 1.0));
+                let evaluation = &recipe.evaluation;
+                assert_eq!((evaluation.every, evaluation.samples, evaluation.temperature), (20, 8, 1.0));
+                let mut other = recipe.clone();
+                other.learner.objective.aggregation = runs[0].1.learner.objective.aggregation;
+                assert_eq!(other, runs[0].1, "{model}-{data}-{rule}");
+            }
+        }
+    }
+}
+
+#[test]
+fn impossible_settings_of_any_section_name_key_value_and_origin() {
+    for (text, words) in [
+        ("[run]\nsteps = 0", "`run.steps` is 0 in test, allowed: at least 1"),
+        ("[learner]\nepochs = 0", "`learner.epochs` is 0 in test, allowed: 1 or more"),
+        ("[model.fresh]\nlayers = 5000", "`model.fresh.layers` is 5000 in test, allowed: at most 1024"),
+        (
+            "[model.fresh]\nhidden_size = 1000000000",
+            "`model.fresh` is 3335000000192 parameters in test, allowed: at most 1000000000",
+        ),
+        (
+            "[sampling]\nmax_tokens = 100\n[engine]\nmax_model_len = 100",
+            "`engine.max_model_len` is 100 in test, allowed: above sampling.max_tokens, which is 100",
+        ),
+        (
+            "[evaluation]\nmax_tokens = 5000\n[engine]\nmax_model_len = 300",
+            "`model.fresh.context_tokens` is 256 in defaults, allowed: above evaluation.max_tokens, which is 5000",
+        ),
+        ("[samplign]\n", "unknown key `samplign` in test, nearest allowed: `sampling`"),
+        (
+            "[sampling]\nprompts_per_step = 100\n[learner]\nmini_batch_groups = 32",
+            "`learner.mini_batch_groups` is 32 in test, allowed: a divisor of the 100 groups of a step",
+        ),
+        (
+            "[sampling]\nmax_tokens = 100\n[shaping]\noverlong_buffer_tokens = 101",
+            "`shaping.overlong_buffer_tokens` is 101 in test, allowed: 0 to sampling.max_tokens, which is 100",
+        ),
+    ] {
+        let error = loaded(text).unwrap_err();
+        assert!(error.starts_with(words), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_a_resumed_run_may_change_is_not_its_identity() {
+    let identity = |text: &str| loaded(text).unwrap().resolved().unwrap().identity;
+    let base = identity("");
+    assert_eq!(base, identity("[run]\nsteps = 500\n[checkpoint]\nevery = 3\n[reward]\nthreads = 1"));
+    for other in ["[learner.optimizer]\nlearning_rate = 0.1", "[model]\npath = \"x\"", "[sampling]\ntop_k = 3"] {
+        assert_ne!(base, identity(other), "{other}");
+    }
+}
