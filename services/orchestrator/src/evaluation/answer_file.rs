@@ -18,6 +18,9 @@ const EXTENSION: &str = ".jsonl.zst";
 /// Fast beside sampling, and a quarter of the size.
 const LEVEL: i32 = 3;
 
+/// The answers of each group, with the number of its problem.
+pub(super) type Groups = Vec<(u64, Vec<Answer>)>;
+
 /// Answers that are being written.
 #[derive(Debug)]
 pub(super) struct AnswerFile {
@@ -30,7 +33,7 @@ pub(super) struct AnswerFile {
 
 impl AnswerFile {
     /// Opens or creates the file of a benchmark. Returns the groups that it has, by problem; whatever follows the last whole one is removed.
-    pub(super) fn open(folder: &Path, benchmark: &str) -> Result<(Self, Vec<(u64, Vec<Answer>)>), RunError> {
+    pub(super) fn open(folder: &Path, benchmark: &str) -> Result<(Self, Groups), RunError> {
         let path = folder.join(format!("{benchmark}{EXTENSION}"));
         let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
         let file = open.map_err(RunError::file(&path))?;

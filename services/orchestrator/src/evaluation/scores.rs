@@ -28,6 +28,9 @@ struct ProblemScores {
     invalid: usize,
 }
 
+/// Values beside the accuracies, by name.
+type Beside = Vec<(String, Option<f64>)>;
+
 impl Scores {
     pub(super) fn new(name: &str, samples: u32, in_average: bool) -> Self {
         Self { name: name.to_owned(), samples, in_average, problems: BTreeMap::new() }
@@ -50,7 +53,7 @@ impl Scores {
     }
 
     /// Accuracies by name, each with its standard error over problems, and values beside them.
-    fn accuracies(&self) -> (BTreeMap<String, Estimate>, Vec<(String, Option<f64>)>) {
+    fn accuracies(&self) -> (BTreeMap<String, Estimate>, Beside) {
         let problems: Vec<Vec<Attempt>> = self.problems.values().map(|problem| problem.attempts.clone()).collect();
         let (k, mut beside) = (self.samples, Vec::new());
         let Some(found) = Accuracies::of(&problems) else { return Default::default() };

@@ -146,7 +146,7 @@ impl BenchmarkSettings {
     pub(crate) fn files(&self, data: &DataSettings) -> BenchmarkFiles {
         let fields = Fields::named(&self.prompt_field, &self.answer_field, "", &self.id_field);
         let rules = data.rules();
-        let code = CodeRules { mode: self.program_mode.map_or(rules.code.mode, code_mode), ..rules.code.clone() };
+        let code = CodeRules { mode: self.program_mode.map_or(rules.code.mode, code_mode), ..rules.code };
         let filters = self.filters.iter().map(Filter::from).collect();
         BenchmarkFiles {
             name: self.name(),
