@@ -110,8 +110,6 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
             let set = prompt_set(dataset.name.clone(), part, problems, model, &settings.suffix, room);
             facts.sets.extend((set.prompts > 0).then_some(set));
         }
-        ask(recipe, &mut facts);
-        return facts;
     }
     let mut named = Vec::new();
     for (index, file) in settings.files.iter().enumerate() {
@@ -285,7 +283,8 @@ fn judge_template(named: &Named<'_>, set: &PromptSet, findings: &mut Findings) {
 
 /// Without files for evaluation problems are taken out of those to train on.
 fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
-    if !recipe.data.held_out_files.is_empty() || recipe.evaluation.problems == 0 {
+    let is_built_in = facts.of(Part::Evaluation).next().is_some();
+    if is_built_in || !recipe.data.held_out_files.is_empty() || recipe.evaluation.problems == 0 {
         return;
     }
     let (train, wanted) = (facts.prompts(Part::Training), u64::from(recipe.evaluation.problems));
