@@ -17,6 +17,7 @@ class Verifier(service.RewardServicer):
         return reward.RewardGetStatusResponse(custom=True, components=["brevity"])
 
     def Verify(self, requests, context):  # a cancelled item is answered like any other
+        context.send_initial_metadata(())  # at once, not with the first verdict: it says that the stream is open
         return (judge(request.item) for request in requests if request.HasField("item"))
 
     def VerifyOne(self, request, context):

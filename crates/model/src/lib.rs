@@ -9,7 +9,9 @@
 //! The crate knows nothing of rewards, groups or services.
 
 pub mod config;
+mod count;
 pub mod decode;
+mod device;
 mod error;
 pub mod folder;
 pub mod fresh;
@@ -19,7 +21,9 @@ mod pack;
 mod parameters;
 
 pub use config::{Config, Family};
+pub use count::count_pass;
 pub use decode::{Decoder, SequenceCache};
+pub use device::{cuda_device, free_memory};
 pub use error::{BoxError, ModelError, Result};
 pub use kernels::{Coefficients, Scores};
 pub use network::{Network, NetworkOptions, TokenLoss, Train, network};

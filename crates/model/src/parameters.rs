@@ -174,6 +174,14 @@ impl Parameters {
         Self::new(config, values, device)
     }
 
+    /// Names and shapes alone: every value is the same zero in memory. For kernels that only count.
+    pub(crate) fn described(config: &Config) -> Result<Self> {
+        let (specs, ids) = parameter_specs(config);
+        let zero = Tensor::zeros((), DType::F32, &Device::Cpu)?;
+        let values = specs.iter().map(|spec| Ok(zero.broadcast_as(spec.shape.as_slice())?)).collect::<Result<_>>()?;
+        Ok(Self { specs, ids, values })
+    }
+
     /// Names and shapes, in order.
     pub fn specs(&self) -> &[ParameterSpec] {
         &self.specs

@@ -4,7 +4,7 @@
 mod support;
 
 use evenkeel_model::decode::Step;
-use evenkeel_model::kernels::Kernels;
+use evenkeel_model::kernels::DecoderKernels;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, Family, NetworkOptions, Packed, SequenceCache, Train};
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ fn assert_as_alone(
 }
 
 /// Logits after every token of one sequence, each from a prefill of everything up to it.
-fn by_prefill<K: Kernels>(decoder: &Decoder<K>, ids: &[u32]) -> Vec<f32> {
+fn by_prefill<K: DecoderKernels>(decoder: &Decoder<K>, ids: &[u32]) -> Vec<f32> {
     let prefill = |end: usize| {
         let mut cache = decoder.sequence().unwrap();
         decoder.step(&mut [Step { cache: &mut cache, ids: &ids[..end] }]).unwrap()

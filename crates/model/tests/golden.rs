@@ -13,7 +13,7 @@ use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, Train,
+    BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, Train, cuda_device,
 };
 use evenkeel_testing::{GoldenCheck, golden, run};
 use support::{gradients, host, largest_difference, relative};
@@ -104,5 +104,5 @@ fn by_decoding(folder: &Path) {
 
 /// The tensor operations run wherever the build can: on the first GPU with `--features cuda`.
 fn device() -> Device {
-    if cfg!(feature = "cuda") { Device::new_cuda(0).unwrap() } else { Device::Cpu }
+    if cfg!(feature = "cuda") { cuda_device(0).unwrap() } else { Device::Cpu }
 }

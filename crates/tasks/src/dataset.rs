@@ -111,13 +111,13 @@ impl Dataset {
     }
 }
 
-fn files(names: &[PathBuf], cancel: &Cancel) -> Result<Vec<PathBuf>, DataError> {
+pub(crate) fn files(names: &[PathBuf], cancel: &Cancel) -> Result<Vec<PathBuf>, DataError> {
     let files: Vec<_> = names.iter().map(|name| expand(name, cancel)).collect::<Result<_, _>>()?;
     Ok(files.into_iter().flatten().collect())
 }
 
 /// Counts problems that are asked in evaluations and therefore not trained on.
-fn drop_twins(report: &mut DataReport, twins: &[Problem]) {
+pub(crate) fn drop_twins(report: &mut DataReport, twins: &[Problem]) {
     if !twins.is_empty() {
         tracing::warn!(left_out = twins.len(), "problems to train on are also held out and not trained on");
     }

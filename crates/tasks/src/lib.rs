@@ -11,6 +11,7 @@ pub mod arithmetic;
 pub mod programs;
 pub mod read;
 
+mod benchmark;
 mod code;
 mod collect;
 mod dataset;
@@ -35,6 +36,7 @@ mod tests_column;
 mod text;
 mod verifiers;
 
+pub use benchmark::BenchmarkFiles;
 pub use collect::{Collector, RowRules};
 pub use dataset::{DataSource, Dataset, FileSet, FileSource};
 pub use error::{Cancel, Cancelled, DataError};

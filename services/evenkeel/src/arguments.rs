@@ -35,11 +35,18 @@ pub(crate) enum Command {
     /// Judge the rows of a file, in this process or by running reward services.
     #[command(subcommand)]
     Verify(VerifyCommand),
+    /// Evaluate a model on benchmarks, without a run: k samples for each problem, every answer kept.
+    Eval(EvalOptions),
+    /// Read the answers of an evaluation: prompt, answer, gold answer, verdict and the reason for it.
+    Show(ShowOptions),
     /// Look at data sets as a run would read them, without any run.
     #[command(subcommand)]
     Data(DataCommand),
     /// Build and compile the interpreter of the sandbox before a reward worker needs it.
     Guest(GuestOptions),
+    /// Look at NVIDIA's driver, libraries and devices.
+    #[command(subcommand)]
+    Gpu(GpuCommand),
     /// Run programs for a reward worker, which starts this process itself.
     #[command(hide = true)]
     SandboxWorker(SandboxWorkerOptions),
@@ -52,6 +59,77 @@ pub(crate) enum DataCommand {
     /// Conversations as `apply_chat_template` of transformers renders them: rows {id, messages, arguments} of JSON, a row {id, text,
     /// token_ids} or {id, error} for each on stdout.
     Render(DataRenderOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct EvalOptions {
+    /// Folder with the model's tokenizer and chat template; with its weights where no engine is named.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) model: PathBuf,
+    /// An engine that serves the model, as http://HOST:PORT. May be repeated [default: the embedded engine, on the folder].
+    #[arg(long, value_name = "URL")]
+    pub(crate) engine: Vec<String>,
+    /// Problems: parquet, or a JSON object on each line. May be repeated [default: the benchmarks of the recipe].
+    #[arg(long, value_name = "NAME=PATH")]
+    pub(crate) benchmark: Vec<String>,
+    /// Samples for each problem [default: as the recipe says, 8 without one].
+    #[arg(long, value_name = "K")]
+    pub(crate) samples: Option<u32>,
+    /// 0 takes the most probable token [default: as the recipe says, 1 without one].
+    #[arg(long, value_name = "T")]
+    pub(crate) temperature: Option<f32>,
+    /// Keeps the most probable tokens whose probabilities reach it [default: as the recipe says, 1 without one].
+    #[arg(long, value_name = "P")]
+    pub(crate) top_p: Option<f32>,
+    /// Longest answer [default: as the recipe says, 2048 without one].
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) max_tokens: Option<u32>,
+    /// Every draw follows from it [default: as the recipe says, 0 without one].
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Folder for the answers; the same command goes on with what it has [default: evaluations/MODEL].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Prompts, verifiers, engines and benchmarks as this recipe says: one that comes with the program, or a TOML file.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) recipe: Vec<String>,
+    /// Set one setting of a recipe, as `data.suffix=...`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Print the metrics as one JSON line instead of a table.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ShowOptions {
+    /// Directory of a run, folder of `evenkeel eval`, or a file of answers.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// The evaluation after that many GRPO steps [default: the last one].
+    #[arg(long, value_name = "N")]
+    pub(crate) step: Option<u64>,
+    /// Only this benchmark. May be repeated [default: all].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) benchmark: Vec<String>,
+    /// Only this problem, by its name.
+    #[arg(long, value_name = "ID")]
+    pub(crate) problem: Option<String>,
+    /// Only answers that are wrong; with --right or --invalid those as well.
+    #[arg(long)]
+    pub(crate) wrong: bool,
+    /// Only answers that are right.
+    #[arg(long)]
+    pub(crate) right: bool,
+    /// Only samples without a verdict.
+    #[arg(long)]
+    pub(crate) invalid: bool,
+    /// At most so many.
+    #[arg(long, value_name = "K")]
+    pub(crate) limit: Option<usize>,
+    /// One JSON object a line, with token ids.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -89,6 +167,52 @@ pub(crate) enum VerifyCommand {
     Math(VerifyMathOptions),
     /// Programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on stdout.
     Code(VerifyCodeOptions),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum GpuCommand {
+    /// Print what this machine has, and what is missing for training on a GPU. That nothing is there is no error.
+    Probe(GpuProbeOptions),
+    /// Print what training a model takes of a GPU's memory, and fail if it does not fit.
+    Plan(GpuPlanOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct GpuProbeOptions {
+    /// Print it as JSON, with every place that was searched.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct GpuPlanOptions {
+    /// The model's folder; only its configuration is read.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) model: PathBuf,
+    /// Tokens of the longest sequence, prompt included.
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) longest: usize,
+    /// Tokens in a micro-batch: compute.micro_batch_tokens. 0 is the setting's own default.
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    pub(crate) micro_batch_tokens: usize,
+    /// Activations are recomputed: compute.recompute.
+    #[arg(long)]
+    pub(crate) recompute: bool,
+    /// Compute in fp32 instead of bf16.
+    #[arg(long)]
+    pub(crate) f32: bool,
+    /// A batch takes several updates: mini_batch_groups or epochs.
+    #[arg(long)]
+    pub(crate) several_updates: bool,
+    /// A KL term refers to the initial weights.
+    #[arg(long)]
+    pub(crate) reference: bool,
+    /// Memory of the GPU in GiB, by default that of this machine's first one. An H200 has 140.4.
+    #[arg(long, value_name = "GIB")]
+    pub(crate) memory: Option<f64>,
+    /// Print it as JSON, in bytes.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

@@ -4,17 +4,21 @@
 mod allocator;
 mod arguments;
 mod cluster;
+mod columns;
 mod data;
 mod documentation;
 mod dry_run;
+mod eval;
 mod export;
 mod fork;
 mod free_directory;
+mod gpu;
 mod guest;
 mod metrics;
 mod model;
 mod recipe;
 mod serve;
+mod show;
 mod terminal;
 mod train;
 mod verify;
@@ -39,8 +43,11 @@ fn main() -> ExitCode {
                 Command::Export(options) => export::export(&options),
                 Command::Metrics(options) => metrics::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
+                Command::Eval(options) => eval::eval(options).await,
+                Command::Show(options) => show::show(&options),
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
+                Command::Gpu(command) => gpu::gpu(&command),
                 Command::SandboxWorker(options) => guest::sandbox_worker(&options),
             }
         })

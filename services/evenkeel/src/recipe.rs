@@ -124,10 +124,13 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
 
 /// Refuses contexts that are too short for an answer.
 fn validate_lengths(recipe: &Recipe) -> Result<(), FieldError> {
-    let most = recipe.sampling.max_tokens as usize;
-    let above = |field: &str, context: usize| match context > most {
-        true => Ok(()),
-        false => Err(FieldError::new(field, context, format!("above sampling.max_tokens, which is {most}"))),
+    let answers = [
+        ("sampling.max_tokens", recipe.sampling.max_tokens as usize),
+        ("evaluation.max_tokens", recipe.evaluation.max_tokens as usize),
+    ];
+    let above = |field: &str, context: usize| match answers.iter().find(|(_, most)| context <= *most) {
+        None => Ok(()),
+        Some((answer, most)) => Err(FieldError::new(field, context, format!("above {answer}, which is {most}"))),
     };
     if recipe.model.path.is_none() {
         above("model.fresh.context_tokens", recipe.model.fresh.context_tokens)?;

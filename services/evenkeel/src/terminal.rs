@@ -12,12 +12,20 @@ use tokio::sync::watch;
 
 /// Silence after which the progress within a step is printed where there are no bars.
 const SILENCE: Duration = Duration::from_secs(60);
+/// The name under which a summary has the mean over benchmarks.
+const AVERAGE: &str = "average";
+
 /// Interval between redraws of the bars.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Prints an error with its causes.
 pub(crate) fn complain(error: &anyhow::Error) {
     eprintln!("error: {error:#}");
+}
+
+/// Prints what a person should know.
+pub(crate) fn note(text: &str) {
+    eprintln!("{text}");
 }
 
 /// The output of one run.
@@ -110,7 +118,12 @@ impl Screen {
                 self.steps.set_message(message.clone());
                 self.plain(line.step, 10, || format!("step {} {message}", line.step + 1));
             }
-            StepKind::Evaluation | StepKind::Progress | StepKind::Unspecified => {}
+            StepKind::Evaluation => {
+                if let Some(accuracy) = crate::columns::accuracy(line) {
+                    self.say(&format!("evaluation after {} steps: {accuracy}", line.step));
+                }
+            }
+            StepKind::Progress | StepKind::Unspecified => {}
         }
     }
 
@@ -168,6 +181,10 @@ impl Screen {
         );
         let lengths = change(summary.response_length_first_ten, summary.response_length_last_ten);
         text += &format!("  response length in tokens          {lengths}\n");
+        if summary.benchmarks.iter().any(|benchmark| benchmark.name == AVERAGE) {
+            let table = crate::columns::benchmarks(&summary.benchmarks);
+            text += &table.lines().map(|line| format!("  {line}\n")).collect::<String>();
+        }
         text += &format!("  report                             {}\n", path.join("report.html").display());
         if outcome == RunOutcome::Stopped {
             text += &format!("  go on with                         evenkeel train --resume {}\n", path.display());

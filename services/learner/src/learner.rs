@@ -4,11 +4,12 @@ use std::path::Path;
 
 use candle_core::DType;
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{Config, Parameters, Scores};
+use evenkeel_model::{Config, Parameters, Scores, free_memory};
 
 use crate::checkpoint;
 use crate::error::Result;
 use crate::group::Group;
+use crate::memory::MemoryPlan;
 use crate::micro_batch::Sequence;
 use crate::publish::{PublishOptions, Published, publish};
 use crate::settings::LearnerSettings;
@@ -26,11 +27,16 @@ impl Learner {
     /// Opens a Hugging Face folder. With a KL term a copy of its weights stays in memory as the reference.
     ///
     /// # Errors
-    /// Settings out of range, a missing device, or a folder without a supported model.
+    /// Settings out of range, a missing device, one without the memory that training takes, or a folder without a supported model.
     pub fn open(folder: &Path, settings: LearnerSettings) -> Result<Self> {
         settings.validate()?;
         let device = settings.compute.open()?;
         let (config, config_json) = Config::load(folder)?;
+        if let Some(free) = free_memory(&device)? {
+            // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same tokens in several.
+            let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
+            MemoryPlan::of(&config, &settings, longest)?.check(free, &settings)?;
+        }
         let parameters = load_parameters(folder, &config, &device)?;
         Self::build(config, parameters, ModelSource::folder(folder, config_json), settings)
     }

@@ -5,6 +5,7 @@ use evenkeel_model::{Config, Parameters, Scores, TokenLoss, Train, network};
 
 use crate::error::Result;
 use crate::micro_batch::{MicroBatches, Sequence};
+use crate::optimizer::UpdateTarget;
 use crate::settings::LearnerSettings;
 
 /// The policy and its reference.
@@ -38,6 +39,18 @@ impl Model {
 
     pub(crate) fn parameters_mut(&mut self) -> &mut Parameters {
         self.policy.parameters_mut()
+    }
+
+    /// What an optimizer updates.
+    pub(crate) fn for_update(&mut self) -> UpdateTarget<'_> {
+        let (kernels, parameters) = self.policy.for_update();
+        UpdateTarget { kernels, parameters }
+    }
+
+    /// Whether an update changes the arrays of weights and moments instead of making new ones.
+    pub(crate) fn updates_in_place(&mut self) -> bool {
+        let target = self.for_update();
+        target.kernels.is_some() || target.parameters.get(0).device().is_cpu()
     }
 
     /// Packs sequences by the micro-batch budget.

@@ -166,8 +166,8 @@ impl Trainer {
             Phase::Policy => &self.settings.optimizer,
             Phase::Supervised => &self.settings.supervised,
         };
-        let parameters = self.model.parameters_mut();
-        let report = self.optimizer.update(phase, settings, parameters, &gradients, scale, loss_is_finite)?;
+        let target = self.model.for_update();
+        let report = self.optimizer.update(phase, settings, target, &gradients, scale, loss_is_finite)?;
         self.work.optimizer += start.elapsed();
         let Some(reason) = report.skipped else {
             self.skipped = 0;
@@ -185,19 +185,20 @@ impl Trainer {
     /// Applies all updates of a step of this phase or none: after an error, weights and optimizer are unchanged. Also returns
     /// the version after the step.
     ///
-    /// On a CPU an update works in place and cannot fail half way, so only a step of several updates needs a copy (12 bytes
-    /// for each parameter). On a GPU every update creates new tensors, and keeping the old ones is enough.
+    /// On a CPU, and with own kernels on a GPU, an update works in place, so only a step of several updates needs a copy (12 bytes for each
+    /// parameter). It does not fail half way, unless the GPU is lost, and all that it holds. Where candle's operations update, they create
+    /// new tensors, and keeping the old ones is enough.
     pub(crate) fn commit<T>(
         &mut self,
         phase: Phase,
         several_updates: bool,
         updates: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<(T, u64)> {
-        let on_cpu = self.parameters().get(0).device().is_cpu();
+        let in_place = self.model.updates_in_place();
         let skipped = self.skipped;
-        let before = match on_cpu && !several_updates {
+        let before = match in_place && !several_updates {
             true => None,
-            false => Some(self.snapshot(on_cpu)?),
+            false => Some(self.snapshot(in_place)?),
         };
         let done = updates(self).and_then(|done| {
             self.optimizer.step_done(phase, self.model.parameters())?;

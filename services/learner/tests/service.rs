@@ -147,8 +147,13 @@ async fn a_step_through_the_door_is_the_library_s_to_the_bit() {
     let mut served = served().await;
     let found = served.step(0, 0).await.unwrap();
     served.step(1, 1).await.unwrap();
-    let save =
-        SaveCheckpointRequest { run_id: "run".into(), step: 2, version: Some(2), client_state: vec![7], keep: None };
+    let save = SaveCheckpointRequest {
+        run_id: "run".into(),
+        step: 2,
+        version: Some(2),
+        client_state: vec![7],
+        ..SaveCheckpointRequest::default()
+    };
     let saved = served.client.save_checkpoint(save).await.unwrap().into_inner().checkpoint.unwrap();
 
     let mut library = learner(training());
@@ -286,8 +291,13 @@ async fn checkpoints_are_loaded_kept_in_number_and_refused_to_another_run() {
     for step in 0..4 {
         served.step(step, step).await.unwrap();
         let client_state = format!("after {step}").into_bytes();
-        let save =
-            SaveCheckpointRequest { run_id: "run".into(), step: step + 1, version: None, client_state, keep: Some(2) };
+        let save = SaveCheckpointRequest {
+            run_id: "run".into(),
+            step: step + 1,
+            client_state,
+            keep: Some(2),
+            ..SaveCheckpointRequest::default()
+        };
         served.client.save_checkpoint(save).await.unwrap();
     }
     let kept = std::fs::read_dir(served.folder.path().join("checkpoints/run")).unwrap().count();
@@ -330,7 +340,8 @@ async fn a_step_is_counted_and_timed_by_phase() {
 async fn publishing_is_idempotent_by_version_and_bounded_in_number() {
     let mut served = served().await;
     for step in 0..3 {
-        let publish = PublishRequest { run_id: "run".into(), version: Some(step), keep: Some(2) };
+        let publish =
+            PublishRequest { run_id: "run".into(), version: Some(step), keep: Some(2), ..PublishRequest::default() };
         let first = served.client.publish(publish.clone()).await.unwrap().into_inner();
         let again = served.client.publish(publish).await.unwrap().into_inner();
         assert_eq!((first.already_published, again.already_published), (false, true));
@@ -340,8 +351,28 @@ async fn publishing_is_idempotent_by_version_and_bounded_in_number() {
     }
     let kept = std::fs::read_dir(served.folder.path().join("weights")).unwrap().count();
     assert_eq!(kept, 2);
-    let stale = PublishRequest { run_id: "run".into(), version: Some(1), keep: None };
+    let stale = PublishRequest { run_id: "run".into(), version: Some(1), keep: None, ..PublishRequest::default() };
     assert_eq!(served.client.publish(stale).await.unwrap_err().code(), Code::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn what_a_caller_names_stays_besides_the_newest() {
+    let mut served = served().await;
+    for step in 0..6 {
+        let publish = PublishRequest { keep: Some(2), keep_versions: vec![1], ..PublishRequest::default() };
+        served.client.publish(PublishRequest { run_id: "run".into(), version: Some(step), ..publish }).await.unwrap();
+        let save = SaveCheckpointRequest { keep: Some(2), keep_steps: vec![1, 77], ..save("run", step) };
+        served.client.save_checkpoint(save).await.unwrap();
+        served.step(step, step).await.unwrap();
+    }
+    let kept = |part: &str| {
+        let entries = std::fs::read_dir(served.folder.path().join(part)).unwrap();
+        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let number = |name: String| name.trim_start_matches("step-").parse::<u64>().unwrap();
+        entries.map(|entry| number(name(entry))).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(kept("weights").into_iter().collect::<Vec<_>>(), [1, 4, 5]);
+    assert_eq!(kept("checkpoints/run").into_iter().collect::<Vec<_>>(), [1, 4, 5]);
 }
 
 #[tokio::test]
@@ -349,7 +380,7 @@ async fn a_caller_that_names_no_number_or_0_keeps_all() {
     let mut served = served().await;
     for step in 0..5 {
         let keep = if step % 2 == 0 { Some(0) } else { None };
-        let publish = PublishRequest { run_id: "run".into(), version: Some(step), keep };
+        let publish = PublishRequest { run_id: "run".into(), version: Some(step), keep, ..PublishRequest::default() };
         served.client.publish(publish).await.unwrap();
         let save = SaveCheckpointRequest { run_id: "run".into(), step, keep, ..SaveCheckpointRequest::default() };
         served.client.save_checkpoint(save).await.unwrap();
@@ -357,7 +388,7 @@ async fn a_caller_that_names_no_number_or_0_keeps_all() {
     }
     let kept = |part: &str| std::fs::read_dir(served.folder.path().join(part)).unwrap().count();
     assert_eq!((kept("weights"), kept("checkpoints/run")), (5, 5));
-    let one = PublishRequest { run_id: "run".into(), version: None, keep: Some(1) };
+    let one = PublishRequest { run_id: "run".into(), version: None, keep: Some(1), ..PublishRequest::default() };
     let refused = served.client.publish(one).await.unwrap_err();
     assert!(refused.message().contains("keep is 1") && refused.message().contains("2 or more"), "{refused}");
 }
@@ -384,7 +415,12 @@ async fn the_order_of_groups_follows_the_seed_of_the_run() {
 #[tokio::test]
 async fn weights_published_after_a_return_to_an_older_checkpoint_stay_and_later_ones_go_first() {
     let mut served = served().await;
-    let publish = |version| PublishRequest { run_id: "run".into(), version: Some(version), keep: Some(2) };
+    let publish = |version| PublishRequest {
+        run_id: "run".into(),
+        version: Some(version),
+        keep: Some(2),
+        ..PublishRequest::default()
+    };
     let save = SaveCheckpointRequest { run_id: "run".into(), ..SaveCheckpointRequest::default() };
     served.client.save_checkpoint(save).await.unwrap();
     for step in 0..3 {

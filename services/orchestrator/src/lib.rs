@@ -14,6 +14,7 @@ mod clients;
 mod data;
 mod directory;
 mod error;
+mod evaluation;
 mod events;
 mod instruments;
 mod load;
@@ -31,17 +32,18 @@ mod text;
 pub use clients::Endpoints;
 pub use directory::{ForkPoint, METRICS_FILE, RunDirectory, RunRecord};
 pub use error::RunError;
+pub use evaluation::{Answer, AnswerReader, AnswerVerdict, list_answers};
 pub use events::{Activity, Event, Progress, RunOutcome, Subscription};
 pub use load::{Cancel, LoadLimits};
 pub use metrics::{MetricsLine, may_differ};
 pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem};
 pub use report::render as render_report;
-pub use run::{Run, RunHandle, RunOptions, StopMode, Stopper};
+pub use run::{EvaluationHandle, EvaluationRequest, Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
-    CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings, InvalidRows, LoopSettings,
-    Overlong, ProgramMode, ProgramReward, ProgramWording, ProofSettings, RunSettings, SamplingSettings, Scalar,
-    ServicesSettings, ShapingSettings, SourceSettings, VerifierSettings, WarmStartSettings,
+    BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings,
+    InvalidRows, LoopSettings, Overlong, ProgramMode, ProgramReward, ProgramWording, ProofSettings, RunSettings,
+    SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, VerifierSettings, WarmStartSettings,
 };
-pub use summary::Summary;
+pub use summary::{BenchmarkSummary, BenchmarkValue, Summary};
 pub use text::Tokenizer;

@@ -93,6 +93,14 @@ impl LoadLimits {
         };
         let prompts = sampling.prompts_per_step.max(sampling.max_prompts_per_step);
         at_most("samples of a step", u64::from(prompts).saturating_mul(sampling.group_size.into()))?;
+        let evaluation = &settings.evaluation;
+        at_most(
+            "samples of held-out problems",
+            u64::from(evaluation.problems).saturating_mul(evaluation.samples.into()),
+        )?;
+        for benchmark in &evaluation.benchmarks {
+            at_most("evaluation.benchmarks[].samples", benchmark.samples.unwrap_or(evaluation.samples).into())?;
+        }
         at_most("warm_start.examples_per_step", settings.warm_start.examples_per_step.into())?;
         validate_secrets(&settings.services.client).map_err(|error| error.within("services.client"))
     }

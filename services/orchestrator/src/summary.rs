@@ -1,14 +1,14 @@
 //! The results of a run: `summary.json`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
 use serde::{Deserialize, Serialize};
 
 use crate::directory::ForkPoint;
-use crate::metrics::{MetricsLine, Statistics};
-use crate::settings::LoopSettings;
+use crate::metrics::{MetricsLine, Statistics, at_k};
+use crate::settings::{AVERAGE, LoopSettings};
 
 /// Steps at the start and at the end whose mean reward is compared.
 const ENDS: usize = 10;
@@ -34,6 +34,9 @@ pub struct Summary {
     pub accuracy_before: Option<f64>,
     /// The same after the last one.
     pub accuracy_after: Option<f64>,
+    /// Peak and last accuracies of each benchmark, their average first: the columns of the paper's Table 1.
+    #[serde(default)]
+    pub benchmarks: Vec<BenchmarkSummary>,
     /// Problems of the last evaluation.
     pub evaluated_problems: Option<u64>,
     /// Mean response length in tokens of the first ten steps.
@@ -74,6 +77,41 @@ pub struct Seconds {
     pub evaluation: f64,
     /// All steps of all kinds.
     pub total: f64,
+}
+
+/// The accuracies of a benchmark over the evaluations of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkSummary {
+    /// Its name; `average` is the mean over benchmarks.
+    pub name: String,
+    /// Samples for each problem (k).
+    pub samples: u32,
+    /// The highest mean@k of all evaluations.
+    pub peak_mean: Option<BenchmarkValue>,
+    /// The highest best@k, which another evaluation may have.
+    pub peak_best: Option<BenchmarkValue>,
+    /// The mean@k of the last evaluation.
+    pub last_mean: Option<BenchmarkValue>,
+    /// The best@k of the last evaluation.
+    pub last_best: Option<BenchmarkValue>,
+}
+
+/// One accuracy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkValue {
+    /// GRPO steps done before.
+    pub step: u64,
+    /// The accuracy, 0 to 1.
+    pub value: f64,
+    /// Its standard error over problems, where there are two or more.
+    pub standard_error: Option<f64>,
+}
+
+impl BenchmarkValue {
+    fn of(line: &MetricsLine, benchmark: &str, metric: &str) -> Option<Self> {
+        let value = line.get(&at_k::core(benchmark, metric))?;
+        Some(Self { step: line.step, value, standard_error: line.get(&at_k::standard_error(benchmark, metric)) })
+    }
 }
 
 /// The lines of metrics that a run has written.
@@ -119,6 +157,7 @@ impl Summary {
             reward_last_ten: mean(last, "critic/score/mean"),
             accuracy_before: evaluations.first().filter(|line| line.step == 0).and_then(accuracy),
             accuracy_after: last_evaluation.and_then(accuracy),
+            benchmarks: benchmarks(evaluations),
             evaluated_problems: evaluations.last().and_then(problems),
             response_length_first_ten: mean(first, "response_length/mean"),
             response_length_last_ten: mean(last, "response_length/mean"),
@@ -137,13 +176,47 @@ fn mean(lines: &[MetricsLine], name: &str) -> Option<f64> {
     Statistics::of(lines.iter().filter_map(|line| line.get(name))).mean()
 }
 
-/// The accuracy of an evaluation line, whatever its source and k.
+/// The benchmarks of evaluations with their k: the average first, then by name.
+pub(crate) fn benchmark_names(evaluations: &[MetricsLine]) -> Vec<(String, u32)> {
+    let names = evaluations.iter().flat_map(|line| line.values.keys());
+    let of_mean = names.filter_map(|name| {
+        let (benchmark, metric) = at_k::parse_core(name)?;
+        Some((benchmark != AVERAGE, benchmark, metric.strip_prefix("mean@")?.parse().ok()?))
+    });
+    let all: BTreeSet<(bool, &str, u32)> = of_mean.collect();
+    all.into_iter().map(|(_, benchmark, k)| (benchmark.to_owned(), k)).collect()
+}
+
+fn benchmarks(evaluations: &[MetricsLine]) -> Vec<BenchmarkSummary> {
+    let summary = |(name, samples): (String, u32)| {
+        let values = |metric: &str| -> Vec<BenchmarkValue> {
+            let metric = format!("{metric}@{samples}");
+            evaluations.iter().filter_map(|line| BenchmarkValue::of(line, &name, &metric)).collect()
+        };
+        // Of several that are equal the first.
+        let peak = |values: &[BenchmarkValue]| {
+            values.iter().copied().reduce(|peak, value| if value.value > peak.value { value } else { peak })
+        };
+        let (mean, best) = (values("mean"), values("best"));
+        BenchmarkSummary {
+            peak_mean: peak(&mean),
+            peak_best: peak(&best),
+            last_mean: mean.last().copied(),
+            last_best: best.last().copied(),
+            name,
+            samples,
+        }
+    };
+    benchmark_names(evaluations).into_iter().map(summary).collect()
+}
+
+/// The accuracy of an evaluation line: mean@k of the average over benchmarks, or of the first where there is no average.
 pub(crate) fn accuracy(line: &MetricsLine) -> Option<f64> {
-    let is_core = |name: &str| name.starts_with("val-core/") && name.contains("/acc/mean@");
-    line.values.iter().find(|(name, _)| is_core(name)).map(|(_, value)| *value)
+    let (name, k) = benchmark_names(std::slice::from_ref(line)).into_iter().next()?;
+    line.get(&at_k::core(&name, &format!("mean@{k}")))
 }
 
 fn problems(line: &MetricsLine) -> Option<u64> {
-    let is_count = |name: &str| name.starts_with("val-aux/") && name.ends_with("/problems");
-    line.values.iter().find(|(name, _)| is_count(name)).map(|(_, value)| *value as u64)
+    let (name, _) = benchmark_names(std::slice::from_ref(line)).into_iter().next()?;
+    line.get(&at_k::aux(&name, "problems")).map(|count| count as u64)
 }

@@ -50,6 +50,14 @@ impl Tokenizer {
         self.inner.decode(ids, true).map_err(failed)
     }
 
+    /// The text of ids, special tokens as the vocabulary spells them.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub(crate) fn decode_all(&self, ids: &[u32]) -> Result<String, RunError> {
+        self.inner.decode(ids, false).map_err(failed)
+    }
+
     /// The tokenizer alone.
     pub(crate) fn shared(&self) -> Arc<evenkeel_hf::Tokenizer> {
         Arc::clone(&self.inner)

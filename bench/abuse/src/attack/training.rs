@@ -66,7 +66,8 @@ pub(super) async fn checkpoints(round: Round) -> Result<(), Failed> {
         round.call(&channel, "/evenkeel.v1.Learner/LoadCheckpoint", wire::encoded(&request)).await?;
     }
     for version in [None, Some(0), Some(u64::MAX)] {
-        let request = PublishRequest { run_id: "stranger".repeat(100_000), version, keep: Some(2) };
+        let request =
+            PublishRequest { run_id: "stranger".repeat(100_000), version, keep: Some(2), ..PublishRequest::default() };
         round.call(&channel, "/evenkeel.v1.Learner/Publish", wire::encoded(&request)).await?;
     }
     Ok(())

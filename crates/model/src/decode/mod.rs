@@ -10,7 +10,7 @@ use candle_core::Tensor;
 use crate::config::Config;
 use crate::error::{ModelError, Result};
 use crate::kernels::cpu::Cpu;
-use crate::kernels::{CachedAttention, HeadShape, Kernels, Rows};
+use crate::kernels::{CachedAttention, DecoderKernels, HeadShape, Rows};
 use crate::network::layer::Pass;
 use crate::pack::check_ids;
 use crate::parameters::{ModelIds, Parameters};
@@ -42,7 +42,7 @@ pub struct Step<'a, K: CachedAttention = Cpu> {
 }
 
 /// A model laid out for decoding.
-pub struct Decoder<K: Kernels = Cpu> {
+pub struct Decoder<K: DecoderKernels = Cpu> {
     config: Config,
     ids: ModelIds,
     /// By parameter id; matrices of linear layers are stored (in, out), so that one new token reads them in order.
@@ -53,7 +53,7 @@ pub struct Decoder<K: Kernels = Cpu> {
     threads: usize,
 }
 
-impl<K: Kernels> Decoder<K> {
+impl<K: DecoderKernels> Decoder<K> {
     /// Creates a decoder with its own copy of the current parameters.
     pub fn new(config: Config, parameters: &Parameters, kernels: K, threads: usize) -> Result<Self> {
         config.validate()?;

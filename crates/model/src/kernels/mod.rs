@@ -1,19 +1,22 @@
 //! The few operations that a Qwen layer consists of, forward and backward, each behind a trait.
 //!
-//! The network (`../network`) is written once over these traits. Two sets of kernels implement them:
+//! The network (`../network`) is written once over these traits. Three sets of kernels implement them:
 //!
 //! - [`cpu::Cpu`]: fused loops over f32 slices, with matrix products by the `gemm` crate. Fast on CPUs.
 //! - [`portable::Portable`]: the same formulas as candle tensor operations, on any device and in any compute type.
-//!   CUDA uses these; fused CUDA kernels can replace them one trait at a time.
+//!   CUDA uses these for fp16.
+//! - [`cuda::Cuda`]: own kernels and a library's products for NVIDIA's GPUs, in fp32 and bf16.
 //!
 //! Nothing here uses automatic differentiation: candle's fused operators drop gradients silently
 //! (`rms_norm`, `softmax_last_dim`, `rope`), so each backward pass is written by hand; the tests
 //! compare it with candle's autograd over its safe operators.
 
 pub mod cpu;
+pub mod cuda;
 pub mod portable;
 
 use candle_core::Tensor;
+pub use evenkeel_kernels::AdamW;
 
 use crate::config::Config;
 use crate::error::Result;
@@ -31,8 +34,39 @@ pub trait Arrays: Send + Sync {
     fn add_gradient(&self, into: &mut Self::Gradient, other: &Self::Gradient) -> Result<()>;
     /// The gradient as an fp32 tensor of the parameter's shape, on its device.
     fn gradient_tensor(&self, gradient: Self::Gradient, parameter: &Tensor) -> Result<Tensor>;
+    /// The optimizer's passes, where there are kernels for them.
+    fn optimizer(&self) -> Option<&dyn OptimizerKernels> {
+        None
+    }
     /// The values on the host, row by row.
     fn to_host(&self, matrix: &Self::Matrix) -> Result<Vec<f32>>;
+}
+
+/// A parameter's or all parameters' arrays, in the order of the parameters: fp32 on the kernels' device.
+#[derive(Clone, Copy, Debug)]
+pub struct UpdateArrays<'a> {
+    /// Changed in place.
+    pub weights: &'a [Tensor],
+    /// Running means of gradients, changed in place.
+    pub first: &'a [Tensor],
+    /// Running means of their squares, changed in place.
+    pub second: &'a [Tensor],
+    /// Gradients.
+    pub gradients: &'a [Tensor],
+}
+
+/// Passes over whole arrays that read and write each value once.
+pub trait OptimizerKernels {
+    /// Root of the sum of squares over all tensors, summed in f64.
+    ///
+    /// # Errors
+    /// A failure of the device.
+    fn norm(&self, gradients: &[Tensor]) -> Result<f64>;
+    /// One AdamW update in place, with `factor` times the gradients; the numbers are those of each parameter.
+    ///
+    /// # Errors
+    /// A failure of the device, after which it can no longer be used.
+    fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<()>;
 }
 
 /// Selecting rows: the embedding, and the rows that the head needs.
@@ -203,8 +237,10 @@ pub struct Coefficients {
 /// log-softmax over the vocabulary, in chunks of rows and two passes, so that the (tokens, vocabulary) matrix of a batch
 /// is never in memory.
 pub trait Head: Arrays {
+    /// What the first pass leaves for the second, besides the scores.
+    type Kept: Send;
     /// First pass: scores of hidden states (n, hidden).
-    fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<Scores>;
+    fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)>;
     /// Second pass: recomputes the logits, returns the gradient of the hidden states and adds the weight's to `grad`. With
     /// p = softmax(z / τ) and H its entropy,
     /// d loss / d z_j = (a (1\[j = target\] - p_j) - b p_j (ln p_j + H)) / τ for a = d loss / d logp, b = d loss / d H.
@@ -213,6 +249,7 @@ pub trait Head: Arrays {
         hidden: &Self::Matrix,
         input: HeadInput<'_>,
         scores: &Scores,
+        kept: &Self::Kept,
         coefficients: &Coefficients,
         grad: &mut Self::Gradient,
     ) -> Result<Self::Matrix>;
@@ -239,10 +276,15 @@ pub trait CachedAttention: Arrays {
     fn truncate(&self, cache: &mut Self::Cache, length: usize) -> Result<()>;
 }
 
-/// All kernels of a network.
-pub trait Kernels: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head + CachedAttention {}
+/// All kernels of a network in training.
+pub trait Kernels: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head {}
 
-impl<K: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head + CachedAttention> Kernels for K {}
+impl<K: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head> Kernels for K {}
+
+/// All kernels of a decoder.
+pub trait DecoderKernels: Kernels + CachedAttention {}
+
+impl<K: Kernels + CachedAttention> DecoderKernels for K {}
 
 /// (first row, number of rows) of each chunk.
 pub(crate) fn chunks(rows: usize, chunk: usize) -> impl Iterator<Item = (usize, usize)> {

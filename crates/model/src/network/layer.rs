@@ -89,26 +89,33 @@ impl<K: Kernels> Pass<'_, K> {
         gradients: &mut GradientSet<K::Gradient>,
     ) -> Result<K::Matrix> {
         let (kernels, shape) = (self.kernels, HeadShape::of(self.config));
+        let Saved { normed, raw, q, k, v, attended, log_sum, middle, post_normed, gate, up, gated } = saved;
 
-        let dgated = self.linear_backward(&dy, &saved.gated, ids.down, None, gradients)?;
-        let [dgate, dup] = kernels.swiglu_backward(&dgated, &saved.gate, &saved.up)?;
-        let dpost = self.linear_backward(&dgate, &saved.post_normed, ids.gate, None, gradients)?;
-        let dpost = self.linear_backward(&dup, &saved.post_normed, ids.up, Some(dpost), gradients)?;
-        let dmiddle = self.norm_backward(&dpost, &saved.middle, ids.post_norm, Some(dy), gradients)?;
+        // Each activation is dropped once nothing reads it any more: the widest ones make up most of what a pass needs at a time.
+        let dgated = self.linear_backward(&dy, &gated, ids.down, None, gradients)?;
+        drop(gated);
+        let [dgate, dup] = kernels.swiglu_backward(&dgated, &gate, &up)?;
+        drop((dgated, gate, up));
+        let dpost = self.linear_backward(&dgate, &post_normed, ids.gate, None, gradients)?;
+        drop(dgate);
+        let dpost = self.linear_backward(&dup, &post_normed, ids.up, Some(dpost), gradients)?;
+        drop((dup, post_normed));
+        let dmiddle = self.norm_backward(&dpost, &middle, ids.post_norm, Some(dy), gradients)?;
+        drop((dpost, middle));
 
-        let dattended = self.linear_backward(&dmiddle, &saved.attended, ids.output, None, gradients)?;
-        let forward =
-            AttentionForward { q: &saved.q, k: &saved.k, v: &saved.v, out: &saved.attended, log_sum: &saved.log_sum };
+        let dattended = self.linear_backward(&dmiddle, &attended, ids.output, None, gradients)?;
+        let forward = AttentionForward { q: &q, k: &k, v: &v, out: &attended, log_sum: &log_sum };
         let [dq, dk, dv] = kernels.attention_backward(&dattended, forward, shape, starts)?;
-        let [raw_q, raw_k] = match &saved.raw {
+        drop((dattended, q, k, v, attended, log_sum));
+        let [raw_q, raw_k] = match &raw {
             Some([q, k]) => [Some(q), Some(k)],
             None => [None, None],
         };
         let dq = self.rotated_backward(dq, raw_q, ids.query_norm, gradients)?;
         let dk = self.rotated_backward(dk, raw_k, ids.key_norm, gradients)?;
-        let dnormed = self.linear_backward(&dq, &saved.normed, ids.query, None, gradients)?;
-        let dnormed = self.linear_backward(&dk, &saved.normed, ids.key, Some(dnormed), gradients)?;
-        let dnormed = self.linear_backward(&dv, &saved.normed, ids.value, Some(dnormed), gradients)?;
+        let dnormed = self.linear_backward(&dq, &normed, ids.query, None, gradients)?;
+        let dnormed = self.linear_backward(&dk, &normed, ids.key, Some(dnormed), gradients)?;
+        let dnormed = self.linear_backward(&dv, &normed, ids.value, Some(dnormed), gradients)?;
         self.norm_backward(&dnormed, x, ids.input_norm, Some(dmiddle), gradients)
     }
 

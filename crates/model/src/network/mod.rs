@@ -10,8 +10,10 @@ use candle_core::{DType, Device, Tensor};
 use crate::config::Config;
 use crate::error::{BoxError, ModelError, Result};
 use crate::kernels::cpu::Cpu;
+#[cfg(feature = "cuda")]
+use crate::kernels::cuda::{CandleDevice, Cuda};
 use crate::kernels::portable::Portable;
-use crate::kernels::{Coefficients, Kernels, Scores};
+use crate::kernels::{Coefficients, Kernels, OptimizerKernels, Scores};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
 use gradients::GradientSet;
@@ -54,6 +56,8 @@ pub trait Train: Send {
     fn parameters(&self) -> &Parameters;
     /// Mutable access for an optimizer.
     fn parameters_mut(&mut self) -> &mut Parameters;
+    /// The same, and the kernels that an optimizer can use on them.
+    fn for_update(&mut self) -> (Option<&dyn OptimizerKernels>, &mut Parameters);
     /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;
     /// Forward and backward passes over the micro-batches; gradients are added to the current sums.
@@ -69,7 +73,8 @@ pub trait Train: Send {
     fn logits(&self, ids: &[u32]) -> Result<Vec<f32>>;
 }
 
-/// A network for these parameters' device: the fused kernels for fp32 on a CPU, tensor operations elsewhere.
+/// A network for these parameters' device: the fused kernels for fp32 on a CPU, own kernels on a GPU in fp32 and bf16, tensor operations
+/// elsewhere.
 pub fn network(
     config: Config,
     parameters: Parameters,
@@ -79,6 +84,12 @@ pub fn network(
     let device = parameters.get(0).device().clone();
     match (&device, compute) {
         (Device::Cpu, DType::F32) => Ok(Box::new(Network::new(config, parameters, Cpu::new()?, options)?)),
+        #[cfg(feature = "cuda")]
+        (Device::Cuda(gpu), DType::F32 | DType::BF16) => {
+            let kernels = Cuda::new(CandleDevice::new(gpu)?, compute)?;
+            let options = NetworkOptions { threads: 1, ..options };
+            Ok(Box::new(Network::new(config, parameters, kernels, options)?))
+        }
         _ => {
             let kernels = Portable::new(device, compute)?;
             // A single stream feeds a GPU; more threads would only take turns.
@@ -112,6 +123,11 @@ impl<K: Kernels> Network<K> {
         let workers = Workers::new(options.threads)?;
         Ok(Self { config, parameters, kernels, table, options, workers, gradients: Vec::new() })
     }
+
+    /// What it computes with.
+    pub fn kernels(&self) -> &K {
+        &self.kernels
+    }
 }
 
 impl<K: Kernels> Train for Network<K> {
@@ -125,6 +141,10 @@ impl<K: Kernels> Train for Network<K> {
 
     fn parameters_mut(&mut self) -> &mut Parameters {
         &mut self.parameters
+    }
+
+    fn for_update(&mut self) -> (Option<&dyn OptimizerKernels>, &mut Parameters) {
+        (self.kernels.optimizer(), &mut self.parameters)
     }
 
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>> {

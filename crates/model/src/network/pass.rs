@@ -24,7 +24,7 @@ impl<K: Kernels> Network<K> {
         }
         let scored = self.kernels.select_rows(&x, batch.rows())?;
         let hidden = pass.norm(&scored, self.parameters.ids().norm)?;
-        self.kernels.head(&hidden, self.head_input(batch, temperature))
+        Ok(self.kernels.head(&hidden, self.head_input(batch, temperature))?.0)
     }
 
     pub(super) fn train_batch(
@@ -44,7 +44,7 @@ impl<K: Kernels> Network<K> {
         drop(last);
         let hidden = pass.norm(&scored, ids.norm)?;
         let input = self.head_input(batch, temperature);
-        let scores = self.kernels.head(&hidden, input)?;
+        let (scores, kept) = self.kernels.head(&hidden, input)?;
         let coefficients = loss.coefficients(index, batch, &scores).map_err(ModelError::Loss)?;
         let wanted = batch.targets().len();
         if coefficients.logp.len() != wanted || coefficients.entropy.len() != wanted {
@@ -52,7 +52,8 @@ impl<K: Kernels> Network<K> {
             return Err(ModelError::input("numbers of coefficients", found, format!("{wanted} each")));
         }
 
-        let dhidden = self.kernels.head_backward(&hidden, input, &scores, &coefficients, gradients.reach(ids.head))?;
+        let grad = gradients.reach(ids.head);
+        let dhidden = self.kernels.head_backward(&hidden, input, &scores, &kept, &coefficients, grad)?;
         let dscored = pass.norm_backward(&dhidden, &scored, ids.norm, None, gradients)?;
         let mut dx = self.kernels.scatter_rows(&dscored, batch.rows(), batch.ids().len())?;
         for layer in ids.layers.iter().rev() {

@@ -102,6 +102,10 @@ fn impossible_settings_of_any_section_name_key_value_and_origin() {
             "[sampling]\nmax_tokens = 100\n[engine]\nmax_model_len = 100",
             "`engine.max_model_len` is 100 in test, allowed: above sampling.max_tokens, which is 100",
         ),
+        (
+            "[evaluation]\nmax_tokens = 5000\n[engine]\nmax_model_len = 300",
+            "`model.fresh.context_tokens` is 256 in defaults, allowed: above evaluation.max_tokens, which is 5000",
+        ),
         ("[samplign]\n", "unknown key `samplign` in test, nearest allowed: `sampling`"),
         (
             "[sampling]\nprompts_per_step = 100\n[learner]\nmini_batch_groups = 32",

@@ -44,10 +44,21 @@ fn an_exported_model_has_the_weights_of_its_step_and_says_what_trained_it() {
     }
     assert!(card.contains("prompts_per_step = 4"), "the recipe is in it: {card}");
     let generation: serde_json::Value = serde_json::from_slice(&read(newest.join("generation_config.json"))).unwrap();
-    assert_eq!((&generation["eos_token_id"], &generation["temperature"]), (&1.into(), &1.0.into()));
+    assert_eq!((&generation["eos_token_id"], &generation["temperature"]), (&1.into(), &serde_json::Value::Null));
     for name in ["config.json", "tokenizer.json", "tokenizer_config.json"] {
         assert!(newest.join(name).exists(), "{name}");
     }
+
+    // A model without one gets the sampling of its training.
+    std::fs::remove_file(run.join("model/generation_config.json")).unwrap();
+    let again = dir.path().join("again");
+    succeed(export(&run, &again, &[]));
+    let generation: serde_json::Value = serde_json::from_slice(&read(again.join("generation_config.json"))).unwrap();
+    assert_eq!(generation["eos_token_id"], 1);
+    assert_eq!(
+        (&generation["do_sample"], &generation["temperature"], &generation["top_k"]),
+        (&true.into(), &1.0.into(), &0.into())
+    );
 }
 
 #[test]
@@ -82,7 +93,7 @@ fn weights_that_are_gone_and_folders_that_hold_files_are_refused() {
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&weights, bytes).unwrap();
     let said = refused(export(&run, &to, &[]));
-    assert!(said.contains("model.safetensors is damaged"), "{said}");
+    assert!(said.contains("model.safetensors: is damaged"), "{said}");
     assert!(!to.exists());
 }
 

@@ -1,21 +1,14 @@
 //! The arithmetic of one parameter's update, in place on a CPU and as tensor operations elsewhere.
 
 use candle_core::{CpuStorage, DType, Device, InplaceOp2, InplaceOp3, Layout, Result, Tensor};
+use evenkeel_model::kernels::AdamW;
 
 /// The numbers of one update of one parameter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Update {
     /// Factor of the gradient: the step's scalar and the clipping.
     pub(super) gradient_scale: f64,
-    pub(super) beta1: f64,
-    pub(super) beta2: f64,
-    /// Learning rate over the first moment's bias correction.
-    pub(super) step: f64,
-    /// Root of the second moment's bias correction.
-    pub(super) second_root: f64,
-    pub(super) epsilon: f64,
-    /// 1 - learning rate * weight decay.
-    pub(super) shrink: f64,
+    pub(super) numbers: AdamW,
 }
 
 impl Update {
@@ -27,17 +20,18 @@ impl Update {
         second: &mut Tensor,
         grad: &Tensor,
     ) -> Result<()> {
+        let AdamW { betas: [beta1, beta2], step, second_root, epsilon, shrink } = self.numbers;
         if matches!(value.device(), Device::Cpu) {
             let scale = self.gradient_scale as f32;
-            first.inplace_op2(grad, &Mean { beta: self.beta1 as f32, scale })?;
-            second.inplace_op2(grad, &MeanSquare { beta: self.beta2 as f32, scale })?;
+            first.inplace_op2(grad, &Mean { beta: beta1 as f32, scale })?;
+            second.inplace_op2(grad, &MeanSquare { beta: beta2 as f32, scale })?;
             return value.inplace_op3(first, second, &self);
         }
         let grad = (grad * self.gradient_scale)?;
-        *first = ((&*first * self.beta1)? + (&grad * (1.0 - self.beta1))?)?;
-        *second = ((&*second * self.beta2)? + (grad.sqr()? * (1.0 - self.beta2))?)?;
-        let root = ((second.sqrt()? / self.second_root)? + self.epsilon)?;
-        *value = ((&*value * self.shrink)? - ((&*first / root)? * self.step)?)?;
+        *first = ((&*first * beta1)? + (&grad * (1.0 - beta1))?)?;
+        *second = ((&*second * beta2)? + (grad.sqr()? * (1.0 - beta2))?)?;
+        let root = ((second.sqrt()? / second_root)? + epsilon)?;
+        *value = ((&*value * shrink)? - ((&*first / root)? * step)?)?;
         Ok(())
     }
 }
@@ -93,8 +87,9 @@ impl InplaceOp3 for Update {
         second: &CpuStorage,
         sl: &Layout,
     ) -> Result<()> {
-        let (shrink, step, epsilon) = (self.shrink as f32, self.step as f32, self.epsilon as f32);
-        let inverse_root = 1.0 / self.second_root as f32;
+        let AdamW { step, second_root, epsilon, shrink, .. } = self.numbers;
+        let (shrink, step, epsilon) = (shrink as f32, step as f32, epsilon as f32);
+        let inverse_root = 1.0 / second_root as f32;
         let moments = values(first, fl)?.iter().zip(values(second, sl)?);
         for (w, (m, v)) in values_mut(weight, wl)?.iter_mut().zip(moments) {
             *w = shrink * *w - step * m / (v.sqrt() * inverse_root + epsilon);

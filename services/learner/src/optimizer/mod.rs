@@ -7,6 +7,7 @@ use std::fmt;
 
 use candle_core::Tensor;
 use evenkeel_model::Parameters;
+use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -74,6 +75,19 @@ pub(crate) struct OptimizerState {
     pub(crate) phase: Phase,
 }
 
+/// What is updated.
+pub(crate) struct UpdateTarget<'a> {
+    /// The kernels of the parameters' device; none for the loops of a CPU and candle's operations.
+    pub(crate) kernels: Option<&'a dyn OptimizerKernels>,
+    pub(crate) parameters: &'a mut Parameters,
+}
+
+impl<'a> From<&'a mut Parameters> for UpdateTarget<'a> {
+    fn from(parameters: &'a mut Parameters) -> Self {
+        Self { kernels: None, parameters }
+    }
+}
+
 /// AdamW.
 pub(crate) struct Optimizer {
     state: OptimizerState,
@@ -121,17 +135,22 @@ impl Optimizer {
     /// fresh moments.
     ///
     /// A loss or gradient that is not finite changes neither weights nor moments nor the number of updates.
-    pub(crate) fn update(
+    pub(crate) fn update<'a>(
         &mut self,
         phase: Phase,
         settings: &OptimizerSettings,
-        parameters: &mut Parameters,
+        target: impl Into<UpdateTarget<'a>>,
         gradients: &[Tensor],
         scale: f64,
         loss_is_finite: bool,
     ) -> Result<UpdateReport> {
-        self.enter(phase, parameters)?;
-        let grad_norm = norm::global(gradients)? * scale;
+        let target = target.into();
+        self.enter(phase, target.parameters)?;
+        let grad_norm = scale
+            * match target.kernels {
+                Some(kernels) => kernels.norm(gradients)?,
+                None => norm::global(gradients)?,
+            };
         let learning_rate = settings.learning_rate_at(self.state.updates, self.state.steps);
         let skipped = match (loss_is_finite, grad_norm.is_finite()) {
             (true, true) => None,
@@ -139,7 +158,7 @@ impl Optimizer {
             (true, false) => Some(SkipReason::NonFiniteGradient),
         };
         if skipped.is_none() {
-            self.state.apply(settings, parameters, gradients, scale, grad_norm, learning_rate)?;
+            self.state.apply(settings, target, gradients, scale, grad_norm, learning_rate)?;
         }
         Ok(UpdateReport { grad_norm, learning_rate, skipped })
     }
@@ -149,7 +168,7 @@ impl OptimizerState {
     fn apply(
         &mut self,
         settings: &OptimizerSettings,
-        parameters: &mut Parameters,
+        target: UpdateTarget<'_>,
         gradients: &[Tensor],
         scale: f64,
         grad_norm: f64,
@@ -160,18 +179,23 @@ impl OptimizerState {
         self.updates += 1;
         let [beta1, beta2] = settings.betas;
         let corrected = |beta: f64| 1.0 - libm::pow(beta, self.updates as f64);
-        let decay: Vec<bool> = parameters.specs().iter().map(|spec| spec.decay).collect();
-        for (id, gradient) in gradients.iter().enumerate() {
-            let update = Update {
-                gradient_scale: scale * clip,
-                beta1,
-                beta2,
-                step: learning_rate / corrected(beta1),
-                second_root: corrected(beta2).sqrt(),
-                epsilon: settings.epsilon,
-                shrink: if decay[id] { 1.0 - learning_rate * settings.weight_decay } else { 1.0 },
-            };
+        let numbers = |decay: bool| AdamW {
+            betas: settings.betas,
+            step: learning_rate / corrected(beta1),
+            second_root: corrected(beta2).sqrt(),
+            epsilon: settings.epsilon,
+            shrink: if decay { 1.0 - learning_rate * settings.weight_decay } else { 1.0 },
+        };
+        let UpdateTarget { kernels, parameters } = target;
+        let numbers: Vec<AdamW> = parameters.specs().iter().map(|spec| numbers(spec.decay)).collect();
+        if let Some(kernels) = kernels {
+            let (first, second) = (&self.first, &self.second);
+            let arrays = UpdateArrays { weights: parameters.values(), first, second, gradients };
+            return Ok(kernels.update(arrays, scale * clip, &numbers)?);
+        }
+        for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
             let (first, second) = (&mut self.first[id], &mut self.second[id]);
+            let update = Update { gradient_scale: scale * clip, numbers };
             update.apply(&mut parameters.values_mut()[id], first, second, gradient)?;
         }
         Ok(())

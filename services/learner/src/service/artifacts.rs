@@ -54,12 +54,12 @@ impl CheckpointStore {
             return Err(FieldError::new("client_state", format_args!("{size} bytes"), allowed).into());
         }
         let path = self.path(&request.run_id, request.step);
-        let (version, keep) = (learner.version(), request.keep);
+        let (version, keep, besides) = (learner.version(), request.keep, request.keep_steps);
         let envelope =
             Envelope { run_id: request.run_id, step: request.step, version, client_state: request.client_state };
         let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");
         learner.save_checkpoint_as(&path, &bytes, self.dtype).map_err(convert::error)?;
-        retention::remove_old(&self.folder.join(&envelope.run_id), keep).map_err(convert::error)?;
+        retention::remove_old(&self.folder.join(&envelope.run_id), keep, &besides).map_err(convert::error)?;
         reference(&path, &envelope).map_err(convert::error)
     }
 
@@ -168,7 +168,7 @@ impl WeightsStore {
         }
         let start = Instant::now();
         let published = learner.publish(&self.folder, self.options).map_err(convert::error)?;
-        retention::remove_old(&self.folder, request.keep).map_err(convert::error)?;
+        retention::remove_old(&self.folder, request.keep, &request.keep_versions).map_err(convert::error)?;
         let size = size(&published.path).map_err(convert::error)?;
         let path = std::path::absolute(&published.path).unwrap_or(published.path);
         let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);

@@ -21,11 +21,11 @@ pub(super) fn check_kept_weights(keep: Option<u32>) -> std::result::Result<(), F
 
 /// Removes all but the `keep` most recently written folders named `step-NUMBER`; absent and 0 keep all. By time, not by
 /// number: after a return to an older checkpoint, folders of the repeated steps still exist and must not displace the one
-/// just written.
-pub(super) fn remove_old(folder: &Path, keep: Option<u32>) -> Result<()> {
+/// just written. Those of the numbers `besides` stay as well and do not count.
+pub(super) fn remove_old(folder: &Path, keep: Option<u32>, besides: &[u64]) -> Result<()> {
     let Some(keep) = keep.filter(|&keep| keep > 0) else { return Ok(()) };
     let mut folders = Vec::new();
-    for number in steps(folder)? {
+    for number in steps(folder)?.into_iter().filter(|number| !besides.contains(number)) {
         for name in [format!("step-{number}"), format!("step-{number:06}")] {
             let path = folder.join(name);
             if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) {

@@ -1,7 +1,7 @@
 //! Device, compute type, threads and memory.
 
 use candle_core::{DType, Device};
-use evenkeel_model::NetworkOptions;
+use evenkeel_model::{NetworkOptions, cuda_device};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -92,9 +92,8 @@ impl Compute {
                 let allowed = "cpu in this build; cuda where it was built with --features cuda";
                 Err(LearnerError::setting("compute.device", &self.device, allowed))
             }
-            // A separate stream: each thread has its own default stream, and those are not ordered.
-            Some(number) => Device::new_cuda_with_stream(number).map_err(|e| {
-                LearnerError::setting("compute.device", &self.device, format!("an available device ({e})"))
+            Some(number) => cuda_device(number).map_err(|error| {
+                LearnerError::setting("compute.device", &self.device, format!("an available device ({error})"))
             }),
         }
     }

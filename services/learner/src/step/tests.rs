@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::{Device, Tensor};
+use evenkeel_model::kernels::OptimizerKernels;
 use evenkeel_model::{Config, Family, ModelError, Packed, Parameters, Scores, TokenLoss, Train};
 
 use crate::{Group, Learner, LearnerSettings, OptimizerSettings, Response};
@@ -27,6 +28,10 @@ impl Train for FailsAfter {
 
     fn parameters_mut(&mut self) -> &mut Parameters {
         self.model.parameters_mut()
+    }
+
+    fn for_update(&mut self) -> (Option<&dyn OptimizerKernels>, &mut Parameters) {
+        self.model.for_update()
     }
 
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>, ModelError> {

@@ -49,9 +49,21 @@ impl Learner {
         self.retrier.call("learner", &self.endpoint, "GetStatus", call).await
     }
 
-    /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0.
-    pub(crate) async fn publish(&self, run_id: &str, version: u64, keep: u32) -> Result<WeightsRef, Halt> {
-        let request = PublishRequest { run_id: run_id.to_owned(), version: Some(version), keep: Some(keep) };
+    /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0, and those of
+    /// `besides`.
+    pub(crate) async fn publish(
+        &self,
+        run_id: &str,
+        version: u64,
+        keep: u32,
+        besides: Vec<u64>,
+    ) -> Result<WeightsRef, Halt> {
+        let request = PublishRequest {
+            run_id: run_id.to_owned(),
+            version: Some(version),
+            keep: Some(keep),
+            keep_versions: besides,
+        };
         let call = || {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move { client.publish(self.retrier.request(request)).await.map(Response::into_inner) }

@@ -58,7 +58,8 @@ pub(crate) struct Services {
     reward: Reward,
     /// Custom verifiers by name.
     verifiers: BTreeMap<String, Reward>,
-    learner: Learner,
+    /// An evaluation without a run has none.
+    learner: Option<Learner>,
 }
 
 impl Services {
@@ -67,6 +68,22 @@ impl Services {
     /// # Errors
     /// Endpoints that are none, files of the connection settings that cannot be read.
     pub(crate) fn connect(
+        endpoints: &Endpoints,
+        settings: &ServicesSettings,
+        events: Events,
+        stop: Stop,
+    ) -> Result<Self, RunError> {
+        let services = Self::without_learner(endpoints, settings, events.clone(), stop)?;
+        let (connections, retrier) = (Connections::new(settings)?, services.retrier.clone());
+        let learner = Learner::connect(&endpoints.learner, &connections, retrier, events)?;
+        Ok(Self { learner: Some(learner), ..services })
+    }
+
+    /// The same for samples that nothing is trained on.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(crate) fn without_learner(
         endpoints: &Endpoints,
         settings: &ServicesSettings,
         events: Events,
@@ -81,7 +98,7 @@ impl Services {
             verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?,
             generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
             reward: Reward::connect(&endpoints.reward, &connections, retrier.clone())?,
-            learner: Learner::connect(&endpoints.learner, &connections, retrier.clone(), events.clone())?,
+            learner: None,
             settings: settings.clone(),
             events,
             stop,
@@ -122,7 +139,7 @@ impl Services {
     }
 
     pub(crate) fn learner(&self) -> &Learner {
-        &self.learner
+        self.learner.as_ref().expect("only runs call the learner, and they connect to one")
     }
 
     pub(crate) fn settings(&self) -> &ServicesSettings {

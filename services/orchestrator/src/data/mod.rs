@@ -5,12 +5,12 @@ mod renderer;
 mod sampler;
 
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Cancel, Dataset, arithmetic, programs};
+use evenkeel_tasks::{Cancel, Dataset, Problem, arithmetic, programs};
 
 use crate::error::RunError;
-use crate::settings::{DataKind, DataSettings};
+use crate::settings::{DataKind, DataSettings, LoopSettings};
 
-pub(crate) use prompts::{Demonstrations, Fit, Prompt, Prompts};
+pub(crate) use prompts::{Demonstrations, Fit, Prompt, Prompts, encode};
 pub(crate) use renderer::Encoder;
 pub(crate) use sampler::PromptSampler;
 
@@ -34,6 +34,21 @@ pub(crate) fn dataset(
         return Err(evenkeel_proto::FieldError::new("data", "0 problems", allowed).into());
     }
     Ok(dataset)
+}
+
+/// The problems of the named benchmarks, in their order; those with the same text are no longer trained on.
+///
+/// # Errors
+/// A file that cannot be read or has no row that is a problem; a row at fault, where such are refused.
+pub(crate) fn benchmark_problems(
+    settings: &LoopSettings,
+    dataset: &mut Dataset,
+    limits: &Limits,
+    cancel: &Cancel,
+) -> Result<Vec<Vec<Problem>>, RunError> {
+    let benchmarks = settings.evaluation.benchmarks.iter();
+    let problems = benchmarks.map(|benchmark| dataset.add_benchmark(&benchmark.files(&settings.data), limits, cancel));
+    Ok(problems.collect::<Result<_, _>>()?)
 }
 
 impl DataSettings {

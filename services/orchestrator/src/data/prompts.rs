@@ -23,6 +23,8 @@ const RENDERED_TOGETHER: usize = 1024;
 /// A problem with its tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct Prompt {
+    /// The name of its problem.
+    pub(crate) id: String,
     /// What answers are judged against.
     pub(crate) task: Task,
     pub(crate) token_ids: Arc<[u32]>,
@@ -81,6 +83,7 @@ impl Prompts {
     }
 
     /// Renders and encodes a data set for a model of that context. What is left out or cut is counted in the report of the data set.
+    /// `held_out_tokens`: the longest answer in an evaluation.
     ///
     /// # Errors
     /// A prompt that the chat template refuses, one without tokens, one that leaves no room for an answer, where such are refused;
@@ -89,12 +92,13 @@ impl Prompts {
         dataset: &mut Dataset,
         encoder: &Encoder,
         fit: Fit,
+        held_out_tokens: usize,
         cancel: &Cancel,
     ) -> Result<Self, RunError> {
         let Dataset { name, sources, train, held_out, report } = dataset;
         let names: Vec<Arc<str>> = sources.iter().map(|source| source.name.as_str().into()).collect();
         let train = encode(train, &names, report, encoder, fit, cancel)?;
-        let held_out = encode(held_out, &names, report, encoder, fit, cancel)?;
+        let held_out = encode(held_out, &names, report, encoder, Fit { max_tokens: held_out_tokens, ..fit }, cancel)?;
         for (index, source) in sources.iter().enumerate() {
             if !train.iter().any(|prompt| prompt.source == index) {
                 let allowed =
@@ -119,7 +123,11 @@ fn counts(report: &DataReport, source: &str) -> String {
     files.map(|file| file.counts()).collect::<Vec<_>>().join("; ")
 }
 
-fn encode(
+/// Renders and encodes problems.
+///
+/// # Errors
+/// As [`Prompts::encode`].
+pub(crate) fn encode(
     problems: &[Problem],
     sources: &[Arc<str>],
     report: &mut DataReport,
@@ -174,7 +182,13 @@ fn encode(
         }
         let source = problem.origin.source;
         let data_source = problem.data_source.clone().or_else(|| sources.get(source).cloned()).unwrap_or_default();
-        prompts.push(Prompt { task: problem.task.clone(), token_ids: token_ids.into(), source, data_source });
+        prompts.push(Prompt {
+            id: problem.id.to_string(),
+            task: problem.task.clone(),
+            token_ids: token_ids.into(),
+            source,
+            data_source,
+        });
     }
     cancel.check()?;
     Ok(prompts)

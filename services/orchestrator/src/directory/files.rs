@@ -32,7 +32,7 @@ pub(super) fn clear_incomplete(path: &Path) -> Result<(), RunError> {
 }
 
 /// Replaces a file as a whole: readers see the old or the new one.
-pub(super) fn replace(path: &Path, text: &str) -> Result<(), RunError> {
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), RunError> {
     use std::io::Write;
     let temporary = path.with_extension("writing");
     let written = std::fs::File::create(&temporary).and_then(|mut file| {

@@ -10,14 +10,14 @@ pub(super) const FILE: &str = ".lock";
 
 /// The lock on a directory.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "open as long as the lock is held")] File);
+pub(crate) struct Lock(#[expect(dead_code, reason = "open as long as the lock is held")] File);
 
 impl Lock {
     /// Takes the lock.
     ///
     /// # Errors
     /// Another process has it.
-    pub(super) fn take(directory: &Path) -> Result<Self, RunError> {
+    pub(crate) fn take(directory: &Path) -> Result<Self, RunError> {
         let path = directory.join(FILE);
         let file = OpenOptions::new().create(true).append(true).open(&path).map_err(RunError::file(&path))?;
         match file.try_lock() {

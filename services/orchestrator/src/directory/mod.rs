@@ -9,6 +9,8 @@
 //! | `warm_start.jsonl` | a line for each supervised step |
 //! | `evaluation.jsonl` | a line for each evaluation |
 //! | `tensorboard/` | the same lines as event files for TensorBoard, where `run.tensorboard` asks for them |
+//! | `evaluation/step-N/` | the answers of an evaluation, a file for each benchmark |
+//! | `best.json` | which checkpoint is the best, where the settings say by what |
 //! | `summary.json`, `report.html` | its results, written with each checkpoint and at its end |
 //! | `model/` | the fresh model, where the recipe asks for one |
 //! | `checkpoints/`, `weights/` | the learner's, bounded by the settings `checkpoint` |
@@ -29,8 +31,9 @@ use evenkeel_config::Loader;
 use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
 
-use files::{clear_incomplete, replace, run_id};
-use lock::Lock;
+pub(crate) use files::replace;
+use files::{clear_incomplete, run_id};
+pub(crate) use lock::Lock;
 pub use manifest::ForkPoint;
 pub(crate) use manifest::RunManifest;
 pub(crate) use metrics_file::{MetricsFile, read_lines};
@@ -146,7 +149,7 @@ impl RunDirectory {
         };
         if manifest.identity != identity {
             let message = format!(
-                "holds run `{}` with other settings, allowed to change: run.steps, evaluation (but problems), checkpoint, proof, services, and of \
+                "holds run `{}` with other settings, allowed to change: run.steps, evaluation (but problems and files), checkpoint, proof, services, and of \
                  engine, generation and reward what affects no result (addresses, threads, queues, time-outs)",
                 manifest.run_id
             );

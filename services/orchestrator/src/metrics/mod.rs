@@ -1,5 +1,6 @@
 //! Lines of metrics: one for each step, under verl's names where verl has the quantity.
 
+pub(crate) mod at_k;
 mod line;
 mod statistics;
 

@@ -1,7 +1,9 @@
 //! One chart as SVG: no scripts, colours from the page's style, values on hover.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
+use super::html::escape;
 use super::scale::{Scale, number};
 
 const WIDTH: f64 = 520.0;
@@ -26,16 +28,36 @@ pub(super) enum Style {
     Dashed,
     /// Points with their values.
     Points,
+    /// A line of points, each with its standard error above and below.
+    WithErrors,
 }
 
 /// One quantity.
 #[derive(Debug, Clone)]
 pub(super) struct Series {
-    pub(super) label: &'static str,
+    pub(super) label: Cow<'static, str>,
     /// Which of the page's colours, from 1.
     pub(super) colour: u8,
     pub(super) style: Style,
     pub(super) points: Vec<(f64, f64)>,
+    /// With [`Style::WithErrors`]: the standard error of each point, where it is known.
+    pub(super) errors: Vec<Option<f64>>,
+}
+
+impl Series {
+    /// Where the errors of each point end.
+    fn intervals(&self) -> impl Iterator<Item = (f64, f64)> {
+        let errors = self.errors.iter().copied().chain(std::iter::repeat(None));
+        self.points.iter().zip(errors).map(|((_, y), error)| {
+            let error = error.unwrap_or(0.0);
+            (y - error, y + error)
+        })
+    }
+
+    /// The values that the axis must reach.
+    fn ends(&self) -> impl Iterator<Item = f64> {
+        self.intervals().flat_map(|(low, high)| [low, high])
+    }
 }
 
 /// Quantities over steps.
@@ -61,7 +83,8 @@ impl Chart {
     pub(super) fn to_html(&self) -> String {
         let points = || self.series.iter().flat_map(|series| series.points.iter().copied());
         let x = Scale { ticks: Vec::new(), ..bounds(points().map(|(x, _)| x)) };
-        let y = Scale::of(points().map(|(_, y)| y), self.floor, self.ceiling, 4);
+        let ends = || self.series.iter().flat_map(Series::ends);
+        let y = Scale::of(ends(), self.floor, self.ceiling, 4);
         let axes = Axes { x, y };
         let mut svg = String::new();
         self.grid(&mut svg, &axes);
@@ -75,7 +98,7 @@ impl Chart {
                 legend,
                 "<span class=\"key c{}\">{} <b>{}</b></span>",
                 series.colour,
-                series.label,
+                escape(&series.label),
                 number(last)
             );
         }
@@ -155,15 +178,26 @@ fn draw(svg: &mut String, series: &Series, axes: &Axes) {
             line(svg, &format!("line dashed c{colour}"), &averaged(&series.points), axes);
         }
         Style::Points => {}
+        Style::WithErrors => {
+            line(svg, &format!("line c{colour}"), &series.points, axes);
+            for ((x, _), (low, high)) in series.points.iter().zip(series.intervals()) {
+                let (x, low, high) = (axes.x_of(*x), axes.y_of(low), axes.y_of(high));
+                let _ = write!(svg, "<path class=\"error c{colour}\" d=\"M{x:.1} {low:.1}L{x:.1} {high:.1}\"/>");
+            }
+        }
     }
     let every = series.points.len().div_ceil(HOVER_POINTS).max(1);
     for (x, y) in series.points.iter().step_by(every) {
         let (cx, cy) = (axes.x_of(*x), axes.y_of(*y));
-        let (class, radius) = if series.style == Style::Points { ("point", 4.5) } else { ("hover", 5.0) };
+        let (class, radius) = match series.style {
+            Style::Points => ("point", 4.5),
+            Style::WithErrors => ("point", 3.0),
+            _ => ("hover", 5.0),
+        };
         let _ = write!(
             svg,
             "<circle class=\"{class} c{colour}\" cx=\"{cx:.1}\" cy=\"{cy:.1}\" r=\"{radius}\"><title>{} at {x}: {}</title></circle>",
-            series.label,
+            escape(&series.label),
             number(*y)
         );
     }
@@ -194,7 +228,7 @@ mod tests {
     use super::*;
 
     fn chart(points: Vec<(f64, f64)>) -> Chart {
-        let series = Series { label: "reward", colour: 1, style: Style::Averaged, points };
+        let series = Series { label: "reward".into(), colour: 1, style: Style::Averaged, points, errors: Vec::new() };
         Chart { title: "Reward", caption: "", series: vec![series], floor: Some(0.0), ceiling: None, x_label: "step" }
     }
 
@@ -206,6 +240,21 @@ mod tests {
             assert!(html.matches("<circle").count() <= HOVER_POINTS);
         }
         assert!(chart(vec![]).is_empty());
+    }
+
+    #[test]
+    fn an_axis_reaches_the_ends_of_errors_and_names_are_escaped() {
+        let series = Series {
+            label: "a<b".into(),
+            colour: 1,
+            style: Style::WithErrors,
+            points: vec![(0.0, 0.5), (20.0, 0.5)],
+            errors: vec![Some(0.4), None],
+        };
+        let ends: Vec<f64> = series.ends().collect();
+        assert!((ends[0] - 0.1).abs() < 1e-12 && (ends[1] - 0.9).abs() < 1e-12, "{ends:?}");
+        let html = Chart { series: vec![series], ..chart(vec![]) }.to_html();
+        assert!(html.contains("a&lt;b") && !html.contains("a<b") && html.matches("class=\"error").count() == 2);
     }
 
     #[test]

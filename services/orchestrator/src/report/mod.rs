@@ -1,6 +1,8 @@
 //! `report.html`: a self-contained page with every curve of a run.
 
+mod benchmarks;
 mod chart;
+mod html;
 mod page;
 mod panels;
 mod scale;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use super::benchmarks;
+use super::html::escape;
 use super::panels::charts;
 use super::scale::{duration, number};
 use crate::directory::ForkPoint;
@@ -39,7 +41,7 @@ pub(crate) fn page(
         include_str!("style.css"),
         lead(summary),
         tiles(summary),
-        table(metrics),
+        benchmarks::table(summary) + &table(metrics),
         escape(config),
         summary.seed,
     )
@@ -167,10 +169,6 @@ fn thousands(value: u64) -> String {
         text.push(digit);
     }
     text
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

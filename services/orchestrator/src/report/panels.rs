@@ -1,12 +1,21 @@
 //! The charts of the report and their captions.
 
+use std::borrow::Cow;
+
+use super::benchmarks;
 use super::chart::{Chart, Series, Style};
 use crate::metrics::MetricsLine;
 use crate::summary::accuracy;
 
 /// Charts of results, then of training, then of time; those without data are left out.
 pub(super) fn charts(metrics: &[MetricsLine], warm_start: &[MetricsLine], evaluations: &[MetricsLine]) -> Vec<Chart> {
-    let of = |label, colour, style, name: &str| Series { label, colour, style, points: points(metrics, name) };
+    let of = |label, colour, style, name: &str| Series {
+        label: Cow::Borrowed(label),
+        colour,
+        style,
+        points: points(metrics, name),
+        errors: Vec::new(),
+    };
     let chart = |title, caption, floor, series| Chart { title, caption, series, floor, ceiling: None, x_label: "step" };
     let held_out = evaluations.iter().filter_map(|line| Some((line.step as f64, accuracy(line)?))).collect();
     let mut charts = vec![
@@ -18,7 +27,13 @@ pub(super) fn charts(metrics: &[MetricsLine], warm_start: &[MetricsLine], evalua
                 Some(0.0),
                 vec![
                     of("reward", 1, Style::Averaged, "critic/score/mean"),
-                    Series { label: "held out", colour: 2, style: Style::Points, points: held_out },
+                    Series {
+                        label: "held out".into(),
+                        colour: 2,
+                        style: Style::Points,
+                        points: held_out,
+                        errors: Vec::new(),
+                    },
                 ],
             )
         },
@@ -94,14 +109,17 @@ pub(super) fn charts(metrics: &[MetricsLine], warm_start: &[MetricsLine], evalua
                 "mean cross-entropy of demonstrated tokens, in nats",
                 Some(0.0),
                 vec![Series {
-                    label: "loss",
+                    label: "loss".into(),
                     colour: 1,
                     style: Style::Line,
                     points: points(warm_start, "warm_start/loss"),
+                    errors: Vec::new(),
                 }],
             )
         },
     ];
+    // The results right behind the reward.
+    charts.splice(1..1, benchmarks::charts(evaluations));
     charts.retain(|chart| !chart.is_empty());
     charts
 }

@@ -45,17 +45,26 @@ impl RolloutContext {
             shaping: Shaping::new(&settings.shaping, &settings.sampling),
         }
     }
+
+    pub(crate) fn services(&self) -> &Services {
+        &self.services
+    }
+
+    pub(crate) fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Everything random follows from it.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
+    }
 }
 
 /// What the samples of one step or evaluation share.
 #[derive(Debug, Clone)]
 pub(crate) struct RolloutSpec {
-    /// Sampling settings; the seed is each sample's own.
-    pub(crate) sampling: SamplingSettings,
-    /// Samples for each prompt.
-    pub(crate) group_size: u32,
-    /// The weights that must generate them.
-    pub(crate) weights: WeightsRef,
+    /// The weights that must generate them. `None`: those that the engines have, whichever they are.
+    pub(crate) weights: Option<WeightsRef>,
     /// Whether samples are trained on, not only scored.
     pub(crate) for_training: bool,
 }
@@ -73,8 +82,7 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn new(context: Arc<RolloutContext>, spec: RolloutSpec) -> Self {
         let requirements = Requirements {
-            sampling: spec.sampling.clone(),
-            policy_version: spec.weights.version,
+            policy_version: spec.weights.as_ref().map(|weights| weights.version),
             vocabulary_size: context.vocabulary_size,
             for_training: spec.for_training,
         };
@@ -89,10 +97,6 @@ impl Batch {
         &self.requirements
     }
 
-    pub(super) fn group_size(&self) -> u32 {
-        self.spec.group_size
-    }
-
     pub(super) fn rewards(&self, judged: &Judged, tokens: usize) -> (Rewards, Components) {
         self.context.shaping.rewards(judged, tokens)
     }
@@ -105,9 +109,10 @@ impl Batch {
     /// Moves engines that lack the weights to them, as after a restart of the generation service. Does nothing where another sample did so
     /// since `seen`.
     pub(super) async fn restore_weights(&self, seen: u64) -> Result<(), Halt> {
+        let Some(weights) = &self.spec.weights else { return Ok(()) };
         let mut updates = self.weight_updates.lock().await;
         if *updates == seen {
-            self.services().generation().update_weights(&self.spec.weights).await?;
+            self.services().generation().update_weights(weights).await?;
             *updates += 1;
         }
         Ok(())
@@ -116,14 +121,14 @@ impl Batch {
     /// The request for one sample of a group.
     pub(super) fn generate_item(&self, plan: &GroupPlan, sample: u32) -> GenerateItem {
         let id = plan.id.sample(sample);
-        let sampling = SamplingSettings { seed: id.seed(self.context.seed), ..self.spec.sampling.clone() };
+        let sampling = SamplingSettings { seed: id.seed(self.context.seed), ..plan.sampling.settings.clone() };
         GenerateItem {
             sample_id: id.to_string(),
             group_id: plan.id.to_string(),
             prompt_token_ids: plan.prompt_token_ids.to_vec(),
             sampling: Some(sampling.into()),
             engine_deadline_ms: Some(self.services().settings().rollout_deadline.as_millis() as u64),
-            policy_version: Some(self.spec.weights.version),
+            policy_version: self.requirements.policy_version,
             traceparent: self.traceparent(plan),
             ..GenerateItem::default()
         }

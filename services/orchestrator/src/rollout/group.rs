@@ -3,11 +3,20 @@
 use std::sync::Arc;
 
 use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
-use evenkeel_proto::{GroupId, Purpose};
+use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 use evenkeel_tasks::Task;
 
 use super::sample::Sample;
 use crate::data::Prompt;
+
+/// How the samples of a group are drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct GroupSampling {
+    /// Sampling settings; the seed is each sample's own.
+    pub(crate) settings: SamplingSettings,
+    /// How many there are.
+    pub(crate) samples: u32,
+}
 
 /// A group that is to be sampled.
 #[derive(Debug, Clone)]
@@ -20,17 +29,25 @@ pub(crate) struct GroupPlan {
     pub(super) data_source: Arc<str>,
     /// The same with long tests named by their digest.
     pub(super) named: Option<Task>,
+    pub(super) sampling: Arc<GroupSampling>,
 }
 
 impl GroupPlan {
     /// The group of prompt `number` of a step; numbers count through the whole data order.
-    pub(crate) fn new(purpose: Purpose, step: u64, number: u64, prompt: &Prompt) -> Self {
+    pub(crate) fn new(
+        purpose: Purpose,
+        step: u64,
+        number: u64,
+        prompt: &Prompt,
+        sampling: &Arc<GroupSampling>,
+    ) -> Self {
         Self {
             id: GroupId { purpose, step, prompt: number },
             prompt_token_ids: Arc::clone(&prompt.token_ids),
             task: prompt.task.clone(),
             data_source: Arc::clone(&prompt.data_source),
             named: prompt.task.named(),
+            sampling: Arc::clone(sampling),
         }
     }
 
@@ -49,8 +66,8 @@ pub(super) struct InFlightGroup {
 }
 
 impl InFlightGroup {
-    pub(super) fn new(plan: GroupPlan, size: u32) -> Self {
-        let size = size as usize;
+    pub(super) fn new(plan: GroupPlan) -> Self {
+        let size = plan.sampling.samples as usize;
         Self { plan: Arc::new(plan), samples: vec![None; size], missing: size }
     }
 
@@ -85,6 +102,15 @@ pub(crate) struct SampledGroup {
 impl SampledGroup {
     pub(crate) fn number(&self) -> u64 {
         self.plan.number()
+    }
+
+    /// What answers are judged against.
+    pub(crate) fn task(&self) -> &Task {
+        &self.plan.task
+    }
+
+    pub(crate) fn prompt_token_ids(&self) -> &[u32] {
+        &self.plan.prompt_token_ids
     }
 
     pub(crate) fn samples(&self) -> &[Sample] {
@@ -146,14 +172,21 @@ pub(super) mod tests {
     use evenkeel_proto::v1::Outcome;
 
     use super::*;
-    use crate::rollout::sample::{Rewards, SampleStatus};
+    use crate::rollout::sample::{Judgement, Rewards, SampleStatus};
 
     /// A group with these raw rewards; `None` is a sample that failed.
     pub(in crate::rollout) fn group(number: u64, raw: &[Option<f64>]) -> SampledGroup {
         let id = GroupId { purpose: Purpose::Train, step: 1, prompt: number };
-        let task = Task::math(["1".to_owned()]).unwrap();
-        let plan = GroupPlan { id, prompt_token_ids: vec![5, 6].into(), task, named: None, data_source: "sums".into() };
-        let mut group = InFlightGroup::new(plan, raw.len() as u32);
+        let sampling = GroupSampling { settings: SamplingSettings::plain(4, 0), samples: raw.len() as u32 };
+        let plan = GroupPlan {
+            id,
+            prompt_token_ids: vec![5, 6].into(),
+            task: Task::math(["1".to_owned()]).unwrap(),
+            named: None,
+            data_source: "sums".into(),
+            sampling: sampling.into(),
+        };
+        let mut group = InFlightGroup::new(plan);
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {
                 id: id.sample(number).to_string(),
@@ -167,6 +200,7 @@ pub(super) mod tests {
                     }
                     None => SampleStatus::Failed { message: "engine lost".into(), late: false },
                 },
+                judgement: Judgement::default(),
                 verify_retries: 0,
                 rollout_retries: 0,
             };
@@ -197,7 +231,7 @@ pub(super) mod tests {
     #[test]
     fn a_sample_that_arrives_twice_counts_once() {
         let finished = group(2, &[Some(1.0), Some(0.0)]);
-        let mut open = InFlightGroup::new(GroupPlan::clone(&finished.plan), 2);
+        let mut open = InFlightGroup::new(GroupPlan::clone(&finished.plan));
         assert!(!open.add(0, finished.samples[0].clone()));
         assert!(!open.add(0, finished.samples[0].clone()));
         assert!(open.add(1, finished.samples[1].clone()));

@@ -15,7 +15,7 @@ mod validation;
 mod verification;
 
 pub(crate) use context::{RolloutContext, RolloutSpec};
-pub(crate) use group::{GroupPlan, SampledGroup};
+pub(crate) use group::{GroupPlan, GroupSampling, SampledGroup};
 pub(crate) use sample::{Sample, SampleStatus};
 pub(crate) use scheduler::RolloutScheduler;
 pub(crate) use selection::{StepBatch, StepSelection};

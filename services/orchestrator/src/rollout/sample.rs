@@ -25,6 +25,19 @@ pub(crate) struct Rewards {
     pub(crate) shaped: f64,
 }
 
+/// What the verifier says of an answer beside its outcome.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Judgement {
+    /// Stable, finer than the outcome, such as `equal_rational`.
+    pub(crate) reason: String,
+    /// For people; may be empty.
+    pub(crate) detail: String,
+    /// The answer or program that was judged.
+    pub(crate) extracted: Option<String>,
+    /// The answer in canonical form, where it has one.
+    pub(crate) canonical: Option<String>,
+}
+
 /// A sample whose generation and verification are over.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sample {
@@ -35,6 +48,7 @@ pub(crate) struct Sample {
     /// Tokens of the response; 0 where it failed.
     pub(crate) tokens: usize,
     pub(crate) status: SampleStatus,
+    pub(crate) judgement: Judgement,
     /// Verifications after the first, as far as this side knows.
     pub(crate) verify_retries: u32,
     /// Generations after the first, as far as this side knows.

@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::context::Batch;
 use super::group::GroupPlan;
-use super::sample::{Sample, SampleStatus};
+use super::sample::{Judgement, Sample, SampleStatus};
 use super::verification::{Verified, verify};
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
@@ -152,14 +152,14 @@ impl SampleTask {
         let judge = self.services().judge(self.plan.task.verifier())?;
         let verified = verify(judge.dispatcher(), request, policy).await;
         judge.verification_ended();
-        let (status, verify_retries) = match verified {
-            Verified::Verdict { judged, retries } => {
+        let (status, judgement, verify_retries) = match verified {
+            Verified::Verdict { judged, judgement, retries } => {
                 let (rewards, components) = self.batch.rewards(&judged, tokens);
-                (SampleStatus::Valid { outcome: judged.outcome, rewards, components }, retries)
+                (SampleStatus::Valid { outcome: judged.outcome, rewards, components }, judgement, retries)
             }
             Verified::Invalid { reason, retries, late } => {
                 tracing::warn!(reason, "no verdict, the sample is left out");
-                (SampleStatus::Invalid { reason, late }, retries)
+                (SampleStatus::Invalid { reason, late }, Judgement::default(), retries)
             }
         };
         Ok(Sample {
@@ -168,6 +168,7 @@ impl SampleTask {
             segments: rollout.segments,
             tokens,
             status,
+            judgement,
             verify_retries,
             rollout_retries: self.attempts.failed,
         })
@@ -181,6 +182,7 @@ impl SampleTask {
             finish_reason: FinishReason::Failed,
             tokens: 0,
             status: SampleStatus::Failed { message, late: self.attempts.late },
+            judgement: Judgement::default(),
             verify_retries: 0,
             rollout_retries: self.attempts.failed,
         }

@@ -70,9 +70,9 @@ impl RolloutScheduler {
 
     /// Adds a group; its samples start within [`Self::next_group`].
     pub(crate) fn add(&mut self, plan: GroupPlan) {
-        let (group, size) = (plan.number(), self.batch.group_size());
+        let (group, size) = (plan.number(), plan.sampling.samples);
         self.queue.extend((0..size).map(|sample| SampleKey { group, sample }));
-        self.groups.insert(group, InFlightGroup::new(plan, size));
+        self.groups.insert(group, InFlightGroup::new(plan));
         self.batch.services().events().update(|progress| progress.samples += size as usize);
     }
 

@@ -9,6 +9,7 @@ use evenkeel_rpc::items::VerifyItems;
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_tasks::Task;
 
+use super::sample::Judgement;
 use super::shaping::Judged;
 
 /// How long an outage is waited for here; the health monitor ends it long before.
@@ -18,7 +19,7 @@ const OUTAGE: Duration = Duration::from_secs(3600);
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Verified {
     /// There is a verdict.
-    Verdict { judged: Judged, retries: u32 },
+    Verdict { judged: Judged, judgement: Judgement, retries: u32 },
     /// There is none, for a reason that is not the sample's own.
     Invalid { reason: String, retries: u32, late: bool },
 }
@@ -50,7 +51,9 @@ pub(super) async fn verify(
         }
         let (reason, late) = match response {
             Ok(verdict) => match interpret(&verdict) {
-                Interpretation::Valid(judged) => return Verified::Verdict { judged, retries },
+                Interpretation::Valid(judged) => {
+                    return Verified::Verdict { judged, judgement: judgement(verdict), retries };
+                }
                 Interpretation::Final(reason) => return Verified::Invalid { reason, retries, late: ever_late },
                 Interpretation::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
@@ -70,6 +73,11 @@ pub(super) async fn verify(
         tokio::time::sleep(retry.pause).await;
         retries += 1;
     }
+}
+
+fn judgement(verdict: Verdict) -> Judgement {
+    let Verdict { reason_code: reason, detail, extracted, canonical, .. } = verdict;
+    Judgement { reason, detail, extracted, canonical }
 }
 
 /// What a verdict means for its sample.

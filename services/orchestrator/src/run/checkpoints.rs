@@ -1,10 +1,12 @@
 //! Checkpoints: written when they are due, and what a run returns to.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest};
+use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest, WeightsRef, weights_ref};
 
+use super::best::{Best, BestKeeper};
 use super::journal::RunJournal;
 use super::position::Position;
 use crate::clients::Services;
@@ -22,13 +24,17 @@ pub(super) struct CheckpointKeeper {
     identity: String,
     /// Where the run begins, if not at the start.
     forked_from: Option<ForkPoint>,
+    best: BestKeeper,
+    /// The checkpoint of this run that was written or restored last, with its step.
+    last: Option<(u64, String)>,
 }
 
 impl CheckpointKeeper {
     pub(super) fn new(services: Arc<Services>, settings: &CheckpointSettings, directory: &RunDirectory) -> Self {
         let (run_id, identity) = (directory.run_id().to_owned(), directory.identity().to_owned());
         let forked_from = directory.forked_from().cloned();
-        Self { services, settings: settings.clone(), run_id, identity, forked_from }
+        let best = BestKeeper::new(&settings.keep_best, directory.path());
+        Self { services, settings: settings.clone(), run_id, identity, forked_from, best, last: None }
     }
 
     /// The position of a new run.
@@ -51,9 +57,11 @@ impl CheckpointKeeper {
 
     /// The position of the last checkpoint, or where the run begins if there is none; lines after it are removed.
     #[tracing::instrument(name = "restore", skip_all)]
-    pub(super) async fn restore(&self, journal: &mut RunJournal) -> Result<Position, Halt> {
+    pub(super) async fn restore(&mut self, journal: &mut RunJournal) -> Result<Position, Halt> {
         let (learner, own) = (self.services.learner(), |state: &[u8]| Position::from_bytes(state, &self.identity));
-        let position = match (learner.load_checkpoint(&self.run_id).await?, &self.forked_from) {
+        let loaded = learner.load_checkpoint(&self.run_id).await?;
+        let path = loaded.as_ref().and_then(|loaded| Some(loaded.checkpoint.as_ref()?.path.clone()));
+        let position = match (loaded, &self.forked_from) {
             (Some(loaded), _) => position_in(&loaded, own)?,
             (None, Some(ForkPoint { run_id, step, .. })) => {
                 let loaded = learner.load_checkpoint_of(&self.run_id, run_id, *step).await?;
@@ -63,6 +71,8 @@ impl CheckpointKeeper {
             (None, None) => Position::start(&self.identity),
         };
         journal.truncate(&position).await?;
+        self.best.restore(position.step());
+        self.last = path.map(|path| (position.step(), path));
         Ok(position)
     }
 
@@ -71,9 +81,47 @@ impl CheckpointKeeper {
         position.step().is_multiple_of(self.settings.every) || at_end
     }
 
+    /// The version of the best weights so far, which are to stay.
+    pub(super) fn best_version(&self) -> Option<u64> {
+        self.best.best().map(|best| best.policy_version)
+    }
+
+    /// Whether the evaluation at this position is better than all before, so that its checkpoint is to be kept.
+    pub(super) fn is_best(&self, position: &Position, journal: &RunJournal) -> Result<bool, Halt> {
+        Ok(self.improvement(position, journal)?.is_some())
+    }
+
+    fn improvement(&self, position: &Position, journal: &RunJournal) -> Result<Option<f64>, Halt> {
+        if self.best.metric().is_empty() || !journal.has_evaluation(position.step()) {
+            return Ok(None);
+        }
+        Ok(self.best.improvement(journal.evaluation(position.step())?.as_ref()))
+    }
+
+    /// Notes the checkpoint at this position, which is on the disk, as the best one, if it is.
+    pub(super) async fn note_best(
+        &mut self,
+        position: &Position,
+        weights: &WeightsRef,
+        journal: &RunJournal,
+    ) -> Result<(), Halt> {
+        let Some(value) = self.improvement(position, journal)? else { return Ok(()) };
+        let Some((_, checkpoint)) = self.last.clone().filter(|(step, _)| *step == position.step()) else {
+            return Ok(());
+        };
+        let weights = match &weights.source {
+            Some(weights_ref::Source::Path(at)) => at.path.clone(),
+            _ => String::new(),
+        };
+        let (metric, step) = (self.best.metric().to_owned(), position.step());
+        let best = Best { metric, value, step, policy_version: position.version(), checkpoint, weights };
+        let (services, keeper) = (Arc::clone(&self.services), &mut self.best);
+        services.retrier().write(Path::new("best.json"), || keeper.set(best.clone())).await
+    }
+
     /// Writes a checkpoint.
     #[tracing::instrument(name = "checkpoint", skip_all, fields(step = position.step()))]
-    pub(super) async fn save(&self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
+    pub(super) async fn save(&mut self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Checkpointing);
         // Whoever returns to this checkpoint needs the lines before it.
@@ -84,9 +132,11 @@ impl CheckpointKeeper {
             version: Some(position.version()),
             client_state: position.to_bytes(),
             keep: Some(self.settings.keep),
+            keep_steps: self.best.best().map(|best| best.step).into_iter().collect(),
         };
         let saved = self.services.learner().save_checkpoint(request).await?;
         instruments::phase(Phase::Checkpoint, began.elapsed());
+        self.last = Some((position.step(), saved.path.clone()));
         self.services.events().emit(Event::Checkpoint { step: position.step(), path: saved.path });
         journal.refresh_summary();
         Ok(())

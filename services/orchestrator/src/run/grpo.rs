@@ -18,7 +18,7 @@ use crate::data::{PromptSampler, Prompts};
 use crate::error::{Halt, RunError};
 use crate::metrics::MetricsLine;
 use crate::rollout::{
-    GroupPlan, RolloutContext, RolloutScheduler, RolloutSpec, SampledGroup, StepBatch, StepSelection,
+    GroupPlan, GroupSampling, RolloutContext, RolloutScheduler, RolloutSpec, SampledGroup, StepBatch, StepSelection,
 };
 use crate::settings::LoopSettings;
 
@@ -37,6 +37,8 @@ struct StepSampler {
     prompts: Arc<Prompts>,
     order: PromptSampler,
     settings: crate::settings::SamplingSettings,
+    /// How each group is drawn.
+    group: Arc<GroupSampling>,
     mask_truncated: bool,
     /// What its prompts count as in metrics by data source.
     data_sources: Vec<String>,
@@ -68,6 +70,7 @@ impl GrpoTrainer {
             data_sources: prompts.data_sources(),
             prompts,
             settings: settings.sampling.clone(),
+            group: Arc::new(group_sampling(&settings.sampling)),
             mask_truncated: settings.shaping.mask_truncated,
         };
         Self { services, session, weights, proof, sampler }
@@ -129,7 +132,7 @@ impl StepSampler {
         let (step, cursor) = (position.step(), position.cursor());
         let target = u64::from(self.settings.prompts_per_step);
         let mut selection = StepSelection::new(self.settings.dynamic, target, self.settings.prompts_limit(), cursor);
-        let mut scheduler = RolloutScheduler::new(Arc::clone(&self.rollouts), self.spec(weights));
+        let mut scheduler = RolloutScheduler::new(Arc::clone(&self.rollouts), spec(weights));
         let mut started = 0;
         // Engines that sleep share the learner's memory: it gets the groups once they do.
         let mut held: Vec<TrainGroup> = Vec::new();
@@ -158,20 +161,23 @@ impl StepSampler {
     }
 
     fn plan(&mut self, step: u64, number: u64) -> GroupPlan {
-        GroupPlan::new(Purpose::Train, step, number, &self.prompts.train[self.order.at(number)])
+        GroupPlan::new(Purpose::Train, step, number, &self.prompts.train[self.order.at(number)], &self.group)
     }
+}
 
-    fn spec(&self, weights: &WeightsRef) -> RolloutSpec {
-        let settings = &self.settings;
-        let sampling = SamplingSettings {
-            temperature: settings.temperature,
-            top_p: settings.top_p,
-            top_k: settings.top_k,
-            min_p: settings.min_p,
-            min_tokens: settings.min_tokens,
-            stop_token_ids: settings.stop_token_ids.clone(),
-            ..SamplingSettings::plain(settings.max_tokens, 0)
-        };
-        RolloutSpec { sampling, group_size: settings.group_size, weights: weights.clone(), for_training: true }
-    }
+fn spec(weights: &WeightsRef) -> RolloutSpec {
+    RolloutSpec { weights: Some(weights.clone()), for_training: true }
+}
+
+fn group_sampling(settings: &crate::settings::SamplingSettings) -> GroupSampling {
+    let sampling = SamplingSettings {
+        temperature: settings.temperature,
+        top_p: settings.top_p,
+        top_k: settings.top_k,
+        min_p: settings.min_p,
+        min_tokens: settings.min_tokens,
+        stop_token_ids: settings.stop_token_ids.clone(),
+        ..SamplingSettings::plain(settings.max_tokens, 0)
+    };
+    GroupSampling { settings: sampling, samples: settings.group_size }
 }

@@ -72,6 +72,11 @@ impl RunJournal {
         self.evaluations.has(step)
     }
 
+    /// Its line.
+    pub(super) fn evaluation(&self, step: u64) -> Result<Option<MetricsLine>, RunError> {
+        Ok(self.evaluations.read()?.into_iter().find(|line| line.step == step))
+    }
+
     pub(super) fn set_versions(&mut self, versions: BTreeMap<String, String>) {
         self.versions.extend(versions);
     }

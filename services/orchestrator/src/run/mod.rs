@@ -4,8 +4,9 @@
 //! thing: `preflight` the checks of the services, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `train_session`
 //! the learner's steps, `grpo`, `warm_start` and `evaluator` what is sampled and trained, `journal` the files.
 
+mod best;
 mod checkpoints;
-mod evaluation_metrics;
+mod evaluation_run;
 mod evaluator;
 mod grpo;
 mod journal;
@@ -32,6 +33,8 @@ use crate::events::{Events, Progress, RunOutcome, Subscription};
 use crate::load::{Cancel, LoadLimits};
 use crate::recipe::ResolvedRecipe;
 use crate::summary::Summary;
+
+pub use evaluation_run::{EvaluationHandle, EvaluationRequest};
 
 /// How soon a run stops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

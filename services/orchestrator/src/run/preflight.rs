@@ -13,17 +13,21 @@ use super::train_session::TrainSession;
 use crate::clients::Services;
 use crate::data::Prompts;
 use crate::error::{Halt, RunError};
+use crate::evaluation::Benchmarks;
 use crate::settings::{COMPONENTS, LoopSettings, ShapingSettings};
 use crate::text::Tokenizer;
 
 /// What the services must provide.
 pub(super) struct Preflight {
     services: Arc<Services>,
-    session: Arc<TrainSession>,
+    /// `None` for an evaluation without a run, which has no learner.
+    session: Option<Arc<TrainSession>>,
     vocabulary_size: u32,
     tokenizer_digest: String,
-    /// Longest prompt and answer together, in tokens.
+    /// Longest prompt and answer together that are trained on, in tokens.
     context_tokens: usize,
+    /// The same of evaluations, which the learner never sees.
+    evaluation_tokens: usize,
     math_profile: String,
     /// Kinds of tasks in the data.
     task_kinds: Vec<TaskKind>,
@@ -38,17 +42,42 @@ impl Preflight {
         vocabulary_size: u32,
         tokenizer: &Tokenizer,
         prompts: &Prompts,
+        benchmarks: &Benchmarks,
         settings: &LoopSettings,
     ) -> Self {
-        let longest = prompts.train.iter().chain(&prompts.held_out).map(|prompt| prompt.token_ids.len()).max();
+        let longest = prompts.train.iter().map(|prompt| prompt.token_ids.len()).max();
+        let mut task_kinds = benchmarks.kinds();
+        task_kinds.extend(prompts.kinds());
         Self {
             services,
-            session,
+            session: Some(session),
             vocabulary_size,
             tokenizer_digest: tokenizer.digest().to_owned(),
             context_tokens: longest.unwrap_or(0) + settings.sampling.max_tokens as usize,
+            evaluation_tokens: benchmarks.context_tokens(),
             math_profile: settings.data.math_profile.clone(),
-            task_kinds: prompts.kinds(),
+            task_kinds: task_kinds.into_iter().collect(),
+            shaping: settings.shaping.clone(),
+        }
+    }
+
+    /// The same for an evaluation without a run.
+    pub(super) fn of_evaluation(
+        services: Arc<Services>,
+        vocabulary_size: u32,
+        tokenizer: &Tokenizer,
+        benchmarks: &Benchmarks,
+        settings: &LoopSettings,
+    ) -> Self {
+        Self {
+            services,
+            session: None,
+            vocabulary_size,
+            tokenizer_digest: tokenizer.digest().to_owned(),
+            context_tokens: 0,
+            evaluation_tokens: benchmarks.context_tokens(),
+            math_profile: settings.data.math_profile.clone(),
+            task_kinds: benchmarks.kinds().into_iter().collect(),
             shaping: settings.shaping.clone(),
         }
     }
@@ -60,13 +89,19 @@ impl Preflight {
     #[tracing::instrument(name = "preflight", skip_all)]
     pub(super) async fn run(&self) -> Result<BTreeMap<String, String>, Halt> {
         self.services.events().enter_phase(RunState::Starting);
-        let learner = self.services.learner().status().await?;
+        let learner = match self.session {
+            Some(_) => Some(self.services.learner().status().await?),
+            None => None,
+        };
         let generation = self.services.generation().status().await?;
         self.services.reward().connected(self.services.stop()).await?;
         let reward = self.services.reward().status().await?;
-        self.session.check_settings(&learner.settings_hash)?;
-        self.check_model("learner", learner.model.as_ref())?;
-        self.check_model("generation", generation.model.as_ref())?;
+        if let (Some(session), Some(learner)) = (&self.session, &learner) {
+            session.check_settings(&learner.settings_hash)?;
+            self.check_model("learner", learner.model.as_ref(), self.context_tokens)?;
+        }
+        let asked = self.context_tokens.max(self.evaluation_tokens);
+        self.check_model("generation", generation.model.as_ref(), asked)?;
         if let Some(reward) = &reward {
             self.check_reward(reward)?;
         }
@@ -76,7 +111,7 @@ impl Preflight {
     }
 
     /// 0 and empty fields are unknown to the service.
-    fn check_model(&self, service: &str, model: Option<&ModelInfo>) -> Result<(), RunError> {
+    fn check_model(&self, service: &str, model: Option<&ModelInfo>, needed: usize) -> Result<(), RunError> {
         let Some(model) = model else { return Ok(()) };
         let (ours, theirs) = (self.vocabulary_size, model.vocabulary_size);
         if theirs != 0 && theirs != ours {
@@ -88,7 +123,7 @@ impl Preflight {
             let message = format!("tokenizer.json is {ours}, that of the {service} service {theirs}");
             return Err(RunError::Mismatch(message));
         }
-        let (needed, context) = (self.context_tokens, model.context_tokens as usize);
+        let context = model.context_tokens as usize;
         if context != 0 && context < needed {
             let message = format!("prompt and answer need {needed} tokens, the {service} service takes {context}");
             return Err(RunError::Mismatch(message));
@@ -155,7 +190,7 @@ fn check_components<'a>(
 
 /// The versions of services and engines, as far as they are known.
 fn versions(
-    learner: LearnerGetStatusResponse,
+    learner: Option<LearnerGetStatusResponse>,
     generation: GenerationGetStatusResponse,
     reward: Option<RewardGetStatusResponse>,
     verifiers: Vec<(String, RewardGetStatusResponse)>,
@@ -164,7 +199,8 @@ fn versions(
         .into_iter()
         .filter_map(|(name, status)| Some((format!("verifier {name}"), status.server?.program_version)));
     let reward = reward.and_then(|reward| reward.server);
-    let servers = [("learner", learner.server), ("generation", generation.server), ("reward", reward)];
+    let learner = learner.and_then(|learner| learner.server);
+    let servers = [("learner", learner), ("generation", generation.server), ("reward", reward)];
     let servers =
         servers.into_iter().filter_map(|(service, server)| Some((service.to_owned(), server?.program_version)));
     let engines =

@@ -1,6 +1,6 @@
 //! Between two steps: new weights for the engines, and engines that sleep while the learner trains.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use evenkeel_proto::v1::{SleepLevel, WeightsRef};
@@ -19,12 +19,19 @@ pub(super) struct WeightSync {
     /// Published versions that the learner keeps; 0 for all.
     keep: u32,
     engines: Engines,
+    /// A version that stays besides those.
+    besides: Mutex<Option<u64>>,
 }
 
 impl WeightSync {
     pub(super) fn new(services: Arc<Services>, run_id: &str, settings: &LoopSettings) -> Self {
         let (keep, engines) = (settings.checkpoint.keep_weights, settings.sampling.engines_while_training);
-        Self { services, run_id: run_id.to_owned(), keep, engines }
+        Self { services, run_id: run_id.to_owned(), keep, engines, besides: Mutex::default() }
+    }
+
+    /// From now on the weights of that version stay, and those that stayed before do not.
+    pub(super) fn keep_besides(&self, version: Option<u64>) {
+        *self.besides.lock().unwrap_or_else(PoisonError::into_inner) = version;
     }
 
     /// Publishes the weights of that version and moves the engines to them, which wakes engines that sleep.
@@ -32,7 +39,8 @@ impl WeightSync {
     pub(super) async fn publish(&self, version: u64) -> Result<WeightsRef, Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Publishing);
-        let weights = self.services.learner().publish(&self.run_id, version, self.keep).await?;
+        let besides = self.besides.lock().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
+        let weights = self.services.learner().publish(&self.run_id, version, self.keep, besides).await?;
         self.services.generation().update_weights(&weights).await?;
         instruments::phase(Phase::UpdateWeights, began.elapsed());
         Ok(weights)

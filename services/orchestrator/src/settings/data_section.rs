@@ -161,6 +161,7 @@ impl DataSettings {
             (name, ..) if !name.is_empty() => name.clone(),
             (_, [file], []) => stem(file).unwrap_or_else(|| DATA.to_owned()),
             (_, [], [source]) => source.name(),
+            _ if self.kind() == DataKind::Arithmetic => "arithmetic".to_owned(),
             _ => DATA.to_owned(),
         }
     }
@@ -225,15 +226,20 @@ impl DataSettings {
 
     /// How answers are judged where a row does not say.
     pub(crate) fn rules(&self) -> Rules {
-        let mode = match self.program_mode {
-            ProgramMode::Service => CodeMode::Unspecified,
-            ProgramMode::Strict => CodeMode::Strict,
-            ProgramMode::Livecodebench => CodeMode::LiveCodeBench,
-        };
+        let mode = code_mode(self.program_mode);
         let reward = match self.program_reward {
             ProgramReward::AllOrNothing => CodeReward::AllOrNothing,
             ProgramReward::PassedFraction => CodeReward::PassedFraction,
         };
         Rules { math_profile: self.math_profile.clone(), code: CodeRules { mode, reward, ..CodeRules::default() } }
+    }
+}
+
+/// The protocol's name of a mode.
+pub(super) fn code_mode(mode: ProgramMode) -> CodeMode {
+    match mode {
+        ProgramMode::Service => CodeMode::Unspecified,
+        ProgramMode::Strict => CodeMode::Strict,
+        ProgramMode::Livecodebench => CodeMode::LiveCodeBench,
     }
 }

@@ -99,26 +99,6 @@ section! {
 }
 
 section! {
-    /// Section `evaluation`: problems that are never trained on.
-    pub struct EvaluationSettings {
-        /// Held-out problems to ask, at most so many as there are; 0 for no evaluation.
-        problems: u32 = 256,
-        /// Samples for each (k of mean@k), at least 1; only 1 makes sense at temperature 0.
-        samples: u32 = 1,
-        /// 0 takes the most probable token (greedy).
-        temperature: f32 = 0.0,
-        /// Keeps the most probable tokens whose probabilities reach it: above 0, at most 1.
-        top_p: f32 = 1.0,
-        /// Evaluate before the first GRPO step.
-        before: bool = true,
-        /// Evaluate after the last one.
-        after: bool = true,
-        /// Evaluate after each so many steps; 0 for never.
-        every: u64 = 0,
-    }
-}
-
-section! {
     /// Section `checkpoint`.
     pub struct CheckpointSettings {
         /// Write a checkpoint after each so many steps, at least 1; after the warm start, the last step and a stop there always is one.
@@ -127,6 +107,9 @@ section! {
         keep: u32 = 2,
         /// Published weights that are kept: 0 keeps all, otherwise at least 2, since engines may still read the version before.
         keep_weights: u32 = 2,
+        /// A metric of evaluations, such as `val-core/average/acc/mean@8`: the checkpoint and the published weights with its highest
+        /// value stay besides those; empty for none.
+        keep_best: String = String::new(),
     }
 }
 

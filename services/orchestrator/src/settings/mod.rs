@@ -1,5 +1,6 @@
 //! The orchestrator's own sections of a recipe; every key carries its documentation with it.
 
+mod benchmarks;
 mod components;
 mod data_section;
 mod engines;
@@ -15,11 +16,12 @@ use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use benchmarks::{AVERAGE, AnswerSampling};
+pub use benchmarks::{BenchmarkSettings, EvaluationSettings};
 pub use data_section::{DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording};
 pub use engines::Engines;
 pub use loop_sections::{
-    CheckpointSettings, EvaluationSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
-    WarmStartSettings,
+    CheckpointSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
@@ -62,19 +64,34 @@ impl Settings for LoopSettings {
         self.evaluation.validate().map_err(|error| error.within("evaluation"))?;
         self.data.validate().map_err(|error| error.within("data"))?;
         self.proof.validate().map_err(|error| error.within("proof"))?;
+        self.validate_keep_best()?;
         self.services.validate().map_err(|error| error.within("services"))
     }
 }
 
 impl LoopSettings {
+    /// Refuses a best checkpoint by a metric that no evaluation has.
+    fn validate_keep_best(&self) -> Result<(), FieldError> {
+        let metric = &self.checkpoint.keep_best;
+        let known = self.evaluation.metrics(&self.data.name());
+        if metric.is_empty() || known.contains(metric) {
+            return Ok(());
+        }
+        let allowed = match known.is_empty() {
+            true => "empty, since nothing is evaluated".to_owned(),
+            false => format!("empty, or one of {}", known.join(", ")),
+        };
+        Err(FieldError::new("checkpoint.keep_best", format_args!("{metric:?}"), allowed))
+    }
+
     /// The settings that decide what the run computes. What may change when it is resumed (`run.name`, `run.steps`, `evaluation` but
-    /// `problems`, `checkpoint`, `proof`, `services`, the addresses of verifiers) is as by default.
+    /// `problems` and the files of benchmarks, `checkpoint`, `proof`, `services`, the addresses of verifiers) is as by default.
     pub fn rules(&self) -> Self {
         let run = RunSettings { seed: self.run.seed, name: String::new(), steps: 0, tensorboard: true };
         Self {
             run,
             data: self.data.without_addresses(),
-            evaluation: EvaluationSettings { problems: self.evaluation.problems, ..EvaluationSettings::default() },
+            evaluation: self.evaluation.rules(),
             checkpoint: CheckpointSettings::default(),
             proof: ProofSettings::default(),
             services: ServicesSettings::default(),
@@ -117,6 +134,28 @@ mod tests {
             (
                 "[evaluation]\nsamples = 4",
                 "`evaluation.samples` is 4 in test, allowed: 1 with evaluation.temperature 0",
+            ),
+            ("[[evaluation.benchmarks]]\nname = \"a\"", "`evaluation.benchmarks[0].files` is absent in test"),
+            (
+                "[[evaluation.benchmarks]]\nfiles = [\"a/x.jsonl\"]\n[[evaluation.benchmarks]]\nfiles = [\"b/x.jsonl\"]",
+                "`evaluation.benchmarks[1].name` is \"x\" in test, allowed: a name that no other benchmark has",
+            ),
+            (
+                "[[evaluation.benchmarks]]\nname = \"../x\"\nfiles = [\"x\"]",
+                "`evaluation.benchmarks[0].name` is \"../x\" in test, allowed: a name of letters",
+            ),
+            (
+                "[[evaluation.benchmarks]]\nname = \"average\"\nfiles = [\"x\"]",
+                "`evaluation.benchmarks[0].name` is \"average\" in test, allowed: another name",
+            ),
+            (
+                "[evaluation]\nsamples = 8\ntemperature = 1.0\n[[evaluation.benchmarks]]\nfiles = [\"x\"]\ntemperature = 0.0",
+                "`evaluation.benchmarks[0].samples` is 8 in test, allowed: 1 with evaluation.temperature 0",
+            ),
+            (
+                "[checkpoint]\nkeep_best = \"val-core/arithmetic/acc/mean@8\"",
+                "`checkpoint.keep_best` is \"val-core/arithmetic/acc/mean@8\" in test, allowed: empty, or one of \
+                 val-core/arithmetic/acc/mean@1",
             ),
             ("[data]\nkind = \"files\"", "`data.files` is absent in"),
             ("[data]\nkind = \"jsonl\"", "`data.kind` is \"jsonl\" in test, allowed: "),
@@ -175,5 +214,8 @@ mod tests {
         let of = |text: &str| load(text).unwrap().rules();
         assert_eq!(of(""), of("[run]\nsteps = 500\n[checkpoint]\nevery = 3"));
         assert_ne!(of(""), of("[sampling]\ngroup_size = 3"));
+        let benchmark = "[[evaluation.benchmarks]]\nfiles = [\"x\"]\n";
+        assert_eq!(of(benchmark), of(&format!("{benchmark}samples = 1\nmax_tokens = 9\nname = \"y\"")));
+        assert_ne!(of(benchmark), of(""), "what it asks is not trained on");
     }
 }

@@ -4,8 +4,8 @@ use evenkeel_config::{Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 
 use super::{
-    CheckpointSettings, DataKind, DataSettings, EvaluationSettings, ProgramMode, ProgramReward, RunSettings,
-    SamplingSettings, ServicesSettings, SourceSettings, WarmStartSettings,
+    CheckpointSettings, DataKind, DataSettings, ProgramMode, ProgramReward, RunSettings, SamplingSettings,
+    ServicesSettings, SourceSettings, WarmStartSettings,
 };
 
 pub(super) fn require(
@@ -71,18 +71,6 @@ impl Settings for SamplingSettings {
         positive("max_tokens", self.max_tokens.into())?;
         let allowed = format!("0 to sampling.max_tokens, which is {}", self.max_tokens);
         require("min_tokens", self.min_tokens, self.min_tokens <= self.max_tokens, allowed)
-    }
-}
-
-impl Settings for EvaluationSettings {
-    fn validate(&self) -> Result<(), FieldError> {
-        positive("samples", self.samples.into())?;
-        let t = self.temperature;
-        require("temperature", t, t.is_finite() && t >= 0.0, "a finite number, at least 0")?;
-        let same = t > 0.0 || self.samples == 1;
-        let allowed = "1 with evaluation.temperature 0, where all samples are the same";
-        require("samples", self.samples, same, allowed)?;
-        require("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0, at most 1")
     }
 }
 

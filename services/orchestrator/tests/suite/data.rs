@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::generation::text_of;
 use crate::support::{Cluster, bounded, recipe, temp};
-use evenkeel_orchestrator::{Event, InvalidRows, LoopSettings, Overlong, RunOutcome, SourceSettings};
+use evenkeel_orchestrator::{Event, InvalidRows, LoopSettings, Overlong, ProgramWording, RunOutcome, SourceSettings};
 use evenkeel_proto::{Purpose, SampleId};
 
 /// A recipe without warm start and evaluation, and with prompts in the order of the files.
@@ -177,6 +177,7 @@ async fn long_tests_are_sent_to_a_worker_once_and_named_afterwards() {
         let recipe = on_files(|recipe| {
             recipe.data.files = vec![file];
             recipe.sampling.prompts_per_step = 2;
+            recipe.data.program_prompt = ProgramWording::Plain;
         });
         let cluster = Cluster::start().await;
         let (_, result) = cluster.run(&path, &recipe).await;

@@ -10,7 +10,8 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, uninterrupted,
 };
 use evenkeel_orchestrator::{
-    Endpoints, Event, LoopSettings, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode,
+    Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions,
+    RunOutcome, StopMode,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,17 +212,13 @@ async fn tasks_that_the_reward_service_cannot_judge_are_refused() {
         recipe.warm_start.steps = 0;
         recipe.evaluation.problems = 0;
         recipe.data.files = vec![rows.clone()];
-        for (row, kind) in [
-            (r#"{"prompt": "a", "public_test_cases": [{"input": "1", "output": "2"}]}"#, "code"),
-            (r#"{"prompt": "a", "custom": {"endpoint": "judge"}}"#, "custom"),
-        ] {
-            std::fs::write(&rows, row).unwrap();
-            let error = cluster.run(&path.join(kind), &recipe).await.1.unwrap_err().to_string();
-            assert!(
-                error.contains(&format!("the data has {kind} tasks, which the reward service cannot judge")),
-                "{error}"
-            );
-        }
+        recipe.data.program_prompt = ProgramWording::Plain;
+        std::fs::write(&rows, r#"{"prompt": "a", "public_test_cases": [{"input": "1", "output": "2"}]}"#).unwrap();
+        let error = cluster.run(&path.join("code"), &recipe).await.1.unwrap_err().to_string();
+        assert!(error.contains("the data has code tasks, which the reward service cannot judge"), "{error}");
+        std::fs::write(&rows, r#"{"prompt": "a", "custom": {"endpoint": "judge"}}"#).unwrap();
+        let error = cluster.refused(&path.join("custom"), &recipe);
+        assert!(error.contains("`custom.endpoint` is `judge`, allowed: math, code"), "{error}");
     })
     .await;
 }

@@ -51,6 +51,13 @@ async fn a_refused_start_leaves_nothing_behind_and_is_refused_again() {
         std::fs::create_dir(&model).unwrap();
         std::fs::write(model.join("config.json"), "{}").unwrap();
         pipe(&model.join("tokenizer.json"));
+        let rows = files.path().join("games.jsonl");
+        std::fs::write(&rows, "{\"prompt\": \"1+1=\", \"answer\": 2}\n{\"prompt\": \"1+2=\", \"answer\": 3}\n")
+            .unwrap();
+        let rows = format!("data.files={}", rows.display());
+        let elsewhere = "data.verifiers.games.endpoints=http://127.0.0.1:1";
+        let judged_elsewhere =
+            with("x", &[&rows, "data.verifier=games", elsewhere, "evaluation.problems=0", "warm_start.steps=0"]);
         let jsonl = |path: &str| with("x", &[&format!("data.files={path}")]);
         let cases = [
             (jsonl("/nowhere/rows.jsonl"), "No such file"),
@@ -65,6 +72,7 @@ async fn a_refused_start_leaves_nothing_behind_and_is_refused_again() {
             (with("x", &["model.fresh.layers=5000"]), "model.fresh.layers is 5000"),
             (with("x", &[&format!("model.path={}", model.display())]), "allowed: a regular file"),
             (with("x", &["services.client.token_file=/dev/zero"]), "allowed: a regular file"),
+            (judged_elsewhere, "limits.verifier_addresses"),
             (with("x", &["warm_start.examples_per_step=4000000000"]), "limits.max_step_samples"),
         ];
         for (request, words) in cases {

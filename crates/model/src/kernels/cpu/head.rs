@@ -10,7 +10,9 @@ use crate::error::Result;
 use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
 
 impl Head for Cpu {
-    fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<Scores> {
+    type Kept = ();
+
+    fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<(Scores, ())> {
         let mut scores = Scores { logp: vec![0.0; hidden.rows()], entropy: vec![0.0; hidden.rows()] };
         let (vocabulary, width) = input.weight.dims2()?;
         with_values(input.weight, |weight| {
@@ -21,7 +23,7 @@ impl Head for Cpu {
                 score(&logits, vocabulary, &input.targets[range], logp, entropy);
             }
         })?;
-        Ok(scores)
+        Ok((scores, ()))
     }
 
     fn head_backward(
@@ -29,6 +31,7 @@ impl Head for Cpu {
         hidden: &Matrix,
         input: HeadInput<'_>,
         scores: &Scores,
+        _kept: &(),
         coefficients: &Coefficients,
         grad: &mut Vec<f32>,
     ) -> Result<Matrix> {

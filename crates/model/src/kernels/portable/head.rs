@@ -7,7 +7,9 @@ use crate::error::Result;
 use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
 
 impl Head for Portable {
-    fn head(&self, hidden: &Tensor, input: HeadInput<'_>) -> Result<Scores> {
+    type Kept = ();
+
+    fn head(&self, hidden: &Tensor, input: HeadInput<'_>) -> Result<(Scores, ())> {
         let mut scores = Scores::default();
         let weight = self.cast(input.weight)?;
         for (first, rows) in chunks(hidden.dim(0)?, input.chunk_rows) {
@@ -17,7 +19,7 @@ impl Head for Portable {
             let entropy = (log_p.exp()? * &log_p)?.sum(D::Minus1)?.neg()?;
             scores.entropy.extend(entropy.to_vec1::<f32>()?);
         }
-        Ok(scores)
+        Ok((scores, ()))
     }
 
     fn head_backward(
@@ -25,6 +27,7 @@ impl Head for Portable {
         hidden: &Tensor,
         input: HeadInput<'_>,
         scores: &Scores,
+        _kept: &(),
         coefficients: &Coefficients,
         grad: &mut Tensor,
     ) -> Result<Tensor> {

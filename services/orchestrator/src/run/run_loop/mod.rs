@@ -24,7 +24,7 @@ use crate::instruments;
 use crate::settings::LoopSettings;
 use crate::summary::Summary;
 
-pub(super) use setup::prepare;
+pub(super) use setup::{prepare, stop_at_end_of_turn, with_verifiers};
 
 /// How often the learner may lose the run at one and the same step.
 const MAX_LOSSES_AT_A_STEP: u32 = 5;
@@ -145,25 +145,31 @@ impl RunLoop {
 
     /// Evaluations, checkpoints and GRPO steps in their order.
     async fn steps(&mut self, mut position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
+        self.weights.keep_besides(self.checkpoints.best_version());
         let mut weights = self.weights.publish(position.version()).await?;
         self.proof.begin(&weights).await?;
         // The checkpoint that the run has just come from is not written again.
         let mut is_saved = from_checkpoint && position.step() > 0;
         loop {
             let is_done = position.step() >= self.settings.run.steps;
-            self.evaluator.run_if_due(&position, &weights, &mut self.journal).await?;
-            let stopping = !is_done && self.services.stop().is_requested();
+            let is_evaluated = self.evaluator.run_if_due(&position, &weights, &mut self.journal).await?;
+            let stopping = !(is_done && is_evaluated) && self.services.stop().is_requested();
             if stopping {
                 self.services.events().enter_phase(RunState::Stopping);
             }
-            if !is_saved && self.checkpoints.is_due(&position, is_done || stopping) {
+            let is_best = self.checkpoints.is_best(&position, &self.journal)?;
+            if !is_saved && (is_best || self.checkpoints.is_due(&position, is_done || stopping)) {
                 self.checkpoints.save(&position, &self.journal).await?;
             }
-            if is_done {
-                return Ok(RunOutcome::Completed);
+            if is_best {
+                self.checkpoints.note_best(&position, &weights, &self.journal).await?;
+                self.weights.keep_besides(self.checkpoints.best_version());
             }
             if stopping {
                 return Ok(RunOutcome::Stopped);
+            }
+            if is_done {
+                return Ok(RunOutcome::Completed);
             }
             self.services.events().enter_phase(RunState::Training);
             weights = self.trainer.step(&mut position, &weights, &mut self.journal).await?;

@@ -1,6 +1,6 @@
 //! From a recipe to a run that can start: everything that can be checked without a service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,9 +11,10 @@ use evenkeel_tasks::{Cancel, DataReport};
 
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
-use crate::data::{Demonstrations, Encoder, Fit, Prompts, dataset};
+use crate::data::{Demonstrations, Encoder, Fit, Prompt, Prompts, benchmark_problems, dataset};
 use crate::directory::{DATA_FILE, ForkPoint, RunDirectory};
 use crate::error::RunError;
+use crate::evaluation::{Benchmarks, named_prompts};
 use crate::events::Events;
 use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
@@ -44,15 +45,17 @@ pub(in crate::run) fn prepare(
     let loading = Loading { limits: options.limits, cancel: options.cancel };
     loading.limits.validate_run(&resolved.settings)?;
     let inputs = Inputs::load(&resolved, directory.path(), &loading)?;
-    let Inputs { encoder, vocabulary_size, context, prompts, demonstrations, report } = inputs;
+    let Inputs { encoder, vocabulary_size, context, prompts, benchmarks, demonstrations, report } = inputs;
     let tokenizer = encoder.tokenizer.clone();
     directory.replace_json(DATA_FILE, &report)?;
 
     let (mut settings, mut notes) = (resolved.settings.clone(), resolved.notes.clone());
     notes.extend(directory.forked_from().into_iter().flat_map(ForkPoint::notes));
     notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
+    let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), benchmarks)?;
     let (settings, prompts) = (Arc::new(settings), Arc::new(prompts));
-    let (endpoints, idle) = with_verifiers(endpoints, &settings.data, &prompts, &loading.limits)?;
+    let needed = &prompts.verifiers() | &benchmarks.verifiers();
+    let (endpoints, idle) = with_verifiers(endpoints, &settings.data, &needed, &loading.limits)?;
     notes.extend(idle.into_iter().map(|name| format!("verifier `{name}` judges no row of the data")));
     let services = Arc::new(Services::connect(&endpoints, &settings.services, events.clone(), stop)?);
     let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
@@ -71,10 +74,17 @@ pub(in crate::run) fn prepare(
             vocabulary_size,
             &tokenizer,
             &prompts,
+            &benchmarks,
             &settings,
         ),
         checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory),
-        evaluator: Evaluator::new(Arc::clone(&services), Arc::clone(&rollouts), Arc::clone(&prompts), &settings),
+        evaluator: Evaluator::new(
+            Arc::clone(&services),
+            Arc::clone(&rollouts),
+            benchmarks,
+            &settings,
+            directory.path().to_owned(),
+        ),
         trainer: GrpoTrainer::new(
             Arc::clone(&services),
             Arc::clone(&session),
@@ -103,15 +113,14 @@ pub(in crate::run) fn prepare(
 }
 
 /// The addresses of the custom verifiers that the data needs, beside those of the services; and the verifiers that it does not need.
-fn with_verifiers(
+pub(in crate::run) fn with_verifiers(
     endpoints: &Endpoints,
     data: &DataSettings,
-    prompts: &Prompts,
+    needed: &BTreeSet<&str>,
     limits: &LoadLimits,
 ) -> Result<(Endpoints, Vec<String>), RunError> {
-    let needed = prompts.verifiers();
     let mut verifiers = BTreeMap::new();
-    for &name in &needed {
+    for &name in needed {
         let field = || format!("data.verifiers.{name}.endpoints");
         let in_recipe = data.verifiers.get(name).map(|verifier| &verifier.endpoints).filter(|urls| !urls.is_empty());
         let urls = match (endpoints.verifiers.get(name), in_recipe) {
@@ -130,7 +139,7 @@ fn with_verifiers(
 }
 
 /// Engines that read the model's files do not know where a turn of its chat template ends. Says so where it makes a difference.
-fn stop_at_end_of_turn(settings: &mut LoopSettings, tokenizer: &Tokenizer) -> Option<String> {
+pub(in crate::run) fn stop_at_end_of_turn(settings: &mut LoopSettings, tokenizer: &Tokenizer) -> Option<String> {
     let stops = &mut settings.sampling.stop_token_ids;
     let id = tokenizer.end_of_turn().filter(|id| !stops.contains(id))?;
     stops.push(id);
@@ -147,6 +156,8 @@ struct Inputs {
     /// Tokens that the model can take at once.
     context: usize,
     prompts: Prompts,
+    /// Those of the named benchmarks, in the order of the settings.
+    benchmarks: Vec<Vec<Prompt>>,
     demonstrations: Option<Demonstrations>,
     /// What became of the rows of the data.
     report: DataReport,
@@ -156,7 +167,9 @@ impl Inputs {
     fn load(resolved: &ResolvedRecipe, directory: &Path, loading: &Loading) -> Result<Self, RunError> {
         let settings = &resolved.settings;
         let (seed, held_out) = (settings.run.seed, settings.evaluation.problems);
-        let mut dataset = dataset(&settings.data, seed, held_out, &loading.limits.data(), &loading.cancel)?;
+        let limits = loading.limits.data();
+        let mut dataset = dataset(&settings.data, seed, held_out, &limits, &loading.cancel)?;
+        let asked = benchmark_problems(settings, &mut dataset, &limits, &loading.cancel)?;
         loading.cancel.check()?;
         let folder = resolved.model_folder(directory, &loading.limits)?;
         let folder = loading.model_folder(&folder);
@@ -171,7 +184,9 @@ impl Inputs {
         let fit =
             Fit { context, max_tokens, overlong: settings.data.overlong, invalid_rows: settings.data.invalid_rows };
         let encoder = Encoder::new(&folder, tokenizer, &settings.data)?;
-        let prompts = Prompts::encode(&mut dataset, &encoder, fit, cancel)?;
+        let held_out_tokens = settings.evaluation.sampling(&settings.sampling).max_tokens as usize;
+        let prompts = Prompts::encode(&mut dataset, &encoder, fit, held_out_tokens, cancel)?;
+        let benchmarks = named_prompts(&asked, settings, &mut dataset, &encoder, context, cancel)?;
         let demonstrations = match settings.warm_start.steps {
             0 => None,
             _ => {
@@ -181,7 +196,7 @@ impl Inputs {
             }
         };
         let report = with_digests(dataset.report, cancel)?;
-        Ok(Self { encoder, vocabulary_size, context, prompts, demonstrations, report })
+        Ok(Self { encoder, vocabulary_size, context, prompts, benchmarks, demonstrations, report })
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct FakeState {
     pub(crate) kept: Mutex<BTreeSet<(Option<u32>, Option<u32>)>>,
     /// Whether its steps change nothing, as with a learning rate of 0.
     pub(crate) is_frozen: AtomicBool,
+    /// Which of them were to stay besides, by call.
+    pub(crate) kept_besides: Mutex<BTreeSet<(&'static str, Vec<u64>)>>,
     /// What it says about its settings.
     pub(crate) settings_hash: Mutex<Option<String>>,
 }
@@ -225,6 +227,7 @@ impl Learner for FakeLearner {
         let memory = self.memory.lock().unwrap().clone();
         let request = request.into_inner();
         self.state.kept.lock().unwrap().insert((None, request.keep));
+        self.state.kept_besides.lock().unwrap().insert(("weights", request.keep_versions));
         if request.version.is_some_and(|version| version != memory.version) {
             return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
         }
@@ -239,6 +242,7 @@ impl Learner for FakeLearner {
     ) -> Result<Response<SaveCheckpointResponse>, Status> {
         let request = request.into_inner();
         self.state.kept.lock().unwrap().insert((request.keep, None));
+        self.state.kept_besides.lock().unwrap().insert(("checkpoint", request.keep_steps));
         if self.state.disk_full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err(Status::resource_exhausted("no space left on device"));
         }

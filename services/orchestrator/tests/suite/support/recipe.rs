@@ -102,6 +102,11 @@ impl ModelSource for Program {
     }
 }
 
+/// The small model in a folder.
+pub(crate) fn write_model(folder: &Path) {
+    write_fresh_model(folder, &FreshModel { shape: Model::default().fresh, seed: 0 }).unwrap();
+}
+
 /// Reads recipes of [`Program`].
 pub(crate) struct Reader;
 

@@ -63,11 +63,12 @@ fn judge(state: &FakeState, item: &VerifyItem) -> Verdict {
         _ => panic!("a problem was sent"),
     };
     let boxed = text.rsplit_once("\\boxed{").and_then(|(_, rest)| rest.split_once('}')).map(|(answer, _)| answer);
-    match boxed {
+    let verdict = match boxed {
         None => Verdict::judged(&item.id, Outcome::NoAnswer, "no_box", 0.0),
         Some(answer) if answer == task.gold => Verdict::judged(&item.id, Outcome::Correct, "equal", 1.0),
         Some(_) => Verdict::judged(&item.id, Outcome::Incorrect, "unequal", 0.0),
-    }
+    };
+    Verdict { canonical: boxed.map(str::to_owned), ..verdict }
 }
 
 /// Programs of an even length are right, once the tests are here.

@@ -1,0 +1,187 @@
+//! What a training step gives a GPU, counted through the learner's own host code on a device that computes nothing: launches, bytes and
+//! operations, and the memory that is allocated at a time. Computed, not measured.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use candle_core::{DType, Device, Tensor};
+use evenkeel_model::kernels::cuda::{Chip, Counter, Counts, Cuda, Tally};
+use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
+use evenkeel_model::{Config, Family, NetworkOptions, count_pass, parameter_specs};
+use serde_json::{Value, json};
+
+/// An H200: multiprocessors, bytes a second, bf16 operations a second.
+const CHIP: Chip = Chip { multiprocessors: 132 };
+const BANDWIDTH: f64 = 4.8e12;
+const PEAK: f64 = 989e12;
+
+/// A model and a micro-batch.
+struct Case {
+    name: &'static str,
+    config: Config,
+    sequences: usize,
+    length: usize,
+    recompute: bool,
+}
+
+fn cases() -> [Case; 3] {
+    let small = Config {
+        family: Family::Qwen3,
+        vocab_size: 151_936,
+        hidden_size: 2048,
+        intermediate_size: 6144,
+        num_layers: 28,
+        num_heads: 16,
+        num_kv_heads: 8,
+        head_dim: 128,
+        max_position_embeddings: 16_385,
+        rms_norm_eps: 1e-6,
+        rope_theta: 1e6,
+        qkv_bias: false,
+        output_bias: false,
+        tie_word_embeddings: true,
+        eos_token_ids: Vec::new(),
+    };
+    let large = Config {
+        family: Family::Qwen2,
+        vocab_size: 152_064,
+        hidden_size: 3584,
+        intermediate_size: 18_944,
+        num_heads: 28,
+        num_kv_heads: 4,
+        max_position_embeddings: 4096,
+        rope_theta: 1e4,
+        qkv_bias: true,
+        tie_word_embeddings: false,
+        ..small.clone()
+    };
+    let of = |name, config: &Config, sequences, length, recompute| Case {
+        name,
+        config: config.clone(),
+        sequences,
+        length,
+        recompute,
+    };
+    [
+        of("Qwen3-1.7B", &small, 8, 4096, false),
+        of("Qwen3-1.7B", &small, 2, 16_384, false),
+        of("Qwen2.5-Math-7B", &large, 8, 2048, true),
+    ]
+}
+
+pub(crate) fn print(out: &Path) -> Result<()> {
+    println!("computed, not measured: counted through the host's code on a device that computes nothing");
+    println!("ms: the larger of bytes / {:.1} TB/s and operations / {:.0} TFLOP/s", BANDWIDTH / 1e12, PEAK / 1e12);
+    let tables = cases().into_iter().map(|case| case.table()).collect::<Result<Vec<Value>>>()?;
+    let path = out.join("count.json");
+    std::fs::write(&path, serde_json::to_vec_pretty(&tables)?).with_context(|| path.display().to_string())
+}
+
+impl Case {
+    fn table(&self) -> Result<Value> {
+        let pass = self.pass()?;
+        let update = self.update()?;
+        let (tokens, formula) = (self.sequences * self.length, self.formula());
+        let how = if self.recompute { ", everything recomputed" } else { "" };
+        println!("\n{}: a micro-batch of {} x {} tokens, bf16{how}", self.name, self.sequences, self.length);
+        println!("{:<42} {:>9} {:>10} {:>10} {:>9}", "", "launches", "GB", "TFLOP", "ms");
+        let mut rows: Vec<(&String, &Tally)> = pass.kernels.iter().collect();
+        rows.sort_by(|a, b| least_ms(b.1).total_cmp(&least_ms(a.1)));
+        rows.iter().for_each(|(name, tally)| line(name, tally));
+        let total = pass.total();
+        let least: f64 = pass.kernels.values().map(least_ms).sum();
+        println!(
+            "{:<42} {:>9} {:>10.1} {:>10.1} {:>9.1}",
+            "all",
+            total.launches,
+            gb(total.bytes),
+            tera(total.flops),
+            least
+        );
+        let share = formula / (least / 1e3) / PEAK;
+        println!("{:.1} TFLOP by the formula: at most {:.1} % of the peak", formula / 1e12, 100.0 * share);
+        println!(
+            "copies to the device {} ({:.1} MB), to the host {} ({:.1} MB)",
+            pass.uploads.launches,
+            pass.uploads.bytes as f64 / 1e6,
+            pass.downloads.launches,
+            pass.downloads.bytes as f64 / 1e6
+        );
+        println!("activations, gradients and workspace at a time: {:.1} GiB", pass.peak as f64 / f64::from(1 << 30));
+        line("an update: norm and AdamW", &update.total());
+        let kernels: Vec<Value> = rows.iter().map(|(name, tally)| object(name, tally)).collect();
+        Ok(json!({
+            "computed": true, "model": self.name, "sequences": self.sequences, "length": self.length, "tokens": tokens,
+            "recompute": self.recompute, "kernels": kernels, "all": object("all", &total), "least_ms": least,
+            "formula_flops": formula, "peak_bytes": pass.peak, "uploads": pass.uploads.launches,
+            "downloads": pass.downloads.launches, "update": object("update", &update.total()),
+        }))
+    }
+
+    fn pass(&self) -> Result<Counts> {
+        let options = NetworkOptions { recompute: self.recompute, ..NetworkOptions::default() };
+        Ok(count_pass(&self.config, &vec![self.length; self.sequences], DType::BF16, options, CHIP)?)
+    }
+
+    fn update(&self) -> Result<Counts> {
+        let cuda = Cuda::new(Counter::new(CHIP), DType::F32)?;
+        let zero = Tensor::zeros((), DType::F32, &Device::Cpu)?;
+        let specs = parameter_specs(&self.config).0.into_iter();
+        let arrays = specs.map(|spec| zero.broadcast_as(spec.shape)).collect::<candle_core::Result<Vec<_>>>()?;
+        cuda.norm(&arrays)?;
+        let numbers = AdamW { betas: [0.9, 0.95], step: 1e-6, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
+        let all = UpdateArrays { weights: &arrays, first: &arrays, second: &arrays, gradients: &arrays };
+        cuda.update(all, 1.0, &vec![numbers; arrays.len()])?;
+        Ok(cuda.device().take())
+    }
+
+    /// 6 N T, with the head once, and 6 s² heads dim for each sequence and layer.
+    fn formula(&self) -> f64 {
+        let Config { hidden_size, intermediate_size, num_layers, vocab_size, .. } = self.config;
+        let (query, kv) = (self.config.query_width(), self.config.kv_width());
+        let layer = 2 * hidden_size * query + 2 * hidden_size * kv + 3 * hidden_size * intermediate_size;
+        let weights = num_layers * layer + vocab_size * hidden_size;
+        let tokens = (self.sequences * self.length) as f64;
+        6.0 * weights as f64 * tokens + 6.0 * tokens * self.length as f64 * (query * num_layers) as f64
+    }
+}
+
+fn least_ms(tally: &Tally) -> f64 {
+    1e3 * (tally.bytes as f64 / BANDWIDTH).max(tally.flops as f64 / PEAK)
+}
+
+fn gb(bytes: u64) -> f64 {
+    bytes as f64 / 1e9
+}
+
+fn tera(flops: u64) -> f64 {
+    flops as f64 / 1e12
+}
+
+fn line(name: &str, tally: &Tally) {
+    let (bytes, flops) = (gb(tally.bytes), tera(tally.flops));
+    println!("{name:<42} {:>9} {bytes:>10.1} {flops:>10.1} {:>9.1}", tally.launches, least_ms(tally));
+}
+
+fn object(name: &str, tally: &Tally) -> Value {
+    json!({"name": name, "launches": tally.launches, "bytes": tally.bytes, "flops": tally.flops, "least_ms": least_ms(tally)})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_products_of_a_pass_are_those_of_the_formula_and_the_scores_that_are_computed_again() {
+        let [case, ..] = cases();
+        let config = Config { num_layers: 2, ..case.config.clone() };
+        let case = Case { config, length: 1024, ..case };
+        let counts = case.pass().unwrap();
+        // Seven products of scores instead of six, over whole blocks on the diagonal: (n + 1) / n of n blocks of 512. And the logits twice.
+        let layers = 2.0 * 6.0 * (8 * 1024 * 1024 * 2048) as f64;
+        let scores = layers * (7.0 / 6.0 * 1.5 - 1.0);
+        let logits = 2.0 * (8.0 * 1024.0) * 2048.0 * 151_936.0;
+        let wanted = case.formula() + scores + logits;
+        assert!((counts.total().flops as f64 / wanted - 1.0).abs() < 1e-6, "{} for {wanted}", counts.total().flops);
+    }
+}

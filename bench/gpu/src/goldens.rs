@@ -1,0 +1,234 @@
+//! The repository's goldens: logits, log-probabilities and gradients of transformers, and three training steps of PyTorch.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use candle_core::{DType, Device, Tensor};
+use evenkeel_learner::{ComputeType, Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Response};
+use evenkeel_model::folder::load_parameters;
+use evenkeel_model::{BoxError, Coefficients, Config, Packed, Scores, TokenLoss};
+use serde::Deserialize;
+
+use crate::path::KernelPath;
+use crate::report::Part;
+
+const FAMILIES: [&str; 2] = ["qwen2", "qwen3"];
+
+/// Largest errors.
+struct Limits {
+    /// Of a logit.
+    logit: f64,
+    /// Of a log-probability, nats.
+    logp: f64,
+    /// Of a parameter's gradient, as a part of its norm.
+    gradient: f64,
+    /// Of all gradients together, as a part of their norm.
+    gradients: f64,
+}
+
+/// Those of the CPU's tests.
+const F32: Limits = Limits { logit: 1e-5, logp: 1e-5, gradient: 1e-5, gradients: 1e-5 };
+/// About twice what candle's bf16 operations show on a CPU, where each product is rounded once from fp32: 0.081, 0.046, 0.043 and 0.028.
+const BF16: Limits = Limits { logit: 0.16, logp: 0.09, gradient: 0.08, gradients: 0.055 };
+
+/// Everything.
+pub(crate) fn all(part: &mut Part<'_>, goldens: &Path, device: &Device) -> Result<()> {
+    forward_only(part, goldens, device)?;
+    for family in FAMILIES {
+        training(part, &goldens.join(family), device).with_context(|| format!("training steps of {family}"))?;
+    }
+    Ok(())
+}
+
+/// One forward and backward pass of each family in each compute type.
+pub(crate) fn forward_only(part: &mut Part<'_>, goldens: &Path, device: &Device) -> Result<()> {
+    for family in FAMILIES {
+        for (dtype, limits) in [(DType::F32, F32), (DType::BF16, BF16)] {
+            for &path in KernelPath::on(device) {
+                forward(part, path, &goldens.join(family), device, dtype, &limits)
+                    .with_context(|| format!("{family} in {} on the {} path", dtype.as_str(), path.name()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn family_of(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+struct Weighted(Vec<f32>);
+
+impl TokenLoss for Weighted {
+    fn coefficients(&self, _: usize, _: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
+        Ok(Coefficients { logp: self.0.clone(), entropy: vec![0.0; scores.logp.len()] })
+    }
+}
+
+fn forward(
+    part: &mut Part<'_>,
+    path: KernelPath,
+    folder: &Path,
+    device: &Device,
+    dtype: DType,
+    limits: &Limits,
+) -> Result<()> {
+    let family = family_of(folder);
+    let name = |what: &str| format!("{family} {} {} {what}", dtype.as_str(), path.name());
+    let (config, _) = Config::load(folder)?;
+    let wanted: HashMap<String, Tensor> =
+        candle_core::safetensors::load(folder.join("forward.safetensors"), &Device::Cpu)?;
+    let get =
+        |name: &str| -> Result<Vec<f32>> { host(wanted.get(name).with_context(|| format!("no golden `{name}`"))?) };
+    let ids: Vec<u32> = get("tokens")?.into_iter().map(|id| id as u32).collect();
+    let mut batch = Packed::default();
+    batch.push(&config, &ids, 1..ids.len())?;
+
+    let parameters = load_parameters(folder, &config, device)?;
+    let mut network = path.network(config, parameters, dtype)?;
+    part.check(name("logits"), largest(&network.logits(&ids)?, &get("logits")?), limits.logit);
+    for (temperature, golden) in [(1.0, "logp"), (0.6, "logp_t06")] {
+        let scores = network.score(std::slice::from_ref(&batch), temperature)?;
+        part.check(name(golden), largest(&scores[0].logp, &get(golden)?), limits.logp / f64::from(temperature));
+    }
+    network.accumulate(&[batch], 1.0, &Weighted(get("weight")?))?;
+    let gradients = network.take_gradients()?;
+    let (mut worst, mut all, mut all_wanted) = (0.0f64, Vec::new(), Vec::new());
+    for (spec, gradient) in network.parameters().specs().iter().zip(&gradients) {
+        let (found, wanted) = (host(gradient)?, get(&format!("grad.{}", spec.name))?);
+        // A NaN must not be lost.
+        let error = relative(&found, &wanted);
+        worst = if error > worst || error.is_nan() { error } else { worst };
+        all.extend(found);
+        all_wanted.extend(wanted);
+    }
+    part.check(name("worst gradient"), worst, limits.gradient);
+    part.check(name("all gradients"), relative(&all, &all_wanted), limits.gradients);
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Steps {
+    settings: Settings,
+    steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+struct Settings {
+    advantage: String,
+    aggregation: String,
+    policy: String,
+    clip_low: f64,
+    clip_high: f64,
+    learning_rate: f64,
+    betas: [f64; 2],
+    eps: f64,
+    weight_decay: f64,
+    max_grad_norm: f64,
+}
+
+#[derive(Deserialize)]
+struct Step {
+    groups: Vec<Vec<Sample>>,
+    loss: f64,
+    grad_norm: f64,
+}
+
+#[derive(Deserialize)]
+struct Sample {
+    prompt: Vec<u32>,
+    response: Vec<u32>,
+    reward: f64,
+    valid: bool,
+    mask: Vec<u8>,
+    old_logp: Vec<f32>,
+}
+
+/// Three steps in fp32, at the limits of the CPU's test.
+fn training(part: &mut Part<'_>, folder: &Path, device: &Device) -> Result<()> {
+    let golden: Steps = serde_json::from_slice(&std::fs::read(folder.join("steps.json"))?)?;
+    let mut learner = Learner::open(folder, golden.settings.learner(device)?)?;
+    let family = family_of(folder);
+    for (number, step) in golden.steps.into_iter().enumerate() {
+        let (loss, norm) = (step.loss, step.grad_norm);
+        let report = learner.train(step.groups.into_iter().enumerate().map(|(at, samples)| group(at, samples)))?;
+        let update = report.updates.first().context("the step made no update")?;
+        part.check(format!("{family} step {number} loss"), (update.loss - loss).abs(), 2e-6);
+        part.check(format!("{family} step {number} gradient norm"), (update.grad_norm / norm - 1.0).abs(), 1e-5);
+    }
+    let after = candle_core::safetensors::load(folder.join("after.safetensors"), &Device::Cpu)?;
+    let (mut worst, mut sum, mut count) = (0.0, 0.0, 0usize);
+    for (spec, found) in learner.parameters().specs().iter().zip(learner.parameters().values()) {
+        let wanted = host(after.get(&spec.name).with_context(|| format!("no golden `{}`", spec.name))?)?;
+        let found = host(found)?;
+        worst = f64::max(worst, largest(&found, &wanted));
+        sum += found.iter().zip(&wanted).map(|(a, b)| f64::from((a - b).abs())).sum::<f64>();
+        count += found.len();
+    }
+    part.check(format!("{family} weights after the steps, worst"), worst, 1e-4);
+    part.check(format!("{family} weights after the steps, mean"), sum / count as f64, 2e-6);
+    Ok(())
+}
+
+impl Settings {
+    fn learner(&self, device: &Device) -> Result<LearnerSettings> {
+        let mut settings = LearnerSettings {
+            old_logp: OldLogp::Rollout,
+            optimizer: OptimizerSettings {
+                learning_rate: self.learning_rate,
+                betas: self.betas,
+                epsilon: self.eps,
+                weight_decay: self.weight_decay,
+                max_grad_norm: Some(self.max_grad_norm),
+                warmup_updates: 0,
+                ..OptimizerSettings::default()
+            },
+            ..LearnerSettings::default()
+        };
+        let objective = &mut settings.objective;
+        objective.advantage = self.advantage.parse()?;
+        objective.aggregation = self.aggregation.parse()?;
+        objective.policy = self.policy.parse()?;
+        (objective.clip_low, objective.clip_high) = (self.clip_low, self.clip_high);
+        settings.compute.device = if device.is_cuda() { "cuda".into() } else { "cpu".into() };
+        settings.compute.dtype = ComputeType::F32;
+        Ok(settings)
+    }
+}
+
+fn group(at: usize, samples: Vec<Sample>) -> Group {
+    let prompt = samples.first().map(|sample| sample.prompt.clone()).unwrap_or_default();
+    let responses = samples.into_iter().map(|sample| Response {
+        tokens: sample.response,
+        mask: sample.mask.into_iter().map(|m| m == 1).collect(),
+        rollout_logp: sample.old_logp,
+        raw_reward: sample.reward,
+        reward: sample.reward,
+        valid: sample.valid,
+    });
+    Group { id: at.to_string(), prompt, responses: responses.collect() }
+}
+
+pub(crate) fn host(tensor: &Tensor) -> Result<Vec<f32>> {
+    Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+}
+
+/// The largest difference; NaN if there is one.
+fn largest(found: &[f32], wanted: &[f32]) -> f64 {
+    if found.len() != wanted.len() {
+        return f64::NAN;
+    }
+    let differences = found.iter().zip(wanted).map(|(a, b)| f64::from((a - b).abs()));
+    differences.fold(0.0, |worst, x| if x > worst || x.is_nan() { x } else { worst })
+}
+
+/// |a - b| / |b|, Euclidean; infinite where b is 0 and a is not.
+pub(crate) fn relative(found: &[f32], wanted: &[f32]) -> f64 {
+    let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>();
+    let error = squares(&mut found.iter().zip(wanted).map(|(a, b)| f64::from(*a) - f64::from(*b)));
+    if error == 0.0 && found.len() == wanted.len() {
+        return 0.0;
+    }
+    (error / squares(&mut wanted.iter().map(|b| f64::from(*b)))).sqrt()
+}

@@ -1,0 +1,94 @@
+//! Evenkeel's own kernels and cuBLASLt's products on the device, against the CPU's: the checks that the tests run on fibres.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use anyhow::{Context, Result, bail};
+use candle_core::Device as CandleCoreDevice;
+use evenkeel_kernel_checks::{Block, CHECKS, Runner};
+use evenkeel_kernels::{Argument, Chip, Launch, Pointer, Product};
+use evenkeel_model::kernels::cuda::{CandleDevice, Device};
+
+use crate::report::Part;
+
+pub(crate) fn check(part: &mut Part<'_>, device: &CandleCoreDevice) -> Result<()> {
+    let CandleCoreDevice::Cuda(device) = device else { bail!("the kernels run on a GPU only") };
+    let device = CandleDevice::new(device)?;
+    // Blocks with one piece of work each, and with several.
+    for multiprocessors in [device.chip().multiprocessors, 1] {
+        let card = Card { device: &device, chip: Chip { multiprocessors } };
+        for (name, check) in CHECKS {
+            let failed = catch_unwind(AssertUnwindSafe(|| check(&card))).is_err();
+            // The panic has said what differs.
+            part.check(format!("{name} with {multiprocessors} multiprocessors"), f64::from(u8::from(failed)), 0.0);
+        }
+    }
+    Ok(())
+}
+
+/// Runs launches and products on the device, with copies of the buffers that they lead into.
+struct Card<'a> {
+    device: &'a CandleDevice,
+    chip: Chip,
+}
+
+type Copies = BTreeMap<Block, <CandleDevice as Device>::Memory>;
+
+impl Runner for Card<'_> {
+    fn chip(&self) -> Chip {
+        self.chip
+    }
+
+    fn run(&self, launch: &Launch, _seed: u32) {
+        if let Err(error) = self.launch(launch) {
+            panic!("{error:#}: {launch:?}");
+        }
+    }
+
+    fn multiply(&self, product: &Product) {
+        if let Err(error) = self.product(product) {
+            panic!("{error:#}: {product:?}");
+        }
+    }
+}
+
+impl Card<'_> {
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        let (mut copies, mut launch) = (Copies::new(), launch.clone());
+        for argument in &mut launch.arguments {
+            if let Argument::Pointer(pointer) = argument {
+                *pointer = self.moved(&mut copies, *pointer)?;
+            }
+        }
+        self.device.launch(&launch)?;
+        self.bring_back(&copies)
+    }
+
+    fn product(&self, product: &Product) -> Result<()> {
+        let (mut copies, mut product) = (Copies::new(), *product);
+        for pointer in [&mut product.a.at, &mut product.b.at, &mut product.to.at, &mut product.add] {
+            *pointer = self.moved(&mut copies, *pointer)?;
+        }
+        self.device.multiply(&product)?;
+        self.bring_back(&copies)
+    }
+
+    /// Where a pointer into a buffer leads in the device's copy of it.
+    fn moved(&self, copies: &mut Copies, pointer: Pointer) -> Result<Pointer> {
+        if pointer == Pointer::NULL {
+            return Ok(pointer);
+        }
+        let block = Block::of(pointer).with_context(|| format!("{pointer:?} leads into no buffer"))?;
+        if !copies.contains_key(&block) {
+            copies.insert(block, self.device.upload(&block.read())?);
+        }
+        Ok(Pointer(self.device.address(&copies[&block]).0 + (pointer.0 - block.address)))
+    }
+
+    fn bring_back(&self, copies: &Copies) -> Result<()> {
+        for (block, copy) in copies {
+            block.write(&self.device.download(copy, block.bytes)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! `evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu]`: what `correct.sh`, `memcheck.sh` and `speed.sh` run. Results are files
+//! in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor operations run on the CPU, which shows that the checks
+//! themselves work. `evenkeel-bench-gpu count OUT` needs no GPU: it counts what one would be given.
+//!
+//! Exit status: 0 if every check passed, 1 if one failed, 77 if there is no usable GPU and nothing was run.
+#![allow(clippy::print_stdout, reason = "a command whose output is its result")]
+
+mod count;
+mod curve;
+mod goldens;
+#[cfg(feature = "cuda")]
+mod kernels;
+mod layer;
+mod path;
+mod report;
+mod sampling;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use candle_core::Device;
+use evenkeel_cuda::Probe;
+use evenkeel_model::cuda_device;
+use report::Report;
+
+/// Test harnesses take it as "skipped".
+const NO_GPU: u8 = 77;
+
+fn main() -> Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["count", out] = words.as_slice() {
+        let out = Path::new(out);
+        std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
+        return count::print(out).map(|()| ExitCode::SUCCESS);
+    }
+    let (what, out, goldens, name) = match words.as_slice() {
+        [what @ ("correct" | "memcheck" | "speed"), out, goldens] => (*what, *out, *goldens, "cuda"),
+        [what @ ("correct" | "memcheck" | "speed"), out, goldens, name @ ("cuda" | "cpu")] => {
+            (*what, *out, *goldens, *name)
+        }
+        _ => bail!("usage: evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu], or count OUT"),
+    };
+    let (out, goldens) = (Path::new(out), Path::new(goldens));
+    std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
+
+    let probe = Probe::of_this_machine();
+    println!("{probe}");
+    std::fs::write(out.join("probe.json"), serde_json::to_vec_pretty(&probe)?)?;
+    for device in &probe.devices {
+        let name = format!("device-{}.json", device.cuda_device_id);
+        std::fs::write(out.join(name), serde_json::to_vec_pretty(device)?)?;
+    }
+    let device = match name {
+        "cpu" => Device::Cpu,
+        _ if !cfg!(feature = "cuda") => {
+            println!("this program was built without CUDA: nothing was run");
+            return Ok(ExitCode::from(NO_GPU));
+        }
+        _ if !probe.usable => {
+            println!("nothing was run");
+            return Ok(ExitCode::from(NO_GPU));
+        }
+        _ => cuda_device(0)?,
+    };
+
+    let mut report = Report::new(out, what, name);
+    match what {
+        "correct" => {
+            #[cfg(feature = "cuda")]
+            if device.is_cuda() {
+                report.part("kernels", |part| kernels::check(part, &device));
+            }
+            report.part("goldens", |part| goldens::all(part, goldens, &device));
+            report.part("curve", |part| curve::compare(part, name));
+            report.part("layer", |part| layer::measure(part, &device, layer::Effort::Once));
+        }
+        "memcheck" => report.part("goldens", |part| goldens::forward_only(part, goldens, &device)),
+        _ => report.part("layer", |part| layer::measure(part, &device, layer::Effort::Table)),
+    }
+    Ok(if report.finish()? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,41 @@
+//! The sets of kernels that a device has.
+
+use anyhow::Result;
+use candle_core::{DType, Device};
+use evenkeel_model::kernels::portable::Portable;
+use evenkeel_model::{Config, Network, NetworkOptions, Parameters, Train, network};
+
+/// A set of kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KernelPath {
+    /// candle's tensor operations.
+    Portable,
+    /// What the learner chooses: on a GPU Evenkeel's own kernels and cuBLASLt.
+    Chosen,
+}
+
+impl KernelPath {
+    /// Those that are checked and timed on a device.
+    pub(crate) fn on(device: &Device) -> &'static [Self] {
+        if device.is_cuda() { &[Self::Chosen, Self::Portable] } else { &[Self::Portable] }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Chosen => "own",
+        }
+    }
+
+    /// A network over parameters on their device.
+    pub(crate) fn network(self, config: Config, parameters: Parameters, dtype: DType) -> Result<Box<dyn Train>> {
+        let options = NetworkOptions::default();
+        Ok(match self {
+            Self::Portable => {
+                let kernels = Portable::new(parameters.get(0).device().clone(), dtype)?;
+                Box::new(Network::new(config, parameters, kernels, options)?)
+            }
+            Self::Chosen => network(config, parameters, dtype, options)?,
+        })
+    }
+}

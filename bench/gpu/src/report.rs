@@ -1,0 +1,99 @@
+//! Results as files: a line for each check while it runs, and a summary at the end.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::Result;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// A check and its limit.
+#[derive(Serialize)]
+struct Check {
+    name: String,
+    value: f64,
+    limit: f64,
+    passed: bool,
+}
+
+/// One part of a run.
+pub(crate) struct Part<'a> {
+    out: &'a Path,
+    name: &'a str,
+    checks: Vec<Check>,
+    facts: Vec<Value>,
+}
+
+impl Part<'_> {
+    /// Records a value that must be a number up to a limit.
+    pub(crate) fn check(&mut self, name: impl Into<String>, value: f64, limit: f64) {
+        // A NaN is above every limit.
+        let check = Check { name: name.into(), value, limit, passed: value <= limit };
+        let verdict = if check.passed { "ok" } else { "FAILED" };
+        println!("{verdict:<7}{}: {}: {value:.3e} (limit {limit:.1e})", self.name, check.name);
+        self.checks.push(check);
+    }
+
+    /// Records a measurement.
+    pub(crate) fn fact(&mut self, fact: Value) {
+        println!("       {}: {fact}", self.name);
+        self.facts.push(fact);
+    }
+
+    /// A file of its own for a table.
+    pub(crate) fn table(&self, name: &str) -> Result<File> {
+        Ok(File::create(self.out.join(name))?)
+    }
+}
+
+/// A run.
+pub(crate) struct Report {
+    out: PathBuf,
+    what: String,
+    device: String,
+    began: Instant,
+    parts: Vec<Value>,
+    passed: bool,
+}
+
+impl Report {
+    pub(crate) fn new(out: &Path, what: &str, device: &str) -> Self {
+        let (out, what, device) = (out.to_owned(), what.to_owned(), device.to_owned());
+        Self { out, what, device, began: Instant::now(), parts: Vec::new(), passed: true }
+    }
+
+    /// Runs a part. Its error fails the run and ends only the part; what was recorded before it stays.
+    pub(crate) fn part(&mut self, name: &str, run: impl FnOnce(&mut Part<'_>) -> Result<()>) {
+        let began = Instant::now();
+        let mut part = Part { out: &self.out, name, checks: Vec::new(), facts: Vec::new() };
+        let error = run(&mut part).err().map(|error| format!("{error:#}"));
+        let seconds = began.elapsed().as_secs_f64();
+        if let Some(error) = &error {
+            println!("FAILED {name}: {error}");
+        }
+        println!("       {name}: {seconds:.1} s");
+        let Part { checks, facts, .. } = part;
+        // A part that checks and measures nothing has shown nothing.
+        let passed =
+            error.is_none() && checks.iter().all(|check| check.passed) && !(checks.is_empty() && facts.is_empty());
+        self.passed &= passed;
+        self.parts.push(json!({
+            "part": name, "passed": passed, "seconds": seconds, "error": error, "checks": checks, "facts": facts,
+        }));
+    }
+
+    /// Writes `WHAT.json` and says whether everything passed.
+    pub(crate) fn finish(self) -> Result<bool> {
+        let seconds = self.began.elapsed().as_secs_f64();
+        let summary = json!({
+            "what": self.what, "device": self.device, "passed": self.passed, "seconds": seconds, "parts": self.parts,
+        });
+        let mut file = File::create(self.out.join(format!("{}.json", self.what)))?;
+        serde_json::to_writer_pretty(&mut file, &summary)?;
+        writeln!(file)?;
+        println!("{}: {} in {seconds:.0} s", self.what, if self.passed { "passed" } else { "FAILED" });
+        Ok(self.passed)
+    }
+}

@@ -1,0 +1,357 @@
+//! The driver: its version and its devices.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use serde::{Deserialize, Serialize};
+
+use crate::CUDA;
+use crate::library::Library;
+use crate::search::{Missing, Opened, open};
+
+/// Why the driver is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DriverError {
+    /// No driver.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// The driver lacks a function that every driver has had for years.
+    #[error("{path} has no function {function}: allowed is a driver of version 580 or later")]
+    Function {
+        /// The driver's library.
+        path: String,
+        /// What it lacks.
+        function: &'static str,
+    },
+    /// A call failed: no device, a device lost, a driver and a kernel module of different versions.
+    #[error("{call} failed with error {code}: {name}")]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// The `CUresult`.
+        code: i32,
+        /// What the driver calls it.
+        name: String,
+    },
+    /// Older than the libraries.
+    #[error("the driver supports CUDA {}, older than the libraries' {}: allowed is a driver of version 580 or later", version(*.0), version(CUDA))]
+    TooOld(i32),
+}
+
+/// `13.0` of 13000.
+pub(crate) fn version(number: i32) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
+}
+
+type Call<T> = unsafe extern "C" fn(T) -> c_int;
+type Text = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+
+type OfDevice<T> = unsafe extern "C" fn(*mut T, c_int) -> c_int;
+type Name = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
+type Attribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
+
+/// The few functions that describe a machine.
+struct Api {
+    init: Call<u32>,
+    driver_version: Call<*mut c_int>,
+    device_count: Call<*mut c_int>,
+    device: OfDevice<c_int>,
+    name: Name,
+    memory: OfDevice<usize>,
+    attribute: Attribute,
+    error_text: Text,
+}
+
+/// The driver, initialised.
+pub struct Driver {
+    api: Api,
+    path: String,
+}
+
+/// A device, described under the names of cuDNN's device properties, so that the file can stand in for the device where there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Device {
+    /// Its number.
+    pub cuda_device_id: i32,
+    /// Its name.
+    pub device_name: String,
+    /// 100 * major + 10 * minor of its compute capability.
+    pub device_ver: i32,
+    /// The CUDA version that the driver supports.
+    pub driver_ver: i32,
+    /// Bytes of memory.
+    pub total_global_mem: usize,
+    /// Streaming multiprocessors.
+    pub multi_processor_count: i32,
+    /// kHz.
+    #[serde(rename = "smClockRateKHz")]
+    pub sm_clock_rate_khz: i32,
+    /// kHz.
+    #[serde(rename = "memClockRateKHz")]
+    pub mem_clock_rate_khz: i32,
+    /// Bytes.
+    pub l2_cache_size: i32,
+    /// Threads of a warp.
+    pub warp_size: i32,
+    /// Largest grid in each dimension.
+    pub max_grid_size: [i32; 3],
+    /// Largest block in each dimension.
+    pub max_block_size: [i32; 3],
+    /// 32-bit registers of a block.
+    pub regs_per_block: i32,
+    /// 32-bit registers of a multiprocessor.
+    #[serde(rename = "maxRegistersPerSM")]
+    pub max_registers_per_sm: i32,
+    /// Bytes of shared memory of a block.
+    pub max_shared_memory_per_block: i32,
+    /// Bytes of shared memory of a block that asks for more.
+    pub max_shared_memory_per_block_optin: i32,
+    /// Bytes of shared memory of each block that the driver uses itself.
+    pub reserved_shared_memory_per_block: i32,
+    /// Blocks on a multiprocessor.
+    #[serde(rename = "maxCtasPerSM")]
+    pub max_ctas_per_sm: i32,
+    /// Threads of a block.
+    pub max_threads_per_block: i32,
+    /// Threads on a multiprocessor.
+    #[serde(rename = "maxThreadsPerSM")]
+    pub max_threads_per_sm: i32,
+    /// On the PCI bus.
+    pub pci_device_id: i32,
+    /// 1 with the TCC driver of Windows.
+    pub is_tcc_driver: i32,
+    /// 1 if all blocks of a launch can be resident together.
+    pub support_coop_launch: i32,
+    /// 1 if memory errors are corrected. (Not one of cuDNN's properties.)
+    #[serde(default)]
+    pub ecc_enabled: i32,
+}
+
+impl Driver {
+    /// Opens and initialises it.
+    ///
+    /// # Errors
+    /// No driver, no device, or a driver that does not work.
+    pub fn open() -> Result<Self, DriverError> {
+        let opened = open(Library::Driver)?;
+        let driver = Self { api: Api::of(opened)?, path: opened.path().display().to_string() };
+        // SAFETY: the flags must be 0.
+        driver.check("cuInit", unsafe { (driver.api.init)(0) })?;
+        Ok(driver)
+    }
+
+    /// The library's file.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The CUDA version that it supports, 13000 for 13.0.
+    ///
+    /// # Errors
+    /// The call fails.
+    pub fn version(&self) -> Result<i32, DriverError> {
+        let mut version = 0;
+        // SAFETY: writes one integer.
+        self.check("cuDriverGetVersion", unsafe { (self.api.driver_version)(&raw mut version) })?;
+        Ok(version)
+    }
+
+    /// Whether it is as new as the libraries.
+    ///
+    /// # Errors
+    /// [`DriverError::TooOld`].
+    pub fn check_version(&self) -> Result<(), DriverError> {
+        match self.version()? {
+            version if version < CUDA => Err(DriverError::TooOld(version)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Every device.
+    ///
+    /// # Errors
+    /// A call fails.
+    pub fn devices(&self) -> Result<Vec<Device>, DriverError> {
+        let mut count = 0;
+        // SAFETY: writes one integer.
+        self.check("cuDeviceGetCount", unsafe { (self.api.device_count)(&raw mut count) })?;
+        (0..count).map(|number| self.describe(number)).collect()
+    }
+
+    fn describe(&self, number: i32) -> Result<Device, DriverError> {
+        let mut device = 0;
+        // SAFETY: writes one integer.
+        self.check("cuDeviceGet", unsafe { (self.api.device)(&raw mut device, number) })?;
+        let mut name = [0 as c_char; 256];
+        // SAFETY: writes at most as many characters as it is given, the last a 0.
+        self.check("cuDeviceGetName", unsafe { (self.api.name)(name.as_mut_ptr(), 256, device) })?;
+        name[255] = 0;
+        let mut memory = 0;
+        // SAFETY: writes one integer.
+        self.check("cuDeviceTotalMem_v2", unsafe { (self.api.memory)(&raw mut memory, device) })?;
+        let get = |attribute: c_int| {
+            let mut value = 0;
+            // SAFETY: writes one integer; an unknown attribute is an error.
+            let code = unsafe { (self.api.attribute)(&raw mut value, attribute, device) };
+            self.check("cuDeviceGetAttribute", code).map(|()| value)
+        };
+        let three = |first| Ok::<_, DriverError>([get(first)?, get(first + 1)?, get(first + 2)?]);
+        Ok(Device {
+            cuda_device_id: number,
+            // SAFETY: ends with a 0.
+            device_name: unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned(),
+            device_ver: 100 * get(75)? + 10 * get(76)?,
+            driver_ver: self.version()?,
+            total_global_mem: memory,
+            multi_processor_count: get(16)?,
+            sm_clock_rate_khz: get(13)?,
+            mem_clock_rate_khz: get(36)?,
+            l2_cache_size: get(38)?,
+            warp_size: get(10)?,
+            max_grid_size: three(5)?,
+            max_block_size: three(2)?,
+            regs_per_block: get(12)?,
+            max_registers_per_sm: get(82)?,
+            max_shared_memory_per_block: get(8)?,
+            max_shared_memory_per_block_optin: get(97)?,
+            reserved_shared_memory_per_block: get(111)?,
+            max_ctas_per_sm: get(106)?,
+            max_threads_per_block: get(1)?,
+            max_threads_per_sm: get(39)?,
+            pci_device_id: get(34)?,
+            is_tcc_driver: get(35)?,
+            support_coop_launch: get(95)?,
+            ecc_enabled: get(32)?,
+        })
+    }
+
+    fn check(&self, call: &'static str, code: c_int) -> Result<(), DriverError> {
+        if code == 0 {
+            return Ok(());
+        }
+        let mut text: *const c_char = std::ptr::null();
+        // SAFETY: writes a pointer to a constant text, or null for an unknown code.
+        let known = unsafe { (self.api.error_text)(code, &raw mut text) } == 0 && !text.is_null();
+        // SAFETY: checked; the driver's texts end with a 0 and live as long as it does.
+        let name = known.then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
+        Err(DriverError::Call {
+            call,
+            code,
+            name: name.unwrap_or_else(|| "an error that the driver does not name".into()),
+        })
+    }
+}
+
+impl Api {
+    fn of(opened: Opened) -> Result<Self, DriverError> {
+        /// The function of that name.
+        macro_rules! function {
+            ($name:literal as $type:ty) => {{
+                let path = || opened.path().display().to_string();
+                let missing = || DriverError::Function { path: path(), function: $name };
+                let address = opened.address($name).ok_or_else(missing)?;
+                // SAFETY: the type is the function's in cuda.h.
+                unsafe { std::mem::transmute::<*const (), $type>(address) }
+            }};
+        }
+        Ok(Self {
+            init: function!("cuInit" as Call<u32>),
+            driver_version: function!("cuDriverGetVersion" as Call<*mut c_int>),
+            device_count: function!("cuDeviceGetCount" as Call<*mut c_int>),
+            device: function!("cuDeviceGet" as OfDevice<c_int>),
+            name: function!("cuDeviceGetName" as Name),
+            memory: function!("cuDeviceTotalMem_v2" as OfDevice<usize>),
+            attribute: function!("cuDeviceGetAttribute" as Attribute),
+            error_text: function!("cuGetErrorString" as Text),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" fn init(_: u32) -> c_int {
+        0
+    }
+
+    unsafe extern "C" fn one(value: *mut c_int) -> c_int {
+        // SAFETY: a valid pointer.
+        unsafe { *value = 1 };
+        0
+    }
+
+    unsafe extern "C" fn old(value: *mut c_int) -> c_int {
+        // SAFETY: a valid pointer.
+        unsafe { *value = 12_080 };
+        0
+    }
+
+    unsafe extern "C" fn device(value: *mut c_int, number: c_int) -> c_int {
+        // SAFETY: a valid pointer.
+        unsafe { *value = number };
+        0
+    }
+
+    unsafe extern "C" fn name(text: *mut c_char, _: c_int, _: c_int) -> c_int {
+        // SAFETY: a buffer of 256 characters.
+        unsafe { std::ptr::copy_nonoverlapping(c"NVIDIA H200".as_ptr(), text, 12) };
+        0
+    }
+
+    unsafe extern "C" fn memory(bytes: *mut usize, _: c_int) -> c_int {
+        // SAFETY: a valid pointer.
+        unsafe { *bytes = 150_754_820_096 };
+        0
+    }
+
+    unsafe extern "C" fn attribute(value: *mut c_int, attribute: c_int, _: c_int) -> c_int {
+        // SAFETY: a valid pointer.
+        unsafe { *value = if attribute == 75 { 9 } else { 0 } };
+        0
+    }
+
+    unsafe extern "C" fn broken(_: *mut c_int, _: c_int, _: c_int) -> c_int {
+        214
+    }
+
+    unsafe extern "C" fn text(code: c_int, text: *mut *const c_char) -> c_int {
+        if code == 214 {
+            // SAFETY: a valid pointer.
+            unsafe { *text = c"uncorrectable ECC error encountered".as_ptr() };
+        }
+        0
+    }
+
+    fn driver() -> Driver {
+        let api =
+            Api { init, driver_version: old, device_count: one, device, name, memory, attribute, error_text: text };
+        Driver { api, path: "libcuda.so.1".into() }
+    }
+
+    #[test]
+    fn a_device_is_described_under_the_names_of_cudnn() {
+        let devices = driver().devices().unwrap();
+        let json = serde_json::to_value(&devices).unwrap();
+        assert_eq!(json[0]["deviceName"], "NVIDIA H200");
+        assert_eq!(json[0]["deviceVer"], 900);
+        assert_eq!(json[0]["totalGlobalMem"], 150_754_820_096u64);
+        for key in ["smClockRateKHz", "maxCtasPerSM", "maxSharedMemoryPerBlockOptin", "multiProcessorCount"] {
+            assert!(json[0].get(key).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_driver_older_than_the_libraries_is_refused_with_both_versions() {
+        let error = driver().check_version().unwrap_err().to_string();
+        assert!(error.contains("CUDA 12.8") && error.contains("13.0") && error.contains("580"), "{error}");
+    }
+
+    #[test]
+    fn a_failed_call_is_named_with_the_text_of_the_driver() {
+        let mut driver = driver();
+        driver.api.attribute = broken;
+        let error = driver.devices().unwrap_err().to_string();
+        assert_eq!(error, "cuDeviceGetAttribute failed with error 214: uncorrectable ECC error encountered");
+    }
+}

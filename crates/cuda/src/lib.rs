@@ -1,0 +1,47 @@
+//! NVIDIA's driver and libraries, found at run time.
+//!
+//! A program that is linked against `libcuda.so.1` does not even start where there is no driver. So nothing here is linked: [`open`]
+//! looks for a library in the usual places and says where it looked, [`Probe`] describes what a machine has (driver, libraries,
+//! devices), and with the feature `link` on x86-64 this crate defines the functions that candle's CUDA backend calls. Each of them finds
+//! its library at the first call. [`require`] opens all of them before, so that what is missing is an error instead of an end of the process.
+
+mod driver;
+mod library;
+#[cfg(all(feature = "link", target_os = "linux", target_arch = "x86_64"))]
+mod link;
+mod probe;
+mod search;
+
+pub use driver::{Device, Driver, DriverError};
+pub use library::Library;
+pub use probe::{LibraryReport, Probe, StatusOfDriver};
+pub use search::{FOLDERS, Missing, Opened, open};
+
+/// The first CUDA version whose libraries this program calls, as `cuDriverGetVersion` gives it: 1000 * major + 10 * minor.
+pub const CUDA: i32 = 13_000;
+
+/// Why CUDA cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// A library is not there or cannot be loaded.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// The driver is too old, or it finds no device.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+}
+
+/// Opens the driver and every library that candle's CUDA backend calls, and keeps them open until the process ends.
+///
+/// # Errors
+/// The first library that is missing, with the places that were searched; a driver older than the libraries; no device.
+pub fn require() -> Result<Driver, Unusable> {
+    let driver = Driver::open()?;
+    for library in Library::LINKED {
+        open(library)?;
+    }
+    #[cfg(all(feature = "link", target_os = "linux", target_arch = "x86_64"))]
+    link::keep();
+    driver.check_version()?;
+    Ok(driver)
+}

@@ -1,0 +1,73 @@
+//! The libraries, under the names that NVIDIA's packages give them.
+
+use serde::Serialize;
+
+/// A library of NVIDIA's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Library {
+    /// The driver's own, installed with it.
+    Driver,
+    /// Matrix products with epilogues; cuBLAS needs it.
+    CublasLt,
+    /// Matrix products.
+    Cublas,
+    /// Random numbers; candle opens it with each device.
+    Curand,
+    /// The run-time compiler.
+    Nvrtc,
+    /// Attention.
+    Cudnn,
+    /// Collectives between GPUs.
+    Nccl,
+}
+
+impl Library {
+    /// All of them, each after those that it needs itself.
+    pub const ALL: [Self; 7] =
+        [Self::Driver, Self::CublasLt, Self::Cublas, Self::Curand, Self::Nvrtc, Self::Cudnn, Self::Nccl];
+
+    /// Those that a program with candle's CUDA backend calls.
+    pub const LINKED: [Self; 5] = [Self::Driver, Self::CublasLt, Self::Cublas, Self::Curand, Self::Nvrtc];
+
+    /// The file name that carries the version of its interface.
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Driver => "libcuda.so.1",
+            Self::CublasLt => "libcublasLt.so.13",
+            Self::Cublas => "libcublas.so.13",
+            Self::Curand => "libcurand.so.10",
+            Self::Nvrtc => "libnvrtc.so.13",
+            Self::Cudnn => "libcudnn.so.9",
+            Self::Nccl => "libnccl.so.2",
+        }
+    }
+
+    /// What it is for.
+    pub const fn purpose(self) -> &'static str {
+        match self {
+            Self::Driver => "the driver",
+            Self::CublasLt | Self::Cublas => "matrix products",
+            Self::Curand => "random numbers",
+            Self::Nvrtc => "compiling kernels at run time",
+            Self::Cudnn => "attention",
+            Self::Nccl => "several GPUs",
+        }
+    }
+
+    /// How to get it.
+    pub const fn source(self) -> &'static str {
+        match self {
+            Self::Driver => {
+                "it comes with NVIDIA's driver (580 or later); a container needs NVIDIA's container toolkit"
+            }
+            Self::CublasLt | Self::Cublas => {
+                "it comes with the CUDA 13 toolkit, and with the Python package nvidia-cublas"
+            }
+            Self::Curand => "it comes with the CUDA 13 toolkit, and with the Python package nvidia-curand",
+            Self::Nvrtc => "it comes with the CUDA 13 toolkit, and with the Python package nvidia-cuda-nvrtc",
+            Self::Cudnn => "it comes with the Python package nvidia-cudnn-cu13",
+            Self::Nccl => "it comes with the Python package nvidia-nccl-cu13",
+        }
+    }
+}

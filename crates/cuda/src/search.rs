@@ -1,0 +1,236 @@
+//! Where libraries lie.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::library::Library;
+
+/// Names folders that are searched before all others, separated by colons.
+pub const FOLDERS: &str = "EVENKEEL_CUDA_LIBRARIES";
+
+/// A library in this process. It stays open until the process ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
+    /// Which one.
+    pub library: Library,
+    handle: &'static libloading::Library,
+    path: &'static Path,
+}
+
+impl Opened {
+    /// The file.
+    pub fn path(&self) -> &'static Path {
+        self.path
+    }
+
+    /// The address of a function of its C interface, or `None` if this version has no such function.
+    pub(crate) fn address(&self, name: &str) -> Option<*const ()> {
+        // SAFETY: the address is only taken; who calls it knows its type.
+        let symbol = unsafe { self.handle.get::<unsafe extern "C" fn()>(name) };
+        symbol.ok().map(|symbol| *symbol as *const ())
+    }
+}
+
+/// A library that was not found, or found and not loaded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Missing {
+    /// Which one.
+    pub library: Library,
+    /// The places that were searched, in order.
+    pub searched: Vec<String>,
+    /// Files of its name that could not be loaded, with the loader's reason.
+    pub broken: Vec<String>,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let library = self.library;
+        write!(f, "{} ({}) ", library.file(), library.purpose())?;
+        if self.broken.is_empty() {
+            write!(f, "was not found: searched {}", self.searched.join(", "))?;
+        } else {
+            write!(f, "cannot be loaded: {}", self.broken.join("; "))?;
+        }
+        write!(f, "; {}; {FOLDERS} names further folders", library.source())
+    }
+}
+
+/// Opens a library: from the folders of [`FOLDERS`], by the rules of the dynamic loader (`LD_LIBRARY_PATH`, its cache), from the usual
+/// places of a toolkit, and from the Python packages of an active environment.
+///
+/// # Errors
+/// No place has it, or what is there cannot be loaded.
+pub fn open(library: Library) -> Result<Opened, Missing> {
+    static OPEN: Mutex<BTreeMap<Library, Opened>> = Mutex::new(BTreeMap::new());
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(opened) = open.get(&library) {
+        return Ok(*opened);
+    }
+    let opened = find(library, &Places::of_this_process())?;
+    open.insert(library, opened);
+    Ok(opened)
+}
+
+/// Where to search.
+#[derive(Debug, Default)]
+struct Places {
+    first: Vec<PathBuf>,
+    /// Whether the dynamic loader is asked by bare file name.
+    loader: bool,
+    last: Vec<PathBuf>,
+}
+
+impl Places {
+    fn of_this_process() -> Self {
+        Self { first: listed(std::env::var_os(FOLDERS)), loader: true, last: usual(|name| std::env::var_os(name)) }
+    }
+}
+
+fn find(library: Library, places: &Places) -> Result<Opened, Missing> {
+    let mut missing = Missing { library, searched: Vec::new(), broken: Vec::new() };
+    for folder in &places.first {
+        if let Some(opened) = load_from(folder, &mut missing) {
+            return Ok(opened);
+        }
+    }
+    if places.loader {
+        missing.searched.push("the dynamic loader's path (LD_LIBRARY_PATH and its cache)".into());
+        match load(Path::new(library.file())) {
+            Ok(handle) => {
+                let path = loaded_file(library.file()).unwrap_or_else(|| library.file().into());
+                return Ok(keep(library, handle, path));
+            }
+            // The loader's own words for a file that is nowhere. Others are of a file that it found: of a library that this one needs, too.
+            Err(reason) if reason.starts_with(&format!("{}: cannot open", library.file())) => {}
+            Err(reason) => missing.broken.push(reason),
+        }
+    }
+    for folder in &places.last {
+        if let Some(opened) = load_from(folder, &mut missing) {
+            return Ok(opened);
+        }
+    }
+    Err(missing)
+}
+
+fn load_from(folder: &Path, missing: &mut Missing) -> Option<Opened> {
+    missing.searched.push(folder.display().to_string());
+    let path = folder.join(missing.library.file());
+    if !path.exists() {
+        return None;
+    }
+    match load(&path) {
+        Ok(handle) => Some(keep(missing.library, handle, path)),
+        Err(reason) => {
+            missing.broken.push(reason);
+            None
+        }
+    }
+}
+
+/// The error is the loader's reason.
+fn load(path: &Path) -> Result<libloading::Library, String> {
+    // SAFETY: NVIDIA's libraries may be initialised at any time and on any thread; that a file of this name is one of them is what
+    // whoever installed it answers for, as with every program that the dynamic loader links.
+    let loaded = unsafe { libloading::Library::new(path) };
+    loaded.map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))
+}
+
+/// Leaks the handle: these libraries register handlers that must outlive whatever used them.
+fn keep(library: Library, handle: libloading::Library, path: PathBuf) -> Opened {
+    Opened { library, handle: Box::leak(Box::new(handle)), path: Box::leak(path.into_boxed_path()) }
+}
+
+/// The file that is mapped into this process under that name.
+fn loaded_file(name: &str) -> Option<PathBuf> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    // A link's target carries the full version: libcuda.so.1 is libcuda.so.580.65.06.
+    let stem = name.split_inclusive(".so").next()?;
+    let file = maps.lines().filter_map(|line| line.find('/').map(|at| &line[at..]));
+    file.map(Path::new)
+        .find(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(stem)))
+        .map(Into::into)
+}
+
+fn listed(paths: Option<OsString>) -> Vec<PathBuf> {
+    paths.map_or_else(Vec::new, |paths| {
+        std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).collect()
+    })
+}
+
+/// The usual places, given the environment.
+fn usual(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(&variable).map(PathBuf::from);
+    let mut folders: Vec<PathBuf> = toolkits.chain(["/usr/local/cuda".into()]).map(|root| root.join("lib64")).collect();
+    folders.extend(["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"].map(PathBuf::from));
+    let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(&variable).map(PathBuf::from);
+    for root in environments.chain(["/usr/local".into()]) {
+        for python in children(&root.join("lib")).filter(|path| name_begins(path, "python3")) {
+            for packages in ["site-packages", "dist-packages"] {
+                let of_nvidia = children(&python.join(packages).join("nvidia"));
+                folders.extend(of_nvidia.map(|package| package.join("lib")).filter(|lib| lib.is_dir()));
+            }
+        }
+    }
+    folders.dedup();
+    folders
+}
+
+/// What a folder holds, in order of names; nothing if it cannot be read.
+fn children(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.into_iter()
+}
+
+fn name_begins(path: &Path, prefix: &str) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_names_every_place_that_was_searched_and_how_to_get_it() {
+        let places = Places { first: vec!["/nowhere".into()], loader: false, last: vec!["/nor/here".into()] };
+        let missing = find(Library::Cublas, &places).unwrap_err();
+        assert_eq!(missing.searched, ["/nowhere", "/nor/here"]);
+        let text = missing.to_string();
+        for part in ["libcublas.so.13", "matrix products", "/nowhere, /nor/here", "nvidia-cublas", FOLDERS] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_reported_with_the_reason_of_the_loader() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("libnvrtc.so.13"), "not a library").unwrap();
+        let places = Places { first: vec![folder.path().into()], ..Places::default() };
+        let missing = find(Library::Nvrtc, &places).unwrap_err();
+        assert_eq!(missing.broken.len(), 1, "{missing}");
+        assert!(missing.to_string().contains("cannot be loaded"), "{missing}");
+        assert!(missing.broken[0].contains("libnvrtc.so.13"), "{missing}");
+    }
+
+    #[test]
+    fn packages_of_an_active_python_environment_are_searched() {
+        let root = tempfile::tempdir().unwrap();
+        let lib = root.path().join("lib/python3.12/site-packages/nvidia/cu13/lib");
+        std::fs::create_dir_all(&lib).unwrap();
+        let found = usual(|name| (name == "VIRTUAL_ENV").then(|| root.path().into()));
+        assert!(found.contains(&lib), "{found:?}");
+        assert!(!usual(|_| None).contains(&lib));
+    }
+
+    #[test]
+    fn folders_are_separated_by_colons() {
+        assert_eq!(listed(Some("/a::/b".into())), [PathBuf::from("/a"), PathBuf::from("/b")]);
+        assert_eq!(listed(None), Vec::<PathBuf>::new());
+    }
+}

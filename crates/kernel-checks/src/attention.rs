@@ -1,0 +1,108 @@
+use evenkeel_kernels::{HeadRows, Type, add, add_bias};
+use evenkeel_model::kernels::cuda::Cuda;
+use evenkeel_model::kernels::{Arrays, Attention, AttentionForward, HeadShape, Rows};
+
+use crate::Runner;
+use crate::case::{Case, TYPES, assert_close, cpu, matrix, tensor, values};
+use crate::host::Host;
+use crate::memory::{Buffer, rounded};
+
+/// Heads that share keys, all of them and none, of whole and odd widths.
+const HEADS: [HeadShape; 4] = [
+    HeadShape { heads: 4, kv_heads: 2, dim: 8 },
+    HeadShape { heads: 3, kv_heads: 1, dim: 5 },
+    HeadShape { heads: 2, kv_heads: 2, dim: 16 },
+    HeadShape { heads: 6, kv_heads: 3, dim: 3 },
+];
+/// One token, an empty sequence, blocks that are full and that are not.
+const STARTS: [&[usize]; 4] = [&[0, 1], &[0, 1, 1, 6], &[0, 9, 26], &[0, 16, 17, 40]];
+
+pub(crate) fn whole(runner: &dyn Runner) {
+    for (seed, (shape, starts)) in HEADS.iter().flat_map(|shape| STARTS.map(|starts| (*shape, starts))).enumerate() {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let rows = starts[starts.len() - 1];
+            let [width, kv_width] = [shape.heads * shape.dim, shape.kv_heads * shape.dim];
+            let [q, dout] = [case.of(kind, rows * width), case.of(kind, rows * width)];
+            let [k, v] = [case.of(kind, rows * kv_width), case.of(kind, rows * kv_width)];
+            let compute = if kind == Type::F32 { candle_core::DType::F32 } else { candle_core::DType::BF16 };
+            let cuda = Cuda::new(Host::new(runner), compute).unwrap().with_attention_block(8).unwrap();
+            let ids: Vec<u32> = (0..rows as u32).collect();
+            let upload = |values: &[f32], width: usize| cuda.embed(&tensor(values, &[rows, width]), &ids).unwrap();
+            let [q_at, dout_at] = [upload(&q, width), upload(&dout, width)];
+            let [k_at, v_at] = [upload(&k, kv_width), upload(&v, kv_width)];
+            let (out, log_sum) = cuda.attention(&q_at, &k_at, &v_at, shape, starts).unwrap();
+            let forward = AttentionForward { q: &q_at, k: &k_at, v: &v_at, out: &out, log_sum: &log_sum };
+            let found = cuda.attention_backward(&dout_at, forward, shape, starts).unwrap();
+
+            let [q, dout] = [matrix(&q, width), matrix(&dout, width)];
+            let [k, v] = [matrix(&k, kv_width), matrix(&v, kv_width)];
+            let (wanted_out, wanted_sum) = cpu().attention(&q, &k, &v, shape, starts).unwrap();
+            let forward = AttentionForward { q: &q, k: &k, v: &v, out: &wanted_out, log_sum: &wanted_sum };
+            let wanted = cpu().attention_backward(&dout, forward, shape, starts).unwrap();
+            let name = format!("{shape:?} {starts:?} {kind:?}");
+            // Scores, and so logarithms of their sums, are fp32 in both types.
+            let sums = (cuda.to_host(&log_sum).unwrap(), values(&wanted_sum));
+            assert_close(&format!("log sum of {name}"), Type::F32, 16.0, &sums.0, &sums.1);
+            assert_close(&format!("out of {name}"), kind, 16.0, &cuda.to_host(&out).unwrap(), &values(&wanted_out));
+            // Together: with one token the gradients of queries and keys are what is left of equal terms.
+            let found = found.iter().flat_map(|matrix| cuda.to_host(matrix).unwrap()).collect::<Vec<_>>();
+            let wanted = wanted.iter().flat_map(values).collect::<Vec<_>>();
+            assert_close(&format!("dq, dk and dv of {name}"), kind, 32.0, &found, &wanted);
+        }
+    }
+}
+
+pub(crate) fn heads(runner: &dyn Runner) {
+    for (seed, shape) in HEADS.into_iter().enumerate() {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let rows = case.between(1, 30);
+            let HeadShape { heads, kv_heads, dim } = shape;
+            let of = HeadRows { kind, rows, heads, kv_heads, dim };
+            let (x, y) = (case.of(kind, rows * heads * dim), case.of(kind, rows * heads * dim));
+            let offset = case.one_of(&[0, 1]);
+            let (x_at, y_at, dots) =
+                (Buffer::values(kind, &x, offset), Buffer::values(kind, &y, 0), Buffer::blank_f32(rows * heads));
+            runner.run(&of.dots(runner.chip(), x_at.pointer(), y_at.pointer(), dots.pointer()).unwrap(), seed as u32);
+            let pairs = x.chunks_exact(dim).zip(y.chunks_exact(dim));
+            let wanted: Vec<f32> = pairs.map(|(x, y)| x.iter().zip(y).map(|(x, y)| x * y).sum()).collect();
+            assert_close(&format!("dots of {of:?}"), Type::F32, 8.0, &dots.read_f32(), &wanted);
+
+            let shared = case.of(kind, rows * kv_heads * dim);
+            let (from, to) = (Buffer::values(kind, &shared, offset), Buffer::blank(kind, rows * heads * dim));
+            runner.run(&of.repeat(runner.chip(), from.pointer(), to.pointer()).unwrap(), seed as u32);
+            let each = heads / kv_heads;
+            let source = |at: usize| at / (each * dim) * dim + at % dim;
+            let wanted: Vec<f32> = (0..rows * heads * dim).map(|at| shared[source(at)]).collect();
+            assert_eq!(to.read(kind), wanted, "{of:?}");
+
+            let sums = case.normal(rows * heads * dim);
+            let (from, to) = (Buffer::f32(&sums), Buffer::blank(kind, rows * kv_heads * dim));
+            runner.run(&of.sum(runner.chip(), from.pointer(), to.pointer()).unwrap(), seed as u32);
+            let mut wanted = vec![0.0; rows * kv_heads * dim];
+            sums.iter().enumerate().for_each(|(at, value)| wanted[source(at)] += value);
+            assert_close(&format!("sums of {of:?}"), kind, 4.0, &to.read(kind), &wanted);
+        }
+    }
+}
+
+pub(crate) fn sums(runner: &dyn Runner) {
+    for (seed, [rows, width]) in [[1, 1], [5, 8], [7, 33], [300, 40]].into_iter().enumerate() {
+        let mut case = Case::new(seed as u64);
+        let bias = case.normal(width);
+        for kind in TYPES {
+            let y = case.of(kind, rows * width);
+            let (at, of) = (Buffer::values(kind, &y, case.one_of(&[0, 1])), Buffer::f32(&bias));
+            runner.run(&add_bias(runner.chip(), kind, [rows, width], at.pointer(), of.pointer()).unwrap(), seed as u32);
+            let wanted: Vec<f32> =
+                y.iter().enumerate().map(|(at, value)| rounded(kind, value + bias[at % width])).collect();
+            assert_eq!(at.read(kind), wanted, "{rows} rows of {width} {kind:?}");
+        }
+        let (a, b) = (case.normal(rows * width), case.normal(rows * width));
+        let (into, other) = (Buffer::f32(&a), Buffer::f32(&b));
+        runner.run(&add(runner.chip(), a.len(), into.pointer(), other.pointer()).unwrap(), seed as u32);
+        let wanted: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
+        assert_eq!(into.read_f32(), wanted);
+    }
+}

@@ -1,0 +1,112 @@
+use evenkeel_kernels::{Rotation, Type, cast, rotary as rotate, swiglu as gate, swiglu_backward as gate_backward};
+use evenkeel_model::kernels::{Rotary, SwiGlu, Turn};
+use evenkeel_model::{Config, Family};
+
+use crate::Runner;
+use crate::case::{Case, TYPES, assert_close, cpu, matrix, values};
+use crate::memory::{Buffer, rounded};
+
+const POSITIONS: usize = 40;
+
+fn config(dim: usize) -> Config {
+    Config {
+        family: Family::Qwen3,
+        vocab_size: 8,
+        hidden_size: 8,
+        intermediate_size: 8,
+        num_layers: 1,
+        num_heads: 1,
+        num_kv_heads: 1,
+        head_dim: dim,
+        max_position_embeddings: POSITIONS,
+        rms_norm_eps: 1e-6,
+        rope_theta: 1e4,
+        qkv_bias: false,
+        output_bias: false,
+        tie_word_embeddings: true,
+        eos_token_ids: Vec::new(),
+    }
+}
+
+/// Cosines and sines of the CPU's table: what (1, 0) is rotated to.
+fn angles(table: &<evenkeel_model::kernels::cpu::Cpu as Rotary>::Table, half: usize) -> [Vec<f32>; 2] {
+    let unit: Vec<f32> = (0..2 * half).map(|i| f32::from(u8::from(i < half))).collect();
+    let positions: Vec<u32> = (0..POSITIONS as u32).collect();
+    let rotated = cpu().rotary(matrix(&unit.repeat(POSITIONS), 2 * half), table, &positions, Turn::Forward).unwrap();
+    let rotated = values(&rotated);
+    let part = |first: usize| rotated.chunks_exact(2 * half).flat_map(|row| row[first..][..half].to_vec()).collect();
+    [part(0), part(half)]
+}
+
+pub(crate) fn rotary(runner: &dyn Runner) {
+    for (seed, half) in [1, 5, 8, 20, 32, 64].into_iter().enumerate() {
+        let table = cpu().rotary_table(&config(2 * half)).unwrap();
+        let [cosines, sines] = angles(&table, half).map(|values| Buffer::f32(&values));
+        for kind in TYPES {
+            for turn in [Turn::Forward, Turn::Backward] {
+                let mut case = Case::new(seed as u64);
+                let (rows, heads) = (case.between(1, 20), case.between(1, 4));
+                let x = case.of(kind, rows * heads * 2 * half);
+                let positions = case.ids(rows, POSITIONS);
+                let (at, buffer) = (Buffer::u32(&positions), Buffer::values(kind, &x, case.one_of(&[0, 1])));
+                let rotation = Rotation { kind, rows, heads, half, back: turn == Turn::Backward };
+                let launch = rotate(
+                    runner.chip(),
+                    rotation,
+                    buffer.pointer(),
+                    [cosines.pointer(), sines.pointer()],
+                    at.pointer(),
+                )
+                .unwrap();
+                runner.run(&launch, seed as u32);
+                let wanted = cpu().rotary(matrix(&x, heads * 2 * half), &table, &positions, turn).unwrap();
+                assert_close(&format!("{rotation:?}"), kind, 2.0, &buffer.read(kind), &values(&wanted));
+            }
+        }
+    }
+}
+
+pub(crate) fn swiglu(runner: &dyn Runner) {
+    for (seed, count) in [1, 7, 8, 255, 256, 4097, 8192].into_iter().enumerate() {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let inputs = [(); 3].map(|()| case.of(kind, count));
+            let [dy, g, u] = inputs.each_ref().map(|values| Buffer::values(kind, values, 0));
+            let y = Buffer::blank(kind, count);
+            let both = [g.pointer(), u.pointer()];
+            runner.run(&gate(runner.chip(), kind, count, both, y.pointer()).unwrap(), seed as u32);
+            // In place, as the backward pass does.
+            let launch = gate_backward(runner.chip(), kind, count, dy.pointer(), both, both).unwrap();
+            runner.run(&launch, seed as u32);
+
+            let [dy_in, g_in, u_in] = inputs.each_ref().map(|values| matrix(values, count));
+            let wanted = cpu().swiglu(&g_in, &u_in).unwrap();
+            let [dgate, dup] = cpu().swiglu_backward(&dy_in, &g_in, &u_in).unwrap();
+            for (what, found, wanted) in [("y", &y, wanted), ("dgate", &g, dgate), ("dup", &u, dup)] {
+                assert_close(&format!("{what} of {count} {kind:?}"), kind, 8.0, &found.read(kind), &values(&wanted));
+            }
+        }
+    }
+}
+
+pub(crate) fn casts(runner: &dyn Runner) {
+    for (seed, count) in [1, 8, 1000, 4103].into_iter().enumerate() {
+        let mut values = Case::new(seed as u64).normal(count);
+        for (to, special) in
+            values.iter_mut().zip([f32::NAN, f32::INFINITY, -f32::INFINITY, 1.003_906_2, f32::MAX, 1e-40])
+        {
+            *to = special;
+        }
+        let (from, narrow, wide) = (Buffer::f32(&values), Buffer::blank(Type::Bf16, count), Buffer::blank_f32(count));
+        let down = cast(runner.chip(), count, (Type::F32, from.pointer()), (Type::Bf16, narrow.pointer())).unwrap();
+        let up = cast(runner.chip(), count, (Type::Bf16, narrow.pointer()), (Type::F32, wide.pointer())).unwrap();
+        runner.run(&down, seed as u32);
+        runner.run(&up, seed as u32);
+        for (found, value) in wide.read_f32().into_iter().zip(&values) {
+            let wanted = rounded(Type::Bf16, *value);
+            assert!(found == wanted || (found.is_nan() && wanted.is_nan()), "{found} for {value}");
+        }
+    }
+    let at = Buffer::blank_f32(1).pointer();
+    assert!(cast(runner.chip(), 1, (Type::F32, at), (Type::F32, at)).is_err());
+}

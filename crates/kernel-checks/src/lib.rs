@@ -1,0 +1,66 @@
+//! Checks of the CUDA kernels against the CPU's own, on random shapes.
+//!
+//! A [`Runner`] runs launches whose memory is that of [`Buffer`]s of this process: on fibres (this crate's tests) or on a GPU (`bench/gpu`,
+//! which copies the buffers there and back). So both run the same checks.
+#![allow(clippy::unwrap_used, reason = "a check fails by panicking")]
+
+mod attention;
+pub mod case;
+mod elementwise;
+mod head;
+mod host;
+mod memory;
+mod network;
+mod norm;
+mod optimizer;
+mod product;
+mod rows;
+
+use evenkeel_kernels::{Chip, Launch, Product};
+
+pub use host::Host;
+pub use memory::{Block, Buffer};
+pub use product::multiply;
+
+/// Runs kernels.
+pub trait Runner: Send + Sync {
+    /// The device whose launches are computed.
+    fn chip(&self) -> Chip;
+    /// Runs a launch to its end. Its pointers lead into buffers of this process. The seed chooses a schedule, where there is a choice.
+    ///
+    /// # Panics
+    /// If the kernel cannot be run, or fails.
+    fn run(&self, launch: &Launch, seed: u32);
+    /// Computes a product to its end. Its pointers lead into buffers of this process.
+    ///
+    /// # Panics
+    /// If it cannot be computed.
+    fn multiply(&self, product: &Product);
+}
+
+/// A check of some kernels, by name. It fails by panicking.
+pub type Check = (&'static str, fn(&dyn Runner));
+
+/// All checks.
+pub const CHECKS: [Check; 20] = [
+    ("attention::output_and_gradients_are_those_of_the_cpu", attention::whole),
+    ("attention::heads_are_repeated_summed_and_multiplied", attention::heads),
+    ("attention::biases_and_gradients_are_added", attention::sums),
+    ("network::scores_and_gradients_are_those_of_the_cpu", network::passes),
+    ("product::products_and_their_gradients_are_those_of_the_cpu", product::products),
+    ("product::batches_keep_to_their_rows", product::batches),
+    ("norm::rows_and_heads_of_every_width_are_normalised", norm::forward),
+    ("norm::the_gradients_of_x_and_weight_are_those_of_the_cpu", norm::backward),
+    ("norm::columns_are_summed_in_one_launch_or_two", norm::column_sums),
+    ("elementwise::heads_are_rotated_and_rotated_back", elementwise::rotary),
+    ("elementwise::the_gated_activation_and_its_gradients_are_those_of_the_cpu", elementwise::swiglu),
+    ("elementwise::casts_round_to_the_nearest_and_keep_what_is_no_number", elementwise::casts),
+    ("rows::an_embedding_and_its_gradient_are_those_of_the_cpu", rows::embedding),
+    ("rows::selected_rows_are_scattered_back", rows::selection),
+    ("head::scores_are_those_of_the_cpu_at_every_temperature", head::scores),
+    ("head::gradients_of_logits_are_those_of_the_cpu", head::gradients),
+    ("head::a_broken_logit_is_not_lost", head::broken),
+    ("optimizer::the_norm_is_exact_and_clips_as_pytorch_does", optimizer::clipping),
+    ("optimizer::weights_and_moments_are_those_of_adamw", optimizer::updates),
+    ("optimizer::a_norm_that_is_not_finite_changes_nothing", optimizer::skipped),
+];

@@ -1,0 +1,107 @@
+use candle_core::{DType, Tensor};
+use evenkeel_model::kernels::cuda::Cuda;
+use evenkeel_model::{
+    BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss, Train,
+};
+
+use crate::Runner;
+use crate::case::{Case, cpu, tensor};
+use crate::host::Host;
+
+fn config(family: Family) -> Config {
+    Config {
+        family,
+        vocab_size: 37,
+        hidden_size: 24,
+        intermediate_size: 40,
+        num_layers: 2,
+        num_heads: 4,
+        num_kv_heads: 2,
+        head_dim: 8,
+        max_position_embeddings: 40,
+        rms_norm_eps: 1e-6,
+        rope_theta: 1e4,
+        qkv_bias: family == Family::Qwen2,
+        output_bias: false,
+        tie_word_embeddings: family == Family::Qwen3,
+        eos_token_ids: vec![1],
+    }
+}
+
+/// Away from what training begins with: norms and biases are random as well.
+fn parameters(config: &Config, case: &mut Case) -> Parameters {
+    let drawn = Parameters::random(config, 3, 0.15, &candle_core::Device::Cpu).unwrap();
+    let values = drawn.values().iter().map(|value| match value.rank() {
+        1 => (value + tensor(&case.normal(value.elem_count()), value.dims()).affine(0.1, 0.0).unwrap()).unwrap(),
+        _ => value.clone(),
+    });
+    Parameters::new(config, values.collect(), &candle_core::Device::Cpu).unwrap()
+}
+
+fn batch(config: &Config, case: &mut Case) -> Packed {
+    let mut batch = Packed::default();
+    // One input token, and more than a block of attention.
+    for length in [2, 6, 21] {
+        let ids = case.ids(length, config.vocab_size);
+        batch.push(config, &ids, length / 2..length).unwrap();
+    }
+    batch
+}
+
+struct Uneven;
+
+impl TokenLoss for Uneven {
+    fn coefficients(&self, _: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
+        let of = |i: usize| (batch.targets()[i] as f32 + 0.7 * i as f32).sin() / 10.0;
+        let count = scores.logp.len();
+        Ok(Coefficients {
+            logp: (0..count).map(of).collect(),
+            entropy: (0..count).map(|i| 0.05 - of(i) / 5.0).collect(),
+        })
+    }
+}
+
+/// |a - b| / |b| over all values.
+fn relative(a: &[Tensor], b: &[Tensor]) -> f32 {
+    let (mut difference, mut size) = (0.0, 0.0);
+    for (a, b) in a.iter().zip(b) {
+        difference += (a - b).unwrap().sqr().unwrap().sum_all().unwrap().to_scalar::<f32>().unwrap();
+        size += b.sqr().unwrap().sum_all().unwrap().to_scalar::<f32>().unwrap();
+    }
+    (difference / size).sqrt()
+}
+
+/// A whole forward and backward pass on the runner, with all that is launched between the host's values.
+pub(crate) fn passes(runner: &dyn Runner) {
+    for family in [Family::Qwen2, Family::Qwen3] {
+        for (compute, score_limit, gradient_limit) in [(DType::F32, 1e-5, 1e-5), (DType::BF16, 0.05, 0.05)] {
+            for recompute in [false, true] {
+                let mut case = Case::new(5);
+                let config = config(family);
+                let parameters = parameters(&config, &mut case);
+                let batches = [batch(&config, &mut case)];
+                // Chunks of the head that do not divide its rows.
+                let options = NetworkOptions { recompute, head_chunk_rows: 5, ..NetworkOptions::default() };
+                let kernels = Cuda::new(Host::new(runner), compute).unwrap().with_attention_block(8).unwrap();
+                let copy = parameters.deep_copy().unwrap();
+                let mut found = Network::new(config.clone(), copy, kernels, options).unwrap();
+                let mut wanted = Network::new(config, parameters, cpu(), options).unwrap();
+
+                let name = format!("{family:?} {compute:?} recompute {recompute}");
+                let [a, b] = [found.score(&batches, 0.8).unwrap(), wanted.score(&batches, 0.8).unwrap()];
+                for (found, wanted) in a[0].logp.iter().chain(&a[0].entropy).zip(b[0].logp.iter().chain(&b[0].entropy))
+                {
+                    assert!((found - wanted).abs() <= score_limit, "{name}: score {found} for {wanted}");
+                }
+                let gradients = |network: &mut dyn Train| {
+                    network.accumulate(&batches, 0.8, &Uneven).unwrap();
+                    // Sums go on.
+                    network.accumulate(&batches, 0.8, &Uneven).unwrap();
+                    network.take_gradients().unwrap()
+                };
+                let difference = relative(&gradients(&mut found), &gradients(&mut wanted));
+                assert!(difference <= gradient_limit, "{name}: gradients differ by {difference}");
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+use evenkeel_kernels::{ColumnSum, Norm, NormBackward, Pointer, Type};
+use evenkeel_model::kernels::{Linear, RmsNorm};
+
+use crate::Runner;
+use crate::case::{Case, TYPES, assert_close, cpu, matrix, tensor, values};
+use crate::memory::Buffer;
+
+/// Widths of heads and of rows, whole and odd ones, and those at which another kernel takes over.
+const WIDTHS: [usize; 12] = [1, 3, 8, 64, 80, 128, 511, 512, 513, 520, 1024, 1537];
+
+fn norm(case: &mut Case, kind: Type, width: usize) -> Norm {
+    let most = if width > 512 { 12 } else { 90 };
+    let runs = case.between(1, most);
+    Norm { kind, runs, width, epsilon: 1e-6 }
+}
+
+/// Rows of several runs, as the CPU takes them.
+pub(crate) fn forward(runner: &dyn Runner) {
+    for (seed, (kind, width)) in TYPES.iter().flat_map(|kind| WIDTHS.map(|width| (*kind, width))).enumerate() {
+        let mut case = Case::new(seed as u64);
+        let norm = norm(&mut case, kind, width);
+        let (x, weight) = (case.of(kind, norm.runs * width), case.normal(width));
+        let offset = case.one_of(&[0, 1]);
+        let buffers = [Buffer::values(kind, &x, offset), Buffer::f32(&weight), Buffer::blank(kind, x.len())];
+        let [from, weights, to] = [0, 1, 2].map(|at| buffers[at].pointer());
+        runner.run(&norm.forward(runner.chip(), from, weights, to).unwrap(), seed as u32);
+        let wanted = cpu().rms_norm(&matrix(&x, width), &tensor(&weight, &[width]), 1e-6).unwrap();
+        assert_close(&format!("{norm:?}"), kind, 4.0, &buffers[2].read(kind), &values(&wanted));
+    }
+}
+
+pub(crate) fn backward(runner: &dyn Runner) {
+    for (seed, (kind, width)) in TYPES.iter().flat_map(|kind| WIDTHS.map(|width| (*kind, width))).enumerate() {
+        let mut case = Case::new(100 + seed as u64);
+        let norm = norm(&mut case, kind, width);
+        let count = norm.runs * width;
+        let (x, dy, into) = (case.of(kind, count), case.of(kind, count), case.of(kind, count));
+        let (weight, before) = (case.normal(width), case.normal(width));
+        let adds = seed % 3 != 1;
+
+        // In place, as the network adds to a residual stream.
+        let dx = if adds { Buffer::values(kind, &into, 0) } else { Buffer::blank(kind, count) };
+        let rows = norm.partial_rows(runner.chip());
+        let [partial, gradient] = [Buffer::blank_f32(rows * width), Buffer::f32(&before)];
+        let (dy_at, x_at, weight_at) =
+            (Buffer::values(kind, &dy, 0), Buffer::values(kind, &x, 0), Buffer::f32(&weight));
+        let at = NormBackward {
+            dy: dy_at.pointer(),
+            x: x_at.pointer(),
+            weight: weight_at.pointer(),
+            into: if adds { dx.pointer() } else { Pointer::NULL },
+            dx: dx.pointer(),
+            partial: partial.pointer(),
+        };
+        runner.run(&norm.backward(runner.chip(), at).unwrap(), seed as u32);
+        add_columns(runner, ColumnSum { kind: Type::F32, rows, width }, &partial, &gradient, seed as u32);
+
+        let mut wanted = before.clone();
+        let into = adds.then(|| matrix(&into, width));
+        let (dy, x, weight) = (matrix(&dy, width), matrix(&x, width), tensor(&weight, &[width]));
+        let wanted_dx = cpu().rms_norm_backward(&dy, &x, &weight, 1e-6, &mut wanted, into).unwrap();
+        assert_close(&format!("dx of {norm:?}"), kind, 16.0, &dx.read(kind), &values(&wanted_dx));
+        assert_close(&format!("dw of {norm:?}"), Type::F32, 16.0, &gradient.read_f32(), &wanted);
+    }
+}
+
+fn add_columns(runner: &dyn Runner, sum: ColumnSum, x: &Buffer, out: &Buffer, seed: u32) {
+    let workspace = Buffer::blank_f32(sum.workspace(runner.chip()));
+    for launch in sum.launches(runner.chip(), x.pointer(), out.pointer(), workspace.pointer()).unwrap() {
+        runner.run(&launch, seed);
+    }
+    workspace.bytes();
+}
+
+pub(crate) fn column_sums(runner: &dyn Runner) {
+    let shapes = [(1, 1), (1, 33), (7, 32), (511, 40), (513, 40), (1030, 5), (2000, 64)];
+    for (seed, (rows, width)) in shapes.into_iter().enumerate() {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let (x, before) = (case.of(kind, rows * width), case.normal(width));
+            let (from, out) = (Buffer::values(kind, &x, 0), Buffer::f32(&before));
+            let sum = ColumnSum { kind, rows, width };
+            assert_eq!(sum.workspace(runner.chip()) > 0, rows > 512, "{sum:?}");
+            add_columns(runner, sum, &from, &out, seed as u32);
+            let mut wanted = before.clone();
+            cpu().linear_bias(&matrix(&x, width), &mut wanted).unwrap();
+            assert_close(&format!("{sum:?}"), Type::F32, 64.0, &out.read_f32(), &wanted);
+        }
+    }
+}

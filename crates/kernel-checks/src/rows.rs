@@ -1,0 +1,67 @@
+use evenkeel_kernels::{RowCopy, Segments, Type, embed, embed_backward, gather, scatter};
+use evenkeel_model::kernels::Rows;
+
+use crate::Runner;
+use crate::case::{Case, TYPES, assert_close, cpu, matrix, tensor, values};
+use crate::memory::{Buffer, rounded};
+
+/// (rows, vocabulary, width): one token, odd widths, one id for every row, more rows than ids.
+const SHAPES: [(usize, usize, usize); 6] =
+    [(1, 5, 3), (20, 7, 8), (33, 1, 65), (64, 300, 40), (9, 4, 1031), (40, 11, 512)];
+
+pub(crate) fn embedding(runner: &dyn Runner) {
+    for (seed, (rows, vocabulary, width)) in SHAPES.into_iter().enumerate() {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let (table, ids) = (case.normal(vocabulary * width), case.ids(rows, vocabulary));
+            let copy = RowCopy { kind, rows, width };
+            let (from, chosen, y) = (Buffer::f32(&table), Buffer::u32(&ids), Buffer::blank(kind, rows * width));
+            runner.run(&embed(runner.chip(), copy, from.pointer(), chosen.pointer(), y.pointer()).unwrap(), 0);
+            let wanted = values(&cpu().embed(&tensor(&table, &[vocabulary, width]), &ids).unwrap());
+            let wanted: Vec<f32> = wanted.into_iter().map(|value| rounded(kind, value)).collect();
+            assert_eq!(y.read(kind), wanted, "{copy:?}");
+
+            let (dy, before) = (case.of(kind, rows * width), case.normal(vocabulary * width));
+            let gradient = Buffer::f32(&before);
+            let segments = Segments::of(&ids);
+            let lists = [&segments.order, &segments.starts, &segments.ids].map(|list| Buffer::u32(list));
+            let lists_at = [0, 1, 2].map(|at| lists[at].pointer());
+            let dy_at = Buffer::values(kind, &dy, case.one_of(&[0, 1]));
+            let sizes = [rows, segments.ids.len(), width];
+            let launch =
+                embed_backward(runner.chip(), kind, sizes, dy_at.pointer(), lists_at, gradient.pointer()).unwrap();
+            runner.run(&launch, seed as u32);
+            let mut wanted = before.clone();
+            cpu().embed_backward(&matrix(&dy, width), &ids, &mut wanted).unwrap();
+            assert_close(&format!("gradient of {copy:?}"), Type::F32, 16.0, &gradient.read_f32(), &wanted);
+        }
+    }
+    // An id without rows adds nothing.
+    let gradient = Buffer::f32(&[1.0, 2.0]);
+    let lists = [Buffer::u32(&[0]), Buffer::u32(&[0, 0, 1]), Buffer::u32(&[0, 1])];
+    let dy = Buffer::f32(&[5.0]);
+    let at = [0, 1, 2].map(|at| lists[at].pointer());
+    let launch = embed_backward(runner.chip(), Type::F32, [1, 2, 1], dy.pointer(), at, gradient.pointer()).unwrap();
+    runner.run(&launch, 0);
+    assert_eq!(gradient.read_f32(), [1.0, 7.0]);
+}
+
+pub(crate) fn selection(runner: &dyn Runner) {
+    for (seed, (total, _, width)) in SHAPES.into_iter().enumerate() {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let rows = case.between(1, total);
+            let (x, chosen) = (case.of(kind, total * width), case.distinct(rows, total));
+            let copy = RowCopy { kind, rows, width };
+            let (from, ids, y) = (Buffer::values(kind, &x, 0), Buffer::u32(&chosen), Buffer::blank(kind, rows * width));
+            runner.run(&gather(runner.chip(), copy, from.pointer(), ids.pointer(), y.pointer()).unwrap(), 0);
+            let selected = cpu().select_rows(&matrix(&x, width), &chosen).unwrap();
+            assert_eq!(y.read(kind), values(&selected), "{copy:?}");
+
+            let back = Buffer::values(kind, &vec![0.0; total * width], 0);
+            runner.run(&scatter(runner.chip(), copy, y.pointer(), ids.pointer(), back.pointer()).unwrap(), 0);
+            let wanted = cpu().scatter_rows(&selected, &chosen, total).unwrap();
+            assert_eq!(back.read(kind), values(&wanted), "{copy:?}");
+        }
+    }
+}

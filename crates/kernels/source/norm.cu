@@ -1,0 +1,135 @@
+// RMSNorm over runs of `width` values: y = x / sqrt(mean(x²) + epsilon) * weight. A run is a row, or a head of one. A warp takes a short
+// run, a block a long one.
+#include "common.cuh"
+
+template <typename T, bool WIDE, u32 LANES>
+__device__ inline void rms_norm(const T* x, const float* weight, T* y, u32 runs, u32 width, float epsilon) {
+  constexpr u32 N = Step<T, WIDE>::N;
+  SHARED(float, scratch);
+  const u32 lane = threadIdx.x % LANES, slots = blockDim.x / LANES;
+  for (u32 run = blockIdx.x * slots + threadIdx.x / LANES; run < runs; run += gridDim.x * slots) {
+    const T* from = x + static_cast<u64>(run) * width;
+    T* to = y + static_cast<u64>(run) * width;
+    float sums[1] = {0};
+    for (u32 i = lane * N; i < width; i += LANES * N) {
+      float v[N];
+      load<N>(from + i, v);
+#pragma unroll
+      for (u32 j = 0; j < N; ++j) sums[0] += v[j] * v[j];
+    }
+    lane_sums<LANES>(sums, scratch, 0);
+    const float inverse = 1.0f / sqrtf(sums[0] / width + epsilon);
+    for (u32 i = lane * N; i < width; i += LANES * N) {
+      float v[N], w[N];
+      load<N>(from + i, v);
+      load<N>(weight + i, w);
+#pragma unroll
+      for (u32 j = 0; j < N; ++j) v[j] = v[j] * inverse * w[j];
+      store<N>(v, to + i);
+    }
+  }
+}
+
+// With r = 1 / rms: dx = into + r w dy - x r³ mean(w dy x). `into` may be null, or dx itself. Each block leaves its part of the weight's
+// gradient, r dy x summed over its runs, in a row of `partial` (blocks, width). Shared memory: 16 values and `width` for each run at a time.
+template <typename T, bool WIDE, u32 LANES>
+__device__ inline void rms_norm_backward(const T* dy, const T* x, const float* weight, const T* into, T* dx, float* partial, u32 runs,
+                                         u32 width, float epsilon) {
+  constexpr u32 N = Step<T, WIDE>::N;
+  SHARED(float, shared);
+  const u32 lane = threadIdx.x % LANES, slot = threadIdx.x / LANES, slots = blockDim.x / LANES;
+  float* dweight = shared + 16 + slot * width;
+  for (u32 i = lane * N; i < width; i += LANES * N) {
+#pragma unroll
+    for (u32 j = 0; j < N; ++j) dweight[i + j] = 0;
+  }
+  for (u32 run = blockIdx.x * slots + slot; run < runs; run += gridDim.x * slots) {
+    const u64 first = static_cast<u64>(run) * width;
+    // Of squares, and of w dy x.
+    float sums[2] = {0, 0};
+    for (u32 i = lane * N; i < width; i += LANES * N) {
+      float v[N], d[N], w[N];
+      load<N>(x + first + i, v);
+      load<N>(dy + first + i, d);
+      load<N>(weight + i, w);
+#pragma unroll
+      for (u32 j = 0; j < N; ++j) {
+        sums[0] += v[j] * v[j];
+        sums[1] += d[j] * w[j] * v[j];
+      }
+    }
+    lane_sums<LANES>(sums, shared, 0);
+    const float inverse = 1.0f / sqrtf(sums[0] / width + epsilon);
+    const float pull = sums[1] * inverse * inverse * inverse / width;
+    for (u32 i = lane * N; i < width; i += LANES * N) {
+      float v[N], d[N], w[N], g[N];
+      load<N>(x + first + i, v);
+      load<N>(dy + first + i, d);
+      load<N>(weight + i, w);
+      if (into) load<N>(into + first + i, g);
+#pragma unroll
+      for (u32 j = 0; j < N; ++j) {
+        // Only this thread has these columns.
+        dweight[i + j] += d[j] * v[j] * inverse;
+        const float own = d[j] * w[j] * inverse - v[j] * pull;
+        g[j] = into ? g[j] + own : own;
+      }
+      store<N>(g, dx + first + i);
+    }
+  }
+  barrier(2);
+  for (u32 i = threadIdx.x; i < width; i += blockDim.x) {
+    float sum = 0;
+    for (u32 other = 0; other < slots; ++other) sum += shared[16 + other * width + i];
+    partial[static_cast<u64>(blockIdx.x) * width + i] = sum;
+  }
+}
+
+// Column sums of (rows, width). Each of the `splits` runs of rows has its own row of sums: it replaces the row in `out`, or is added to it.
+// Blocks are ordered by runs, then by columns of 32.
+template <typename T>
+__device__ inline void column_sum(const T* x, float* out, u32 rows, u32 width, u32 splits, u32 add) {
+  SHARED(float, shared);
+  const u32 tiles = (width + WARP - 1) / WARP;
+  const u32 split = blockIdx.x / tiles, column = blockIdx.x % tiles * WARP + threadIdx.x % WARP;
+  const u32 share = (rows + splits - 1) / splits;
+  const u32 first = split * share, end = first + share < rows ? first + share : rows;
+  const u32 warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
+  float sum = 0;
+  if (column < width) {
+#pragma unroll 4
+    for (u32 row = first + warp; row < end; row += warps) sum += widen(x[static_cast<u64>(row) * width + column]);
+  }
+  shared[threadIdx.x] = sum;
+  barrier(0);
+  if (warp == 0 && column < width) {
+    sum = 0;
+    for (u32 other = 0; other < warps; ++other) sum += shared[other * WARP + threadIdx.x];
+    float* to = out + static_cast<u64>(split) * width + column;
+    *to = add ? *to + sum : sum;
+  }
+}
+
+#define NORM(suffix, T, WIDE, LANES)                                                                                            \
+  KERNEL(rms_norm_##suffix, const T* x, const float* weight, T* y, u32 runs, u32 width, float epsilon) {                        \
+    rms_norm<T, WIDE, LANES>(x, weight, y, runs, width, epsilon);                                                               \
+  }                                                                                                                             \
+  KERNEL(rms_norm_backward_##suffix, const T* dy, const T* x, const float* weight, const T* into, T* dx, float* partial,        \
+         u32 runs, u32 width, float epsilon) {                                                                                  \
+    rms_norm_backward<T, WIDE, LANES>(dy, x, weight, into, dx, partial, runs, width, epsilon);                                  \
+  }
+NORM(f32_wide_warp, float, true, WARP)
+NORM(f32_wide_block, float, true, BLOCK)
+NORM(f32_single_warp, float, false, WARP)
+NORM(f32_single_block, float, false, BLOCK)
+NORM(bf16_wide_warp, bf16, true, WARP)
+NORM(bf16_wide_block, bf16, true, BLOCK)
+NORM(bf16_single_warp, bf16, false, WARP)
+NORM(bf16_single_block, bf16, false, BLOCK)
+
+KERNEL(column_sum_f32, const float* x, float* out, u32 rows, u32 width, u32 splits, u32 add) {
+  column_sum<float>(x, out, rows, width, splits, add);
+}
+KERNEL(column_sum_bf16, const bf16* x, float* out, u32 rows, u32 width, u32 splits, u32 add) {
+  column_sum<bf16>(x, out, rows, width, splits, add);
+}

@@ -1,0 +1,135 @@
+//! What needs no other thread.
+
+use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
+
+/// Rotates every head of x (rows, heads * 2 * half) in place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rotation {
+    /// The type of x.
+    pub kind: Type,
+    /// Its rows.
+    pub rows: usize,
+    /// Heads of a row.
+    pub heads: usize,
+    /// Half the width of a head.
+    pub half: usize,
+    /// Whether by the negative angle, as in the backward pass.
+    pub back: bool,
+}
+
+/// The rotation; cosines and sines are fp32 (positions, half), positions u32 (rows).
+///
+/// # Errors
+/// A half of 0, or too many rows.
+pub fn rotary(
+    chip: Chip,
+    rotation: Rotation,
+    x: Pointer,
+    [cosines, sines]: [Pointer; 2],
+    positions: Pointer,
+) -> Result<Launch, Unsupported> {
+    let Rotation { kind, rows, heads, half, back } = rotation;
+    if half == 0 {
+        return Err(Unsupported::new("half of a head", 0, "1 or more"));
+    }
+    let wide = is_wide(kind, half, &[x, cosines, sines]);
+    let each = if wide { 16 / kind.size() } else { 1 };
+    let grid = threads(chip, (rows * heads * half / each) as u64);
+    let bytes = rows * (4 * heads * half * kind.size() + 8 * half + 4);
+    let (rows, heads, half) = (u32_of("rows", rows)?, u32_of("heads", heads)?, u32_of("half of a head", half)?);
+    let sign = if back { -1.0f32 } else { 1.0 };
+    let arguments = arguments![x, cosines, sines, positions, rows, heads, half, sign];
+    Launch::new(format!("rotary_{}_{}", kind.name(), step(wide)), grid, 0, bytes, arguments)
+}
+
+/// silu(gate) * up over `count` values.
+///
+/// # Errors
+/// None today.
+pub fn swiglu(
+    chip: Chip,
+    kind: Type,
+    count: usize,
+    [gate, up]: [Pointer; 2],
+    y: Pointer,
+) -> Result<Launch, Unsupported> {
+    let wide = is_wide(kind, count, &[gate, up, y]);
+    let name = format!("swiglu_{}_{}", kind.name(), step(wide));
+    Launch::new(name, grid(chip, kind, wide, count), 0, 3 * count * kind.size(), arguments![gate, up, y, count as u64])
+}
+
+/// The gradients of gate and up, which may replace them.
+///
+/// # Errors
+/// None today.
+pub fn swiglu_backward(
+    chip: Chip,
+    kind: Type,
+    count: usize,
+    dy: Pointer,
+    [gate, up]: [Pointer; 2],
+    [dgate, dup]: [Pointer; 2],
+) -> Result<Launch, Unsupported> {
+    let wide = is_wide(kind, count, &[dy, gate, up, dgate, dup]);
+    let name = format!("swiglu_backward_{}_{}", kind.name(), step(wide));
+    let arguments = arguments![dy, gate, up, dgate, dup, count as u64];
+    Launch::new(name, grid(chip, kind, wide, count), 0, 5 * count * kind.size(), arguments)
+}
+
+/// Adds an fp32 row to each row of y (rows, width).
+///
+/// # Errors
+/// A width of 0, or too many rows.
+pub fn add_bias(
+    chip: Chip,
+    kind: Type,
+    [rows, width]: [usize; 2],
+    y: Pointer,
+    bias: Pointer,
+) -> Result<Launch, Unsupported> {
+    if width == 0 {
+        return Err(Unsupported::new("width of a row", 0, "1 or more"));
+    }
+    let wide = is_wide(kind, width, &[y, bias]);
+    let (name, count) = (format!("add_bias_{}_{}", kind.name(), step(wide)), rows * width);
+    let (rows, width) = (u32_of("rows", rows)?, u32_of("width of a row", width)?);
+    let arguments = arguments![y, bias, rows, width];
+    Launch::new(name, grid(chip, kind, wide, count), 0, 2 * count * kind.size(), arguments)
+}
+
+/// Adds `count` fp32 values to others.
+///
+/// # Errors
+/// None today.
+pub fn add(chip: Chip, count: usize, y: Pointer, x: Pointer) -> Result<Launch, Unsupported> {
+    let wide = is_wide(Type::F32, count, &[y, x]);
+    let arguments = arguments![y, x, count as u64];
+    Launch::new(format!("add_{}", step(wide)), grid(chip, Type::F32, wide, count), 0, 12 * count, arguments)
+}
+
+/// `count` values of one type as another.
+///
+/// # Errors
+/// The same type twice: that is a copy.
+pub fn cast(chip: Chip, count: usize, from: (Type, Pointer), to: (Type, Pointer)) -> Result<Launch, Unsupported> {
+    if from.0 == to.0 {
+        return Err(Unsupported::new(
+            "bytes of the type that is cast to",
+            to.0.size(),
+            "another type than it is cast from",
+        ));
+    }
+    // Eight values on both sides.
+    let wide = is_wide(Type::Bf16, count, &[from.1, to.1]);
+    let name = format!("cast_{}_{}_{}", from.0.name(), to.0.name(), step(wide));
+    let bytes = count * (from.0.size() + to.0.size());
+    Launch::new(name, grid(chip, Type::Bf16, wide, count), 0, bytes, arguments![from.1, to.1, count as u64])
+}
+
+fn grid(chip: Chip, kind: Type, wide: bool, count: usize) -> u32 {
+    threads(chip, (if wide { count / (16 / kind.size()) } else { count }) as u64)
+}
+
+fn threads(chip: Chip, threads: u64) -> u32 {
+    chip.blocks(threads.div_ceil(u64::from(BLOCK)))
+}

@@ -1,0 +1,137 @@
+//! RMSNorm.
+
+use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of};
+
+/// Runs up to this width are taken by a warp.
+const WARP_WIDTH: usize = 512;
+/// Values of shared memory that sums over a block take.
+const SCRATCH: usize = 16;
+
+/// RMSNorm over runs of values: rows, or the heads of rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norm {
+    /// The type of x and y; the weight is fp32.
+    pub kind: Type,
+    /// Number of runs.
+    pub runs: usize,
+    /// Values in each, and in the weight.
+    pub width: usize,
+    /// Added to the mean of squares.
+    pub epsilon: f32,
+}
+
+/// The addresses of a backward pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NormBackward {
+    /// The gradient of y.
+    pub dy: Pointer,
+    /// The input of the forward pass.
+    pub x: Pointer,
+    /// The weight.
+    pub weight: Pointer,
+    /// What the gradient of x is added to, or [`Pointer::NULL`]; may be `dx`.
+    pub into: Pointer,
+    /// The gradient of x.
+    pub dx: Pointer,
+    /// [`Norm::partial_rows`] rows of `width` fp32 values; their column sums are the weight's gradient.
+    pub partial: Pointer,
+}
+
+impl Norm {
+    /// y from x.
+    ///
+    /// # Errors
+    /// A width of 0.
+    pub fn forward(&self, chip: Chip, x: Pointer, weight: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
+        let wide = self.is_wide(&[x, weight, y]);
+        let [runs, width] = self.sizes()?;
+        let arguments = arguments![x, weight, y, runs, width, self.epsilon];
+        let bytes = 2 * self.runs * self.width * self.kind.size();
+        Launch::new(self.kernel("rms_norm", wide), self.blocks(chip), SCRATCH * 4, bytes, arguments)
+    }
+
+    /// The gradient of x, and the blocks' parts of the weight's gradient.
+    ///
+    /// # Errors
+    /// A width of 0, or above 12,272.
+    pub fn backward(&self, chip: Chip, at: NormBackward) -> Result<Launch, Unsupported> {
+        let wide = self.is_wide(&[at.dy, at.x, at.weight, at.into, at.dx]);
+        let [runs, width] = self.sizes()?;
+        let shared = 4 * (SCRATCH + self.slots() * self.width);
+        let arguments = arguments![at.dy, at.x, at.weight, at.into, at.dx, at.partial, runs, width, self.epsilon];
+        let arrays = if at.into == Pointer::NULL { 3 } else { 4 };
+        let bytes = self.width * (arrays * self.runs * self.kind.size() + 4 * self.partial_rows(chip));
+        Launch::new(self.kernel("rms_norm_backward", wide), self.blocks(chip), shared, bytes, arguments)
+    }
+
+    /// Rows of [`NormBackward::partial`].
+    pub fn partial_rows(&self, chip: Chip) -> usize {
+        self.blocks(chip) as usize
+    }
+
+    fn sizes(&self) -> Result<[u32; 2], Unsupported> {
+        if self.width == 0 {
+            return Err(Unsupported::new("width of a norm", 0, "1 or more"));
+        }
+        Ok([u32_of("runs of a norm", self.runs)?, u32_of("width of a norm", self.width)?])
+    }
+
+    fn takes_warp(&self) -> bool {
+        self.width <= WARP_WIDTH
+    }
+
+    /// Runs that a block takes at a time.
+    fn slots(&self) -> usize {
+        if self.takes_warp() { (BLOCK / WARP) as usize } else { 1 }
+    }
+
+    fn blocks(&self, chip: Chip) -> u32 {
+        chip.blocks(self.runs.div_ceil(self.slots()) as u64)
+    }
+
+    fn is_wide(&self, pointers: &[Pointer]) -> bool {
+        is_wide(self.kind, self.width, pointers)
+    }
+
+    fn kernel(&self, name: &str, wide: bool) -> String {
+        let lanes = if self.takes_warp() { "warp" } else { "block" };
+        format!("{name}_{}_{}_{lanes}", self.kind.name(), step(wide))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHIP: Chip = Chip { multiprocessors: 132 };
+
+    #[test]
+    fn heads_are_taken_by_warps_and_rows_by_blocks() {
+        let norm = |width| Norm { kind: Type::Bf16, runs: 1000, width, epsilon: 1e-6 };
+        let kernel = |width| norm(width).forward(CHIP, Pointer(16), Pointer(16), Pointer(16)).unwrap().kernel;
+        assert_eq!(kernel(128), "rms_norm_bf16_wide_warp");
+        assert_eq!(kernel(2048), "rms_norm_bf16_wide_block");
+        assert_eq!(kernel(2047), "rms_norm_bf16_single_block");
+        assert_eq!((norm(128).partial_rows(CHIP), norm(2048).partial_rows(CHIP)), (125, 1000));
+    }
+
+    #[test]
+    fn the_widest_norm_is_stated() {
+        let at = |width| {
+            let norm = Norm { kind: Type::F32, runs: 1, width, epsilon: 1e-6 };
+            let pointers = Pointer(16);
+            let at = NormBackward {
+                dy: pointers,
+                x: pointers,
+                weight: pointers,
+                into: Pointer::NULL,
+                dx: pointers,
+                partial: pointers,
+            };
+            norm.backward(CHIP, at)
+        };
+        assert!(at(12_272).is_ok());
+        assert!(at(12_273).is_err());
+        assert_eq!(at(0).unwrap_err().to_string(), "width of a norm is 0, allowed: 1 or more");
+    }
+}

@@ -1,0 +1,95 @@
+//! The global norm, clipping and AdamW.
+
+use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
+
+/// f64 values that [`squares`] writes for a gradient of so many values.
+pub fn square_parts(chip: Chip, count: usize) -> usize {
+    chip.blocks((count as u64).div_ceil(4 * u64::from(BLOCK))) as usize
+}
+
+/// The sums of squares of parts of an fp32 gradient, f64 ([`square_parts`]).
+///
+/// # Errors
+/// None today.
+pub fn squares(chip: Chip, x: Pointer, count: usize, partial: Pointer) -> Result<Launch, Unsupported> {
+    let wide = is_wide(Type::F32, count, &[x]);
+    let grid = square_parts(chip, count) as u32;
+    Launch::new(
+        format!("squares_{}", step(wide)),
+        grid,
+        BLOCK as usize * 8,
+        4 * count,
+        arguments![x, partial, count as u64],
+    )
+}
+
+/// Clipping by the global norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clip {
+    /// Factor of the gradient before the norm is taken.
+    pub scale: f64,
+    /// The largest norm, above 0; none for no clipping.
+    pub limit: Option<f64>,
+}
+
+/// The norm (f64) and the gradient's factor (fp32) from `count` parts; NaN is the factor of a norm that is not finite.
+///
+/// # Errors
+/// Too many parts.
+pub fn clip(clip: Clip, partial: Pointer, count: usize, norm: Pointer, factor: Pointer) -> Result<Launch, Unsupported> {
+    let (bytes, count) = (8 * count, u32_of("parts of a norm", count)?);
+    let arguments = arguments![partial, count, clip.scale, clip.limit.unwrap_or(0.0), norm, factor];
+    Launch::new("clip".into(), 1, BLOCK as usize * 8, bytes, arguments)
+}
+
+/// The numbers of one update of one parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamW {
+    /// Decay rates of the moments.
+    pub betas: [f64; 2],
+    /// Learning rate over the first moment's bias correction.
+    pub step: f64,
+    /// Root of the second moment's bias correction.
+    pub second_root: f64,
+    /// Added to the root of the second moment.
+    pub epsilon: f64,
+    /// 1 - learning rate * weight decay.
+    pub shrink: f64,
+}
+
+/// Updates `count` weights and both moments in place. With a factor that is not finite nothing changes. `narrowed` gets the new weights in
+/// bf16, unless it is [`Pointer::NULL`].
+///
+/// # Errors
+/// None today.
+pub fn adamw(
+    chip: Chip,
+    update: AdamW,
+    count: usize,
+    [weight, first, second]: [Pointer; 3],
+    gradient: Pointer,
+    factor: Pointer,
+    narrowed: Pointer,
+) -> Result<Launch, Unsupported> {
+    let wide = is_wide(Type::F32, count, &[weight, first, second, gradient, narrowed]);
+    let threads = (if wide { count / 4 } else { count }) as u64;
+    let [beta1, beta2] = update.betas.map(|beta| beta as f32);
+    let inverse_root = 1.0 / update.second_root as f32;
+    let arguments = arguments![
+        weight,
+        first,
+        second,
+        gradient,
+        factor,
+        narrowed,
+        count as u64,
+        beta1,
+        beta2,
+        update.step as f32,
+        inverse_root,
+        update.epsilon as f32,
+        update.shrink as f32
+    ];
+    let bytes = count * if narrowed == Pointer::NULL { 28 } else { 30 };
+    Launch::new(format!("adamw_{}", step(wide)), chip.blocks(threads.div_ceil(u64::from(BLOCK))), 0, bytes, arguments)
+}

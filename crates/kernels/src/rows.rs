@@ -1,0 +1,123 @@
+//! Rows selected by number.
+
+use std::collections::BTreeMap;
+
+use crate::launch::{Chip, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
+
+/// A copy of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowCopy {
+    /// The type of the activations.
+    pub kind: Type,
+    /// Rows that are copied.
+    pub rows: usize,
+    /// Values in each.
+    pub width: usize,
+}
+
+impl RowCopy {
+    /// With the bytes of a value that is read.
+    fn launch(
+        self,
+        chip: Chip,
+        name: &str,
+        size: usize,
+        wide: bool,
+        [from, ids, to]: [Pointer; 3],
+    ) -> Result<Launch, Unsupported> {
+        let bytes = self.rows * self.width * (size + self.kind.size());
+        let (rows, width) = (u32_of("rows", self.rows)?, u32_of("width of a row", self.width)?);
+        let name = format!("{name}_{}_{}", self.kind.name(), step(wide));
+        Launch::new(name, chip.blocks(self.rows as u64), 0, bytes, arguments![from, ids, to, rows, width])
+    }
+
+    fn is_wide(self, pointers: &[Pointer]) -> bool {
+        is_wide(self.kind, self.width, pointers)
+    }
+}
+
+/// y\[i\] = table\[ids\[i\]\] of an fp32 table, in the type of the activations.
+///
+/// # Errors
+/// Too many rows.
+pub fn embed(chip: Chip, copy: RowCopy, table: Pointer, ids: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
+    copy.launch(chip, "embed", 4, copy.is_wide(&[table, y]), [table, ids, y])
+}
+
+/// y\[i\] = x\[ids\[i\]\].
+///
+/// # Errors
+/// Too many rows.
+pub fn gather(chip: Chip, copy: RowCopy, x: Pointer, ids: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
+    copy.launch(chip, "gather", copy.kind.size(), copy.is_wide(&[x, y]), [x, ids, y])
+}
+
+/// y\[to\[i\]\] = x\[i\] for distinct rows of a y of zeros.
+///
+/// # Errors
+/// Too many rows.
+pub fn scatter(chip: Chip, copy: RowCopy, x: Pointer, to: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
+    copy.launch(chip, "scatter", copy.kind.size(), copy.is_wide(&[x, y]), [x, to, y])
+}
+
+/// The rows of a batch by the id that they embed, so that each row of the table is added to by one block, in one order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segments {
+    /// Rows, grouped by id and ascending in each group.
+    pub order: Vec<u32>,
+    /// The first place in `order` of each group, and the end of the last.
+    pub starts: Vec<u32>,
+    /// The id of each group, ascending.
+    pub ids: Vec<u32>,
+}
+
+impl Segments {
+    /// Groups the rows of a batch.
+    pub fn of(ids: &[u32]) -> Self {
+        let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (row, &id) in ids.iter().enumerate() {
+            groups.entry(id).or_default().push(row as u32);
+        }
+        let mut segments = Self { order: Vec::with_capacity(ids.len()), starts: vec![0], ids: Vec::new() };
+        for (id, rows) in groups {
+            segments.order.extend(rows);
+            segments.starts.push(segments.order.len() as u32);
+            segments.ids.push(id);
+        }
+        segments
+    }
+}
+
+/// Adds the `rows` rows of dy to the rows of the table's fp32 gradient; `order`, `starts` and `ids` as in [`Segments`], on the device.
+///
+/// # Errors
+/// Too many rows.
+pub fn embed_backward(
+    chip: Chip,
+    kind: Type,
+    [rows, segments, width]: [usize; 3],
+    dy: Pointer,
+    [order, starts, ids]: [Pointer; 3],
+    table: Pointer,
+) -> Result<Launch, Unsupported> {
+    let wide = is_wide(kind, width, &[dy, table]);
+    let bytes = width * (rows * kind.size() + 8 * segments);
+    let (count, width) = (u32_of("distinct ids", segments)?, u32_of("width of a row", width)?);
+    let arguments = arguments![dy, order, starts, ids, table, count, width];
+    let name = format!("embed_backward_{}_{}", kind.name(), step(wide));
+    Launch::new(name, chip.blocks(segments as u64), 0, bytes, arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_grouped_by_id_and_ascending_in_each_group() {
+        let segments = Segments::of(&[7, 3, 7, 7, 3, 0]);
+        assert_eq!(segments.ids, [0, 3, 7]);
+        assert_eq!(segments.starts, [0, 1, 3, 6]);
+        assert_eq!(segments.order, [5, 1, 4, 0, 2, 3]);
+        assert_eq!(Segments::of(&[]), Segments { order: Vec::new(), starts: vec![0], ids: Vec::new() });
+    }
+}

@@ -1,0 +1,116 @@
+//! What a micro-batch gives a GPU, counted without one.
+
+use candle_core::DType;
+
+use crate::config::Config;
+use crate::error::{BoxError, ModelError, Result};
+use crate::kernels::cuda::{Chip, Counter, Counts, Cuda};
+use crate::kernels::{Coefficients, Scores};
+use crate::network::{Network, NetworkOptions, TokenLoss, Train};
+use crate::pack::Packed;
+use crate::parameters::Parameters;
+
+/// Runs the host's side of a forward and a backward pass over sequences of these numbers of tokens, each of which is scored, and counts what a
+/// device would be given and what is allocated at a time: gradients, activations and workspace, not the parameters.
+///
+/// # Errors
+/// No sequence, a sequence longer than the model's context, or a compute type that the kernels do not have.
+pub fn count_pass(
+    config: &Config,
+    lengths: &[usize],
+    compute: DType,
+    options: NetworkOptions,
+    chip: Chip,
+) -> Result<Counts> {
+    let mut batch = Packed::default();
+    // The token behind the last one is scored, and no input.
+    let config = Config { max_position_embeddings: config.max_position_embeddings + 1, ..config.clone() };
+    for &length in lengths {
+        batch.push(&config, &vec![0; length + 1], 1..=length)?;
+    }
+    if lengths.is_empty() {
+        return Err(ModelError::input("sequences of a micro-batch", 0, "1 or more"));
+    }
+    let parameters = Parameters::described(&config)?;
+    let mut network = Network::new(config, parameters, Cuda::new(Counter::new(chip), compute)?, options)?;
+    network.accumulate(&[batch], 1.0, &NoLoss)?;
+    Ok(network.kernels().device().take())
+}
+
+struct NoLoss;
+
+impl TokenLoss for NoLoss {
+    fn coefficients(&self, _index: usize, _batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
+        let zeros = vec![0.0; scores.logp.len()];
+        Ok(Coefficients { logp: zeros.clone(), entropy: zeros })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Family;
+
+    fn config() -> Config {
+        Config {
+            family: Family::Qwen3,
+            vocab_size: 512,
+            hidden_size: 64,
+            intermediate_size: 192,
+            num_layers: 8,
+            num_heads: 4,
+            num_kv_heads: 2,
+            head_dim: 16,
+            max_position_embeddings: 256,
+            rms_norm_eps: 1e-6,
+            rope_theta: 1e4,
+            qkv_bias: false,
+            output_bias: false,
+            tie_word_embeddings: true,
+            eos_token_ids: Vec::new(),
+        }
+    }
+
+    fn counts(lengths: &[usize], recompute: bool) -> Counts {
+        let options = NetworkOptions { recompute, ..NetworkOptions::default() };
+        count_pass(&config(), lengths, DType::BF16, options, Chip { multiprocessors: 132 }).unwrap()
+    }
+
+    #[test]
+    fn recomputing_takes_less_memory_and_more_operations() {
+        let [kept, again] = [false, true].map(|recompute| counts(&[256; 4], recompute));
+        assert!(again.peak < kept.peak / 2, "{} and {}", again.peak, kept.peak);
+        assert!(again.total().flops > kept.total().flops);
+    }
+
+    #[test]
+    fn the_host_waits_for_scores_alone() {
+        let counts = counts(&[100, 256], false);
+        assert_eq!((counts.downloads.launches, counts.downloads.bytes), (2, 2 * 4 * 356));
+    }
+
+    #[test]
+    fn activations_grow_by_what_a_layer_keeps_of_each_token() {
+        // In bf16: input, normed, q and k before and after their norms, v, attended, middle, normed again, gate, up, gated; and fp32 log sums.
+        let layer = 2 * (64 + 64 + 2 * (64 + 32) + 32 + 64 + 64 + 64 + 3 * 192) + 4 * 4;
+        let of = |layers: usize| {
+            let config = Config { num_layers: layers, ..config() };
+            let options = NetworkOptions::default();
+            let counts = count_pass(&config, &[256], DType::BF16, options, Chip { multiprocessors: 132 }).unwrap();
+            counts.peak - 4 * Parameters::described(&config).unwrap().count() as u64
+        };
+        let grown = of(9) - of(8);
+        // Small arrays are rounded up to 256 bytes.
+        assert!(grown.abs_diff(256 * layer) < 4096, "{grown} for {}", 256 * layer);
+    }
+
+    #[test]
+    fn sequences_beyond_the_context_are_refused() {
+        let of = |lengths: &[usize]| {
+            count_pass(&config(), lengths, DType::BF16, NetworkOptions::default(), Chip { multiprocessors: 1 })
+        };
+        assert!(of(&[256]).is_ok());
+        assert!(of(&[257]).is_err());
+        assert!(of(&[]).unwrap_err().to_string().contains("sequences of a micro-batch is 0"));
+    }
+}

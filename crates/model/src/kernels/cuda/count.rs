@@ -1,0 +1,177 @@
+//! A device that computes nothing: it counts what a real one would be given.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use candle_core::{Shape, Tensor};
+use evenkeel_kernels::{Chip, Launch, Pointer, Product, Type};
+
+use super::Device;
+use crate::error::Result;
+
+/// What one kernel, or the products of one type, took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Launches.
+    pub launches: u64,
+    /// Bytes of the device's memory that were read and written, each array of a launch once.
+    pub bytes: u64,
+    /// Floating-point operations of products; those of other kernels are not counted.
+    pub flops: u64,
+}
+
+/// What a device was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By kernel.
+    pub kernels: BTreeMap<String, Tally>,
+    /// Copies from the host.
+    pub uploads: Tally,
+    /// Copies to the host, each of which waits.
+    pub downloads: Tally,
+    /// Bytes that are allocated now.
+    pub live: u64,
+    /// The most bytes that were allocated at a time, since the counts were last taken.
+    pub peak: u64,
+    /// The end of the addresses that were given out.
+    end: u64,
+}
+
+impl Counts {
+    /// Of all kernels and products.
+    pub fn total(&self) -> Tally {
+        let sum = |a: Tally, b: &Tally| Tally {
+            launches: a.launches + b.launches,
+            bytes: a.bytes + b.bytes,
+            flops: a.flops + b.flops,
+        };
+        self.kernels.values().fold(Tally::default(), sum)
+    }
+}
+
+/// Memory of 256 bytes that has the address of every parameter: a counter never reads it.
+const PARAMETER: Pointer = Pointer(4096);
+const ALIGNMENT: u64 = 256;
+
+/// A device that only counts. What is read from it is zeros, and tensors that it makes are.
+pub struct Counter {
+    chip: Chip,
+    counts: Arc<Mutex<Counts>>,
+}
+
+/// Memory that does not exist.
+pub struct Counted {
+    at: Pointer,
+    bytes: u64,
+    counts: Arc<Mutex<Counts>>,
+}
+
+impl Counter {
+    /// Counts what a device with these multiprocessors would be given.
+    pub fn new(chip: Chip) -> Self {
+        let end = PARAMETER.0 + ALIGNMENT;
+        Self { chip, counts: Arc::new(Mutex::new(Counts { end, ..Counts::default() })) }
+    }
+
+    /// Takes what was counted since the last call. What is allocated stays so.
+    pub fn take(&self) -> Counts {
+        let mut counts = lock(&self.counts);
+        let (live, end) = (counts.live, counts.end);
+        std::mem::replace(&mut *counts, Counts { live, peak: live, end, ..Counts::default() })
+    }
+
+    fn count(&self, kernel: &str, bytes: u64, flops: u64) {
+        let mut counts = lock(&self.counts);
+        let tally = counts.kernels.entry(kernel.to_owned()).or_default();
+        *tally = Tally { launches: tally.launches + 1, bytes: tally.bytes + bytes, flops: tally.flops + flops };
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        lock(&self.counts).live -= self.bytes;
+    }
+}
+
+fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn copied(tally: &mut Tally, bytes: usize) {
+    tally.launches += 1;
+    tally.bytes += bytes as u64;
+}
+
+impl Device for Counter {
+    type Memory = Counted;
+
+    fn chip(&self) -> Chip {
+        self.chip
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<Counted> {
+        let mut counts = lock(&self.counts);
+        let (at, bytes) = (Pointer(counts.end), (bytes as u64).next_multiple_of(ALIGNMENT));
+        counts.end += bytes;
+        counts.live += bytes;
+        counts.peak = counts.peak.max(counts.live);
+        Ok(Counted { at, bytes, counts: self.counts.clone() })
+    }
+
+    fn zeros(&self, bytes: usize) -> Result<Counted> {
+        self.count("fill with zeros", bytes as u64, 0);
+        self.allocate(bytes)
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Result<Counted> {
+        copied(&mut lock(&self.counts).uploads, bytes.len());
+        self.allocate(bytes.len())
+    }
+
+    fn download(&self, _memory: &Counted, bytes: usize) -> Result<Vec<u8>> {
+        copied(&mut lock(&self.counts).downloads, bytes);
+        Ok(vec![0; bytes])
+    }
+
+    fn address(&self, memory: &Counted) -> Pointer {
+        memory.at
+    }
+
+    fn parameter(&self, _parameter: &Tensor) -> Result<Pointer> {
+        Ok(PARAMETER)
+    }
+
+    fn tensor(&self, _memory: Counted, shape: &Shape) -> Result<Tensor> {
+        Ok(Tensor::zeros((), candle_core::DType::F32, &candle_core::Device::Cpu)?.broadcast_as(shape)?)
+    }
+
+    fn launch(&self, launch: &Launch) -> Result<()> {
+        self.count(&launch.kernel, launch.bytes, 0);
+        Ok(())
+    }
+
+    fn multiply(&self, product: &Product) -> Result<()> {
+        let of = |kind| if kind == Type::F32 { "fp32" } else { "bf16" };
+        let name = format!("product of {}, result in {}", of(product.a.kind), of(product.to.kind));
+        self.count(&name, product.bytes(), product.flops());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_is_of_what_is_allocated_together() {
+        let counter = Counter::new(Chip { multiprocessors: 1 });
+        let kept = counter.allocate(1000).unwrap();
+        drop(counter.allocate(512).unwrap());
+        drop(counter.allocate(256).unwrap());
+        let counts = counter.take();
+        assert_eq!((counts.live, counts.peak), (1024, 1536));
+        drop(kept);
+        let counts = counter.take();
+        assert_eq!((counts.live, counts.peak), (0, 1024));
+    }
+}

@@ -1,0 +1,112 @@
+//! Log-probabilities, entropies and their gradients over chunks of fp32 logits.
+
+use evenkeel_kernels::{Logits, Operand, Product, Type, logit_gradients, token_scores};
+
+use super::matrix::floats;
+use super::{Cuda, Device, Gradient, Matrix};
+use crate::error::Result;
+use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
+
+/// What the backward pass needs of the forward pass, for each row.
+pub struct Kept<M> {
+    entropy: Matrix<M>,
+    log_sum: Matrix<M>,
+}
+
+/// The weight in the compute type, the ids, and memory for the logits of a chunk.
+struct Chunks<M> {
+    weight: super::Weight<M>,
+    targets: Matrix<M>,
+    logits: Matrix<M>,
+}
+
+impl<D: Device> Head for Cuda<D> {
+    type Kept = Kept<D::Memory>;
+
+    fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)> {
+        let all = self.chunks_of(hidden, input)?;
+        let [logp, entropy, log_sum] = [(); 3].map(|()| self.blank_of(Type::F32, hidden.rows(), 1));
+        let (logp, entropy, log_sum) = (logp?, entropy?, log_sum?);
+        for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
+            let logits = self.logits(hidden, &all, input, (first, rows))?;
+            let to = [&logp, &entropy, &log_sum].map(|column| column.row(first));
+            self.run(token_scores(self.device.chip(), logits, to))?;
+        }
+        // The one point of a pass where the host waits.
+        let host = |column: &Matrix<D::Memory>| -> Result<Vec<f32>> {
+            Ok(floats(Type::F32, &self.device.download(column.memory(), 4 * column.rows())?))
+        };
+        Ok((Scores { logp: host(&logp)?, entropy: host(&entropy)? }, Kept { entropy, log_sum }))
+    }
+
+    fn head_backward(
+        &self,
+        hidden: &Self::Matrix,
+        input: HeadInput<'_>,
+        _scores: &Scores,
+        kept: &Self::Kept,
+        coefficients: &Coefficients,
+        grad: &mut Gradient<D::Memory>,
+    ) -> Result<Self::Matrix> {
+        let all = self.chunks_of(hidden, input)?;
+        let dlogp = self.column(self.upload_floats(&coefficients.logp)?, hidden.rows());
+        let dentropy = self.column(self.upload_floats(&coefficients.entropy)?, hidden.rows());
+        let (width, vocabulary) = (hidden.width(), all.logits.width());
+        let dhidden = self.blank(hidden.rows(), width)?;
+        // In fp32 gradients replace the logits.
+        let narrow = match self.kind {
+            Type::F32 => None,
+            kind => Some(self.blank_of(kind, all.logits.rows(), vocabulary)?),
+        };
+        let dlogits = narrow.as_ref().unwrap_or(&all.logits);
+        for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
+            let logits = self.logits(hidden, &all, input, (first, rows))?;
+            let [log_sum, entropy] = [&kept.log_sum, &kept.entropy].map(|column| column.row(first));
+            let coefficients = [&dlogp, &dentropy].map(|column| column.row(first));
+            let to = (self.kind, dlogits.at());
+            self.run(logit_gradients(self.device.chip(), logits, [log_sum, entropy], coefficients, to))?;
+            let from = (dlogits.operand(0), vocabulary);
+            self.add_weight_gradient(rows, from, (hidden.operand(first), width), grad)?;
+            let weight = Operand::rows(all.weight.at, self.kind, width);
+            self.multiply(Product::new([rows, vocabulary, width], dlogits.operand(0), weight, dhidden.operand(first)))?;
+        }
+        Ok(dhidden)
+    }
+}
+
+impl<D: Device> Cuda<D> {
+    fn chunks_of(&self, hidden: &Matrix<D::Memory>, input: HeadInput<'_>) -> Result<Chunks<D::Memory>> {
+        let rows = input.chunk_rows.min(hidden.rows());
+        Ok(Chunks {
+            weight: self.weight(input.weight)?,
+            targets: self.column(self.upload_ids(input.targets)?, hidden.rows()),
+            logits: self.blank_of(Type::F32, rows, input.weight.dim(0)?)?,
+        })
+    }
+
+    /// Memory of one 4-byte value for each row.
+    fn column(&self, memory: D::Memory, rows: usize) -> Matrix<D::Memory> {
+        Matrix::new(self.device.address(&memory), memory, Type::F32, [rows, 1])
+    }
+
+    /// Launches the product for the logits of a chunk.
+    fn logits(
+        &self,
+        hidden: &Matrix<D::Memory>,
+        all: &Chunks<D::Memory>,
+        input: HeadInput<'_>,
+        (first, rows): (usize, usize),
+    ) -> Result<Logits> {
+        let vocabulary = all.logits.width();
+        let weight = Operand::rows(all.weight.at, self.kind, hidden.width()).t();
+        let sizes = [rows, hidden.width(), vocabulary];
+        self.multiply(Product::new(sizes, hidden.operand(first), weight, all.logits.operand(0)))?;
+        Ok(Logits {
+            logits: all.logits.at(),
+            targets: all.targets.row(first),
+            rows,
+            vocabulary,
+            temperature: input.temperature,
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! Kernels for NVIDIA's GPUs: products by a library, everything that is bound by memory by Evenkeel's own kernels (`evenkeel-kernels`), and
+//! attention by blocks of queries out of both.
+//!
+//! The host's side is written over a [`Device`]: candle's ([`CandleDevice`], with the feature `cuda`), one that only counts ([`Counter`]), and in
+//! the tests of `evenkeel-kernel-checks` one that runs the same kernels on a CPU. So everything but the calls of NVIDIA's libraries is compiled
+//! and tested without any of them.
+//!
+//! Activations are in the compute type; norms, softmaxes, log-probabilities and all sums are computed in fp32. Scores, logits and gradients of
+//! parameters are fp32 in memory too. The same launches give the same bits. A row of a product may depend on how many rows are computed with it:
+//! the library chooses its algorithm by shape.
+
+mod attention;
+#[cfg(feature = "cuda")]
+mod candle;
+mod count;
+#[cfg(feature = "cuda")]
+mod cublaslt;
+mod device;
+mod head;
+mod linear;
+mod matrix;
+mod norm;
+mod optimizer;
+mod rotary;
+mod rows;
+mod swiglu;
+
+#[cfg(feature = "cuda")]
+pub use candle::CandleDevice;
+pub use count::{Counter, Counts, Tally};
+pub use device::Device;
+pub use evenkeel_kernels::Chip;
+pub use head::Kept;
+pub use matrix::{Gradient, Matrix};
+pub use rotary::Table;
+
+use std::sync::Mutex;
+
+use candle_core::{DType, Tensor};
+use evenkeel_kernels::{ColumnSum, Launch, Pointer, Product, Type, Unsupported, add, cast};
+
+use super::{Arrays, OptimizerKernels};
+use crate::error::{ModelError, Result};
+use matrix::floats;
+
+/// Queries of a block, if none is set: scores of 16 heads over 4,096 keys take 128 MiB.
+const ATTENTION_BLOCK: usize = 512;
+
+/// The kernels on a device, in one compute type.
+pub struct Cuda<D: Device> {
+    device: D,
+    kind: Type,
+    attention_block: usize,
+    /// The last positions that were uploaded: every layer of a pass has the same.
+    positions: Mutex<Option<(Vec<u32>, D::Memory)>>,
+}
+
+impl<D: Device> Cuda<D> {
+    /// Kernels that compute in F32 or BF16.
+    ///
+    /// # Errors
+    /// Another type.
+    pub fn new(device: D, compute: DType) -> Result<Self> {
+        let kind = match compute {
+            DType::F32 => Type::F32,
+            DType::BF16 => Type::Bf16,
+            other => return Err(ModelError::input("compute type", format!("{other:?}"), "F32 or BF16")),
+        };
+        Ok(Self { device, kind, attention_block: ATTENTION_BLOCK, positions: Mutex::default() })
+    }
+
+    /// With other blocks of queries: larger ones need more memory for scores, smaller ones more launches.
+    ///
+    /// # Errors
+    /// A block of 0.
+    pub fn with_attention_block(self, queries: usize) -> Result<Self> {
+        match queries {
+            0 => Err(ModelError::input("queries of a block of attention", 0, "1 or more")),
+            attention_block => Ok(Self { attention_block, ..self }),
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// Memory for activations that are about to be written.
+    fn blank(&self, rows: usize, width: usize) -> Result<Matrix<D::Memory>> {
+        self.blank_of(self.kind, rows, width)
+    }
+
+    fn blank_of(&self, kind: Type, rows: usize, width: usize) -> Result<Matrix<D::Memory>> {
+        let memory = self.device.allocate(rows * width * kind.size())?;
+        Ok(Matrix::new(self.device.address(&memory), memory, kind, [rows, width]))
+    }
+
+    fn run(&self, launch: Result<Launch, Unsupported>) -> Result<()> {
+        self.device.launch(&launch.map_err(unsupported)?)
+    }
+
+    /// A product without rows, columns or terms changes nothing: its result is empty, or what it is added to.
+    fn multiply(&self, product: Product) -> Result<()> {
+        product.check().map_err(unsupported)?;
+        let is_empty = product.flops() == 0;
+        if is_empty { Ok(()) } else { self.device.multiply(&product) }
+    }
+
+    /// A parameter in the compute type.
+    fn weight(&self, parameter: &Tensor) -> Result<Weight<D::Memory>> {
+        let at = self.device.parameter(parameter)?;
+        if self.kind == Type::F32 {
+            return Ok(Weight { at, _memory: None });
+        }
+        let count = parameter.elem_count();
+        let memory = self.device.allocate(count * self.kind.size())?;
+        let to = self.device.address(&memory);
+        self.run(cast(self.device.chip(), count, (Type::F32, at), (self.kind, to)))?;
+        Ok(Weight { at: to, _memory: Some(memory) })
+    }
+
+    fn upload_ids(&self, ids: &[u32]) -> Result<D::Memory> {
+        self.device.upload(&ids.iter().flat_map(|id| id.to_ne_bytes()).collect::<Vec<_>>())
+    }
+
+    fn upload_floats(&self, values: &[f32]) -> Result<D::Memory> {
+        self.device.upload(&values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<_>>())
+    }
+
+    fn add_columns(&self, sum: ColumnSum, x: Pointer, to: &Gradient<D::Memory>) -> Result<()> {
+        let chip = self.device.chip();
+        let workspace = self.device.allocate(4 * sum.workspace(chip))?;
+        let launches = sum.launches(chip, x, to.at(), self.device.address(&workspace)).map_err(unsupported)?;
+        launches.iter().try_for_each(|launch| self.device.launch(launch))
+    }
+}
+
+/// A parameter in the compute type, until the product that reads it is launched.
+struct Weight<M> {
+    at: Pointer,
+    _memory: Option<M>,
+}
+
+/// A failure of the driver or of one of its libraries.
+#[cfg(feature = "cuda")]
+fn failed(error: impl std::fmt::Display) -> ModelError {
+    ModelError::Candle(candle_core::Error::msg(error))
+}
+
+fn unsupported(error: Unsupported) -> ModelError {
+    ModelError::input(error.what, error.value, error.allowed)
+}
+
+impl<D: Device> Arrays for Cuda<D> {
+    type Matrix = Matrix<D::Memory>;
+    type Gradient = Gradient<D::Memory>;
+
+    fn zero_gradient(&self, parameter: &Tensor) -> Result<Self::Gradient> {
+        let count = parameter.elem_count();
+        let memory = self.device.zeros(4 * count)?;
+        Ok(Gradient::new(self.device.address(&memory), memory, count))
+    }
+
+    fn add_gradient(&self, into: &mut Self::Gradient, other: &Self::Gradient) -> Result<()> {
+        self.run(add(self.device.chip(), into.count(), into.at(), other.at()))
+    }
+
+    fn gradient_tensor(&self, gradient: Self::Gradient, parameter: &Tensor) -> Result<Tensor> {
+        self.device.tensor(gradient.into_memory(), parameter.shape())
+    }
+
+    fn optimizer(&self) -> Option<&dyn OptimizerKernels> {
+        Some(self)
+    }
+
+    fn to_host(&self, matrix: &Self::Matrix) -> Result<Vec<f32>> {
+        let bytes = self.device.download(matrix.memory(), matrix.values() * matrix.kind().size())?;
+        Ok(floats(matrix.kind(), &bytes))
+    }
+}

@@ -1,0 +1,47 @@
+//! Rows selected by number.
+
+use candle_core::Tensor;
+use evenkeel_kernels::{RowCopy, Segments, embed, embed_backward, gather, scatter};
+
+use super::{Cuda, Device, Gradient, Matrix};
+use crate::error::Result;
+use crate::kernels::Rows;
+
+impl<D: Device> Rows for Cuda<D> {
+    fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Self::Matrix> {
+        let y = self.blank(ids.len(), table.dim(1)?)?;
+        let (from, list) = (self.device.parameter(table)?, self.upload_ids(ids)?);
+        self.run(embed(self.device.chip(), self.copy(&y), from, self.device.address(&list), y.at()))?;
+        Ok(y)
+    }
+
+    fn embed_backward(&self, dy: &Self::Matrix, ids: &[u32], table: &mut Gradient<D::Memory>) -> Result<()> {
+        let segments = Segments::of(ids);
+        let [order, starts, distinct] =
+            [&segments.order, &segments.starts, &segments.ids].map(|list| self.upload_ids(list));
+        let (order, starts, distinct) = (order?, starts?, distinct?);
+        let lists = [&order, &starts, &distinct].map(|list| self.device.address(list));
+        let sizes = [dy.rows(), segments.ids.len(), dy.width()];
+        self.run(embed_backward(self.device.chip(), dy.kind(), sizes, dy.at(), lists, table.at()))
+    }
+
+    fn select_rows(&self, x: &Self::Matrix, rows: &[u32]) -> Result<Self::Matrix> {
+        let (y, list) = (self.blank(rows.len(), x.width())?, self.upload_ids(rows)?);
+        self.run(gather(self.device.chip(), self.copy(&y), x.at(), self.device.address(&list), y.at()))?;
+        Ok(y)
+    }
+
+    fn scatter_rows(&self, dy: &Self::Matrix, rows: &[u32], total: usize) -> Result<Self::Matrix> {
+        let memory = self.device.zeros(total * dy.width() * dy.kind().size())?;
+        let y = Matrix::new(self.device.address(&memory), memory, dy.kind(), [total, dy.width()]);
+        let list = self.upload_ids(rows)?;
+        self.run(scatter(self.device.chip(), self.copy(dy), dy.at(), self.device.address(&list), y.at()))?;
+        Ok(y)
+    }
+}
+
+impl<D: Device> Cuda<D> {
+    fn copy(&self, rows: &Matrix<D::Memory>) -> RowCopy {
+        RowCopy { kind: rows.kind(), rows: rows.rows(), width: rows.width() }
+    }
+}

@@ -1,0 +1,72 @@
+//! Tables of text.
+
+use std::collections::BTreeSet;
+
+use evenkeel_orchestrator::{BenchmarkSummary, MetricsLine};
+
+/// Rows with their columns one below the other: the first to the left, the others to the right.
+pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| match column {
+            0 => format!("{cell:<width$}"),
+            _ => format!("{cell:>width$}"),
+        });
+        text += cells.collect::<Vec<_>>().join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// A share in percent with its standard error.
+pub(crate) fn percent(value: f64, standard_error: Option<f64>) -> String {
+    match standard_error {
+        Some(error) => format!("{:.1} ± {:.1}", 100.0 * value, 100.0 * error),
+        None => format!("{:.1}", 100.0 * value),
+    }
+}
+
+/// The benchmarks of an evaluation with their k; whether it is the average comes first, so that this is last.
+pub(crate) fn evaluated(line: &MetricsLine) -> BTreeSet<(bool, &str, u32)> {
+    fn of_mean(name: &str) -> Option<(bool, &str, u32)> {
+        let (benchmark, k) = name.strip_prefix("val-core/")?.rsplit_once("/acc/mean@")?;
+        Some((benchmark == "average", benchmark, k.parse().ok()?))
+    }
+    line.values.keys().filter_map(|name| of_mean(name)).collect()
+}
+
+/// The accuracy of an evaluation in a few words: that of the average, or of the only benchmark.
+pub(crate) fn accuracy(line: &MetricsLine) -> Option<String> {
+    let (_, name, k) = evaluated(line).into_iter().next_back()?;
+    let value = line.get(&format!("val-core/{name}/acc/mean@{k}"))?;
+    let error = line.get(&format!("val-aux/{name}/acc/mean@{k}/standard_error"));
+    Some(format!("{name} mean@{k} {} %", percent(value, error)))
+}
+
+/// Peak and last accuracies of each benchmark, in percent.
+pub(crate) fn benchmarks(all: &[BenchmarkSummary]) -> String {
+    let mut rows = vec![["", "peak acc@k", "peak best@k", "last acc@k", "last best@k"].map(str::to_owned).to_vec()];
+    for benchmark in all {
+        let BenchmarkSummary { name, samples, peak_mean, peak_best, last_mean, last_best } = benchmark;
+        let values = [peak_mean, peak_best, last_mean, last_best].map(|value| match value {
+            Some(value) => percent(value.value, value.standard_error),
+            None => "–".to_owned(),
+        });
+        rows.push(std::iter::once(format!("{name}, k = {samples}")).chain(values).collect());
+    }
+    aligned(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [vec!["a".to_owned(), "12.5 ± 1.0".to_owned()], vec!["long".to_owned(), "–".to_owned()]];
+        assert_eq!(aligned(&rows), "a     12.5 ± 1.0\nlong           –\n");
+    }
+}

@@ -1,0 +1,159 @@
+//! `evenkeel eval`: benchmarks without a run, through the same generation and reward services, in one process.
+
+mod request;
+mod table;
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
+use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
+use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, MetricsLine, Progress};
+use evenkeel_reward::RewardSettings;
+use evenkeel_rpc::server::{RunningServer, ServerSettings};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::sync::watch;
+
+use crate::arguments::EvalOptions;
+use crate::recipe::Recipe;
+
+/// Exit status after Ctrl-C, by the convention of shells.
+const INTERRUPTED: u8 = 130;
+/// Any free port on loopback.
+const LOOPBACK: &str = "127.0.0.1:0";
+/// Interval between redraws of the bar.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The services of an evaluation. Dropping it stops them.
+struct Services {
+    generation: RunningServer,
+    reward: RunningServer,
+    _engine: Option<RunningEngine>,
+}
+
+pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
+    let recipe = request::recipe(&options)?;
+    let output = request::output(&options)?;
+    let services = Services::start(&recipe, &options).await?;
+    let request = EvaluationRequest {
+        settings: recipe.loop_settings(),
+        model: options.model.clone(),
+        output: output.clone(),
+        generation: services.generation.endpoint().to_owned(),
+        reward: vec![services.reward.endpoint().to_owned()],
+    };
+    let handle = request.start()?;
+    for note in handle.notes() {
+        crate::terminal::note(note);
+    }
+    let Some(line) = follow(handle).await.with_context(|| hint(&output))? else {
+        crate::terminal::note(&hint(&output));
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    report(&line, &output, options.json);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn hint(output: &Path) -> String {
+    format!("every answer until now is kept in {}; the same command goes on with them", output.display())
+}
+
+#[expect(clippy::print_stdout, reason = "the results")]
+fn report(line: &MetricsLine, output: &Path, json: bool) {
+    match json {
+        true => println!("{}", line.to_json()),
+        false => {
+            print!("{}", table::table(line));
+            println!("\nread the answers with: evenkeel show {}", output.display());
+        }
+    }
+}
+
+/// Shows progress until the end; Ctrl-C stops it.
+async fn follow(handle: EvaluationHandle) -> Result<Option<MetricsLine>> {
+    let (mut events, progress, stopper) = (handle.subscribe(), handle.progress(), handle.stopper());
+    let bar = bar();
+    let mut ended = std::pin::pin!(handle.join());
+    loop {
+        tokio::select! {
+            result = &mut ended => {
+                bar.finish_and_clear();
+                return Ok(result?);
+            }
+            Some(event) = events.recv() => bar.suspend(|| show(&event)),
+            pressed = tokio::signal::ctrl_c() => {
+                pressed.context("cannot listen for Ctrl-C")?;
+                stopper.stop(evenkeel_orchestrator::StopMode::Now);
+            }
+            () = tokio::time::sleep(TICK) => draw(&bar, &progress),
+        }
+    }
+}
+
+fn show(event: &Event) {
+    match event {
+        Event::Waiting { service, endpoint, message, .. } => {
+            crate::terminal::note(&format!("waiting for {service} at {endpoint}: {message}"));
+        }
+        Event::Recovered { service, waited_ms } => {
+            crate::terminal::note(&format!("{service} is back after {} s", waited_ms / 1000));
+        }
+        Event::Note { message } | Event::Warning { message } => crate::terminal::note(message),
+        _ => {}
+    }
+}
+
+fn bar() -> ProgressBar {
+    let target = match std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let style = ProgressStyle::with_template("{bar:28} {pos}/{len} samples  {elapsed}, {eta} left");
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("━╸─");
+    ProgressBar::with_draw_target(Some(0), target).with_style(style)
+}
+
+fn draw(bar: &ProgressBar, progress: &watch::Receiver<Progress>) {
+    let progress = progress.borrow();
+    bar.set_length(progress.samples as u64);
+    bar.set_position(progress.samples_done as u64);
+    bar.tick();
+}
+
+impl Services {
+    async fn start(recipe: &Recipe, options: &EvalOptions) -> Result<Self> {
+        let reward = RewardSettings { server: ServerSettings::on(LOOPBACK), ..recipe.reward.clone() };
+        let reward = evenkeel_reward::bind_with_worker_processes(reward, crate::guest::worker_process)
+            .await
+            .context("the reward service")?
+            .spawn();
+        let mut generation = GenerationSettings {
+            server: ServerSettings::on(LOOPBACK),
+            // Nothing is trained on: an engine with any kind of them will do.
+            log_probabilities: LogProbabilitySetting::Raw,
+            ..recipe.generation.clone()
+        };
+        if !options.engine.is_empty() {
+            generation.endpoints.clone_from(&options.engine);
+        }
+        let engine = match generation.endpoints.is_empty() {
+            false => None,
+            true => {
+                let settings = EngineSettings {
+                    model: options.model.clone(),
+                    listen: LOOPBACK.into(),
+                    per_request_metrics: true,
+                    ..recipe.engine.clone()
+                };
+                let engine = Engine::start(settings).await.context("the engine")?;
+                generation.endpoints = vec![format!("http://{}", engine.address())];
+                Some(engine)
+            }
+        };
+        let generation = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();
+        Ok(Self { generation, reward, _engine: engine })
+    }
+}

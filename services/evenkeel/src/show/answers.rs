@@ -1,0 +1,75 @@
+//! One answer as text.
+
+use std::io::{self, Write};
+
+use evenkeel_orchestrator::Answer;
+
+use super::text::escaped;
+
+/// Prints answers one after the other; a prompt once for all samples of its problem.
+#[derive(Default)]
+pub(super) struct Shown {
+    problem: Option<u64>,
+}
+
+impl Shown {
+    pub(super) fn answer(&mut self, answer: &Answer, out: &mut impl Write) -> io::Result<()> {
+        if self.problem.replace(answer.index) != Some(answer.index) {
+            let (benchmark, problem) = (escaped(&answer.benchmark), escaped(&answer.problem));
+            writeln!(out, "════ {benchmark} · problem {} · {problem}\n", answer.index + 1)?;
+            section(out, "prompt", &answer.prompt)?;
+        }
+        writeln!(
+            out,
+            "──── sample {} · {} · {}\n",
+            answer.sample + 1,
+            escaped(answer.verdict.label()),
+            length(answer)
+        )?;
+        section(out, "answer", &answer.text)?;
+        let mut line = |name: &str, value: &str| writeln!(out, "{name:<9} {}", escaped(value));
+        if let Some(extracted) = &answer.extracted {
+            line("final", one_line(extracted))?;
+        }
+        if let Some(canonical) = answer.answer.as_ref().filter(|canonical| answer.extracted.as_ref() != Some(canonical))
+        {
+            line("read as", canonical)?;
+        }
+        for gold in &answer.gold {
+            line("gold", gold)?;
+        }
+        let score = answer.score.map_or_else(|| "no score".to_owned(), |score| format!("score {score}"));
+        line("verdict", &format!("{}, {score}", answer.verdict.label()))?;
+        let reason = match answer.detail.as_str() {
+            "" => answer.reason.clone(),
+            detail => format!("{}: {detail}", answer.reason),
+        };
+        line("reason", &reason)?;
+        writeln!(out)
+    }
+}
+
+/// A program is shown as part of its answer; its first line says which one was judged.
+fn one_line(extracted: &str) -> &str {
+    extracted.trim().lines().next().unwrap_or_default()
+}
+
+fn length(answer: &Answer) -> String {
+    let tokens = match answer.token_ids.len() {
+        1 => "1 token".to_owned(),
+        tokens => format!("{tokens} tokens"),
+    };
+    match answer.is_truncated() {
+        true => format!("cut off after {tokens}"),
+        false => tokens,
+    }
+}
+
+/// A text of several lines, each indented, so that none can pass for a heading.
+fn section(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
+    writeln!(out, "{name}")?;
+    for line in escaped(text).lines() {
+        writeln!(out, "  {line}")?;
+    }
+    writeln!(out)
+}

@@ -1,0 +1,135 @@
+//! One answer to a problem, as it is kept.
+
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::{FinishReason, Outcome};
+use evenkeel_statistics::Attempt;
+use serde::{Deserialize, Serialize};
+
+use super::benchmark::Benchmark;
+use crate::error::RunError;
+use crate::rollout::{Sample, SampleStatus, SampledGroup};
+use crate::text::Tokenizer;
+
+/// One sample of an evaluation: a line of its file. All samples of a problem stand together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Name of the benchmark.
+    pub benchmark: String,
+    /// Name of the problem, by its row.
+    pub problem: String,
+    /// Place of the problem in the benchmark, from 0.
+    pub index: u64,
+    /// Number of the sample, from 0.
+    pub sample: u32,
+    /// Gold answers; none where programs are judged by tests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gold: Vec<String>,
+    /// What the model saw, with its special tokens.
+    pub prompt: String,
+    /// What it answered, as the verifier got it: without special tokens.
+    pub text: String,
+    /// The tokens of the answer.
+    pub token_ids: Vec<u32>,
+    /// Why the answer ended: `stop`, `length` (cut off), `repetition`; `failed` where there is none.
+    pub finish_reason: String,
+    /// What became of it.
+    pub verdict: AnswerVerdict,
+    /// Finer than the verdict, such as `equal_rational`; why there is no verdict where there is none.
+    pub reason: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// The raw reward, 0 to 1; absent without a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// The final answer in canonical form, by which votes are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The final answer or program as it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extracted: Option<String>,
+}
+
+/// What became of an answer: the verifier's outcome, or why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AnswerVerdict(String);
+
+impl AnswerVerdict {
+    const INVALID: &str = "invalid";
+    const FAILED: &str = "failed";
+
+    /// The label: that of an [`Outcome`], `invalid` for an answer without a verdict, `failed` for a sample without an answer.
+    pub fn label(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it has a verdict, so that it counts.
+    pub fn is_valid(&self) -> bool {
+        !matches!(self.label(), Self::INVALID | Self::FAILED)
+    }
+
+    fn of(status: &SampleStatus) -> Self {
+        let label = match status {
+            SampleStatus::Valid { outcome, .. } => Outcome::label(*outcome),
+            SampleStatus::Invalid { .. } => Self::INVALID,
+            SampleStatus::Failed { .. } => Self::FAILED,
+        };
+        Self(label.to_owned())
+    }
+}
+
+impl Answer {
+    /// The answers of a group, by number.
+    ///
+    /// # Errors
+    /// Tokens that the tokenizer cannot turn into text.
+    pub(super) fn of_group(
+        benchmark: &Benchmark,
+        index: u64,
+        group: &SampledGroup,
+        tokenizer: &Tokenizer,
+    ) -> Result<Vec<Self>, RunError> {
+        let prompt = tokenizer.decode_all(group.prompt_token_ids())?;
+        let gold: Vec<String> = group.task().golds().map(str::to_owned).collect();
+        let problem = benchmark.problem(index);
+        let answer = |(number, sample): (u32, &Sample)| {
+            let token_ids: Vec<u32> =
+                sample.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
+            let judgement = &sample.judgement;
+            Ok(Self {
+                benchmark: benchmark.name.clone(),
+                problem: problem.to_owned(),
+                index,
+                sample: number,
+                gold: gold.clone(),
+                prompt: prompt.clone(),
+                text: tokenizer.decode(&token_ids)?,
+                token_ids,
+                finish_reason: sample.finish_reason.label().to_owned(),
+                verdict: AnswerVerdict::of(&sample.status),
+                reason: sample.failure().unwrap_or(&judgement.reason).to_owned(),
+                detail: judgement.detail.clone(),
+                score: sample.rewards().map(|rewards| rewards.raw),
+                answer: judgement.canonical.clone(),
+                extracted: judgement.extracted.clone(),
+            })
+        };
+        (0..).zip(group.samples()).map(answer).collect()
+    }
+
+    /// Whether it is right: more than half of the raw reward, as everywhere.
+    pub fn is_right(&self) -> bool {
+        self.score.is_some_and(|score| score > 0.5)
+    }
+
+    /// Whether it was cut off.
+    pub fn is_truncated(&self) -> bool {
+        self.finish_reason == FinishReason::Length.label()
+    }
+
+    /// What accuracies count of it; `None` without a verdict.
+    pub(super) fn attempt(&self) -> Option<Attempt> {
+        Some(Attempt { score: self.score?, answer: self.answer.clone() })
+    }
+}

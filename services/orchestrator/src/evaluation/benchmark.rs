@@ -1,0 +1,252 @@
+//! What an evaluation asks.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use evenkeel_files::sha256;
+use evenkeel_proto::{FieldError, Purpose, SamplingSettings};
+use evenkeel_tasks::{Cancel, Dataset, Problem, TaskKind};
+
+use crate::data::{Encoder, Fit, Prompt, encode};
+use crate::error::RunError;
+use crate::rollout::{GroupPlan, GroupSampling};
+use crate::settings::{AnswerSampling, LoopSettings};
+
+/// The numbers of a benchmark's groups: its own half, so that samples do not depend on which other benchmarks are asked.
+const HALF: u32 = 32;
+
+/// Problems that are asked together and reported under one name.
+#[derive(Debug)]
+pub(crate) struct Benchmark {
+    pub(super) name: String,
+    prompts: Vec<Prompt>,
+    sampling: Arc<GroupSampling>,
+    /// The upper half of the numbers of its groups.
+    half: u64,
+    /// Whether it counts in the average.
+    pub(super) in_average: bool,
+}
+
+/// Everything that an evaluation asks.
+#[derive(Debug)]
+pub(crate) struct Benchmarks(Vec<Benchmark>);
+
+/// Renders and encodes the problems of the named benchmarks.
+///
+/// # Errors
+/// Answers that do not fit the context; prompts that are refused; a benchmark without a prompt that is left.
+pub(crate) fn named_prompts(
+    problems: &[Vec<Problem>],
+    settings: &LoopSettings,
+    dataset: &mut Dataset,
+    encoder: &Encoder,
+    context: usize,
+    cancel: &Cancel,
+) -> Result<Vec<Vec<Prompt>>, RunError> {
+    let (evaluation, data) = (&settings.evaluation, &settings.data);
+    let mut all = Vec::new();
+    for (index, (benchmark, problems)) in evaluation.benchmarks.iter().zip(problems).enumerate() {
+        let field = |name: &str| format!("evaluation.benchmarks[{index}].{name}");
+        let max_tokens = evaluation.sampling_of(benchmark, &settings.sampling).max_tokens as usize;
+        if max_tokens >= context {
+            let allowed = format!("below the model's context, which is {context}, prompt and answer together");
+            return Err(FieldError::new(field("max_tokens"), max_tokens, allowed).into());
+        }
+        let fit = Fit { context, max_tokens, overlong: data.overlong, invalid_rows: data.invalid_rows };
+        let prompts = encode(problems, &[benchmark.name().into()], &mut dataset.report, encoder, fit, cancel).map_err(
+            |error| match error {
+                error @ (RunError::PromptTooLong { .. } | RunError::Prompt { .. }) => {
+                    RunError::Mismatch(format!("benchmark `{}`: {error}", benchmark.name()))
+                }
+                other => other,
+            },
+        )?;
+        if prompts.is_empty() {
+            let allowed = "at least one prompt that the template renders and that leaves room for an answer";
+            return Err(FieldError::new(field("files"), "0 prompts", allowed).into());
+        }
+        all.push(prompts);
+    }
+    Ok(all)
+}
+
+impl Benchmarks {
+    /// The held-out problems of the training data under its name, and the named benchmarks with their prompts.
+    ///
+    /// # Errors
+    /// Two benchmarks that cannot be told apart by their names.
+    pub(crate) fn new(
+        settings: &LoopSettings,
+        (data, held_out): (&str, &[Prompt]),
+        named: Vec<Vec<Prompt>>,
+    ) -> Result<Self, RunError> {
+        let (evaluation, training) = (&settings.evaluation, &settings.sampling);
+        let group = |sampling: AnswerSampling| {
+            Arc::new(GroupSampling {
+                settings: SamplingSettings {
+                    temperature: sampling.temperature,
+                    top_p: sampling.top_p,
+                    stop_token_ids: training.stop_token_ids.clone(),
+                    ..SamplingSettings::plain(sampling.max_tokens, 0)
+                },
+                samples: sampling.samples,
+            })
+        };
+        let held_out: Vec<Prompt> = held_out.iter().take(evaluation.problems as usize).cloned().collect();
+        let mut all = Vec::new();
+        if !held_out.is_empty() {
+            let sampling = group(evaluation.sampling(training));
+            all.push(Benchmark { name: data.to_owned(), prompts: held_out, sampling, half: 0, in_average: false });
+        }
+        for (index, (benchmark, prompts)) in evaluation.benchmarks.iter().zip(named).enumerate() {
+            let (name, sampling) = (benchmark.name(), group(evaluation.sampling_of(benchmark, training)));
+            let half = half(&name);
+            // Held-out problems have the name of the data. Two names with one half are as likely as a coin on its edge.
+            if let Some(other) = all.iter().find(|other| other.half == half || file_name(&other.name) == name) {
+                let field = format!("evaluation.benchmarks[{index}].name");
+                let allowed = format!("another name, since `{}` is asked as well", other.name);
+                return Err(FieldError::new(field, format_args!("{name:?}"), allowed).into());
+            }
+            all.push(Benchmark { name, prompts, sampling, half, in_average: true });
+        }
+        Ok(Self(all))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, Benchmark> {
+        self.0.iter()
+    }
+
+    /// Longest prompt and answer together, in tokens.
+    pub(crate) fn context_tokens(&self) -> usize {
+        let of = |benchmark: &Benchmark| {
+            let longest = benchmark.prompts.iter().map(|prompt| prompt.token_ids.len()).max().unwrap_or(0);
+            longest + benchmark.sampling.settings.max_tokens as usize
+        };
+        self.0.iter().map(of).max().unwrap_or(0)
+    }
+
+    /// The kinds of tasks in it.
+    pub(crate) fn kinds(&self) -> BTreeSet<TaskKind> {
+        self.0.iter().flat_map(|benchmark| &benchmark.prompts).map(|prompt| prompt.task.kind()).collect()
+    }
+
+    /// The custom verifiers that judge any of it.
+    pub(crate) fn verifiers(&self) -> BTreeSet<&str> {
+        self.0.iter().flat_map(|benchmark| &benchmark.prompts).filter_map(|prompt| prompt.task.verifier()).collect()
+    }
+
+    /// The benchmark and the place in it of a group.
+    pub(super) fn place(&self, number: u64) -> Option<(usize, u64)> {
+        let benchmark = self.0.iter().position(|benchmark| benchmark.half == number >> HALF)?;
+        Some((benchmark, number & u64::from(u32::MAX)))
+    }
+}
+
+impl Benchmark {
+    /// Samples for each problem.
+    pub(super) fn samples(&self) -> u32 {
+        self.sampling.samples
+    }
+
+    pub(super) fn sampling(&self) -> &SamplingSettings {
+        &self.sampling.settings
+    }
+
+    pub(super) fn problems(&self) -> usize {
+        self.prompts.len()
+    }
+
+    /// Name of a problem.
+    pub(super) fn problem(&self, index: u64) -> &str {
+        usize::try_from(index).ok().and_then(|index| self.prompts.get(index)).map_or("", |prompt| &prompt.id)
+    }
+
+    /// Its name as a file may have it: data may have any name without a slash.
+    pub(super) fn file(&self) -> String {
+        file_name(&self.name)
+    }
+
+    /// The groups of an evaluation, by their places.
+    pub(super) fn plans(&self, step: u64) -> impl Iterator<Item = (u64, GroupPlan)> {
+        (0..).zip(&self.prompts).map(move |(index, prompt)| {
+            let number = self.half << HALF | index;
+            (index, GroupPlan::new(Purpose::Eval, step, number, prompt, &self.sampling))
+        })
+    }
+
+    /// Digest of what is asked, in its order.
+    pub(super) fn digest(&self) -> String {
+        let mut text = String::new();
+        for prompt in &self.prompts {
+            let golds: Vec<&str> = prompt.task.golds().collect();
+            text +=
+                &format!("{:?} {} {golds:?} {:?}\n", prompt.task.kind(), prompt.task.question_id(), prompt.token_ids);
+        }
+        sha256(text)
+    }
+}
+
+fn file_name(name: &str) -> String {
+    let good = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+    name.chars().map(|character| if good(character) { character } else { '_' }).collect()
+}
+
+/// From the name alone, never 0, which held-out problems have.
+fn half(name: &str) -> u64 {
+    let digest = sha256(name);
+    let digits = digest.trim_start_matches("sha256:").get(..8).unwrap_or_default();
+    u64::from(u32::from_str_radix(digits, 16).unwrap_or(0) | 1 << 31)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use evenkeel_tasks::Task;
+
+    use super::*;
+
+    /// A benchmark of that many problems, one sample for each.
+    pub(in crate::evaluation) fn benchmarks(name: &str, problems: u32) -> Benchmarks {
+        let prompt = |number: u32| Prompt {
+            id: format!("p{number}"),
+            task: Task::math(["1".to_owned()]).unwrap(),
+            token_ids: vec![number].into(),
+            source: 0,
+            data_source: "a".into(),
+        };
+        let sampling = GroupSampling { settings: SamplingSettings::plain(4, 0), samples: 1 };
+        Benchmarks(vec![Benchmark {
+            name: name.to_owned(),
+            prompts: (0..problems).map(prompt).collect(),
+            sampling: sampling.into(),
+            half: half(name),
+            in_average: true,
+        }])
+    }
+
+    #[test]
+    fn a_group_is_found_again_by_its_number() {
+        let benchmarks = benchmarks("a", 3);
+        let plans: Vec<_> = benchmarks.0[0].plans(7).collect();
+        assert_eq!(plans.len(), 3);
+        for (index, plan) in plans {
+            assert_eq!(benchmarks.place(plan.number()), Some((0, index)));
+        }
+        assert_eq!((benchmarks.place(2), benchmarks.context_tokens()), (None, 5));
+    }
+
+    #[test]
+    fn the_numbers_of_a_benchmark_follow_from_its_name_and_never_change() {
+        assert_eq!(half("math500"), half("math500"));
+        assert_ne!(half("aime2024"), half("aime2025"));
+        assert!(half("") > 0 && half("math500") <= u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn any_name_of_data_names_a_file() {
+        assert_eq!(file_name("DAPO Math (17k)"), "DAPO_Math__17k_");
+    }
+}

@@ -1,0 +1,111 @@
+//! `evaluation.json`: what the answers beside it are answers to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::benchmark::Benchmark;
+use crate::directory::replace;
+use crate::error::RunError;
+
+const FILE: &str = "evaluation.json";
+const FORMAT: u32 = 1;
+
+/// What an evaluation asked, and of which weights. Answers to anything else are not taken for its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Manifest {
+    format: u32,
+    /// GRPO steps done.
+    step: u64,
+    /// Digest of the weights.
+    weights: String,
+    seed: u64,
+    benchmarks: BTreeMap<String, Asked>,
+}
+
+/// How a benchmark was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    problems: usize,
+    samples: u32,
+    temperature: f32,
+    top_p: f32,
+    max_tokens: u32,
+    stop_token_ids: Vec<u32>,
+    /// Digest of prompts and gold answers.
+    digest: String,
+}
+
+impl Manifest {
+    pub(super) fn new<'a>(
+        step: u64,
+        weights: &str,
+        seed: u64,
+        benchmarks: impl IntoIterator<Item = &'a Benchmark>,
+    ) -> Self {
+        let asked = |benchmark: &Benchmark| {
+            let sampling = benchmark.sampling();
+            Asked {
+                problems: benchmark.problems(),
+                samples: benchmark.samples(),
+                temperature: sampling.temperature,
+                top_p: sampling.top_p,
+                max_tokens: sampling.max_tokens,
+                stop_token_ids: sampling.stop_token_ids.clone(),
+                digest: benchmark.digest(),
+            }
+        };
+        let benchmarks = benchmarks.into_iter().map(|benchmark| (benchmark.file(), asked(benchmark))).collect();
+        Self { format: FORMAT, step, weights: weights.to_owned(), seed, benchmarks }
+    }
+
+    /// The one of a folder; `None` where there is none, or none that can be read.
+    pub(super) fn read(folder: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    pub(super) fn write(&self, folder: &Path) -> Result<(), RunError> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| RunError::Defect(error.to_string()))?;
+        replace(&folder.join(FILE), &(text + "\n"))
+    }
+
+    /// Whether answers of the other one to that benchmark are answers of this one.
+    pub(super) fn shares(&self, other: &Self, benchmark: &str) -> bool {
+        (self.format, self.step, self.seed, &self.weights) == (other.format, other.step, other.seed, &other.weights)
+            && self.benchmarks.get(benchmark) == other.benchmarks.get(benchmark)
+    }
+    /// What the other one asks differently; `None` where it is the same.
+    pub(super) fn difference(&self, other: &Self) -> Option<String> {
+        let names = self.benchmarks.keys().chain(other.benchmarks.keys());
+        let differs = |name: &&String| self.benchmarks.get(*name) != other.benchmarks.get(*name);
+        match names.clone().find(differs) {
+            _ if self.weights != other.weights => Some("another model, or other weights".to_owned()),
+            _ if self.seed != other.seed => Some(format!("seed {}, not {}", self.seed, other.seed)),
+            Some(name) => Some(match (self.benchmarks.get(name), other.benchmarks.get(name)) {
+                (Some(before), Some(now)) => before.difference(name, now),
+                (Some(_), None) => format!("with benchmark `{name}`"),
+                (None, _) => format!("without benchmark `{name}`"),
+            }),
+            None => None,
+        }
+    }
+}
+
+impl Asked {
+    fn difference(&self, name: &str, now: &Self) -> String {
+        let pairs = [
+            ("samples", self.samples.to_string(), now.samples.to_string()),
+            ("temperature", self.temperature.to_string(), now.temperature.to_string()),
+            ("top_p", self.top_p.to_string(), now.top_p.to_string()),
+            ("max_tokens", self.max_tokens.to_string(), now.max_tokens.to_string()),
+        ];
+        match pairs.into_iter().find(|(_, before, now)| before != now) {
+            Some((setting, before, now)) => format!("{setting} {before}, not {now}, for benchmark `{name}`"),
+            None => format!("other problems or prompts in benchmark `{name}`"),
+        }
+    }
+}

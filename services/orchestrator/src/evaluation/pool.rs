@@ -1,0 +1,194 @@
+//! All benchmarks of an evaluation in one pool of samples in flight.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use evenkeel_proto::v1::WeightsRef;
+
+use super::answer::Answer;
+use super::answer_file::AnswerFile;
+use super::benchmark::Benchmarks;
+use super::manifest::Manifest;
+use super::scores::Scores;
+use crate::error::{Halt, RunError};
+use crate::rollout::{RolloutContext, RolloutScheduler, RolloutSpec};
+
+/// What is evaluated.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    /// GRPO steps done.
+    pub(crate) step: u64,
+    /// The weights that must answer; `None`: those that the engines have.
+    pub(crate) weights: Option<WeightsRef>,
+    /// What tells the weights apart from others.
+    pub(crate) digest: String,
+}
+
+/// A benchmark's answers so far.
+struct Progress {
+    file: AnswerFile,
+    scores: Scores,
+}
+
+/// Samples, verifies and writes what the folder does not have yet. Answers that are there are not sampled again, where they are answers of
+/// the same weights to the same problems under the same settings; a problem with an answer that has no verdict is asked again.
+///
+/// `None` where a stop after the step was requested meanwhile: the rest is asked when it is gone on with.
+///
+/// # Errors
+/// A service that stays away, a disk that stays full, more samples that took too long than may be left out, an immediate stop.
+pub(crate) async fn evaluate(
+    rollouts: &Arc<RolloutContext>,
+    benchmarks: &Benchmarks,
+    asked: &Asked,
+    folder: &Path,
+) -> Result<Option<Vec<Scores>>, Halt> {
+    let services = rollouts.services();
+    let retrier = services.retrier();
+    let mut opened = None;
+    retrier.write(folder, || open(benchmarks, asked, rollouts.seed(), folder).map(|open| opened = Some(open))).await?;
+    let mut all = opened.unwrap_or_default();
+
+    let spec = RolloutSpec { weights: asked.weights.clone(), for_training: false };
+    let mut scheduler = RolloutScheduler::new(Arc::clone(rollouts), spec);
+    let mut missing = 0;
+    // The longest answers first, so that engines are not left with a few of them at the end.
+    let mut order: Vec<_> = benchmarks.iter().zip(&all).collect();
+    order.sort_by_key(|(benchmark, _)| std::cmp::Reverse(benchmark.sampling().max_tokens));
+    for (benchmark, progress) in order {
+        for (_, plan) in benchmark.plans(asked.step).filter(|(index, _)| !progress.scores.has(*index)) {
+            scheduler.add(plan);
+            missing += 1;
+        }
+    }
+    for _ in 0..missing {
+        let group = tokio::select! {
+            biased;
+            halt = services.stop().now() => return Err(halt),
+            _ = services.stop().any() => return Ok(None),
+            group = scheduler.next_group() => group?,
+        };
+        let place = benchmarks.place(group.number());
+        let placed = place.and_then(|(which, index)| Some((benchmarks.iter().nth(which)?, all.get_mut(which)?, index)));
+        let Some((benchmark, progress, index)) = placed else {
+            return Err(RunError::Defect(format!("group {} belongs to no benchmark", group.number())).into());
+        };
+        let answers = Answer::of_group(benchmark, index, &group, rollouts.tokenizer())?;
+        let path = progress.file.path().to_owned();
+        retrier.write(&path, || progress.file.append(index, &answers)).await?;
+        progress.scores.add(index, &answers);
+    }
+    scheduler.check_late(&format!("evaluation at step {}", asked.step))?;
+    scheduler.check_invalid(&format!("evaluation at step {}", asked.step))?;
+    for progress in &all {
+        retrier.write(progress.file.path(), || progress.file.finish()).await?;
+    }
+    Ok(Some(all.into_iter().map(|progress| progress.scores).collect()))
+}
+
+/// Refuses a folder with answers to anything else: outside of a run nobody else would miss them.
+///
+/// # Errors
+/// [`RunError::Directory`].
+pub(crate) fn refuse_other(benchmarks: &Benchmarks, asked: &Asked, seed: u64, folder: &Path) -> Result<(), RunError> {
+    let manifest = Manifest::new(asked.step, &asked.digest, seed, benchmarks.iter());
+    match Manifest::read(folder).and_then(|before| before.difference(&manifest)) {
+        None => Ok(()),
+        Some(other) => {
+            let message =
+                format!("has answers to another evaluation ({other}), allowed: the same one, or a new folder");
+            Err(RunError::directory(folder, message))
+        }
+    }
+}
+
+/// Opens the files of all benchmarks, without what is no answer to what is asked now.
+fn open(benchmarks: &Benchmarks, asked: &Asked, seed: u64, folder: &Path) -> Result<Vec<Progress>, RunError> {
+    std::fs::create_dir_all(folder).map_err(RunError::file(folder))?;
+    let manifest = Manifest::new(asked.step, &asked.digest, seed, benchmarks.iter());
+    let before = Manifest::read(folder);
+    let mut all = Vec::new();
+    for benchmark in benchmarks.iter() {
+        let name = benchmark.file();
+        let (mut file, mut groups) = AnswerFile::open(folder, &name)?;
+        if !before.as_ref().is_some_and(|before| before.shares(&manifest, &name)) {
+            file.clear()?;
+            groups.clear();
+        }
+        let mut scores = Scores::new(&benchmark.name, benchmark.samples(), benchmark.in_average);
+        let is_whole = |answers: &[Answer]| answers.iter().all(|answer| answer.verdict.is_valid());
+        for (index, answers) in groups.iter().filter(|(_, answers)| is_whole(answers)) {
+            scores.add(*index, answers);
+        }
+        all.push(Progress { file, scores });
+    }
+    // Last: until it is there, the files are not taken for answers to what is asked.
+    manifest.write(folder)?;
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::benchmark::tests::benchmarks;
+    use super::*;
+
+    fn asked(step: u64, digest: &str) -> Asked {
+        Asked { step, weights: None, digest: digest.to_owned() }
+    }
+
+    fn answer(index: u64, verdict: &str) -> Answer {
+        serde_json::from_value(serde_json::json!({
+            "benchmark": "a", "problem": "p", "index": index, "sample": 0, "prompt": "", "text": "", "token_ids": [1],
+            "finish_reason": "stop", "verdict": verdict, "reason": "", "score": (verdict == "correct").then_some(1.0),
+        }))
+        .unwrap()
+    }
+
+    /// The problems that a folder has answers to, once it is opened for that.
+    fn kept(folder: &Path, benchmarks: &Benchmarks, asked: &Asked, seed: u64) -> Vec<u64> {
+        let opened = open(benchmarks, asked, seed, folder).unwrap();
+        (0..9).filter(|index| opened[0].scores.has(*index)).collect()
+    }
+
+    #[test]
+    fn answers_count_for_the_same_weights_problems_and_seed_only() {
+        let of_three = benchmarks("a", 3);
+        type Open<'a> = &'a dyn Fn(&Path) -> Vec<u64>;
+        let others: [(Open, &str); 4] = [
+            (&|folder| kept(folder, &of_three, &asked(20, "other"), 1), "other weights"),
+            (&|folder| kept(folder, &of_three, &asked(40, "weights"), 1), "another step"),
+            (&|folder| kept(folder, &of_three, &asked(20, "weights"), 2), "another seed"),
+            (&|folder| kept(folder, &benchmarks("a", 4), &asked(20, "weights"), 1), "another problem"),
+        ];
+        for (open_as, what) in others {
+            let dir = tempfile::tempdir().unwrap();
+            let mut opened = open(&of_three, &asked(20, "weights"), 1, dir.path()).unwrap();
+            opened[0].file.append(0, &[answer(0, "correct")]).unwrap();
+            opened[0].file.append(1, &[answer(1, "invalid")]).unwrap();
+            let same = kept(dir.path(), &of_three, &asked(20, "weights"), 1);
+            assert_eq!(same, [0], "what has no verdict is asked again");
+            assert_eq!(open_as(dir.path()), [0; 0], "{what}");
+            assert_eq!(kept(dir.path(), &of_three, &asked(20, "weights"), 1), [0; 0], "they are gone");
+        }
+    }
+
+    #[test]
+    fn outside_of_a_run_answers_to_something_else_are_refused_by_what_differs() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, refused) = (benchmarks("a", 3), |benchmarks: &Benchmarks, digest: &str, seed: u64| {
+            refuse_other(benchmarks, &asked(0, digest), seed, dir.path()).err().map(|error| error.to_string())
+        });
+        assert_eq!(refused(&one, "w", 1), None, "an empty folder is anybody's");
+        open(&one, &asked(0, "w"), 1, dir.path()).unwrap();
+        assert_eq!(refused(&one, "w", 1), None);
+        for (found, words) in [
+            (refused(&one, "other", 1), "another model, or other weights"),
+            (refused(&one, "w", 2), "seed 1, not 2"),
+            (refused(&benchmarks("a", 2), "w", 1), "other problems or prompts in benchmark `a`"),
+            (refused(&benchmarks("b", 3), "w", 1), "with benchmark `a`"),
+        ] {
+            let found = found.unwrap();
+            assert!(found.contains(words), "{found}");
+        }
+    }
+}

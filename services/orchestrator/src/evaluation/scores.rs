@@ -1,0 +1,178 @@
+//! The accuracies of an evaluation, and what else its metrics say.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use evenkeel_statistics::{Accuracies, Attempt, Estimate, pass_at};
+
+use super::answer::Answer;
+use crate::metrics::{MetricsLine, Statistics, at_k};
+use crate::settings::AVERAGE;
+
+/// What became of the answers to one benchmark.
+#[derive(Debug, Clone)]
+pub(crate) struct Scores {
+    name: String,
+    samples: u32,
+    in_average: bool,
+    problems: BTreeMap<u64, ProblemScores>,
+}
+
+/// The answers to one problem.
+#[derive(Debug, Clone)]
+struct ProblemScores {
+    attempts: Vec<Attempt>,
+    /// Length and whether it was cut off, for each answer that was generated.
+    lengths: Vec<(f64, bool)>,
+    /// Samples without a verdict.
+    invalid: usize,
+}
+
+impl Scores {
+    pub(super) fn new(name: &str, samples: u32, in_average: bool) -> Self {
+        Self { name: name.to_owned(), samples, in_average, problems: BTreeMap::new() }
+    }
+
+    /// Adds the answers to a problem.
+    pub(super) fn add(&mut self, index: u64, answers: &[Answer]) {
+        let generated = answers.iter().filter(|answer| !answer.token_ids.is_empty());
+        let scores = ProblemScores {
+            attempts: answers.iter().filter_map(Answer::attempt).collect(),
+            lengths: generated.map(|answer| (answer.token_ids.len() as f64, answer.is_truncated())).collect(),
+            invalid: answers.iter().filter(|answer| !answer.verdict.is_valid()).count(),
+        };
+        self.problems.insert(index, scores);
+    }
+
+    /// Whether it has the answers to a problem.
+    pub(super) fn has(&self, index: u64) -> bool {
+        self.problems.contains_key(&index)
+    }
+
+    /// Accuracies by name, each with its standard error over problems, and values beside them.
+    fn accuracies(&self) -> (BTreeMap<String, Estimate>, Vec<(String, Option<f64>)>) {
+        let problems: Vec<Vec<Attempt>> = self.problems.values().map(|problem| problem.attempts.clone()).collect();
+        let (k, mut beside) = (self.samples, Vec::new());
+        let Some(found) = Accuracies::of(&problems) else { return Default::default() };
+        let mut named = BTreeMap::from([(format!("mean@{k}"), found.mean)]);
+        beside.push((format!("acc/mean@{k}/sampling_error"), found.sampling_error));
+        if k > 1 {
+            named.insert(format!("best@{k}"), found.best);
+            named.insert(format!("best@{k}/mean"), found.bootstrap_best);
+            named.extend(found.majority.as_ref().map(|majority| (format!("maj@{k}"), majority.accuracy)));
+            beside.push((format!("acc/maj@{k}/ties"), found.majority.map(|majority| majority.ties)));
+            let pass = |n: u32| Some((format!("pass@{n}"), pass_at(n as usize, &problems)?));
+            named.extend(at_k::pass_numbers(k).into_iter().filter_map(pass));
+        }
+        (named, beside)
+    }
+
+    fn values(&self, line: &mut MetricsLine, named: &BTreeMap<String, Estimate>, beside: &[(String, Option<f64>)]) {
+        let aux = |name: &str| at_k::aux(&self.name, name);
+        set(line, &self.name, named);
+        for (name, value) in beside {
+            line.set(aux(name), *value);
+        }
+        let lengths = || self.problems.values().flat_map(|problem| &problem.lengths);
+        line.set_statistics(&aux("response_length"), Statistics::of(lengths().map(|(tokens, _)| *tokens)));
+        let clipped = lengths().map(|(_, clipped)| f64::from(u8::from(*clipped)));
+        line.set(aux("response_length/clip_ratio"), Statistics::of(clipped).mean());
+        line.set(aux("problems"), self.problems.len() as f64);
+        let invalid: usize = self.problems.values().map(|problem| problem.invalid).sum();
+        line.set(aux("invalid_samples"), invalid as f64);
+    }
+}
+
+/// Writes the metrics of an evaluation into its line.
+pub(crate) fn write_scores(line: &mut MetricsLine, all: &[Scores], elapsed: Duration) {
+    let mut averaged: Vec<BTreeMap<String, Estimate>> = Vec::new();
+    for scores in all {
+        let (named, beside) = scores.accuracies();
+        scores.values(line, &named, &beside);
+        if scores.in_average {
+            averaged.push(named);
+        }
+    }
+    if let Some(first) = averaged.first() {
+        let average = |metric: &String| {
+            let estimates: Option<Vec<Estimate>> = averaged.iter().map(|named| named.get(metric).copied()).collect();
+            Some((metric.clone(), Estimate::average(&estimates?)?))
+        };
+        set(line, AVERAGE, &first.keys().filter_map(average).collect());
+        let problems: usize = all.iter().filter(|scores| scores.in_average).map(|scores| scores.problems.len()).sum();
+        line.set(at_k::aux(AVERAGE, "problems"), problems as f64);
+    }
+    line.set("timing_s/testing", elapsed.as_secs_f64());
+}
+
+fn set(line: &mut MetricsLine, name: &str, named: &BTreeMap<String, Estimate>) {
+    for (metric, estimate) in named {
+        line.set(at_k::core(name, metric), estimate.value);
+        line.set(at_k::standard_error(name, metric), estimate.standard_error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_proto::v1::StepKind;
+
+    use super::*;
+
+    fn answer(index: u64, score: Option<f64>, canonical: Option<&str>) -> Answer {
+        serde_json::from_value(serde_json::json!({
+            "benchmark": "a", "problem": "p", "index": index, "sample": 0, "prompt": "", "text": "", "token_ids": [1, 2],
+            "finish_reason": "length", "verdict": if score.is_some() { "correct" } else { "invalid" }, "reason": "",
+            "score": score, "answer": canonical,
+        }))
+        .unwrap()
+    }
+
+    fn scores(name: &str, problems: &[&[(f64, &str)]]) -> Scores {
+        let mut scores = Scores::new(name, 4, true);
+        for (index, answers) in (0..).zip(problems) {
+            let answers: Vec<_> =
+                answers.iter().map(|(score, text)| answer(index, Some(*score), Some(*text))).collect();
+            scores.add(index, &answers);
+        }
+        scores
+    }
+
+    #[test]
+    fn a_line_has_every_accuracy_with_its_standard_error() {
+        let a = scores("a", &[&[(1.0, "1"), (0.0, "2"), (0.0, "2"), (0.0, "3")], &[(0.0, "5"); 4]]);
+        let b = scores("b", &[&[(1.0, "1"); 4], &[(1.0, "1"); 4]]);
+        let mut line = MetricsLine::new(StepKind::Evaluation, 3, 3);
+        write_scores(&mut line, &[a, b], Duration::ZERO);
+        let get = |name: &str| line.get(name).unwrap_or_else(|| panic!("{name}: {line:?}"));
+        assert_eq!(get("val-core/a/acc/mean@4"), 0.125);
+        // Two problems with 1/4 and 0: a deviation of 1/4 / sqrt(2), over sqrt(2).
+        assert_eq!(get("val-aux/a/acc/mean@4/standard_error"), 0.125);
+        assert_eq!((get("val-core/a/acc/best@4"), get("val-core/a/acc/pass@2")), (0.5, 0.25));
+        assert!((get("val-core/a/acc/best@4/mean") - (1.0 - 0.75_f64.powi(4)) / 2.0).abs() < 1e-12);
+        assert_eq!((get("val-core/a/acc/maj@4"), get("val-aux/a/acc/maj@4/ties")), (0.0, 0.0));
+        assert_eq!((get("val-core/average/acc/mean@4"), get("val-core/average/acc/best@4")), (0.5625, 0.75));
+        assert_eq!(get("val-aux/average/acc/mean@4/standard_error"), 0.0625, "half of the one that is not 0");
+        assert_eq!((get("val-aux/average/problems"), get("val-aux/a/response_length/clip_ratio")), (4.0, 1.0));
+    }
+
+    #[test]
+    fn a_sample_without_a_verdict_is_no_wrong_answer() {
+        let mut scores = Scores::new("a", 2, false);
+        scores.add(0, &[answer(0, Some(1.0), None), answer(0, None, None)]);
+        scores.add(1, &[answer(1, None, None), answer(1, None, None)]);
+        let mut line = MetricsLine::new(StepKind::Evaluation, 0, 0);
+        write_scores(&mut line, &[scores], Duration::ZERO);
+        assert_eq!((line.get("val-core/a/acc/mean@2"), line.get("val-core/a/acc/pass@2")), (Some(1.0), None));
+        assert_eq!((line.get("val-aux/a/invalid_samples"), line.get("val-core/average/acc/mean@2")), (Some(3.0), None));
+    }
+
+    #[test]
+    fn a_line_has_the_names_that_settings_know() {
+        let mut line = MetricsLine::new(StepKind::Evaluation, 0, 0);
+        write_scores(&mut line, &[scores("a", &[&[(1.0, "1"); 4]])], Duration::ZERO);
+        let mut known: Vec<String> = at_k::accuracies(4).iter().map(|metric| at_k::core("a", metric)).collect();
+        known.sort();
+        let found: Vec<String> = line.values.keys().filter(|name| name.starts_with("val-core/a/")).cloned().collect();
+        assert_eq!(found, known);
+    }
+}

@@ -1,0 +1,198 @@
+//! An evaluation without a run: the engines as they are, no learner.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use evenkeel_files::sha256;
+use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_tasks::{Cancel, Dataset};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::preflight::Preflight;
+use super::run_loop::{stop_at_end_of_turn, with_verifiers};
+use super::{StopMode, StopOnDrop, Stopper};
+use crate::clients::{Endpoints, Services, Stop};
+use crate::data::{Encoder, benchmark_problems};
+use crate::directory::{DATA_FILE, Lock, replace};
+use crate::error::{Halt, RunError};
+use crate::evaluation::{Asked, Benchmarks, evaluate, named_prompts, refuse_other, write_scores};
+use crate::events::{Events, Progress, Subscription};
+use crate::load::LoadLimits;
+use crate::metrics::MetricsLine;
+use crate::rollout::RolloutContext;
+use crate::settings::LoopSettings;
+use crate::text::Tokenizer;
+
+/// The metrics of a finished evaluation.
+const RESULTS_FILE: &str = "results.json";
+/// It is of no run: it asks before the first step.
+const STEP: u64 = 0;
+
+/// What an evaluation without a run needs. Of the settings `evaluation.benchmarks` are asked, under `data`, `services`,
+/// `sampling.max_tokens`, `sampling.stop_token_ids` and `run.seed`.
+#[derive(Debug, Clone)]
+pub struct EvaluationRequest {
+    /// The settings.
+    pub settings: LoopSettings,
+    /// Folder with the tokenizer and the chat template of the model that the engines serve.
+    pub model: PathBuf,
+    /// Where answers go. A folder that has answers of the same evaluation is gone on with.
+    pub output: PathBuf,
+    /// The generation service.
+    pub generation: String,
+    /// Reward workers.
+    pub reward: Vec<String>,
+}
+
+/// An evaluation in a task of its own. Dropping it stops it; what was answered is kept.
+pub struct EvaluationHandle {
+    events: Events,
+    stop: StopOnDrop,
+    notes: Vec<String>,
+    task: JoinHandle<Result<Option<MetricsLine>, RunError>>,
+}
+
+impl EvaluationRequest {
+    /// Checks everything that needs no service, and starts. Must be called within a Tokio runtime; the services may still be starting.
+    ///
+    /// # Errors
+    /// Benchmarks or a model that cannot be used; a folder with answers to another evaluation, or that another process writes to.
+    pub fn start(self) -> Result<EvaluationHandle, RunError> {
+        let Self { mut settings, model, output, generation, reward } = self;
+        settings.evaluation.problems = 0;
+        evenkeel_config::Settings::validate(&settings)?;
+        std::fs::create_dir_all(&output).map_err(RunError::file(&output))?;
+        let lock = Lock::take(&output)?;
+
+        let folder = Folder::new(&model);
+        let config = ConfigFile::read(&folder)?;
+        let tokenizer = Tokenizer::of(&folder, &config)?;
+        let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
+        let (mut dataset, cancel) = (Dataset::empty(), Cancel::default());
+        let problems = benchmark_problems(&settings, &mut dataset, &LoadLimits::unbounded().data(), &cancel)?;
+        let encoder = Encoder::new(&folder, tokenizer.clone(), &settings.data)?;
+        let prompts = named_prompts(&problems, &settings, &mut dataset, &encoder, context, &cancel)?;
+        let notes =
+            stop_at_end_of_turn(&mut settings, &tokenizer).into_iter().chain(dataset.report.warning()).collect();
+        let benchmarks = Benchmarks::new(&settings, ("", &[]), prompts)?;
+        let asked = Asked { step: STEP, weights: None, digest: fingerprint(&model)? };
+        refuse_other(&benchmarks, &asked, settings.run.seed, &output)?;
+        let report =
+            serde_json::to_string_pretty(&dataset.report).map_err(|error| RunError::Defect(error.to_string()))?;
+        replace(&output.join(DATA_FILE), &(report + "\n"))?;
+
+        let (events, stop) = (Events::new(0), Stop::new());
+        let endpoints = Endpoints { generation, reward, learner: String::new(), verifiers: BTreeMap::new() };
+        let needed = benchmarks.verifiers();
+        let (endpoints, _) = with_verifiers(&endpoints, &settings.data, &needed, &LoadLimits::unbounded())?;
+        let services = Services::without_learner(&endpoints, &settings.services, events.clone(), stop.clone())?;
+        let services = Arc::new(services);
+        let preflight =
+            Preflight::of_evaluation(Arc::clone(&services), vocabulary_size, &tokenizer, &benchmarks, &settings);
+        let rollouts = RolloutContext::new(services, tokenizer, "eval", vocabulary_size, &settings);
+        let parts =
+            Parts { preflight, rollouts: Arc::new(rollouts), benchmarks, asked, output, events: events.clone() };
+        let task = tokio::spawn(async move {
+            let _lock = lock;
+            parts.run().await
+        });
+        Ok(EvaluationHandle { events, stop: StopOnDrop(stop), notes, task })
+    }
+}
+
+/// What the task of an evaluation owns.
+struct Parts {
+    preflight: Preflight,
+    rollouts: Arc<RolloutContext>,
+    benchmarks: Benchmarks,
+    asked: Asked,
+    output: PathBuf,
+    events: Events,
+}
+
+impl Parts {
+    /// Its metrics, or `None` where it was stopped.
+    async fn run(self) -> Result<Option<MetricsLine>, RunError> {
+        let result = self.evaluate().await;
+        let (state, result) = match result {
+            Ok(Some(line)) => (RunState::Completed, Ok(Some(line))),
+            Ok(None) | Err(Halt::Stop) => (RunState::Stopped, Ok(None)),
+            Err(Halt::Error(error)) => (RunState::Failed, Err(error)),
+            Err(Halt::LearnerLost(message)) => (RunState::Failed, Err(RunError::Defect(message))),
+        };
+        let message = result.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        self.events.ended(state, message);
+        result
+    }
+
+    async fn evaluate(&self) -> Result<Option<MetricsLine>, Halt> {
+        self.preflight.run().await?;
+        let began = Instant::now();
+        self.events.enter_phase(RunState::Evaluating);
+        let scores = evaluate(&self.rollouts, &self.benchmarks, &self.asked, &self.output).await?;
+        let Some(scores) = scores else { return Ok(None) };
+        let mut line = MetricsLine::new(StepKind::Evaluation, STEP, 0);
+        write_scores(&mut line, &scores, began.elapsed());
+        replace(&self.output.join(RESULTS_FILE), &(line.to_json() + "\n"))?;
+        Ok(Some(line))
+    }
+}
+
+impl EvaluationHandle {
+    /// What a person should know about the model and the data.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Where it is, for progress bars.
+    pub fn progress(&self) -> watch::Receiver<Progress> {
+        self.events.progress()
+    }
+
+    /// Its events, from now on: services that it waits for, warnings.
+    pub fn subscribe(&self) -> Subscription {
+        self.events.subscribe()
+    }
+
+    /// Stops it from elsewhere, such as a task that waits for a signal.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.stop.0.clone())
+    }
+
+    /// Stops it now; it can be gone on with.
+    pub fn stop(&self) {
+        self.stopper().stop(StopMode::Now);
+    }
+
+    /// Waits for its end: the metrics, or `None` where it was stopped.
+    ///
+    /// # Errors
+    /// Why it ended. Every answer until then is kept.
+    pub async fn join(mut self) -> Result<Option<MetricsLine>, RunError> {
+        match (&mut self.task).await {
+            Ok(result) => result,
+            Err(error) => Err(RunError::Defect(error.to_string())),
+        }
+    }
+}
+
+/// What tells a model folder from others, and from itself with other weights, without reading the weights.
+fn fingerprint(model: &Path) -> Result<String, RunError> {
+    let path = std::fs::canonicalize(model).map_err(RunError::file(model))?;
+    let mut text = format!("{}\n", path.display());
+    let mut files: Vec<_> = std::fs::read_dir(&path).map_err(RunError::file(&path))?.flatten().collect();
+    files.sort_by_key(std::fs::DirEntry::file_name);
+    for file in files {
+        let name = file.file_name().to_string_lossy().into_owned();
+        let is_weights = name.ends_with(".safetensors") || name == "config.json" || name == "tokenizer.json";
+        if let (true, Ok(data)) = (is_weights, std::fs::metadata(file.path())) {
+            let written = data.modified().unwrap_or(SystemTime::UNIX_EPOCH).duration_since(UNIX_EPOCH);
+            text += &format!("{name} {} {}\n", data.len(), written.unwrap_or_default().as_nanos());
+        }
+    }
+    Ok(sha256(text))
+}

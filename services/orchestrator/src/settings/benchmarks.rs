@@ -1,0 +1,204 @@
+//! Section `evaluation`: what is asked, how often, and how answers are sampled.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use evenkeel_config::Settings;
+use evenkeel_proto::FieldError;
+use evenkeel_tasks::{BenchmarkFiles, CodeRules, Fields, Filter, RowRules, Rules};
+
+use super::data_section::code_mode;
+use super::section::section;
+use super::sources::{FilterSettings, stem};
+use super::validate::{is_run_name, require};
+use super::{DataSettings, InvalidRows, ProgramMode, SamplingSettings};
+use crate::metrics::at_k;
+
+/// The name under which metrics have the mean over benchmarks.
+pub(crate) const AVERAGE: &str = "average";
+
+section! {
+    /// Section `evaluation`: problems that are never trained on.
+    pub struct EvaluationSettings {
+        /// Held-out problems of the training data to ask, at most so many as there are; 0 for none.
+        problems: u32 = 256,
+        /// Further problems, as `[[evaluation.benchmarks]]` with `files`, `name` (default: that of the first file), `filters`,
+        /// `prompt_field`, `answer_field`, `id_field`, `program_mode`, and `samples`, `temperature`, `top_p`, `max_tokens` where they
+        /// differ from those of this section. Prompts are rendered as section `data` says.
+        benchmarks: Vec<BenchmarkSettings> = Vec::new(),
+        /// Samples for each (k of mean@k), at least 1; only 1 makes sense at temperature 0.
+        samples: u32 = 1,
+        /// 0 takes the most probable token (greedy).
+        temperature: f32 = 0.0,
+        /// Keeps the most probable tokens whose probabilities reach it: above 0, at most 1.
+        top_p: f32 = 1.0,
+        /// Longest answer in tokens; 0 is `sampling.max_tokens`.
+        max_tokens: u32 = 0,
+        /// Evaluate before the first GRPO step.
+        before: bool = true,
+        /// Evaluate after the last one.
+        after: bool = true,
+        /// Evaluate after each so many steps; 0 for never.
+        every: u64 = 0,
+    }
+}
+
+/// Problems that are only evaluated on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BenchmarkSettings {
+    /// Its name in metrics and of its file of answers; the name of the first file where it is empty.
+    pub name: String,
+    /// Files, or patterns that files match.
+    pub files: Vec<PathBuf>,
+    /// Which of its rows are asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<FilterSettings>,
+    /// Field with the prompt; empty: the first that is known.
+    pub prompt_field: String,
+    /// Field with the gold answer; empty: the first that is known.
+    pub answer_field: String,
+    /// Field with a name for messages; empty: the first that is known.
+    pub id_field: String,
+    /// The rules that programs run under, where they differ from `data.program_mode`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program_mode: Option<ProgramMode>,
+    /// Samples for each problem, where they differ from `evaluation.samples`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u32>,
+    /// Where it differs from `evaluation.temperature`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f32>,
+    /// Where it differs from `evaluation.top_p`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f32>,
+    /// Where it differs from `evaluation.max_tokens`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+}
+
+/// How the answers to a benchmark are sampled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AnswerSampling {
+    pub(crate) samples: u32,
+    pub(crate) temperature: f32,
+    pub(crate) top_p: f32,
+    pub(crate) max_tokens: u32,
+}
+
+impl EvaluationSettings {
+    /// How held-out problems are sampled.
+    pub(crate) fn sampling(&self, training: &SamplingSettings) -> AnswerSampling {
+        let max_tokens = if self.max_tokens == 0 { training.max_tokens } else { self.max_tokens };
+        AnswerSampling { samples: self.samples, temperature: self.temperature, top_p: self.top_p, max_tokens }
+    }
+
+    /// How those of a benchmark are.
+    pub(crate) fn sampling_of(&self, benchmark: &BenchmarkSettings, training: &SamplingSettings) -> AnswerSampling {
+        let section = self.sampling(training);
+        AnswerSampling {
+            samples: benchmark.samples.unwrap_or(section.samples),
+            temperature: benchmark.temperature.unwrap_or(section.temperature),
+            top_p: benchmark.top_p.unwrap_or(section.top_p),
+            max_tokens: benchmark.max_tokens.unwrap_or(section.max_tokens),
+        }
+    }
+
+    /// The accuracies that its lines may have, with a data set of that name to hold problems out of.
+    pub(crate) fn metrics(&self, data: &str) -> Vec<String> {
+        let named =
+            |name: &str, k: u32| at_k::accuracies(k).into_iter().map(|metric| at_k::core(name, &metric)).collect();
+        let held_out: Vec<String> = if self.problems > 0 { named(data, self.samples) } else { Vec::new() };
+        let samples = |benchmark: &BenchmarkSettings| benchmark.samples.unwrap_or(self.samples);
+        let of_benchmarks = self.benchmarks.iter().flat_map(|benchmark| named(&benchmark.name(), samples(benchmark)));
+        let all: Vec<Vec<String>> =
+            self.benchmarks.iter().map(|benchmark| at_k::accuracies(samples(benchmark))).collect();
+        let common = all.iter().flatten().filter(|metric| all.iter().all(|metrics| metrics.contains(metric)));
+        let average: BTreeSet<String> = common.map(|metric| at_k::core(AVERAGE, metric)).collect();
+        held_out.into_iter().chain(of_benchmarks).chain(average).collect()
+    }
+
+    /// The settings that decide what is trained on, since no problem of an evaluation is: all others at their defaults.
+    pub(crate) fn rules(&self) -> Self {
+        let only_files = |benchmark: &BenchmarkSettings| BenchmarkSettings {
+            files: benchmark.files.clone(),
+            filters: benchmark.filters.clone(),
+            prompt_field: benchmark.prompt_field.clone(),
+            answer_field: benchmark.answer_field.clone(),
+            ..BenchmarkSettings::default()
+        };
+        let benchmarks = self.benchmarks.iter().map(only_files).collect();
+        Self { problems: self.problems, benchmarks, ..Self::default() }
+    }
+}
+
+impl BenchmarkSettings {
+    /// Its name, set or by its first file.
+    pub fn name(&self) -> String {
+        let by_file = || self.files.first().and_then(|file| stem(file)).unwrap_or_default();
+        if self.name.is_empty() { by_file() } else { self.name.clone() }
+    }
+
+    /// Its files, and how their rows are read.
+    pub(crate) fn files(&self, data: &DataSettings) -> BenchmarkFiles {
+        let fields = Fields::named(&self.prompt_field, &self.answer_field, "", &self.id_field);
+        let rules = data.rules();
+        let code = CodeRules { mode: self.program_mode.map_or(rules.code.mode, code_mode), ..rules.code.clone() };
+        let filters = self.filters.iter().map(Filter::from).collect();
+        BenchmarkFiles {
+            name: self.name(),
+            files: self.files.clone(),
+            rules: RowRules { fields, filters, rules: Rules { code, ..rules } },
+            refuse_faults: data.invalid_rows == InvalidRows::Refuse,
+        }
+    }
+
+    fn validate(&self) -> Result<(), FieldError> {
+        if self.files.is_empty() {
+            return Err(FieldError::missing("files", "at least one file"));
+        }
+        let name = self.name();
+        let allowed = "a name of letters, digits, `-`, `_` and `.`, at most 128 (files of that name are written)";
+        require("name", format_args!("{name:?}"), is_run_name(&name), allowed)?;
+        let allowed = "another name, since metrics have the mean over benchmarks under this one";
+        require("name", format_args!("{name:?}"), name != AVERAGE, allowed)?;
+        for (index, filter) in self.filters.iter().enumerate() {
+            filter.validate().map_err(|error| error.within(format_args!("filters[{index}]")))?;
+        }
+        require("max_tokens", 0, self.max_tokens != Some(0), "at least 1, or absent")
+    }
+}
+
+impl AnswerSampling {
+    fn validate(&self) -> Result<(), FieldError> {
+        require("samples", self.samples, self.samples > 0, "at least 1")?;
+        let t = self.temperature;
+        require("temperature", t, t.is_finite() && t >= 0.0, "a finite number, at least 0")?;
+        let same = t > 0.0 || self.samples == 1;
+        let allowed = "1 with evaluation.temperature 0, where all samples are the same";
+        require("samples", self.samples, same, allowed)?;
+        require("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0, at most 1")
+    }
+}
+
+impl Settings for EvaluationSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        let training = SamplingSettings::default();
+        self.sampling(&training).validate()?;
+        for (index, benchmark) in self.benchmarks.iter().enumerate() {
+            let within = |error: FieldError| error.within(format_args!("benchmarks[{index}]"));
+            benchmark.validate().map_err(within)?;
+            self.sampling_of(benchmark, &training).validate().map_err(within)?;
+            let name = benchmark.name();
+            let is_taken = |other: &BenchmarkSettings| other.name().eq_ignore_ascii_case(&name);
+            if self.benchmarks[..index].iter().any(is_taken) {
+                let allowed = "a name that no other benchmark has (evaluation.benchmarks[].name)";
+                return Err(within(FieldError::new("name", format_args!("{name:?}"), allowed)));
+            }
+        }
+        Ok(())
+    }
+}
