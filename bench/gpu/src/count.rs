@@ -178,7 +178,7 @@ mod tests {
         let case = Case { config, length: 1024, ..case };
         let counts = case.pass().unwrap();
         // Seven products of scores instead of six, over whole blocks on the diagonal: (n + 1) / n of n blocks of 512. And the logits twice.
-        let layers = 2.0 * 6.0 * (8 * 1024 * 1024 * 2048) as f64;
+        let layers = 2.0 * 6.0 * 8.0 * 1024.0 * 1024.0 * 2048.0;
         let scores = layers * (7.0 / 6.0 * 1.5 - 1.0);
         let logits = 2.0 * (8.0 * 1024.0) * 2048.0 * 151_936.0;
         let wanted = case.formula() + scores + logits;

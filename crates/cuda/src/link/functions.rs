@@ -1,7 +1,7 @@
 //! Every function of NVIDIA's libraries that cudarc 0.19 calls for candle 0.11.1, whatever part of it a program uses, and candle's own functions
 //! for quantised weights.
 
-use super::{Library, jumps, refusals};
+use super::Library;
 
 jumps! {
     Driver {

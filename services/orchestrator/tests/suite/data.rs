@@ -180,6 +180,7 @@ async fn long_tests_are_sent_to_a_worker_once_and_named_afterwards() {
             recipe.data.program_prompt = ProgramWording::Plain;
         });
         let cluster = Cluster::start().await;
+        cluster.reward.state.runs_programs.store(true, std::sync::atomic::Ordering::Relaxed);
         let (_, result) = cluster.run(&path, &recipe).await;
         let (outcome, summary) = result.unwrap();
         assert_eq!((outcome, summary.invalid_samples), (RunOutcome::Completed, 0));

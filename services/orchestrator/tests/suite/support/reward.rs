@@ -1,6 +1,7 @@
 //! A reward service that compares the last box with the gold answer, unless its script says otherwise.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(crate) struct FakeState {
     pub(crate) script: Mutex<Option<Script>>,
     pub(crate) times: Mutex<BTreeMap<String, u32>>,
     pub(crate) traces: Mutex<BTreeMap<String, String>>,
+    /// Whether its status says that it runs programs.
+    pub(crate) runs_programs: AtomicBool,
     /// How often the tests of each digest came whole.
     pub(crate) tests: Mutex<BTreeMap<String, u32>>,
 }
@@ -107,6 +110,7 @@ impl Reward for FakeReward {
         &self,
         _: Request<RewardGetStatusRequest>,
     ) -> Result<Response<RewardGetStatusResponse>, Status> {
-        Ok(Response::new(RewardGetStatusResponse { math: true, ..RewardGetStatusResponse::default() }))
+        let code = self.state.runs_programs.load(Ordering::Relaxed);
+        Ok(Response::new(RewardGetStatusResponse { math: true, code, ..RewardGetStatusResponse::default() }))
     }
 }
