@@ -6,9 +6,9 @@ use evenkeel_model::Config;
 use evenkeel_tasks::Part;
 use serde::Serialize;
 
-use super::data::{Asked, DataFacts};
 use super::flops::Passes;
 use super::model::parameters;
+use super::sets::{Asked, DataFacts};
 use crate::recipe::Recipe;
 
 /// The length of a prompt where it is unknown, in tokens.

@@ -7,9 +7,9 @@ use evenkeel_model::Config;
 use serde::Serialize;
 
 use super::cost::cache_bytes_a_token;
-use super::data::DataFacts;
 use super::findings::Findings;
 use super::model::parameters;
+use super::sets::DataFacts;
 use super::units::gib;
 use crate::recipe::Recipe;
 

@@ -12,6 +12,7 @@ mod print;
 mod published;
 mod report;
 mod services;
+mod sets;
 mod units;
 
 use std::path::Path;

@@ -6,9 +6,9 @@ use evenkeel_tasks::Part;
 use evenkeel_tasks::read::printable;
 
 use super::cost::{Costs, EvaluationCost, StepCost};
-use super::data::DataFacts;
 use super::memory::Memory;
 use super::report::Report;
+use super::sets::DataFacts;
 use super::units::{count, gib, scaled};
 
 /// Prints everything.

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::cost::Costs;
-use super::data::DataFacts;
 use super::findings::Findings;
 use super::memory::Memory;
 use super::model::ModelFacts;
+use super::sets::DataFacts;
 use crate::recipe::Recipe;
 
 /// Everything; `--json` prints it as it is.

@@ -10,10 +10,10 @@ use evenkeel_reward::SandboxStart;
 use evenkeel_rpc::client::{Connector, ServerAddress};
 use evenkeel_rpc::server::ServerSettings;
 use evenkeel_sandbox::guest::{self, Form};
-use evenkeel_tasks::TaskKind;
+use evenkeel_tasks::{Part, TaskKind};
 
-use super::data::DataFacts;
 use super::findings::Findings;
+use super::sets::DataFacts;
 use crate::recipe::Recipe;
 
 /// How long an engine or a verifier may take to answer.
@@ -21,7 +21,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks every engine and verifier that the recipe names, and looks for the sandbox where there are programs.
 pub(super) async fn look(recipe: &Recipe, data: &DataFacts, findings: &mut Findings) {
-    let needed = data.longest_tokens() + u64::from(recipe.sampling.max_tokens);
+    let evaluated = data.of(Part::Evaluation).filter_map(|set| set.asked).map(|asked| asked.answer_tokens);
+    let longest_answer = evaluated.chain([recipe.sampling.max_tokens]).max().unwrap_or(0);
+    let needed = data.longest_tokens() + u64::from(longest_answer);
     let asked: Vec<_> = recipe
         .generation
         .endpoints

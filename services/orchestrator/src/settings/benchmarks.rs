@@ -143,7 +143,7 @@ impl BenchmarkSettings {
     }
 
     /// Its files, and how their rows are read.
-    pub(crate) fn files(&self, data: &DataSettings) -> BenchmarkFiles {
+    pub fn files(&self, data: &DataSettings) -> BenchmarkFiles {
         let fields = Fields::named(&self.prompt_field, &self.answer_field, "", &self.id_field);
         let rules = data.rules();
         let code = CodeRules { mode: self.program_mode.map_or(rules.code.mode, code_mode), ..rules.code };

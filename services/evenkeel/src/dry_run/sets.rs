@@ -1,0 +1,136 @@
+//! What a run would ask: prompts by file, counted, with their lengths.
+
+use evenkeel_chat::Prompt;
+use evenkeel_tasks::{Part, Problem, TaskKind};
+use serde::Serialize;
+
+use super::model::ModelFacts;
+
+/// Prompts that are rendered together, on all cores.
+const RENDERED_TOGETHER: usize = 1024;
+
+/// What a run would ask.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct DataFacts {
+    pub(super) sets: Vec<PromptSet>,
+}
+
+/// The prompts of one file, or of a data set that the program makes.
+#[derive(Debug, Serialize)]
+pub(super) struct PromptSet {
+    pub(super) name: String,
+    pub(super) part: Part,
+    pub(super) rows: u64,
+    pub(super) prompts: u64,
+    /// Prompts that leave no room for the longest answer.
+    pub(super) too_long: u64,
+    /// What an evaluation asks of it; absent for training data.
+    pub(super) asked: Option<Asked>,
+    /// Absent where the tokenizer could not be read.
+    pub(super) mean_tokens: Option<f64>,
+    pub(super) longest_tokens: Option<u64>,
+    #[serde(skip)]
+    pub(super) kinds: Vec<TaskKind>,
+    #[serde(skip)]
+    pub(super) refused: Refused,
+}
+
+/// What an evaluation asks of a set.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Asked {
+    pub(super) problems: u64,
+    /// For each of them.
+    pub(super) samples: u32,
+    /// Longest answer, in tokens.
+    pub(super) answer_tokens: u32,
+}
+
+/// Prompts that the chat template refuses.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    pub(super) count: u64,
+    /// The first one's name, and why.
+    pub(super) first: Option<(String, String)>,
+}
+
+impl DataFacts {
+    /// Prompts of a part, without those that are left out for their length.
+    pub(super) fn prompts(&self, part: Part) -> u64 {
+        self.of(part).map(|set| set.prompts - set.too_long).sum()
+    }
+
+    /// The mean length of the prompts of a part, where it is known.
+    pub(super) fn mean_tokens(&self, part: Part) -> Option<f64> {
+        let (mut prompts, mut tokens) = (0.0, 0.0);
+        for set in self.of(part) {
+            prompts += set.prompts as f64;
+            tokens += set.prompts as f64 * set.mean_tokens?;
+        }
+        (prompts > 0.0).then(|| tokens / prompts)
+    }
+
+    /// The longest prompt, in tokens; 0 where none is known.
+    pub(super) fn longest_tokens(&self) -> u64 {
+        self.sets.iter().filter_map(|set| set.longest_tokens).max().unwrap_or(0)
+    }
+
+    /// Whether there are tasks of a kind.
+    pub(super) fn has(&self, kind: TaskKind) -> bool {
+        self.sets.iter().any(|set| set.kinds.contains(&kind))
+    }
+
+    pub(super) fn of(&self, part: Part) -> impl Iterator<Item = &PromptSet> {
+        self.sets.iter().filter(move |set| set.part == part)
+    }
+}
+
+/// Counts prompts and their tokens. A fresh model has one token for each character.
+pub(super) fn prompt_set(
+    name: String,
+    part: Part,
+    problems: &[Problem],
+    model: &ModelFacts,
+    suffix: &str,
+    room: Option<u64>,
+) -> PromptSet {
+    let (mut lengths, mut refused) = (Vec::with_capacity(problems.len()), Refused::default());
+    for problems in problems.chunks(RENDERED_TOGETHER) {
+        match (&model.renderer, &model.folder) {
+            (Some(renderer), _) => {
+                let prompts: Vec<_> = problems.iter().map(|problem| problem.prompt.clone()).collect();
+                for (problem, rendered) in problems.iter().zip(renderer.render_all(&prompts)) {
+                    match rendered {
+                        Ok(rendered) => lengths.push(rendered.token_ids.len() as u64),
+                        Err(error) => {
+                            refused.count += 1;
+                            refused.first.get_or_insert_with(|| (problem.id.to_string(), error.to_string()));
+                        }
+                    }
+                }
+            }
+            (None, None) => lengths.extend(problems.iter().filter_map(|problem| match &problem.prompt {
+                Prompt::Text(text) | Prompt::Either { text, .. } => {
+                    Some((text.chars().count() + suffix.chars().count()) as u64)
+                }
+                Prompt::Messages(_) => None,
+            })),
+            (None, Some(_)) => {}
+        }
+    }
+    let mut kinds: Vec<_> = problems.iter().map(|problem| problem.task.kind()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let sum: u64 = lengths.iter().sum();
+    PromptSet {
+        name,
+        part,
+        rows: problems.len() as u64,
+        prompts: problems.len() as u64,
+        asked: None,
+        too_long: lengths.iter().filter(|&&length| room.is_some_and(|room| length > room)).count() as u64,
+        mean_tokens: (!lengths.is_empty()).then(|| sum as f64 / lengths.len() as f64),
+        longest_tokens: lengths.iter().max().copied(),
+        kinds,
+        refused,
+    }
+}
