@@ -159,7 +159,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::{Fields, TaskKind};
+    use crate::{Fields, TaskKind, Verifiers};
     use evenkeel_chat::Prompt;
 
     fn read(text: &str, change: impl FnOnce(&mut FileSet)) -> Result<Dataset, String> {
@@ -205,7 +205,8 @@ mod tests {
         let rows = "{\"prompt\": \"a\", \"answer\": \"1\"}\n\
                     {\"prompt\": \"b\", \"public_test_cases\": [{\"input\": \"\", \"output\": \"1\"}]}\n\
                     {\"prompt\": \"c\", \"custom\": {\"endpoint\": \"judge\"}}\n";
-        let data = read(rows, |_| {}).unwrap();
+        let judge = Verifiers::new([("judge", Vec::<String>::new())], "");
+        let data = read(rows, |set| set.sources[0].rules.fields = Fields::default().with_verifiers(judge)).unwrap();
         let kinds: BTreeSet<_> = data.problems().map(|problem| problem.task.kind()).collect();
         assert_eq!(kinds.into_iter().collect::<Vec<_>>(), [TaskKind::Math, TaskKind::Code, TaskKind::Custom]);
     }

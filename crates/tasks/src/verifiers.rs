@@ -200,7 +200,7 @@ mod tests {
         };
         let of = |row: &Row| task("games", row, ["prompt", "answer", "extra_info.board", "absent"].into_iter());
         assert_eq!(of(&row(1)), of(&row(2)), "so that duplicates are found");
-        let expected = r#"{"answer":1.5,"extra_info":{"board":"x"},"prompt":"a"}"#;
+        let expected = r#"{"prompt":"a","answer":1.5,"extra_info":{"board":"x"}}"#;
         assert_eq!(of(&row(1)), Task::custom("games", expected));
         let own = Row::parse(1, r#"{"prompt": "a", "custom": {"payload": {"b": 1}}}"#).unwrap();
         assert_eq!(of(&own), Task::custom("games", r#"{"b":1}"#));
