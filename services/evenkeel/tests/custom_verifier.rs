@@ -1,6 +1,10 @@
 //! The verifier of `examples/` in a run. It needs grpcio, which is installed once into the target directory; where no package index can be
 //! reached the test is reported as ignored.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "a test that cannot go on may panic, and says why it is ignored"
+)]
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

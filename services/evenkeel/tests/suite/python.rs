@@ -1,4 +1,5 @@
 //! What others make of the files of a run: ignored unless a Python with their packages is named.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 use std::path::Path;
 use std::process::Command;

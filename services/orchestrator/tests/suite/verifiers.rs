@@ -94,7 +94,8 @@ fn judge(item: &VerifyItem) -> Verdict {
     let Some(verify_item::Task::Custom(task)) = &item.task else { panic!("a custom task was sent") };
     let row: Value = serde_json::from_slice(&task.payload).unwrap();
     let boxed = text.rsplit_once("\\boxed{").and_then(|(_, rest)| rest.split_once('}')).map(|(answer, _)| answer);
-    let right = boxed.is_some_and(|answer| answer == row["answer"].to_string());
+    let gold = row["answer"].to_string();
+    let right = boxed.is_some_and(|answer| answer == gold);
     let outcome = if right { Outcome::Correct } else { Outcome::Incorrect };
     let components = [("brevity".to_owned(), 1.0 / text.len() as f64)].into();
     Verdict { components, ..Verdict::judged(&item.id, outcome, "compared", f64::from(u8::from(right))) }
@@ -103,7 +104,7 @@ fn judge(item: &VerifyItem) -> Verdict {
 /// Sums, half of them from `game/sums`, the others from `school`.
 fn rows(path: &Path) -> PathBuf {
     let row = |n: u32| {
-        let source = if n % 2 == 0 { "game/sums" } else { "school" };
+        let source = if n.is_multiple_of(2) { "game/sums" } else { "school" };
         let (a, b) = (10 + n, 50 + n);
         let sum = a + b;
         format!("{{\"prompt\": \"{a}+{b}=\\n\", \"answer\": {sum}, \"data_source\": \"{source}\"}}\n")

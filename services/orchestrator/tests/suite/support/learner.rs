@@ -32,10 +32,13 @@ struct Memory {
     reports: BTreeMap<(i32, u64), TrainReport>,
 }
 
+/// What it knew when it wrote a checkpoint, with the state of its caller.
+type Saved = (Memory, Vec<u8>);
+
 /// What outlives it, and what tests look at.
 #[derive(Default)]
 pub(crate) struct FakeState {
-    disk: Mutex<BTreeMap<(String, u64), (Memory, Vec<u8>)>>,
+    disk: Mutex<BTreeMap<(String, u64), Saved>>,
     /// Groups of each step as they were sent.
     pub(crate) groups: Mutex<BTreeMap<u64, Vec<TrainGroup>>>,
     /// How often each step was really done.
