@@ -1,7 +1,7 @@
 //! Kernels for NVIDIA's GPUs: products by a library, everything that is bound by memory by Evenkeel's own kernels (`evenkeel-kernels`), and
 //! attention by blocks of queries out of both.
 //!
-//! The host's side is written over a [`Device`]: candle's ([`CandleDevice`], with the feature `cuda`), one that only counts ([`Counter`]), and in
+//! The host's side is written over a [`Device`]: candle's (`CandleDevice`, with the feature `cuda`), one that only counts ([`Counter`]), and in
 //! the tests of `evenkeel-kernel-checks` one that runs the same kernels on a CPU. So everything but the calls of NVIDIA's libraries is compiled
 //! and tested without any of them.
 //!
