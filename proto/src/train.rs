@@ -6,7 +6,7 @@ use crate::v1::{TrainGroup, TrainHeader, TrainKind, TrainSample};
 
 impl TrainHeader {
     /// Refuses a header that can belong to no step.
-    pub fn check(&self) -> Result<(), FieldError> {
+    pub fn validate(&self) -> Result<(), FieldError> {
         if self.run_id.is_empty() {
             return Err(FieldError::missing("run_id", "the name of the run"));
         }
@@ -106,8 +106,8 @@ mod tests {
 
     #[test]
     fn a_header_says_what_follows() {
-        assert_eq!(header().check(), Ok(()));
-        let refused = |header: TrainHeader| header.check().unwrap_err().field;
+        assert_eq!(header().validate(), Ok(()));
+        let refused = |header: TrainHeader| header.validate().unwrap_err().field;
         assert_eq!(refused(TrainHeader { run_id: String::new(), ..header() }), "run_id");
         assert_eq!(refused(TrainHeader { settings_hash: String::new(), ..header() }), "settings_hash");
         assert_eq!(refused(TrainHeader { expected_groups: 0, ..header() }), "expected_groups");

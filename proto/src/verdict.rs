@@ -62,8 +62,8 @@ impl Verdict {
 
     /// Whether the message is one that a verifier may send: an outcome, a reward from 0 to 1 exactly where it is a verdict, and components
     /// from -1 to 1.
-    pub fn check(&self) -> Result<(), FieldError> {
-        self.check_reward()?;
+    pub fn validate(&self) -> Result<(), FieldError> {
+        self.validate_reward()?;
         if self.components.len() > MAX_COMPONENTS {
             let found = format!("{} components", self.components.len());
             return Err(FieldError::new("components", found, format!("at most {MAX_COMPONENTS}")));
@@ -88,7 +88,7 @@ impl Verdict {
         Ok(())
     }
 
-    fn check_reward(&self) -> Result<(), FieldError> {
+    fn validate_reward(&self) -> Result<(), FieldError> {
         let known = Outcome::try_from(self.outcome).is_ok_and(|outcome| outcome != Outcome::Unspecified);
         if !known {
             return Err(FieldError::new("outcome", self.outcome, "a known outcome"));
@@ -118,7 +118,7 @@ mod tests {
         assert!(!verdict.is_valid());
         assert!(verdict.is_retryable());
         assert_eq!(verdict.reward, None);
-        assert_eq!(verdict.check(), Ok(()));
+        assert_eq!(verdict.validate(), Ok(()));
     }
 
     #[test]
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn verdict_and_reward_go_together() {
         let good = Verdict::judged("a", Outcome::Correct, "equal_integer", 1.0);
-        assert_eq!(good.check(), Ok(()));
-        let refused = |verdict: Verdict| verdict.check().unwrap_err().field;
+        assert_eq!(good.validate(), Ok(()));
+        let refused = |verdict: Verdict| verdict.validate().unwrap_err().field;
         assert_eq!(refused(Verdict { reward: None, ..good.clone() }), "reward");
         assert_eq!(refused(Verdict { reward: Some(1.5), ..good.clone() }), "reward");
         assert_eq!(refused(Verdict { outcome: 99, ..good.clone() }), "outcome");
@@ -144,7 +144,7 @@ mod tests {
         let good = Verdict::judged("a", Outcome::Correct, "fine", 1.0);
         let with = |name: &str, value: f64| {
             let components = [(name.to_owned(), value)].into();
-            Verdict { components, ..good.clone() }.check().map_err(|error| error.to_string())
+            Verdict { components, ..good.clone() }.validate().map_err(|error| error.to_string())
         };
         assert_eq!((with("style", -1.0), with("format", 0.5)), (Ok(()), Ok(())));
         for (name, value, words) in [
@@ -159,9 +159,9 @@ mod tests {
             assert!(error.starts_with(words), "{error}");
         }
         let many = (0..33).map(|number| (number.to_string(), 0.0)).collect();
-        assert!(Verdict { components: many, ..good }.check().is_err());
+        assert!(Verdict { components: many, ..good }.validate().is_err());
         let components = [("style".to_owned(), 0.0)].into();
-        assert!(Verdict { components, ..Verdict::invalid("a", InvalidReason::Internal, "") }.check().is_err());
+        assert!(Verdict { components, ..Verdict::invalid("a", InvalidReason::Internal, "") }.validate().is_err());
     }
 
     #[test]

@@ -23,7 +23,7 @@ impl WeightsRef {
     }
 
     /// Refuses a reference without a place or with a malformed digest; whether the weights are there is the receiver's to see.
-    pub fn check(&self) -> Result<(), FieldError> {
+    pub fn validate(&self) -> Result<(), FieldError> {
         check_digest("digest", &self.digest)?;
         match &self.source {
             None => Err(FieldError::missing("source", "one of path, lora, nccl, chunks")),
@@ -42,13 +42,13 @@ mod tests {
     #[test]
     fn a_folder_with_a_digest_is_a_reference() {
         let digest = format!("sha256:{}", "0a".repeat(32));
-        assert_eq!(WeightsRef::at_path(3, digest, "/weights/step-3", 0).check(), Ok(()));
+        assert_eq!(WeightsRef::at_path(3, digest, "/weights/step-3", 0).validate(), Ok(()));
     }
 
     #[test]
     fn malformed_references_are_named() {
         let digest = format!("sha256:{}", "0a".repeat(32));
-        let refused = |reference: WeightsRef| reference.check().unwrap_err().field;
+        let refused = |reference: WeightsRef| reference.validate().unwrap_err().field;
         assert_eq!(refused(WeightsRef::at_path(3, "", "/w", 0)), "digest");
         assert_eq!(refused(WeightsRef::at_path(3, digest.to_uppercase(), "/w", 0)), "digest");
         assert_eq!(refused(WeightsRef::at_path(3, digest.as_str(), "w", 0)), "path.path");

@@ -9,7 +9,9 @@ use crate::known::{Known, Outcome, Variant};
 use crate::lint::check_golds;
 use crate::read::{self, Columns, Limits, Unread};
 use crate::report::Part;
-use crate::{Cancel, DataError, DataReport, Fields, Filter, Origin, Place, Problem, Reason, Row, RowError, Rules};
+use crate::{
+    Cancel, DataError, DataReport, Fields, Filter, Origin, Problem, Reason, Row, RowError, RowLocation, Rules,
+};
 
 /// How the rows of a source are read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -103,7 +105,7 @@ impl<'a> Collector<'a> {
         Ok(file)
     }
 
-    fn refuse(&self, error: &RowError, path: &Path, place: Place) -> Result<(), DataError> {
+    fn refuse(&self, error: &RowError, path: &Path, place: RowLocation) -> Result<(), DataError> {
         let refuses = self.refuse_faults && error.reason.is_fault();
         match refuses || error.reason == Reason::UnknownVerifier {
             true => Err(DataError::file(path, format!("{place}: {error}"))),
@@ -112,7 +114,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Keeps a problem, or merges it with an earlier one.
-    fn add(&mut self, mut problem: Problem, place: Place) -> Result<(), RowError> {
+    fn add(&mut self, mut problem: Problem, place: RowLocation) -> Result<(), RowError> {
         let (file, gold) = (problem.origin.file, problem.task.digest());
         let known = match self.known.entry(Digest::of_prompt(&problem.prompt)) {
             Entry::Occupied(known) => known.into_mut(),

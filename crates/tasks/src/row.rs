@@ -32,14 +32,14 @@ impl RowError {
 
 /// Where a row stands in its file, as messages say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum RowLocation {
     /// A line of a text file, from 1 on.
     Line(usize),
     /// A row of a table, from 0 on.
     Row(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RowLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(number) => write!(f, "line {number}"),
@@ -51,7 +51,7 @@ impl fmt::Display for Place {
 /// A row and its place in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    place: Place,
+    place: RowLocation,
     values: Map<String, Value>,
     /// The row as it was written, for numbers that lose digits as [`Value`]s.
     text: Option<String>,
@@ -62,7 +62,7 @@ pub struct Row {
 impl Row {
     /// The row at a place of a table, of whose columns only some were read; `columns` names all of them.
     pub(crate) fn of_table(index: usize, values: Map<String, Value>, columns: Arc<str>) -> Self {
-        Self { place: Place::Row(index), values, text: None, columns: Some(columns) }
+        Self { place: RowLocation::Row(index), values, text: None, columns: Some(columns) }
     }
 
     /// The row on line `number` of a file, from 1 on, written as JSON.
@@ -74,7 +74,7 @@ impl Row {
         let invalid = |message| Err(RowError::new(Reason::InvalidRow, message));
         match serde_json::from_str(&text) {
             Ok(Value::Object(values)) => {
-                Ok(Self { place: Place::Line(number), values, text: Some(text), columns: None })
+                Ok(Self { place: RowLocation::Line(number), values, text: Some(text), columns: None })
             }
             Ok(other) => invalid(format!("the row is {}, allowed: a JSON object", kind(&other))),
             Err(error) => invalid(format!("no JSON: {error}")),
@@ -87,14 +87,14 @@ impl Row {
     }
 
     /// Where it stands in its file.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> RowLocation {
         self.place
     }
 
     /// The number of its line from 1 on, or of its row from 0 on.
     pub fn number(&self) -> usize {
         match self.place {
-            Place::Line(number) | Place::Row(number) => number,
+            RowLocation::Line(number) | RowLocation::Row(number) => number,
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!((row.get("a.b"), row.get("c.d")), (Some(&1.into()), Some(&2.into())));
         assert_eq!((row.get("e"), row.get("a.c"), row.get("x")), (None, None, None));
         assert!(row.is_null("e") && row.is_null("a.n") && !row.is_null("a.b") && !row.is_null("x.y"));
-        assert_eq!((row.number(), row.place(), row.columns().as_str()), (7, Place::Line(7), "a, c.d, e"));
+        assert_eq!((row.number(), row.place(), row.columns().as_str()), (7, RowLocation::Line(7), "a, c.d, e"));
     }
 
     #[test]

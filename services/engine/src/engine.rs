@@ -80,11 +80,11 @@ pub struct RunningEngine {
 
 /// How an engine ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum Shutdown {
     /// All responses in progress were completed.
     Drained,
     /// The drain timed out: the remaining samples ended as `abort`.
-    Cut,
+    Aborted,
 }
 
 impl RunningEngine {
@@ -117,7 +117,7 @@ impl RunningEngine {
     }
 
     /// Accepts no new connections, waits at most `drain` for responses in progress, aborts the rest, and ends.
-    pub async fn stop(self) -> Ended {
+    pub async fn stop(self) -> Shutdown {
         let Self { drain, scheduler, thread, stop, mut server, .. } = self;
         drop(stop);
         let drained = tokio::time::timeout(drain, &mut server).await.is_ok();
@@ -131,7 +131,7 @@ impl RunningEngine {
             tracing::error!("the engine's thread panicked");
         }
         tracing::info!(drained, "engine stopped");
-        if drained { Ended::Drained } else { Ended::Cut }
+        if drained { Shutdown::Drained } else { Shutdown::Aborted }
     }
 }
 

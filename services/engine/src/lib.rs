@@ -20,7 +20,7 @@ mod scheduler;
 mod settings;
 mod text;
 
-pub use engine::{Ended, Engine, RunningEngine, check_folder};
+pub use engine::{Engine, RunningEngine, Shutdown, check_folder};
 pub use error::EngineError;
 pub use http::VLLM_VERSION;
 pub use settings::{EngineSettings, LogprobsMode};

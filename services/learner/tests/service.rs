@@ -346,7 +346,7 @@ async fn publishing_is_idempotent_by_version_and_bounded_in_number() {
         let again = served.client.publish(publish).await.unwrap().into_inner();
         assert_eq!((first.already_published, again.already_published), (false, true));
         assert_eq!(first.weights, again.weights);
-        first.weights.unwrap().check().unwrap();
+        first.weights.unwrap().validate().unwrap();
         served.step(step, step).await.unwrap();
     }
     let kept = std::fs::read_dir(served.folder.path().join("weights")).unwrap().count();

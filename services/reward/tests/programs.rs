@@ -52,7 +52,7 @@ fn a_program_that_passes_every_test_earns_its_reward() {
         let report = verdict.code.as_ref().unwrap();
         assert_eq!((report.passed_tests, report.run_tests, report.total_tests, report.failing_test), (2, 2, 2, None));
         assert!(report.cpu_us > 0);
-        assert_eq!(verdict.check(), Ok(()));
+        assert_eq!(verdict.validate(), Ok(()));
         let status = worker.status().await;
         assert!(status.code);
         assert_eq!(status.verdicts.get("correct"), Some(&1));
@@ -81,7 +81,7 @@ fn failures_of_programs_are_distinguished() {
             let verdict = worker.one(bare("a", code, limited.clone())).await;
             assert_eq!((verdict.outcome(), verdict.reward), (outcome, Some(0.0)), "{code}: {}", verdict.detail);
             assert_eq!(verdict.code.as_ref().unwrap().failing_test, Some(0), "{code}");
-            assert_eq!(verdict.check(), Ok(()));
+            assert_eq!(verdict.validate(), Ok(()));
         }
         let none = worker.one(program("a", "I do not know.", doubles())).await;
         assert_eq!(outcome_of(&none), (Outcome::NoAnswer, "no_code", Some(0.0)));
@@ -104,7 +104,7 @@ fn the_settings_decide_about_programs_that_need_what_the_sandbox_lacks() {
                 let verdict = worker.one(bare("a", program, doubles())).await;
                 assert_eq!(outcome_of(&verdict), (outcome, "unsupported", reward), "{}", verdict.detail);
                 assert!(verdict.detail.contains("[sandbox: "), "{}", verdict.detail);
-                assert_eq!(verdict.check(), Ok(()));
+                assert_eq!(verdict.validate(), Ok(()));
             }
             let own = worker.one(bare("b", "1 / 0", doubles())).await;
             assert_eq!(outcome_of(&own), (Outcome::RuntimeError, "runtime_error", Some(0.0)));

@@ -26,7 +26,7 @@ fn a_right_answer_earns_its_reward_and_shows_how_it_was_parsed() {
         assert_eq!((verdict.id.as_str(), verdict.worker.as_str()), ("a", "reward-3"));
         assert_eq!((verdict.extracted.as_deref(), verdict.canonical.as_deref()), (Some("\\dfrac{6}{8}"), Some("3/4")));
         assert!(verdict.timings.is_some());
-        assert_eq!(verdict.check(), Ok(()));
+        assert_eq!(verdict.validate(), Ok(()));
     });
 }
 
@@ -124,7 +124,7 @@ fn an_invalid_gold_answer_is_not_a_wrong_answer() {
             assert_eq!(outcome_of(&verdict), (Outcome::Invalid, reason, None));
             assert_eq!(verdict.invalid_reason(), InvalidReason::BadGold);
             assert!(!verdict.is_retryable());
-            assert_eq!(verdict.check(), Ok(()));
+            assert_eq!(verdict.validate(), Ok(()));
         }
     });
 }

@@ -5,7 +5,7 @@ use std::io::{BufReader, Read, Take};
 use std::path::Path;
 
 use super::{Limits, Lines, RowReader, Unread};
-use crate::row::Place;
+use crate::row::RowLocation;
 use crate::{Cancel, DataError, Reason, Row, RowError};
 
 /// The rows of a file, up to where it cannot be read any further.
@@ -44,7 +44,7 @@ impl RowReader for JsonLines<'_> {
             return Err(self.refused(message).into());
         }
         self.rows += 1;
-        let unread = |error| Unread::Row(Place::Line(line.number), error);
+        let unread = |error| Unread::Row(RowLocation::Line(line.number), error);
         let text = line.text.map_err(|error| unread(RowError::new(Reason::InvalidRow, error.to_string())))?;
         Row::parse(line.number, text).map(Some).map_err(unread)
     }

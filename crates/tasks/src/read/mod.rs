@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use crate::row::Place;
+use crate::row::RowLocation;
 use crate::{Cancel, DataError, Row, RowError};
 
 pub use columns::Columns;
@@ -42,7 +42,7 @@ impl Default for Limits {
 #[derive(Debug)]
 pub enum Unread {
     /// This row alone cannot be read; others follow.
-    Row(Place, RowError),
+    Row(RowLocation, RowError),
     /// The file cannot be read any further.
     File(DataError),
 }

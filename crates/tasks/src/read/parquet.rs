@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use super::arrow::{Values, values, viewed};
 use super::{Columns, Limits, RowReader, Unread};
-use crate::row::Place;
+use crate::row::RowLocation;
 use crate::{Cancel, DataError, Reason, Row, RowError};
 
 /// The smallest file: its magic number twice, and the length of the footer between.
@@ -120,7 +120,7 @@ impl RowReader for Table<'_> {
         let most_bytes = self.limits.max_row_bytes;
         if most_bytes < usize::MAX && row.values().map(text_bytes).sum::<usize>() > most_bytes {
             let message = format!("longer than {most_bytes} bytes, allowed: at most {most_bytes}");
-            return Err(Unread::Row(Place::Row(index), RowError::new(Reason::InvalidRow, message)));
+            return Err(Unread::Row(RowLocation::Row(index), RowError::new(Reason::InvalidRow, message)));
         }
         Ok(Some(Row::of_table(index, row, Arc::clone(&self.names))))
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_engine::{Ended, EngineSettings};
+use evenkeel_engine::{EngineSettings, Shutdown};
 use serde_json::{Value, json};
 
 use crate::support::{serve, serve_with, tokens, with};
@@ -158,7 +158,7 @@ async fn a_stop_completes_responses_in_progress() {
     let client = served.client;
     let task = tokio::spawn(async move { client.complete(long(4)).await.good() });
     client.until_generated(0.0).await;
-    assert_eq!(served.engine.stop().await, Ended::Drained);
+    assert_eq!(served.engine.stop().await, Shutdown::Drained);
     assert!(
         task.await.unwrap()["choices"].as_array().unwrap().iter().all(|choice| choice["finish_reason"] == "length")
     );
@@ -172,7 +172,7 @@ async fn a_stop_aborts_responses_that_take_too_long() {
     let task = tokio::spawn(async move { client.complete(long(2)).await });
     client.until("num_requests_waiting", 2.0).await;
     let stopped = tokio::time::timeout(Duration::from_secs(30), served.engine.stop()).await.unwrap();
-    assert_eq!(stopped, Ended::Cut);
+    assert_eq!(stopped, Shutdown::Aborted);
     let answer = task.await.unwrap().good();
     assert!(answer["choices"].as_array().unwrap().iter().all(|choice| choice["finish_reason"] == "abort"));
 }

@@ -11,8 +11,8 @@ pub(crate) enum Fault {
     Engine,
     /// The connection's: the engine cannot be reached, or was lost on the way.
     Connection,
-    /// Nobody's: the sample was taken back from its engine.
-    Nobody,
+    /// Only an interruption: the sample was taken back from its engine.
+    Interruption,
 }
 
 /// A failed exchange with an engine.
@@ -56,7 +56,7 @@ impl EngineError {
             Self::Refused { .. } => Fault::Request,
             Self::Transport { .. } | Self::Timeout { .. } | Self::WrongWeights { .. } => Fault::Connection,
             Self::Status { .. } | Self::InvalidResponse(_) | Self::Incompatible(_) => Fault::Engine,
-            Self::Interrupted { .. } => Fault::Nobody,
+            Self::Interrupted { .. } => Fault::Interruption,
         }
     }
 

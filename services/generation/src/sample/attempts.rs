@@ -127,7 +127,7 @@ pub(super) async fn draw(
                 let message = format!("engine {engine}: {error}");
                 return Err(Failure::new(FailureCode::InvalidArgument, "ENGINE_REFUSED", message));
             }
-            Fault::Nobody => {}
+            Fault::Interruption => {}
             Fault::Engine | Fault::Connection => lease.record_failure(&error),
         }
         let Some(retry) = retries.next_retry() else {

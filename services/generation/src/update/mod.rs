@@ -110,7 +110,7 @@ where
 }
 
 fn path_of(weights: &WeightsRef) -> Result<&str, ServiceError> {
-    weights.check().map_err(|error| error.within("weights"))?;
+    weights.validate().map_err(|error| error.within("weights"))?;
     let missing = match &weights.source {
         Some(weights_ref::Source::Path(at)) => return Ok(&at.path),
         Some(weights_ref::Source::Lora(_)) => "an update by a LoRA adapter (weights.lora)",

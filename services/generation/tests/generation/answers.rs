@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::{Act, FakeEngine, Service, bounded, content, item, settings};
+use crate::support::{FakeEngine, Reply, Service, bounded, content, item, settings};
 use evenkeel_generation::{GenerationSettings, StreamSetting};
 use evenkeel_proto::v1::{FailureCode, FinishReason, Rollout};
 
@@ -45,10 +45,10 @@ fn drop_first(text: &str, list: &str) -> String {
     format!("{}{}", &text[..at], &text[at + comma + 1..])
 }
 
-/// A script that does `act` to the first `times` requests.
-fn first(times: usize, act: Act) -> impl Fn(&serde_json::Value) -> Act + Send + Sync {
+/// A script that gives `reply` to the first `times` requests.
+fn first(times: usize, reply: Reply) -> impl Fn(&serde_json::Value) -> Reply + Send + Sync {
     let count = Arc::new(AtomicUsize::new(0));
-    move |_| if count.fetch_add(1, Ordering::SeqCst) < times { act.clone() } else { Act::Answer }
+    move |_| if count.fetch_add(1, Ordering::SeqCst) < times { reply.clone() } else { Reply::Answer }
 }
 
 async fn retried(cases: &[(&str, Garble)], stream: StreamSetting) {
@@ -56,7 +56,7 @@ async fn retried(cases: &[(&str, Garble)], stream: StreamSetting) {
     let service = Service::with(GenerationSettings { stream, ..settings(&[&engine]) }).await;
     let good = service.draw(item("good", 5)).await;
     for (name, garble) in cases {
-        engine.script(first(1, Act::Garble(*garble)));
+        engine.script(first(1, Reply::Garble(*garble)));
         let rollout = service.draw(item(*name, 5)).await;
         assert_eq!(rollout.attempts, 2, "{name}: {rollout:?}");
         assert_eq!(rollout.finish_reason(), FinishReason::Length, "{name}");
@@ -81,7 +81,7 @@ async fn a_connection_that_breaks_in_a_response_costs_an_attempt() {
         for stream in [StreamSetting::WhenPartial, StreamSetting::Always] {
             let service = Service::with(GenerationSettings { stream, ..settings(&[&engine]) }).await;
             for after in [0, 3, 100] {
-                engine.script(first(1, Act::Break(after)));
+                engine.script(first(1, Reply::Break(after)));
                 let rollout = service.draw(item("a", 5)).await;
                 let expected = if stream == StreamSetting::Always && after == 100 { 1 } else { 2 };
                 assert_eq!((rollout.attempts, rollout.finish_reason()), (expected, FinishReason::Length));
@@ -95,7 +95,7 @@ async fn a_connection_that_breaks_in_a_response_costs_an_attempt() {
 async fn another_engine_takes_over_from_one_that_fails() {
     bounded(async {
         let (bad, good) = (FakeEngine::start(), FakeEngine::start());
-        bad.script(|_| Act::Say(500, r#"{"error":{"message":"no"}}"#.into()));
+        bad.script(|_| Reply::Status(500, r#"{"error":{"message":"no"}}"#.into()));
         let settings = settings(&[&bad, &good]);
         let threshold = settings.engine.breaker_failures as usize;
         let service = Service::with(settings).await;
@@ -120,7 +120,7 @@ async fn another_engine_takes_over_from_one_that_fails() {
 async fn a_burst_of_failures_loses_nothing() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(first(12, Act::Say(503, "{}".into())));
+        engine.script(first(12, Reply::Status(503, "{}".into())));
         let settings = GenerationSettings { max_attempts: 20, ..settings(&[&engine]) };
         let rollouts = Service::with(settings).await.draw_all(crate::support::items(64)).await;
         assert!(rollouts.values().all(|rollout| rollout.finish_reason() == FinishReason::Length));
@@ -132,7 +132,7 @@ async fn a_burst_of_failures_loses_nothing() {
 async fn attempts_are_bounded_and_the_last_error_is_reported() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|_| Act::Garble(|text| text.replace("\"length\"", "null")));
+        engine.script(|_| Reply::Garble(|text| text.replace("\"length\"", "null")));
         let rollout = Service::start(&[&engine]).await.draw(item("a", 1)).await;
         let failure = rollout.failure.unwrap();
         assert_eq!((rollout.attempts, engine.asked().len()), (4, 4));
@@ -151,8 +151,9 @@ async fn attempts_are_bounded_and_the_last_error_is_reported() {
 async fn what_an_engine_refuses_is_the_items_own_fault() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine
-            .script(|_| Act::Say(400, r#"{"error":{"message":"Token id 60 is out of vocabulary","code":400}}"#.into()));
+        engine.script(|_| {
+            Reply::Status(400, r#"{"error":{"message":"Token id 60 is out of vocabulary","code":400}}"#.into())
+        });
         let service = Service::start(&[&engine]).await;
         let failure = service.draw(item("a", 1)).await.failure.unwrap();
         assert_eq!(failure.code(), FailureCode::InvalidArgument);

@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::support::{Act, FakeEngine, Service, bounded, content, item, items, label, settings, until, weights};
+use crate::support::{FakeEngine, Reply, Service, bounded, content, item, items, label, settings, until, weights};
 use evenkeel_proto::v1::{EngineHealth, FailureCode, FinishReason, GenerateItem};
 
-const TICK: Act = Act::Tick(Duration::from_millis(3));
+const TICK: Reply = Reply::Tick(Duration::from_millis(3));
 
 #[tokio::test]
 async fn an_engine_that_is_killed_gives_its_samples_to_the_others() {
@@ -27,7 +27,7 @@ async fn an_engine_that_is_killed_gives_its_samples_to_the_others() {
         }
         assert!(rollouts.values().any(|rollout| rollout.attempts > 1));
         service.until_health(&[EngineHealth::Open, EngineHealth::Healthy]).await;
-        one.script(|_| Act::Answer);
+        one.script(|_| Reply::Answer);
         one.restart();
         service.until_health(&[EngineHealth::Healthy, EngineHealth::Healthy]).await;
     })
@@ -38,7 +38,7 @@ async fn an_engine_that_is_killed_gives_its_samples_to_the_others() {
 async fn an_engine_that_hangs_is_detected() {
     bounded(async {
         let (one, two) = (FakeEngine::start(), FakeEngine::start());
-        one.script(|_| Act::Hang);
+        one.script(|_| Reply::Hang);
         let service = Service::start(&[&one, &two]).await;
         let drawing = tokio::spawn(async move { (service.draw_all(items(64)).await, service) });
         until(|| one.live() > 0).await;
@@ -47,7 +47,7 @@ async fn an_engine_that_hangs_is_detected() {
         assert!(rollouts.values().all(|rollout| rollout.engine == two.name() && rollout.failure.is_none()));
         assert_eq!(service.health().await[0], EngineHealth::Open);
         until(|| one.live() == 0).await;
-        one.script(|_| Act::Answer);
+        one.script(|_| Reply::Answer);
         one.shared.frozen.store(false, Ordering::SeqCst);
         service.until_health(&[EngineHealth::Healthy, EngineHealth::Healthy]).await;
     })
@@ -61,7 +61,7 @@ async fn without_any_engine_samples_fail_as_unavailable_before_their_deadline() 
         let mut config = settings(&[&engine]);
         config.engine.unavailable_after = Duration::from_millis(300);
         let service = Service::with(config).await;
-        engine.script(|_| Act::Hang);
+        engine.script(|_| Reply::Hang);
         let mut stream = service.stream().await;
         stream.send(item("in work", 1)).await;
         until(|| engine.live() == 1).await;
@@ -150,7 +150,7 @@ async fn weights_changed_by_another_program_make_an_engine_stale() {
 async fn a_service_that_drains_answers_what_it_has() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|_| Act::Tick(Duration::from_millis(20)));
+        engine.script(|_| Reply::Tick(Duration::from_millis(20)));
         let service = Service::start(&[&engine]).await;
         let mut stream = service.stream().await;
         stream.send(item("a", 1)).await;

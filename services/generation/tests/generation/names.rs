@@ -12,7 +12,7 @@ use evenkeel_proto::v1::{EngineHealth, EngineUpdateOutcome, FinishReason};
 use evenkeel_rpc::dispatch::Resolve;
 
 use crate::support::{
-    Act, FakeEngine, Service, bounded, content, item, items, label, settings_of, until, weights, with_tokens,
+    FakeEngine, Reply, Service, bounded, content, item, items, label, settings_of, until, weights, with_tokens,
 };
 
 /// A name server with configured answers.
@@ -89,7 +89,7 @@ async fn a_new_address_is_a_new_engine_with_the_weights_of_the_others() {
 async fn an_engine_whose_address_is_gone_finishes_what_it_has_and_gets_nothing_more() {
     bounded(async {
         let (one, two) = (FakeEngine::start(), FakeEngine::start());
-        one.script(|_| Act::Tick(Duration::from_millis(20)));
+        one.script(|_| Reply::Tick(Duration::from_millis(20)));
         let names = Arc::new(Names::default());
         names.set(&[&one]);
         let service = service(&names).await;
@@ -144,7 +144,7 @@ async fn samples_are_answered_once_while_addresses_change_and_engines_die_under_
         let only = Arc::new(Names::default());
         only.set(&[&alone]);
         let expected = service(&only).await.draw_all(items(1024)).await;
-        engines.iter().for_each(|engine| engine.script(|_| Act::Tick(Duration::from_millis(5))));
+        engines.iter().for_each(|engine| engine.script(|_| Reply::Tick(Duration::from_millis(5))));
         let names = Arc::new(Names::default());
         names.set(&[&engines[0]]);
         let service = service(&names).await;

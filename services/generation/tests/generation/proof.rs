@@ -1,7 +1,7 @@
 //! Scores of the same tokens by every engine.
 
 use crate::support::completions::token;
-use crate::support::{Act, FakeEngine, Service, bounded, label, weights};
+use crate::support::{FakeEngine, Reply, Service, bounded, label, weights};
 use evenkeel_proto::v1::{FailureCode, LogProbabilityMode, ProveWeightsRequest, ProveWeightsResponse, TokenSequence};
 use serde_json::json;
 use tonic::{Code, Status};
@@ -45,12 +45,12 @@ async fn an_engine_without_scores_fails_alone_and_says_why() {
         let (one, two) = (FakeEngine::start(), FakeEngine::start());
         let service = Service::start(&[&one, &two]).await;
         service.update(weights(1)).await.unwrap();
-        two.script(|_| Act::Say(400, "prompt_logprobs is not supported".to_owned()));
+        two.script(|_| Reply::Status(400, "prompt_logprobs is not supported".to_owned()));
         let proof = prove(&service, request(1)).await.unwrap();
         assert!(proof.engines[0].failure.is_none() && proof.engines[1].scores.is_empty());
         let failure = proof.engines[1].failure.as_ref().unwrap();
         assert_eq!((failure.code(), failure.reason.as_str()), (FailureCode::FailedPrecondition, "NO_SCORES"));
-        two.script(|_| Act::Hang);
+        two.script(|_| Reply::Hang);
         let proof = prove(&service, request(1)).await.unwrap();
         let failure = proof.engines[1].failure.as_ref().unwrap();
         assert_eq!((failure.code(), failure.reason.as_str()), (FailureCode::Unavailable, "ENGINE_LOST"));

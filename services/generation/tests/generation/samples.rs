@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::support::completions::token;
-use crate::support::{Act, FakeEngine, Service, bounded, content, item, items, settings, until, with_tokens};
+use crate::support::{FakeEngine, Reply, Service, bounded, content, item, items, settings, until, with_tokens};
 use evenkeel_generation::GenerationSettings;
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{CancelItem, FailureCode, FinishReason, GenerateItem, LogProbabilityMode, Segment};
@@ -74,7 +74,7 @@ async fn every_sampling_field_is_sent() {
 async fn samples_come_back_as_they_end() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|body| Act::Tick(Duration::from_millis(body["seed"].as_u64().unwrap())));
+        engine.script(|body| Reply::Tick(Duration::from_millis(body["seed"].as_u64().unwrap())));
         let service = Service::start(&[&engine]).await;
         let mut stream = service.stream().await;
         for (id, tick) in [("slow", 60), ("middle", 30), ("fast", 1)] {
@@ -91,7 +91,7 @@ async fn samples_come_back_as_they_end() {
 async fn thousands_of_samples_are_each_answered_once_with_the_content_of_their_seed() {
     bounded(async {
         let (one, two, three) = (FakeEngine::start(), FakeEngine::start(), FakeEngine::start());
-        two.script(|body| Act::Tick(Duration::from_micros(body["seed"].as_u64().unwrap() % 7 * 100)));
+        two.script(|body| Reply::Tick(Duration::from_micros(body["seed"].as_u64().unwrap() % 7 * 100)));
         let alone = Service::start(&[&one]).await;
         let many = Service::start(&[&two, &three]).await;
         let (first, second) = (alone.draw_all(items(3000)).await, many.draw_all(items(3000)).await);
@@ -109,7 +109,7 @@ async fn thousands_of_samples_are_each_answered_once_with_the_content_of_their_s
 async fn a_cancelled_sample_is_answered_and_its_engine_freed() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|body| if body["seed"] == 1 { Act::Hang } else { Act::Answer });
+        engine.script(|body| if body["seed"] == 1 { Reply::Hang } else { Reply::Answer });
         let service = Service::start(&[&engine]).await;
         let mut stream = service.stream().await;
         stream.send(item("a", 1)).await;
@@ -132,7 +132,7 @@ async fn a_cancelled_sample_is_answered_and_its_engine_freed() {
 async fn a_client_that_goes_away_frees_everything() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|_| Act::Hang);
+        engine.script(|_| Reply::Hang);
         let service = Service::start(&[&engine]).await;
         let stream = service.stream().await;
         for seed in 0..20 {
@@ -155,7 +155,7 @@ async fn a_client_that_goes_away_frees_everything() {
 async fn a_deadline_ends_a_sample_and_nothing_else() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|body| if body["seed"] == 1 { Act::Hang } else { Act::Answer });
+        engine.script(|body| if body["seed"] == 1 { Reply::Hang } else { Reply::Answer });
         let service = Service::start(&[&engine]).await;
         let mut stream = service.stream().await;
         let begun = Instant::now();
@@ -177,8 +177,8 @@ async fn the_deadline_of_an_engine_begins_when_it_has_the_sample() {
         let engine = FakeEngine::start();
         // The first sample keeps the engine for two seconds; the others are there at once when their turn comes.
         engine.script(|body| match body["seed"].as_u64() {
-            Some(0) => Act::Tick(Duration::from_millis(250)),
-            _ => Act::Answer,
+            Some(0) => Reply::Tick(Duration::from_millis(250)),
+            _ => Reply::Answer,
         });
         let service = Service::with(GenerationSettings { max_in_flight: 1, ..settings(&[&engine]) }).await;
         let mut stream = service.stream().await;
@@ -200,7 +200,7 @@ async fn the_deadline_of_an_engine_begins_when_it_has_the_sample() {
 async fn a_sample_that_takes_its_engine_too_long_ends_with_a_reason_of_its_own_and_frees_the_engine() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|body| if body["seed"] == 1 { Act::Hang } else { Act::Answer });
+        engine.script(|body| if body["seed"] == 1 { Reply::Hang } else { Reply::Answer });
         let service = Service::with(GenerationSettings { max_in_flight: 1, ..settings(&[&engine]) }).await;
         let mut stream = service.stream().await;
         stream.send(GenerateItem { engine_deadline_ms: Some(100), ..item("late", 1) }).await;
@@ -219,7 +219,8 @@ async fn a_sample_that_takes_its_engine_too_long_ends_with_a_reason_of_its_own_a
 async fn partial_samples_are_kept_if_the_caller_asks() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|body| if body["stream"] == true { Act::Tick(Duration::from_millis(10)) } else { Act::Answer });
+        engine
+            .script(|body| if body["stream"] == true { Reply::Tick(Duration::from_millis(10)) } else { Reply::Answer });
         let service = Service::start(&[&engine]).await;
         let whole = service.draw(with_tokens(item("whole", 9), 300)).await;
         let mut stream = service.stream().await;
@@ -291,7 +292,7 @@ async fn an_invalid_item_is_refused_by_name_and_costs_no_sample() {
 async fn an_overloaded_service_refuses_at_once() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|_| Act::Hang);
+        engine.script(|_| Reply::Hang);
         let service =
             Service::with(GenerationSettings { max_items: 4, max_in_flight: 2, ..settings(&[&engine]) }).await;
         let mut stream = service.stream().await;

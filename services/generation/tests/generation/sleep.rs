@@ -7,7 +7,7 @@ use evenkeel_proto::v1::{
     EngineHealth, EngineSleep, EngineUpdateOutcome, FailureCode, SleepLevel, SleepRequest, WakeUpRequest,
 };
 
-use crate::support::{Act, FakeEngine, Service, bounded, item, items, settings, until, weights};
+use crate::support::{FakeEngine, Reply, Service, bounded, item, items, settings, until, weights};
 
 async fn sleep(service: &Service, level: SleepLevel) -> Vec<EngineSleep> {
     let request = SleepRequest { level: level.into(), ..SleepRequest::default() };
@@ -22,7 +22,7 @@ async fn wake_up(service: &Service) -> Vec<EngineSleep> {
 async fn samples_in_flight_end_before_sleep_and_new_ones_get_the_weights_that_end_it() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|_| Act::Tick(Duration::from_millis(10)));
+        engine.script(|_| Reply::Tick(Duration::from_millis(10)));
         let service = Service::start(&[&engine]).await;
         let mut stream = service.stream().await;
         stream.send(item("before", 1)).await;
@@ -157,7 +157,7 @@ async fn weights_that_a_failed_sleep_may_have_discarded_are_loaded_again() {
 async fn a_deadline_before_sleep_leaves_samples_in_flight_alone() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|_| Act::Tick(Duration::from_millis(60)));
+        engine.script(|_| Reply::Tick(Duration::from_millis(60)));
         let service = Service::start(&[&engine]).await;
         let mut stream = service.stream().await;
         stream.send(item("slow", 1)).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::completions::token;
 use crate::support::{
-    Act, FakeEngine, Service, bounded, content, item, items, label, settings, until, weights, with_tokens,
+    FakeEngine, Reply, Service, bounded, content, item, items, label, settings, until, weights, with_tokens,
 };
 use evenkeel_generation::{GenerationSettings, WeightsSettings};
 use evenkeel_proto::v1::{
@@ -14,7 +14,7 @@ use evenkeel_proto::v1::{
 };
 use tonic::Code;
 
-const SLOW: Act = Act::Tick(Duration::from_millis(10));
+const SLOW: Reply = Reply::Tick(Duration::from_millis(10));
 
 fn with_mode(version: u64, mode: PauseMode) -> UpdateWeightsRequest {
     UpdateWeightsRequest { pause_mode: mode.into(), ..weights(version) }
@@ -250,7 +250,7 @@ async fn a_dead_or_hung_engine_does_not_hold_up_the_others() {
 async fn an_update_ends_at_its_deadline_and_the_engine_resumes() {
     bounded(async {
         let engine = FakeEngine::start();
-        engine.script(|_| Act::Hang);
+        engine.script(|_| Reply::Hang);
         let service = Service::with(slow_updates(settings(&[&engine]))).await;
         let stream = service.stream().await;
         stream.send(item("a", 1)).await;
@@ -260,7 +260,7 @@ async fn an_update_ends_at_its_deadline_and_the_engine_resumes() {
         let failure = response.engines[0].failure.as_ref().unwrap();
         assert_eq!(failure.code(), FailureCode::DeadlineExceeded);
         assert!(response.engines[0].resumed);
-        engine.script(|_| Act::Answer);
+        engine.script(|_| Reply::Answer);
         assert_eq!(service.draw(item("b", 1)).await.segments[0].policy_version, Some(1));
     })
     .await;

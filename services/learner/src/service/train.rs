@@ -95,7 +95,7 @@ impl Training {
         session: &Session,
     ) -> Result<Option<TrainReport>, Abort> {
         let current = learner.version();
-        header.check()?;
+        header.validate()?;
         lease.check_owner(&header.run_id, current)?;
         if header.settings_hash != self.settings_hash {
             let message = format!(

@@ -71,7 +71,7 @@ impl Learner {
         let response = self.retrier.call("learner", &self.endpoint, "Publish", call).await?;
         let weights = response.weights.unwrap_or_default();
         let refused = |message: String| RunError::Refused { service: "learner", what: "Publish".to_owned(), message };
-        weights.check().map_err(|error| refused(format!("its reference violates the protocol: {error}")))?;
+        weights.validate().map_err(|error| refused(format!("its reference violates the protocol: {error}")))?;
         if weights.version != version {
             return Err(refused(format!("it published version {}, requested was {version}", weights.version)).into());
         }

@@ -90,7 +90,7 @@ enum Interpretation {
 }
 
 fn interpret(verdict: &Verdict) -> Interpretation {
-    if let Err(error) = verdict.check() {
+    if let Err(error) = verdict.validate() {
         // A defect of the worker; another one may be sound.
         return Interpretation::Retry(format!("the verdict violates the protocol: {error}"));
     }

@@ -229,7 +229,7 @@ mod tests {
             let verdict = contained("b", judge);
             assert_eq!((verdict.id.as_str(), verdict.reason_code.as_str(), verdict.reward), ("b", "internal", None));
             assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Internal));
-            assert_eq!(verdict.check(), Ok(()));
+            assert_eq!(verdict.validate(), Ok(()));
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::engine::{Act, App, Shared, VOCABULARY};
+use super::engine::{App, Reply, Shared, VOCABULARY};
 
 /// Counts a request while it lives, however it ends.
 struct Live(Arc<Shared>);
@@ -48,17 +48,17 @@ pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json
     let mut paused = shared.paused.subscribe();
     paused.wait_for(|paused| !paused).await.unwrap();
     let probe = body["cache_salt"] == "probe";
-    let act = if probe { Act::Answer } else { (shared.script.lock().unwrap())(&body) };
-    let tick = match act {
-        Act::Hang => std::future::pending().await,
-        Act::Say(status, body) => return (StatusCode::from_u16(status).unwrap(), body).into_response(),
-        Act::Tick(tick) => tick,
+    let reply = if probe { Reply::Answer } else { (shared.script.lock().unwrap())(&body) };
+    let tick = match reply {
+        Reply::Hang => std::future::pending().await,
+        Reply::Status(status, body) => return (StatusCode::from_u16(status).unwrap(), body).into_response(),
+        Reply::Tick(tick) => tick,
         _ => Duration::ZERO,
     };
     let label = shared.label.lock().unwrap().clone();
     if !body["prompt_logprobs"].is_null() {
-        return match act {
-            Act::Answer => axum::Json(scored(&body, &label)).into_response(),
+        return match reply {
+            Reply::Answer => axum::Json(scored(&body, &label)).into_response(),
             _ => axum::Json(json!({"choices": []})).into_response(),
         };
     }
@@ -69,7 +69,7 @@ pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json
         (id, if certain { 0.0 } else { value })
     };
     if body["stream"] == true {
-        return streamed(body, max, tick, act, draw, aborts, live).await;
+        return streamed(body, max, tick, reply, draw, aborts, live).await;
     }
     let mut tokens = Vec::new();
     let mut finish = "length";
@@ -83,9 +83,9 @@ pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json
         tokens.push(draw(&body, index));
     }
     let text = whole(&body, &tokens, finish);
-    match act {
-        Act::Garble(change) => ([("content-type", "application/json")], change(text)).into_response(),
-        Act::Break(bytes) => broken(text, bytes),
+    match reply {
+        Reply::Garble(change) => ([("content-type", "application/json")], change(text)).into_response(),
+        Reply::Break(bytes) => broken(text, bytes),
         _ => ([("content-type", "application/json")], text).into_response(),
     }
 }
@@ -135,7 +135,7 @@ async fn streamed(
     body: Value,
     max: usize,
     tick: Duration,
-    act: Act,
+    reply: Reply,
     draw: impl Fn(&Value, usize) -> (u64, f32) + Send + 'static,
     mut aborts: watch::Receiver<u64>,
     live: Live,
@@ -149,8 +149,8 @@ async fn streamed(
                 "logprobs": {"token_logprobs": values}, "finish_reason": finish});
             format!("data: {}\n\n", json!({"id": "cmpl-1", "choices": [choice]}))
         };
-        let change = |text: String| match act {
-            Act::Garble(change) => change(text),
+        let change = |text: String| match reply {
+            Reply::Garble(change) => change(text),
             _ => text,
         };
         for index in 0..max {
@@ -164,7 +164,7 @@ async fn streamed(
             let tokens = if aborted { vec![] } else { vec![draw(&body, index)] };
             let (ids, values) = tokens.into_iter().unzip();
             let text = change(frame(ids, values, finish, index == 0));
-            let cut = matches!(act, Act::Break(after) if index >= after);
+            let cut = matches!(reply, Reply::Break(after) if index >= after);
             let sent = if cut { Err(std::io::Error::other("broken")) } else { Ok(text) };
             if chunks.send(sent).await.is_err() || cut {
                 return;

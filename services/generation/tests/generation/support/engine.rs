@@ -24,7 +24,7 @@ pub(crate) const CONTEXT: u64 = 512;
 
 /// What becomes of one request for a sample.
 #[derive(Clone)]
-pub(crate) enum Act {
+pub(crate) enum Reply {
     /// The sample, at once.
     Answer,
     /// The sample, a token in each of these.
@@ -32,14 +32,14 @@ pub(crate) enum Act {
     /// Nothing, ever.
     Hang,
     /// This status with this body.
-    Say(u16, String),
+    Status(u16, String),
     /// The body of the sample, changed.
     Garble(fn(String) -> String),
     /// That many bytes of the body of the sample, then the connection breaks.
     Break(usize),
 }
 
-type Script = Box<dyn Fn(&Value) -> Act + Send + Sync>;
+type Script = Box<dyn Fn(&Value) -> Reply + Send + Sync>;
 
 /// What all handlers share.
 pub(crate) struct Shared {
@@ -83,7 +83,7 @@ impl FakeEngine {
 
     pub(crate) fn start_on(listen: SocketAddr) -> Self {
         let shared = Arc::new(Shared {
-            script: Mutex::new(Box::new(|_| Act::Answer)),
+            script: Mutex::new(Box::new(|_| Reply::Answer)),
             failing: Mutex::default(),
             log: Mutex::default(),
             asked: Mutex::default(),
@@ -111,7 +111,7 @@ impl FakeEngine {
         self.address.to_string()
     }
 
-    pub(crate) fn script(&self, script: impl Fn(&Value) -> Act + Send + Sync + 'static) {
+    pub(crate) fn script(&self, script: impl Fn(&Value) -> Reply + Send + Sync + 'static) {
         *self.shared.script.lock().unwrap() = Box::new(script);
     }
 

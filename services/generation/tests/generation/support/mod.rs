@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-pub(crate) use engine::{Act, FakeEngine};
+pub(crate) use engine::{FakeEngine, Reply};
 
 /// No test takes longer.
 pub(crate) async fn bounded<F: Future>(test: F) -> F::Output {

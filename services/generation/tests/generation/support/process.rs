@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::FakeEngine;
-use super::engine::Act;
+use super::engine::Reply;
 
 const LISTEN: &str = "EVENKEEL_TEST_ENGINE_LISTEN";
 const TICK_US: &str = "EVENKEEL_TEST_ENGINE_TICK_US";
@@ -71,7 +71,7 @@ fn serves_as_an_engine() {
     let listen = std::env::var(LISTEN).expect("other tests start this one and name its address");
     let tick = Duration::from_micros(std::env::var(TICK_US).unwrap().parse().unwrap());
     let engine = FakeEngine::start_on(listen.parse().unwrap());
-    engine.script(move |_| Act::Tick(tick));
+    engine.script(move |_| Reply::Tick(tick));
     println!("listens on {}", engine.address);
     // Whoever started it ends it.
     loop {

@@ -200,7 +200,7 @@ impl Generation for FakeGeneration {
         request: Request<UpdateWeightsRequest>,
     ) -> Result<Response<UpdateWeightsResponse>, Status> {
         let weights = request.into_inner().weights.unwrap();
-        weights.check().map_err(|error| Status::invalid_argument(error.to_string()))?;
+        weights.validate().map_err(|error| Status::invalid_argument(error.to_string()))?;
         self.state.updates.fetch_add(1, Ordering::Relaxed);
         let version = weights.version;
         if !self.state.is_stuck.load(Ordering::Relaxed) {

@@ -99,7 +99,7 @@ impl FakeLearner {
         else {
             return Err(Status::invalid_argument("no header"));
         };
-        header.check().map_err(|error| Status::invalid_argument(error.to_string()))?;
+        header.validate().map_err(|error| Status::invalid_argument(error.to_string()))?;
         let key = (header.kind, header.step);
         if header.settings_hash != self.hash() {
             return Err(Status::failed_precondition("another settings_hash"));
