@@ -232,7 +232,7 @@ mod tests {
         ]);
         for (name, words) in [
             ("a.toml", &["`base` is", "./a.toml in", "b.toml, allowed: a recipe that does not build on this one"][..]),
-            ("c.toml", &["`base` is \"dappo\" in", "c.toml, allowed: one of arithmetic, dapo", "(nearest: dapo)"]),
+            ("c.toml", &["`base` is \"dappo\" in", "c.toml, allowed: one of arithmetic, ", "(nearest: dapo)"]),
             ("d.toml", &["`base` is 3 in", "a list of names"]),
             ("e.toml", &["cannot read settings from", "none.toml"]),
         ] {
