@@ -100,7 +100,9 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Cost
     let (published_bytes, checkpoint_bytes) =
         (parameters(config) * type_bytes(recipe.model.publish_type), 12 * parameters(config));
     let checkpoint = &recipe.checkpoint;
-    let kept = |count: u64, bytes: u64| (count > 0).then(|| count * bytes);
+    // The best checkpoint and its weights stay besides the newest ones.
+    let best = u64::from(!checkpoint.keep_best.is_empty());
+    let kept = |count: u64, bytes: u64| (count > 0).then(|| (count + best) * bytes);
     let disk_bytes = kept(u64::from(checkpoint.keep), checkpoint_bytes)
         .zip(kept(u64::from(checkpoint.keep_weights), published_bytes))
         .map(|(checkpoints, weights)| checkpoints + weights);
