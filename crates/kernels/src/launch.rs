@@ -50,6 +50,19 @@ pub enum Argument {
     F64(f64),
 }
 
+impl Argument {
+    /// As the bytes that the address of an argument leads to: a kernel reads as many of them as its argument has.
+    pub fn bits(&self) -> u64 {
+        match *self {
+            Self::Pointer(Pointer(address)) => address,
+            Self::U32(value) => value.into(),
+            Self::U64(value) => value,
+            Self::F32(value) => value.to_bits().into(),
+            Self::F64(value) => value.to_bits(),
+        }
+    }
+}
+
 macro_rules! from {
     ($($variant:ident($type:ty))*) => {
         $(impl From<$type> for Argument {

@@ -73,7 +73,7 @@ impl Shim {
     pub(crate) fn try_run(&self, launch: &Launch, schedule: Schedule) -> Result<(), String> {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let name = CString::new(launch.kernel.as_str()).unwrap();
-        let mut values: Vec<u64> = launch.arguments.iter().map(bits).collect();
+        let mut values: Vec<u64> = launch.arguments.iter().map(Argument::bits).collect();
         let mut arguments: Vec<*mut c_void> = values.iter_mut().map(|value| std::ptr::from_mut(value).cast()).collect();
         // SAFETY: the arguments are of the kernel's types, and their memory is that of buffers that outlive the call.
         let code = unsafe {
@@ -122,17 +122,6 @@ impl Runner for Shim {
 
     fn multiply(&self, product: &Product) {
         multiply(product);
-    }
-}
-
-/// An argument as the bytes that its address leads to.
-fn bits(argument: &Argument) -> u64 {
-    match *argument {
-        Argument::Pointer(Pointer(address)) => address,
-        Argument::U32(value) => value.into(),
-        Argument::U64(value) => value,
-        Argument::F32(value) => value.to_bits().into(),
-        Argument::F64(value) => value.to_bits(),
     }
 }
 

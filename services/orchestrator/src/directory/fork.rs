@@ -121,14 +121,8 @@ mod tests {
     use super::*;
 
     use super::super::read_lines;
+    use super::super::tests::resolved;
     use crate::metrics::MetricsLine;
-    use crate::settings::LoopSettings;
-
-    fn resolved(change: impl FnOnce(&mut LoopSettings)) -> ResolvedRecipe {
-        let mut settings = LoopSettings::default();
-        change(&mut settings);
-        ResolvedRecipe::new(settings, PathBuf::from("model")).unwrap()
-    }
 
     /// A run of five steps with an evaluation before each.
     fn origin(folder: &Path) -> PathBuf {

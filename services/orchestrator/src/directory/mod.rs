@@ -243,7 +243,7 @@ mod tests {
 
     use crate::settings::LoopSettings;
 
-    fn resolved(change: impl FnOnce(&mut LoopSettings)) -> ResolvedRecipe {
+    pub(super) fn resolved(change: impl FnOnce(&mut LoopSettings)) -> ResolvedRecipe {
         let mut settings = LoopSettings::default();
         change(&mut settings);
         ResolvedRecipe::new(settings, PathBuf::from("model")).unwrap()

@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    fn load(text: &str) -> Result<LoopSettings, String> {
+    pub(super) fn load(text: &str) -> Result<LoopSettings, String> {
         let loaded = Loader::new().text("test", text).and_then(Loader::load::<LoopSettings>);
         loaded.map(|loaded| loaded.settings).map_err(|error| error.to_string())
     }

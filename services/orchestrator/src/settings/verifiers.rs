@@ -56,14 +56,7 @@ impl VerifierSettings {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_config::Loader;
-
-    use crate::settings::LoopSettings;
-
-    fn load(text: &str) -> Result<LoopSettings, String> {
-        let loaded = Loader::new().text("test", text).and_then(Loader::load::<LoopSettings>);
-        loaded.map(|loaded| loaded.settings).map_err(|error| error.to_string())
-    }
+    use crate::settings::tests::load;
 
     #[test]
     fn a_verifier_has_a_name_addresses_and_data_sources_of_its_own() {

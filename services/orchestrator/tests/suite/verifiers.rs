@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::support::reward::boxed;
 use crate::support::{Cluster, bounded, metrics, recipe, temp};
 
 type Judge = fn(&VerifyItem) -> Verdict;
@@ -93,9 +94,8 @@ fn judge(item: &VerifyItem) -> Verdict {
     let Some(verify_item::Answer::Completion(text)) = &item.answer else { panic!("a completion was sent") };
     let Some(verify_item::Task::Custom(task)) = &item.task else { panic!("a custom task was sent") };
     let row: Value = serde_json::from_slice(&task.payload).unwrap();
-    let boxed = text.rsplit_once("\\boxed{").and_then(|(_, rest)| rest.split_once('}')).map(|(answer, _)| answer);
     let gold = row["answer"].to_string();
-    let right = boxed.is_some_and(|answer| answer == gold);
+    let right = boxed(text).is_some_and(|answer| answer == gold);
     let outcome = if right { Outcome::Correct } else { Outcome::Incorrect };
     let components = [("brevity".to_owned(), 1.0 / text.len() as f64)].into();
     Verdict { components, ..Verdict::judged(&item.id, outcome, "compared", f64::from(u8::from(right))) }

@@ -129,7 +129,7 @@ impl Device for CandleDevice {
         let function = self.functions.get(&launch.kernel);
         let function =
             function.ok_or_else(|| ModelError::input("kernel", &launch.kernel, "one of the compiled ones"))?;
-        let values: Vec<u64> = launch.arguments.iter().map(bits).collect();
+        let values: Vec<u64> = launch.arguments.iter().map(Argument::bits).collect();
         let mut builder = self.stream.launch_builder(function);
         for value in &values {
             builder.arg(value);
@@ -145,17 +145,6 @@ impl Device for CandleDevice {
 
     fn multiply(&self, product: &Product) -> Result<()> {
         self.products.multiply(&self.stream, product)
-    }
-}
-
-/// An argument as the bytes that its address leads to: a kernel reads as many of them as its argument has.
-fn bits(argument: &Argument) -> u64 {
-    match *argument {
-        Argument::Pointer(Pointer(address)) => address,
-        Argument::U32(value) => value.into(),
-        Argument::U64(value) => value,
-        Argument::F32(value) => value.to_bits().into(),
-        Argument::F64(value) => value.to_bits(),
     }
 }
 

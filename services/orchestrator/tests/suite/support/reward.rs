@@ -65,13 +65,18 @@ fn judge(state: &FakeState, item: &VerifyItem) -> Verdict {
         Some(verify_item::Task::Code(task)) => return judge_program(state, &item.id, text, task.tests_source.as_ref()),
         _ => panic!("a problem was sent"),
     };
-    let boxed = text.rsplit_once("\\boxed{").and_then(|(_, rest)| rest.split_once('}')).map(|(answer, _)| answer);
-    let verdict = match boxed {
+    let answer = boxed(text);
+    let verdict = match answer {
         None => Verdict::judged(&item.id, Outcome::NoAnswer, "no_box", 0.0),
         Some(answer) if answer == task.gold => Verdict::judged(&item.id, Outcome::Correct, "equal", 1.0),
         Some(_) => Verdict::judged(&item.id, Outcome::Incorrect, "unequal", 0.0),
     };
-    Verdict { canonical: boxed.map(str::to_owned), ..verdict }
+    Verdict { canonical: answer.map(str::to_owned), ..verdict }
+}
+
+/// What the last box of a text has in it.
+pub(crate) fn boxed(text: &str) -> Option<&str> {
+    text.rsplit_once("\\boxed{").and_then(|(_, rest)| rest.split_once('}')).map(|(answer, _)| answer)
 }
 
 /// Programs of an even length are right, once the tests are here.
