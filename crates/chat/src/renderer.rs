@@ -91,16 +91,25 @@ impl PromptRenderer {
     /// # Errors
     /// Messages that no template renders.
     pub fn render(&self, prompt: &Prompt) -> Result<RenderedPrompt, PromptError> {
+        self.render_with(prompt, None)
+    }
+
+    /// The same with a suffix in place of that of the settings.
+    ///
+    /// # Errors
+    /// As [`render`](Self::render).
+    pub fn render_with(&self, prompt: &Prompt, suffix: Option<&str>) -> Result<RenderedPrompt, PromptError> {
+        let suffix = suffix.unwrap_or(&self.suffix);
         let text = match (prompt, &self.template) {
             (Prompt::Text(text), Some(template)) if !self.raw => {
-                self.conversation(template, vec![Message::text("user", text)])?
+                self.conversation(template, vec![Message::text("user", text)], suffix)?
             }
             (Prompt::Either { messages, .. }, Some(template)) if !self.raw => {
-                self.conversation(template, messages.clone())?
+                self.conversation(template, messages.clone(), suffix)?
             }
-            (Prompt::Text(text) | Prompt::Either { text, .. }, _) => format!("{text}{}", self.suffix),
+            (Prompt::Text(text) | Prompt::Either { text, .. }, _) => format!("{text}{suffix}"),
             (Prompt::Messages(_), _) if self.raw => return Err(PromptError::NoTemplate("prompts go in raw")),
-            (Prompt::Messages(messages), Some(template)) => self.conversation(template, messages.clone())?,
+            (Prompt::Messages(messages), Some(template)) => self.conversation(template, messages.clone(), suffix)?,
             (Prompt::Messages(_), None) => {
                 return Err(PromptError::NoTemplate("the tokenizer has no chat template"));
             }
@@ -109,22 +118,27 @@ impl PromptRenderer {
         Ok(RenderedPrompt { text, token_ids })
     }
 
-    /// Renders many prompts on all threads of the current pool, in their order.
-    pub fn render_all(&self, prompts: &[Prompt]) -> Vec<Result<RenderedPrompt, PromptError>> {
-        prompts.par_iter().map(|prompt| self.render(prompt)).collect()
+    /// Renders many prompts on all threads of the current pool, in their order, each with its suffix.
+    pub fn render_all(&self, prompts: &[(&Prompt, Option<&str>)]) -> Vec<Result<RenderedPrompt, PromptError>> {
+        prompts.par_iter().map(|(prompt, suffix)| self.render_with(prompt, *suffix)).collect()
     }
 
-    fn conversation(&self, template: &ChatTemplate, mut messages: Vec<Message>) -> Result<String, RenderError> {
+    fn conversation(
+        &self,
+        template: &ChatTemplate,
+        mut messages: Vec<Message>,
+        suffix: &str,
+    ) -> Result<String, RenderError> {
         let instructs = |message: &Message| matches!(message.role(), "system" | "developer");
         if let Some(system) = &self.system_prompt
             && !messages.iter().any(instructs)
         {
             messages.insert(0, system.clone());
         }
-        if !self.suffix.is_empty()
+        if !suffix.is_empty()
             && let Some(message) = messages.iter_mut().rfind(|message| message.role() == "user")
         {
-            message.append(&self.suffix);
+            message.append(suffix);
         }
         template.render(&conversation(&messages), &self.arguments_for(&messages)?)
     }

@@ -134,7 +134,20 @@ fn many_prompts_are_rendered_in_their_order() {
     let renderer = renderer(Some(TURNS), PromptSettings::default());
     let prompts: Vec<_> = (0..500).map(|index| asked(&index.to_string())).collect();
     let one_by_one: Vec<_> = prompts.iter().map(|prompt| renderer.render(prompt)).collect();
-    assert_eq!(renderer.render_all(&prompts), one_by_one);
+    let asked: Vec<_> = prompts.iter().map(|prompt| (prompt, None)).collect();
+    assert_eq!(renderer.render_all(&asked), one_by_one);
+}
+
+#[test]
+fn a_prompt_may_have_a_suffix_of_its_own() {
+    let settings = PromptSettings { suffix: " Box it.".into(), ..PromptSettings::default() };
+    let renderer = renderer(Some(TURNS), settings);
+    let question = asked("1+1?");
+    let found = renderer.render_all(&[(&question, None), (&question, Some(" Run it.")), (&question, Some(""))]);
+    let asked: Vec<_> = found.into_iter().map(|rendered| rendered.unwrap().text).collect();
+    for (text, expected) in asked.iter().zip(["1+1? Box it.", "1+1? Run it.", "1+1?"]) {
+        assert!(text.starts_with(&format!("<|im_start|>user\n{expected}<|im_end|>")), "{text}");
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn problem(sum: Sum, rules: &Rules) -> Problem {
     let task = Task::math([(a + b).to_string()]).expect("one gold answer is given").with_rules(rules);
     let demonstration = Some(Demonstration::Sum(sum));
     let (id, prompt) = (format!("{a}+{b}").into(), Prompt::Text(format!("{a}+{b}=\n")));
-    Problem { id, origin: Origin::default(), data_source: None, prompt, task, demonstration }
+    Problem { id, origin: Origin::default(), data_source: None, prompt, suffix: None, task, demonstration }
 }
 
 fn unordered(problem: &Problem) -> Option<(u32, u32)> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::digest::Digest;
 use crate::known::{Known, Outcome, Variant};
@@ -22,6 +23,8 @@ pub struct RowRules {
     pub filters: Vec<Filter>,
     /// How answers are judged where a row does not say.
     pub rules: Rules,
+    /// Text behind the last message of the user, in place of the run's.
+    pub suffix: Option<Arc<str>>,
 }
 
 impl RowRules {
@@ -220,7 +223,8 @@ fn read_row(
     unnamed: impl FnOnce() -> String,
 ) -> Result<Problem, RowError> {
     rules.filters.iter().try_for_each(|filter| filter.check(row))?;
-    Problem::read(row, &rules.fields, &rules.rules, origin, unnamed)
+    let problem = Problem::read(row, &rules.fields, &rules.rules, origin, unnamed)?;
+    Ok(Problem { suffix: rules.suffix.clone(), ..problem })
 }
 
 #[cfg(test)]

@@ -62,6 +62,7 @@ mod tests {
             origin: Origin::default(),
             data_source: None,
             prompt: Prompt::Text(prompt.into()),
+            suffix: None,
             task: Task::math(golds.iter().map(|gold| (*gold).to_owned())).unwrap(),
             demonstration: None,
         };

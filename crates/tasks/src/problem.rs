@@ -25,6 +25,8 @@ pub struct Problem {
     pub data_source: Option<Arc<str>>,
     /// What is asked.
     pub prompt: Prompt,
+    /// Text behind the last message of the user, in place of the run's.
+    pub suffix: Option<Arc<str>>,
     /// What answers are judged against.
     pub task: Task,
     /// An answer to imitate, if the data has one.
@@ -125,7 +127,12 @@ impl Problem {
         };
         let demonstration = fields.demonstration(row)?.map(Demonstration::Written);
         let data_source = row.get(DATA_SOURCE).and_then(Value::as_str).filter(|name| !name.is_empty()).map(Arc::from);
-        Ok(Self { id, origin, data_source, prompt, task, demonstration })
+        Ok(Self { id, origin, data_source, prompt, suffix: None, task, demonstration })
+    }
+
+    /// What a renderer takes: the prompt, and its suffix where it has one of its own.
+    pub fn asked(&self) -> (&Prompt, Option<&str>) {
+        (&self.prompt, self.suffix.as_deref())
     }
 }
 

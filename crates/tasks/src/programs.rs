@@ -36,7 +36,15 @@ fn problem(program: Program, rules: &Rules) -> Problem {
     let task = Task::code(&words, TestsSource::LiveCodeBench(cases)).with_rules(rules);
     let prompt = Prompt::Text(format!("{words}\n"));
     let demonstration = Some(Demonstration::Program(program));
-    Problem { id: words.into(), origin: Origin::default(), data_source: None, prompt, task, demonstration }
+    Problem {
+        id: words.into(),
+        origin: Origin::default(),
+        data_source: None,
+        prompt,
+        suffix: None,
+        task,
+        demonstration,
+    }
 }
 
 #[cfg(test)]

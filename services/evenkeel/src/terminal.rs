@@ -20,7 +20,16 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Prints an error with its causes.
 pub(crate) fn complain(error: &anyhow::Error) {
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", in_words(error));
+}
+
+/// An error with its causes. Some errors have their cause in their own words: it is not repeated.
+fn in_words(error: &anyhow::Error) -> String {
+    let causes = error.chain().skip(1).map(ToString::to_string);
+    causes.fold(error.to_string(), |text, cause| match text.ends_with(&cause) {
+        true => text,
+        false => format!("{text}: {cause}"),
+    })
 }
 
 /// Prints what a person should know.
@@ -216,4 +225,23 @@ fn bar(name: &str) -> ProgressBar {
     };
     let style = style.with_key("left", left).progress_chars("━╸─");
     ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden()).with_style(style)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use anyhow::Context;
+    use evenkeel_orchestrator::RunError;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_that_an_error_has_in_its_own_words_is_not_repeated() {
+        let error = RunError::File { path: "run".into(), source: Error::other("no such file") };
+        let error = Err::<(), _>(error).context("show").unwrap_err();
+        assert_eq!(in_words(&error), "show: run: no such file");
+        let error = Err::<(), _>(Error::other("no such file")).context("show").unwrap_err();
+        assert_eq!(in_words(&error), "show: no such file");
+    }
 }

@@ -62,7 +62,7 @@ impl ResolvedRecipe {
 
 /// Digest of settings, which are texts, numbers, lists and tables: `sha256:` and hexadecimal digits.
 pub fn identity(rules: &impl Serialize) -> String {
-    // JSON of sorted maps: the order in which a file has its keys does not matter.
+    // Settings are structs and sorted maps: the order in which a file has its keys does not matter.
     let text = serde_json::to_value(rules).map(|value| value.to_string());
     evenkeel_files::sha256(text.expect("settings are texts, numbers and tables with text keys"))
 }

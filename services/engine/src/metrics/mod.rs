@@ -4,7 +4,7 @@ mod histogram;
 mod render;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use histogram::Histogram;
 
@@ -57,6 +57,8 @@ pub(crate) struct Metrics {
     preemptions: AtomicU64,
     finished: [AtomicU64; REASONS.len()],
     rejections: AtomicU64,
+    /// Nanoseconds in steps.
+    busy: AtomicU64,
     request_prompt_tokens: Histogram,
     request_generation_tokens: Histogram,
     request_max_tokens: Histogram,
@@ -87,6 +89,7 @@ impl Metrics {
             preemptions: AtomicU64::new(0),
             finished: Default::default(),
             rejections: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
             request_prompt_tokens: Histogram::new(TOKENS),
             request_generation_tokens: Histogram::new(TOKENS),
             request_max_tokens: Histogram::new(TOKENS),
@@ -128,9 +131,10 @@ impl Metrics {
         self.preemptions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A step computed this many tokens.
-    pub(crate) fn stepped(&self, tokens: usize) {
+    /// A step computed this many tokens in that time.
+    pub(crate) fn stepped(&self, tokens: usize, time: Duration) {
         self.step_tokens.record(tokens as f64);
+        self.busy.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// A sequence drew a token.

@@ -1,5 +1,7 @@
 //! The format of responses, key by key as in vLLM 0.32.
 
+use std::time::Instant;
+
 use crate::support::{Client, Served, ids, keys, logprobs, model, serve, serve_with, settings, tokens, with};
 use evenkeel_engine::{Engine, EngineSettings, LogprobsMode};
 use serde_json::{Value, json};
@@ -309,6 +311,7 @@ async fn a_folder_without_a_tokenizer_serves_ids() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn metrics_have_vllms_names() {
+    let began = Instant::now();
     let served = serve().await;
     served
         .client
@@ -335,6 +338,10 @@ async fn metrics_have_vllms_names() {
     ] {
         assert!(lines.contains(&line.as_str()), "{line} is not in\n{}", text.text);
     }
+    let busy =
+        lines.iter().find_map(|line| line.strip_prefix(&format!("evenkeel_engine_busy_seconds_total{{{labels}}} ")));
+    let busy: f64 = busy.unwrap().parse().unwrap();
+    assert!(busy > 0.0 && busy <= began.elapsed().as_secs_f64(), "{busy}");
     served.engine.stop().await;
 }
 

@@ -97,7 +97,7 @@ pub(super) fn prompt_set(
     for problems in problems.chunks(RENDERED_TOGETHER) {
         match (&model.renderer, &model.folder) {
             (Some(renderer), _) => {
-                let prompts: Vec<_> = problems.iter().map(|problem| problem.prompt.clone()).collect();
+                let prompts: Vec<_> = problems.iter().map(Problem::asked).collect();
                 for (problem, rendered) in problems.iter().zip(renderer.render_all(&prompts)) {
                     match rendered {
                         Ok(rendered) => lengths.push(rendered.token_ids.len() as u64),
@@ -110,7 +110,7 @@ pub(super) fn prompt_set(
             }
             (None, None) => lengths.extend(problems.iter().filter_map(|problem| match &problem.prompt {
                 Prompt::Text(text) | Prompt::Either { text, .. } => {
-                    Some((text.chars().count() + suffix.chars().count()) as u64)
+                    Some((text.chars().count() + problem.suffix.as_deref().unwrap_or(suffix).chars().count()) as u64)
                 }
                 Prompt::Messages(_) => None,
             })),

@@ -8,6 +8,7 @@ use evenkeel_proto::v1::{RewardGetStatusRequest, RewardGetStatusResponse};
 use evenkeel_rpc::client::ClientChannel;
 use evenkeel_rpc::dispatch::Dispatcher;
 use evenkeel_rpc::items::VerifyItems;
+use futures_util::future::join_all;
 
 use super::connect::Connections;
 use super::{Outage, Retrier, Stop};
@@ -15,6 +16,8 @@ use crate::error::{Halt, RunError};
 
 /// How often a first worker is looked for.
 const CONNECT_POLL: Duration = Duration::from_millis(50);
+/// How long one of several workers may take to say what it judges. A run begins without those that take longer.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All reward workers, or all of a custom verifier.
 pub(crate) struct Reward {
@@ -24,8 +27,8 @@ pub(crate) struct Reward {
     name: Option<String>,
     urls: Vec<String>,
     dispatcher: Dispatcher<VerifyItems>,
-    /// The first worker with a URL of its own.
-    first: Option<(String, RewardClient<ClientChannel>)>,
+    /// The workers that have a URL of their own.
+    workers: Vec<(String, RewardClient<ClientChannel>)>,
     /// Verifications that ended, in a verdict or not.
     ended: AtomicU64,
     retrier: Retrier,
@@ -54,13 +57,11 @@ impl Reward {
         retrier: Retrier,
     ) -> Result<Self, RunError> {
         let (limit, settings) = (connections.max_message(), connections.settings());
-        let first = match urls.iter().find(|url| url.starts_with("http")) {
-            None => None,
-            Some(url) => {
-                let client = RewardClient::new(connections.channel(field, url)?);
-                Some((url.clone(), client.max_decoding_message_size(limit).max_encoding_message_size(limit)))
-            }
+        let worker = |url: &String| -> Result<_, RunError> {
+            let client = RewardClient::new(connections.channel(field, url)?);
+            Ok((url.clone(), client.max_decoding_message_size(limit).max_encoding_message_size(limit)))
         };
+        let workers = urls.iter().filter(|url| url.starts_with("http")).map(worker).collect::<Result<_, _>>()?;
         let (max_outstanding, attempts) = (settings.max_verifications, settings.verify_attempts);
         Ok(Self {
             service: if name.is_some() { "verifier" } else { "reward" },
@@ -68,7 +69,7 @@ impl Reward {
             ended: AtomicU64::new(0),
             dispatcher: connections.dispatcher(field, urls, max_outstanding, attempts, settings.verify_deadline)?,
             urls: urls.to_vec(),
-            first,
+            workers,
             retrier,
         })
     }
@@ -127,14 +128,26 @@ impl Reward {
         }
     }
 
-    /// The status of the first worker; `None` where workers are only known by a DNS name.
-    pub(crate) async fn status(&self) -> Result<Option<RewardGetStatusResponse>, Halt> {
-        let Some((endpoint, client)) = &self.first else { return Ok(None) };
-        let what = self.name.as_ref().map_or_else(|| "GetStatus".to_owned(), |name| format!("GetStatus of `{name}`"));
-        let call = || {
+    /// The statuses of the workers that answer, by address. Where none does the first is waited for. Workers that are only known by a DNS
+    /// name are not asked.
+    pub(crate) async fn statuses(&self) -> Result<Vec<(&str, RewardGetStatusResponse)>, Halt> {
+        let status = |client: &RewardClient<ClientChannel>| {
             let mut client = client.clone();
             async move { Ok(client.get_status(self.retrier.request(RewardGetStatusRequest {})).await?.into_inner()) }
         };
-        self.retrier.call(self.service, endpoint, &what, call).await.map(Some)
+        let asked = self.workers.iter().map(async |(endpoint, client)| {
+            let answer: Result<_, tonic::Status> = tokio::time::timeout(STATUS_TIMEOUT, status(client)).await.ok()?;
+            Some((endpoint.as_str(), answer.ok()?))
+        });
+        let answered: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
+        match self.workers.first() {
+            Some((endpoint, client)) if answered.is_empty() => {
+                let name = self.name.as_ref();
+                let what = name.map_or_else(|| "GetStatus".to_owned(), |name| format!("GetStatus of `{name}`"));
+                let found = self.retrier.call(self.service, endpoint, &what, || status(client)).await?;
+                Ok(vec![(endpoint, found)])
+            }
+            _ => Ok(answered),
+        }
     }
 }

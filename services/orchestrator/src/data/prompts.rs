@@ -139,7 +139,7 @@ pub(crate) fn encode(
     let allowed = fit.allowed();
     let mut prompts = Vec::with_capacity(problems.len());
     let rendered = problems.chunks(RENDERED_TOGETHER).flat_map(|problems| {
-        let asked: Vec<_> = problems.iter().map(|problem| problem.prompt.clone()).collect();
+        let asked: Vec<_> = problems.iter().map(Problem::asked).collect();
         let rendered = if cancel.check().is_ok() { encoder.prompts.render_all(&asked) } else { Vec::new() };
         problems.iter().zip(rendered)
     });
@@ -267,7 +267,8 @@ impl Demonstrations {
 }
 
 fn prompt_ids(encoder: &Encoder, problem: &Problem) -> Result<Vec<u32>, RunError> {
-    let rendered = encoder.prompts.render(&problem.prompt);
+    let (prompt, suffix) = problem.asked();
+    let rendered = encoder.prompts.render_with(prompt, suffix);
     let rendered =
         rendered.map_err(|error| RunError::Prompt { id: problem.id.to_string(), message: error.to_string() })?;
     Ok(rendered.token_ids)

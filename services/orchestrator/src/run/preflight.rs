@@ -95,18 +95,18 @@ impl Preflight {
         };
         let generation = self.services.generation().status().await?;
         self.services.reward().connected(self.services.stop()).await?;
-        let reward = self.services.reward().status().await?;
+        let reward = self.services.reward().statuses().await?;
         if let (Some(session), Some(learner)) = (&self.session, &learner) {
             session.check_settings(&learner.settings_hash)?;
             self.check_model("learner", learner.model.as_ref(), self.context_tokens)?;
         }
         let asked = self.context_tokens.max(self.evaluation_tokens);
         self.check_model("generation", generation.model.as_ref(), asked)?;
-        if let Some(reward) = &reward {
-            self.check_reward(reward)?;
-        }
+        reward.iter().try_for_each(|(endpoint, status)| self.check_reward(endpoint, status))?;
         let verifiers = self.verifiers().await?;
-        check_components(&self.shaping, reward.iter().chain(verifiers.iter().map(|(_, status)| status)))?;
+        let verifiers_statuses = verifiers.iter().map(|(_, status)| status);
+        check_components(&self.shaping, reward.iter().map(|(_, status)| status).chain(verifiers_statuses))?;
+        let reward = reward.into_iter().next().map(|(_, status)| status);
         Ok(versions(learner, generation, reward, verifiers))
     }
 
@@ -131,25 +131,25 @@ impl Preflight {
         Ok(())
     }
 
-    /// Waits for every custom verifier. Returns the status of those that have one address at least.
+    /// Waits for every custom verifier. Returns the statuses of their workers, as far as those have addresses of their own.
     async fn verifiers(&self) -> Result<Vec<(String, RewardGetStatusResponse)>, Halt> {
         let mut all = Vec::new();
         for (name, verifier) in self.services.verifiers() {
             verifier.connected(self.services.stop()).await?;
-            let Some(status) = verifier.status().await? else { continue };
-            if !status.custom {
-                let message = format!(
-                    "data.verifiers.{name} is {}, which judges no custom tasks (`custom` of its status is false)",
-                    verifier.endpoints()
-                );
-                return Err(RunError::Mismatch(message).into());
+            for (endpoint, status) in verifier.statuses().await? {
+                if !status.custom {
+                    let message = format!(
+                        "data.verifiers.{name}: {endpoint} judges no custom tasks (`custom` of its status is false)"
+                    );
+                    return Err(RunError::Mismatch(message).into());
+                }
+                all.push((name.clone(), status));
             }
-            all.push((name.clone(), status));
         }
         Ok(all)
     }
 
-    fn check_reward(&self, reward: &RewardGetStatusResponse) -> Result<(), RunError> {
+    fn check_reward(&self, endpoint: &str, reward: &RewardGetStatusResponse) -> Result<(), RunError> {
         let verifies = |kind: &&TaskKind| match kind {
             TaskKind::Math => reward.math,
             TaskKind::Code => reward.code,
@@ -159,7 +159,7 @@ impl Preflight {
         if let Some(kind) = self.task_kinds.iter().find(|kind| !verifies(kind)) {
             let kind = kind.name();
             return Err(RunError::Mismatch(format!(
-                "the data has {kind} tasks, which the reward service cannot judge"
+                "the data has {kind} tasks, which the reward service at {endpoint} cannot judge"
             )));
         }
         let profile = &self.math_profile;

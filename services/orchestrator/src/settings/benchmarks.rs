@@ -26,8 +26,8 @@ section! {
         /// Held-out problems of the training data to ask, at most so many as there are; 0 for none.
         problems: u32 = 256,
         /// Further problems, as `[[evaluation.benchmarks]]` with `files`, `name` (default: that of the first file), `filters`,
-        /// `prompt_field`, `answer_field`, `id_field`, `program_mode`, and `samples`, `temperature`, `top_p`, `max_tokens` where they
-        /// differ from those of this section. Prompts are rendered as section `data` says.
+        /// `prompt_field`, `answer_field`, `id_field`, `program_mode`, `suffix`, and `samples`, `temperature`, `top_p`, `max_tokens` where they
+        /// differ from those of this section. Otherwise prompts are rendered as section `data` says.
         benchmarks: Vec<BenchmarkSettings> = Vec::new(),
         /// Samples for each (k of mean@k), at least 1; only 1 makes sense at temperature 0.
         samples: u32 = 1,
@@ -66,6 +66,9 @@ pub struct BenchmarkSettings {
     /// The rules that programs run under, where they differ from `data.program_mode`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program_mode: Option<ProgramMode>,
+    /// Text behind the last message of the user, where it differs from `data.suffix`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suffix: Option<String>,
     /// Samples for each problem, where they differ from `evaluation.samples`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<u32>,
@@ -151,7 +154,12 @@ impl BenchmarkSettings {
         BenchmarkFiles {
             name: self.name(),
             files: self.files.clone(),
-            rules: RowRules { fields, filters, rules: Rules { code, ..rules } },
+            rules: RowRules {
+                fields,
+                filters,
+                rules: Rules { code, ..rules },
+                suffix: self.suffix.as_deref().map(Into::into),
+            },
             refuse_faults: data.invalid_rows == InvalidRows::Refuse,
         }
     }

@@ -96,8 +96,8 @@ section! {
         /// The files with the problems that are trained on, or patterns (`train-*.parquet`): parquet, or a JSON object on each line.
         files: Vec<PathBuf> = Vec::new(),
         /// Instead of `files`: sources with a weight each, as `[[data.sources]]` with `name` (default: that of the first file), `files`,
-        /// `weight` (default: 1), `filters`, `prompt_field`, `answer_field`, `demonstration_field`, `id_field`, `verifier`. Every step has prompts of
-        /// each source in proportion to its weight.
+        /// `weight` (default: 1), `filters`, `prompt_field`, `answer_field`, `demonstration_field`, `id_field`, `verifier`, `suffix`. Every step has
+        /// prompts of each source in proportion to its weight.
         sources: Vec<SourceSettings> = Vec::new(),
         /// Files with problems for evaluation. Without any, problems are taken out of those to train on, by the seed.
         held_out_files: Vec<PathBuf> = Vec::new(),
@@ -207,7 +207,8 @@ impl DataSettings {
         };
         let fields = fields.with_verifiers(self.verifiers(source)).with_program_prompt(program_prompt);
         let filters = self.filters.iter().chain(source.iter().flat_map(|source| &source.filters));
-        RowRules { fields, filters: filters.map(Filter::from).collect(), rules: self.rules() }
+        let suffix = source.and_then(|source| source.suffix.as_deref()).map(Into::into);
+        RowRules { fields, filters: filters.map(Filter::from).collect(), rules: self.rules(), suffix }
     }
 
     /// The verifiers of the user's own, as rows of a source choose among them.

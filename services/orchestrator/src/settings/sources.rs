@@ -33,6 +33,9 @@ pub struct SourceSettings {
     pub id_field: String,
     /// What judges its rows; empty: `data.verifier`.
     pub verifier: String,
+    /// Text behind the last message of the user; absent: `data.suffix`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suffix: Option<String>,
 }
 
 impl Default for SourceSettings {
@@ -47,6 +50,7 @@ impl Default for SourceSettings {
             demonstration_field: String::new(),
             id_field: String::new(),
             verifier: String::new(),
+            suffix: None,
         }
     }
 }

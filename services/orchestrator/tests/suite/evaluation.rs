@@ -119,7 +119,7 @@ fn assert_table(summary: &Summary) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_benchmark_is_sampled_as_its_settings_say() {
+async fn each_benchmark_is_asked_and_sampled_as_its_settings_say() {
     bounded(async {
         let (dir, path) = temp();
         let cluster = Cluster::start().await;
@@ -128,18 +128,21 @@ async fn each_benchmark_is_sampled_as_its_settings_say() {
             samples: Some(1),
             temperature: Some(0.0),
             max_tokens: Some(9),
+            suffix: Some(String::new()),
             ..sums(dir.path(), "ones", 1, 3)
         };
-        let recipe = on_benchmarks(vec![greedy, sums(dir.path(), "twos", 2, 1)]);
+        let mut recipe = on_benchmarks(vec![greedy, sums(dir.path(), "twos", 2, 1)]);
+        recipe.data.suffix = "=".into();
         assert_eq!(cluster.run(&path, &recipe).await.1.unwrap().0, RunOutcome::Completed);
         for item in cluster.generation.state.seen.lock().unwrap().iter() {
             let id: SampleId = item.sample_id.parse().unwrap();
             let sampling = item.sampling.as_ref().unwrap();
-            let asked = (sampling.temperature, sampling.max_tokens);
-            match (id.group.purpose, text_of(&item.prompt_token_ids).chars().next()) {
-                (Purpose::Eval, Some('1')) => assert_eq!(asked, (Some(0.0), Some(9))),
-                (Purpose::Eval, _) => assert_eq!(asked, (Some(1.0), Some(60))),
-                _ => {}
+            let prompt = text_of(&item.prompt_token_ids);
+            let asked = (sampling.temperature, sampling.max_tokens, prompt.ends_with("=\n="));
+            match (id.group.purpose, prompt.chars().next()) {
+                (Purpose::Eval, Some('1')) => assert_eq!(asked, (Some(0.0), Some(9), false)),
+                (Purpose::Eval, _) => assert_eq!(asked, (Some(1.0), Some(60), true)),
+                _ => assert!(prompt.ends_with("=\n="), "{prompt}"),
             }
         }
         let line = &evaluations(&path)[0];

@@ -229,8 +229,13 @@ async fn a_verifier_that_is_not_there_or_judges_nothing_is_refused_by_name_befor
         let (gone, good) = (Running::start(judge).await, Running::start(judge).await);
         let settings = gone.settings(&["game/*"]);
         drop(gone.server.kill().await);
+        // Not only the first worker is asked.
+        let mut mixed = good.settings(&["game/*"]);
+        mixed.endpoints.extend(other.settings(&[]).endpoints);
+        let second = format!("data.verifiers.games: {} judges no custom tasks", mixed.endpoints[1]);
         for (settings, weight, words) in [
-            (other.settings(&["game/*"]), None, "data.verifiers.games is `games` (http://"),
+            (other.settings(&["game/*"]), None, "data.verifiers.games: http://"),
+            (mixed, None, &*second),
             (settings, None, "the verifier service at `games` (http://"),
             (good.settings(&["game/*"]), Some("style"), "shaping.weights.style is 1, allowed: "),
         ] {

@@ -110,7 +110,7 @@ fn write(
     renderer: &PromptRenderer,
 ) -> io::Result<()> {
     for problems in problems.chunks(RENDERED_TOGETHER) {
-        let prompts: Vec<_> = problems.iter().map(|problem| problem.prompt.clone()).collect();
+        let prompts: Vec<_> = problems.iter().map(Problem::asked).collect();
         for (problem, rendered) in problems.iter().zip(renderer.render_all(&prompts)) {
             match rendered {
                 Ok(rendered) => output.prompt(problem, &rendered, report)?,
