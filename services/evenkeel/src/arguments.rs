@@ -22,6 +22,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Train a model: every service in this process, over loopback gRPC.
     Train(TrainOptions),
+    /// Compare settings over seeds, with the statistics that a difference needs: run every combination, or take runs that exist.
+    Compare(CompareOptions),
     /// Run one service until a signal stops it.
     Serve(ServeOptions),
     /// Create the fresh model of a recipe, for services that need it before the run starts.
@@ -318,6 +320,43 @@ pub(crate) struct TrainOptions {
     /// starting. Fails if the run cannot start.
     #[arg(long, conflicts_with_all = ["from", "resume"])]
     pub(crate) dry_run: bool,
+    /// End when standard input does: for a process that starts runs, so that none outlives it.
+    #[arg(long, hide = true)]
+    pub(crate) with_parent: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct CompareOptions {
+    /// Recipes, each a task of its own; or directories of runs that exist.
+    #[arg(value_name = "RECIPE|RUN", required = true)]
+    pub(crate) names: Vec<String>,
+    /// A setting and its values, as `learner.objective.aggregation=token,balanced`. Repeated, every combination is run.
+    #[arg(long, value_name = "KEY=VALUE,VALUE")]
+    pub(crate) vary: Vec<String>,
+    /// Runs of each combination, with the seeds 0 to N - 1; fewer than 8 give no verdict [default: 8].
+    #[arg(long, value_name = "N")]
+    pub(crate) seeds: Option<u64>,
+    /// Runs at once; they change no result [default: one for every so many cores as a run has threads].
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+    /// Threads of a run, which decide its bits [default: 1].
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// Set one setting of all runs. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// The measure that conclusions are about, such as `last-accuracy` [default: that, or `last-reward` without evaluations].
+    #[arg(long, value_name = "MEASURE")]
+    pub(crate) primary: Option<String>,
+    /// Count the steps until the mean reward reaches this.
+    #[arg(long, value_name = "REWARD")]
+    pub(crate) reward: Option<f64>,
+    /// Folder of the comparison; the same command goes on with what it has [default: comparisons/RECIPE].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print the comparison as one JSON line.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

@@ -5,6 +5,7 @@ mod allocator;
 mod arguments;
 mod cluster;
 mod columns;
+mod compare;
 mod data;
 mod documentation;
 mod dry_run;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         runtime.block_on(async {
             match arguments.command {
                 Command::Train(options) => train::train(options).await,
+                Command::Compare(options) => compare::compare(options).await,
                 Command::Serve(options) => serve::serve(options).await,
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),

@@ -1,12 +1,14 @@
 //! `evenkeel train`: a run from its recipe to its report.
 
 use std::path::Path;
+use std::pin::pin;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_orchestrator::{
     LoadLimits, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopMode,
 };
+use tokio::sync::oneshot;
 
 use crate::arguments::TrainOptions;
 use crate::cluster::Cluster;
@@ -35,7 +37,8 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     };
     drop(directory);
     let mut screen = Screen::new(options.json, run.progress());
-    let mut asked = 0;
+    let (mut asked, mut is_orphan) = (0, false);
+    let mut parent_gone = pin!(parent_gone(options.with_parent));
     loop {
         tokio::select! {
             event = run.next_event() => match event {
@@ -49,6 +52,10 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
                 screen.stopping(mode);
                 run.stop(mode);
             }
+            () = &mut parent_gone, if !is_orphan => {
+                is_orphan = true;
+                run.stop(StopMode::Now);
+            }
             () = screen.tick() => {}
         }
     }
@@ -59,6 +66,21 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
         RunOutcome::Completed => ExitCode::SUCCESS,
         RunOutcome::Stopped => ExitCode::from(INTERRUPTED),
     })
+}
+
+/// Resolves when standard input ends: with the process that holds its other end. Otherwise never.
+async fn parent_gone(is_watched: bool) {
+    if !is_watched {
+        return std::future::pending().await;
+    }
+    let (gone, told) = oneshot::channel::<()>();
+    // A thread of its own, which the end of the process does not wait for.
+    std::thread::spawn(move || {
+        // An error means that nobody can write to it either.
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        drop(gone);
+    });
+    let _ = told.await;
 }
 
 /// Starts the services and the run; all refusals come before the first step.

@@ -91,7 +91,7 @@ fn runs_of_the_paper_differ_in_model_data_and_rule_alone() {
 #[test]
 fn impossible_settings_of_any_section_name_key_value_and_origin() {
     for (text, words) in [
-        ("[run]\nsteps = 0", "`run.steps` is 0 in test, allowed: at least 1"),
+        ("[sampling]\ngroup_size = 0", "`sampling.group_size` is 0 in test, allowed: at least 1"),
         ("[learner]\nepochs = 0", "`learner.epochs` is 0 in test, allowed: 1 or more"),
         ("[model.fresh]\nlayers = 5000", "`model.fresh.layers` is 5000 in test, allowed: at most 1024"),
         (

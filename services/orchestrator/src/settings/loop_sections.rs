@@ -16,7 +16,7 @@ section! {
         name: String = String::new(),
         /// Everything random follows from it: 0 to 2^63 - 1. The same seed is the same run.
         seed: u64 = 0,
-        /// GRPO steps to do, over all resumptions; at least 1.
+        /// GRPO steps to do, over all resumptions; 0 for the warm start alone.
         steps: u64 = 80,
         /// Write event files for TensorBoard to `tensorboard` of the run directory.
         tensorboard: bool = true,

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn impossible_settings_name_key_value_and_what_is_allowed() {
         let cases = [
-            ("[run]\nsteps = 0", "`run.steps` is 0 in test, allowed: at least 1"),
+            ("[sampling]\ngroup_size = 0", "`sampling.group_size` is 0 in test, allowed: at least 1"),
             ("[run]\nname = \"a/b\"", "`run.name` is \"a/b\" in test, allowed: letters"),
             ("[samplign]\n", "unknown key `samplign` in test, nearest allowed: `sampling`"),
             (

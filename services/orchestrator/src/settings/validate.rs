@@ -31,8 +31,7 @@ impl Settings for RunSettings {
     fn validate(&self) -> Result<(), FieldError> {
         let named = self.name.is_empty() || is_run_name(&self.name);
         require("name", format_args!("{:?}", self.name), named, "letters, digits, `-`, `_` and `.`, at most 128")?;
-        require("seed", self.seed, i64::try_from(self.seed).is_ok(), "0 to 2^63 - 1")?;
-        positive("steps", self.steps)
+        require("seed", self.seed, i64::try_from(self.seed).is_ok(), "0 to 2^63 - 1")
     }
 }
 

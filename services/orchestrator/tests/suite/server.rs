@@ -206,7 +206,7 @@ async fn what_is_refused_names_its_field() {
         };
         let cases = [
             (toml("[sampling]\ngroup_sise = 4"), Code::InvalidArgument, "sampling.group_sise"),
-            (toml("[run]\nsteps = 0"), Code::InvalidArgument, "run.steps is 0"),
+            (toml("[sampling]\ngroup_size = 0"), Code::InvalidArgument, "sampling.group_size is 0"),
             (toml("[learner]\nlearning_rate = 1"), Code::InvalidArgument, "learner.learning_rate is 1"),
             (toml("="), Code::InvalidArgument, "configuration"),
             (StartRunRequest { run_id: "../x".into(), ..start("") }, Code::InvalidArgument, "run_id is `../x`"),

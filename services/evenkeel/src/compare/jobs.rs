@@ -1,0 +1,139 @@
+//! The runs of a comparison as jobs: shared warm starts, and the runs that start from them.
+
+use std::path::{Path, PathBuf};
+
+use evenkeel_comparison::Arm;
+
+use super::plan::{Plan, Variant};
+use super::varied;
+
+/// A run that is to be done.
+#[derive(Debug, Clone)]
+pub(super) struct Job {
+    /// What it is called in messages.
+    pub(super) name: String,
+    pub(super) directory: PathBuf,
+    pub(super) start: Start,
+    /// Over those of the recipe, or of the run that it starts from.
+    pub(super) settings: Vec<String>,
+    /// GRPO steps that it does.
+    pub(super) steps: u64,
+    /// The job that must be done before, by its index.
+    pub(super) after: Option<usize>,
+    /// What it contributes; absent for a warm start.
+    pub(super) result: Option<Outcome>,
+}
+
+/// What a run contributes to the comparison.
+#[derive(Debug, Clone)]
+pub(super) struct Outcome {
+    pub(super) task: String,
+    pub(super) arm: Arm,
+    pub(super) seed: u64,
+}
+
+/// Where a run starts.
+#[derive(Debug, Clone)]
+pub(super) enum Start {
+    Recipe(String),
+    /// The warm start in a directory.
+    WarmStart(PathBuf),
+}
+
+/// All jobs, seed by seed, so that whole pairs are there early. A job comes behind the one that it needs.
+pub(super) fn jobs(plan: &Plan, variants: &[Variant], folder: &Path) -> Vec<Job> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for seed in 0..plan.seeds {
+        // By task and by the varied settings that a warm start depends on.
+        let mut shared: Vec<(&str, Arm, usize)> = Vec::new();
+        for variant in variants {
+            let of_task = folder.join(&variant.task);
+            let name = |what: &str| format!("{}, seed {seed}, {what}", variant.task);
+            let seeded = format!("run.seed={seed}");
+            let result = Outcome { task: variant.task.clone(), arm: variant.arm.clone(), seed };
+            let directory = of_task.join(format!("{}-seed-{seed}", varied::file_name(&variant.arm)));
+            let own = varied::settings(&variant.arm);
+            if variant.settings.warm_start.steps == 0 {
+                jobs.push(Job {
+                    name: name(&variant.arm.label()),
+                    directory,
+                    start: Start::Recipe(variant.recipe.clone()),
+                    settings: plan.common().chain(own).chain([seeded]).collect(),
+                    steps: variant.settings.run.steps,
+                    after: None,
+                    result: Some(result),
+                });
+                continue;
+            }
+            let base = variant.warm_start();
+            let known = shared.iter().find(|(task, known, _)| *task == variant.task && *known == base);
+            let after = known.map(|(_, _, index)| *index).unwrap_or_else(|| {
+                let mark = if base.0.is_empty() { String::new() } else { format!("-{}", varied::file_name(&base)) };
+                let only = ["run.steps=0", "evaluation.after=false"].map(str::to_owned);
+                jobs.push(Job {
+                    name: name("warm start"),
+                    directory: of_task.join(format!("warm-start{mark}-seed-{seed}")),
+                    start: Start::Recipe(variant.recipe.clone()),
+                    settings: plan.common().chain(varied::settings(&base)).chain([seeded]).chain(only).collect(),
+                    steps: 0,
+                    after: None,
+                    result: None,
+                });
+                shared.push((&variant.task, base, jobs.len() - 1));
+                jobs.len() - 1
+            });
+            let again = [
+                format!("run.steps={}", variant.settings.run.steps),
+                format!("evaluation.after={}", variant.settings.evaluation.after),
+            ];
+            jobs.push(Job {
+                name: name(&variant.arm.label()),
+                directory,
+                start: Start::WarmStart(jobs[after].directory.clone()),
+                settings: own.chain(again).collect(),
+                steps: variant.settings.run.steps,
+                after: Some(after),
+                result: Some(result),
+            });
+        }
+    }
+    jobs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::varied::Varied;
+    use super::*;
+
+    fn of(set: &[&str]) -> Vec<Job> {
+        let varied = Varied::parse("learner.objective.aggregation=token,balanced").unwrap();
+        let set = set.iter().map(|&text| text.to_owned()).collect();
+        let (plan, variants) = Plan::new(&["arithmetic".to_owned()], vec![varied], set, 1, 2).unwrap();
+        jobs(&plan, &variants, Path::new("c"))
+    }
+
+    #[test]
+    fn the_arms_of_a_seed_start_from_one_warm_start() {
+        let jobs = of(&[]);
+        let found: Vec<_> = jobs.iter().map(|job| (job.directory.to_str().unwrap(), job.after)).collect();
+        assert_eq!(
+            found,
+            [
+                ("c/arithmetic/warm-start-seed-0", None),
+                ("c/arithmetic/token-seed-0", Some(0)),
+                ("c/arithmetic/balanced-seed-0", Some(0)),
+                ("c/arithmetic/warm-start-seed-1", None),
+                ("c/arithmetic/token-seed-1", Some(3)),
+                ("c/arithmetic/balanced-seed-1", Some(3)),
+            ]
+        );
+        assert!(jobs[0].result.is_none() && jobs[1].result.is_some());
+    }
+
+    #[test]
+    fn without_a_warm_start_every_run_stands_alone() {
+        let jobs = of(&["warm_start.steps=0"]);
+        assert_eq!(jobs.len(), 4);
+        assert!(jobs.iter().all(|job| job.after.is_none() && job.steps == 80));
+    }
+}

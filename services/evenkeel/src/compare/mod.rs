@@ -1,0 +1,165 @@
+//! `evenkeel compare`: which setting to train with, and whether the difference is real.
+//!
+//! It runs every arm with several seeds, or takes runs that exist, and writes what `evenkeel_comparison` makes of them.
+
+mod jobs;
+mod plan;
+mod progress;
+mod read;
+mod results;
+mod schedule;
+mod varied;
+mod worker;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use evenkeel_comparison::{Comparison, Run, RunState};
+use evenkeel_orchestrator::RunRecord;
+use evenkeel_proto::FieldError;
+
+use crate::arguments::CompareOptions;
+use crate::free_directory::free_directory;
+use crate::recipe;
+use jobs::{Job, jobs};
+use plan::Plan;
+use progress::Progress;
+use read::Read;
+use varied::Varied;
+use worker::Ended;
+
+/// Where comparisons are that nobody named.
+const FOLDER: &str = "comparisons";
+/// Exit status after Ctrl-C, by the convention of shells.
+const INTERRUPTED: u8 = 130;
+const SEEDS: u64 = 8;
+
+pub(crate) async fn compare(options: CompareOptions) -> Result<ExitCode> {
+    let is_run = |name: &String| RunRecord::read(Path::new(name)).is_ok();
+    match options.names.iter().filter(|name| is_run(name)).count() {
+        0 => run(&options).await,
+        all if all == options.names.len() => of_existing(&options),
+        _ => {
+            let recipe = options.names.iter().find(|name| !is_run(name)).map_or("", String::as_str);
+            let allowed = "recipes alone, or directories of runs alone";
+            Err(FieldError::new("RECIPE or RUN", format_args!("`{recipe}`, which holds no run, beside runs"), allowed).into())
+        }
+    }
+}
+
+/// Runs that exist, from wherever they come.
+fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
+    for (name, given) in [
+        ("--vary", !options.vary.is_empty()),
+        ("--seeds", options.seeds.is_some()),
+        ("--jobs", options.jobs.is_some()),
+        ("--threads", options.threads.is_some()),
+        ("--set", !options.set.is_empty()),
+    ] {
+        if given {
+            return Err(FieldError::new(name, "given", "absent with runs that exist").into());
+        }
+    }
+    let runs = read::existing(&options.names)?;
+    let comparison = Comparison::of(&runs, &results::options(options)?)?;
+    let folder = match &options.out {
+        Some(folder) => folder.clone(),
+        None => free_directory(Path::new(FOLDER), "runs")?,
+    };
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    results::write(&folder, &comparison, &runs)?;
+    results::print(&comparison, &folder, options.json);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs what the folder lacks, and compares.
+async fn run(options: &CompareOptions) -> Result<ExitCode> {
+    let varied: Vec<Varied> = options.vary.iter().map(|text| Varied::parse(text)).collect::<Result<_, _>>()?;
+    if varied.is_empty() {
+        return Err(FieldError::missing("--vary", "KEY=VALUE,VALUE, or the directories of runs that exist").into());
+    }
+    let (threads, seeds) = (options.threads.unwrap_or(1), options.seeds.unwrap_or(SEEDS));
+    let (plan, variants) = Plan::new(&options.names, varied, options.set.clone(), threads, seeds)?;
+    let compared = results::options(options)?;
+    let folder = match &options.out {
+        Some(folder) => folder.clone(),
+        None => PathBuf::from(FOLDER).join(recipe::stem(&options.names)),
+    };
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let folder = std::fs::canonicalize(&folder)?;
+    let _lock = lock(&folder)?;
+    plan.keep(&folder)?;
+    let jobs = jobs(&plan, &variants, &folder);
+
+    let at_once = options.jobs.unwrap_or_else(|| rayon::current_num_threads().div_euclid(threads).max(1));
+    if at_once == 0 {
+        return Err(FieldError::new("--jobs", 0, "at least 1").into());
+    }
+    let program = [std::env::current_exe()?.display().to_string()];
+    let mut progress = Progress::new(&jobs);
+    let ended = schedule::run_all(&jobs, at_once, &program, |happened| {
+        progress.show(happened, |job| results_of(job, &Ended::Finished).ok().flatten());
+    });
+    let ended = ended.await?;
+    progress.clear();
+
+    let is_over = |ended: &Option<Ended>| matches!(ended, Some(Ended::Finished | Ended::Failed(_)));
+    if !ended.iter().all(is_over) {
+        results::say(&format!("stopped; the same command goes on: what is done is in {}", folder.display()));
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let mut runs = Vec::new();
+    for (job, ended) in jobs.iter().zip(ended.iter().flatten()) {
+        runs.extend(results_of(job, ended)?.map(|(run, _)| run));
+    }
+    if runs.iter().all(|run| run.state != RunState::Finished) {
+        bail!("every run failed; the reasons are in the logs beside the directories in {}", folder.display());
+    }
+    let comparison = Comparison::of(&runs, &compared)?;
+    results::write(&folder, &comparison, &runs)?;
+    results::print(&comparison, &folder, options.json);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a job contributes, and the length of answers in its last step; `None` for a warm start.
+fn results_of(job: &Job, ended: &Ended) -> Result<Option<(Run, Option<f64>)>> {
+    let Some(result) = &job.result else { return Ok(None) };
+    let failed = |reason: &str| RunState::Failed { reason: reason.to_owned() };
+    match (Read::of(&job.directory), ended) {
+        (Ok(read), ended) => {
+            let mut run = read.run(&result.task, result.arm.clone(), result.seed)?;
+            // The same wherever the folder is.
+            run.name.clone_from(&job.name);
+            if let Ended::Failed(reason) = ended {
+                run.state = failed(reason);
+            }
+            Ok(Some((run, read.last_length())))
+        }
+        (Err(_), Ended::Failed(reason)) => {
+            let run = Run {
+                name: job.name.clone(),
+                task: result.task.clone(),
+                arm: result.arm.clone(),
+                seed: result.seed,
+                identity: Default::default(),
+                evaluations: Vec::new(),
+                rewards: Vec::new(),
+                state: failed(reason),
+            };
+            Ok(Some((run, None)))
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// One process runs a comparison at a time.
+fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join(".lock");
+    let file = File::create(&path).with_context(|| path.display().to_string())?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(_) => bail!("{} is in use by another process, allowed: one at a time", folder.display()),
+    }
+}

@@ -1,0 +1,255 @@
+//! What a comparison runs: tasks, arms and seeds. It is kept in the folder of the comparison, so that the same command goes on with it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use evenkeel_comparison::Arm;
+use evenkeel_proto::FieldError;
+use serde::{Deserialize, Serialize};
+
+use super::varied::{self, Varied};
+use crate::recipe::{self, Recipe};
+
+/// The file in the folder of a comparison.
+const FILE: &str = "plan.json";
+const FORMAT: u32 = 1;
+
+/// Settings that decide nothing before the first GRPO step: arms that differ in these alone share their warm start.
+const AFTER_WARM_START: &[&str] = &[
+    "run.steps",
+    "sampling.",
+    "shaping.",
+    "evaluation.every",
+    "learner.objective.",
+    "learner.optimizer.",
+    "learner.epochs",
+    "learner.mini_batch_groups",
+];
+
+/// What a comparison runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Plan {
+    format: u32,
+    /// Recipes by the name of their task.
+    pub(super) tasks: BTreeMap<String, String>,
+    pub(super) varied: Vec<Varied>,
+    /// Settings of all runs, as `--set` takes them.
+    pub(super) set: Vec<String>,
+    /// Threads of each run: their number decides bits.
+    pub(super) threads: usize,
+    /// Runs of each task and arm, with the seeds from 0 on. It may grow.
+    pub(super) seeds: u64,
+    /// What each task and arm computes, with the first seed: a recipe may change between two calls of the command.
+    identities: BTreeMap<String, String>,
+}
+
+/// A task and an arm with their settings.
+#[derive(Debug, Clone)]
+pub(super) struct Variant {
+    pub(super) task: String,
+    pub(super) arm: Arm,
+    /// The recipe of the task.
+    pub(super) recipe: String,
+    /// With the seed 0.
+    pub(super) settings: Recipe,
+}
+
+impl Plan {
+    /// A plan whose settings are all accepted.
+    ///
+    /// # Errors
+    /// Two recipes of one name, a setting that is varied twice or does not exist, values that a recipe refuses, arms that compute the same.
+    pub(super) fn new(
+        recipes: &[String],
+        varied: Vec<Varied>,
+        set: Vec<String>,
+        threads: usize,
+        seeds: u64,
+    ) -> Result<(Self, Vec<Variant>)> {
+        let at_least_one = |field: &str, value: u64| match value {
+            0 => Err(FieldError::new(field, value, "at least 1")),
+            _ => Ok(()),
+        };
+        at_least_one("--seeds", seeds)?;
+        at_least_one("--threads", threads as u64)?;
+        for (index, Varied { key, .. }) in varied.iter().enumerate() {
+            if varied[..index].iter().any(|other| other.key == *key) {
+                return Err(FieldError::new("--vary", format_args!("`{key}` twice"), "each setting once").into());
+            }
+            if set.iter().any(|setting| setting.split_once('=').is_some_and(|(set, _)| set.trim() == key)) {
+                let allowed = "absent from --set, since --vary sets it";
+                return Err(FieldError::new(key.as_str(), "set and varied", allowed).into());
+            }
+        }
+        let mut tasks = BTreeMap::new();
+        for name in recipes {
+            let task = recipe::stem(std::slice::from_ref(name));
+            if let Some(other) = tasks.insert(task.clone(), name.clone()) {
+                let allowed = format!("recipes of different names (`{other}` is called {task} as well)");
+                return Err(FieldError::new("RECIPE", format_args!("`{name}`"), allowed).into());
+            }
+        }
+        let mut plan = Self { format: FORMAT, tasks, varied, set, threads, seeds, identities: BTreeMap::new() };
+        let variants = plan.variants()?;
+        for variant in &variants {
+            let identity = variant.settings.resolved()?.identity;
+            let same = plan.identities.iter().find(|(name, known)| **known == identity && name.starts_with(&variant.prefix()));
+            if let Some((other, _)) = same {
+                let allowed = format!("settings that change a result ({other} computes the same)");
+                return Err(FieldError::new("--vary", variant.name(), allowed).into());
+            }
+            plan.identities.insert(variant.name(), identity);
+        }
+        Ok((plan, variants))
+    }
+
+    /// Every task with every arm.
+    fn variants(&self) -> Result<Vec<Variant>> {
+        let arms = varied::arms(&self.varied);
+        let mut variants = Vec::new();
+        for (task, name) in &self.tasks {
+            for arm in &arms {
+                let set: Vec<String> = self.common().chain(varied::settings(arm)).collect();
+                let loaded = recipe::load(std::slice::from_ref(name), &set);
+                let settings = loaded.with_context(|| format!("{task}, {}", arm.label()))?.settings;
+                let (task, recipe) = (task.clone(), name.clone());
+                variants.push(Variant { task, arm: arm.clone(), recipe, settings });
+            }
+        }
+        Ok(variants)
+    }
+
+    /// The settings of all runs.
+    pub(super) fn common(&self) -> impl Iterator<Item = String> {
+        let threads = self.threads;
+        let threads = [format!("learner.compute.threads={threads}"), format!("engine.threads={threads}")];
+        threads.into_iter().chain(self.set.iter().cloned())
+    }
+
+    /// Keeps the plan in a folder, or finds it there. A folder with another plan is refused, naming the difference; more seeds are welcome.
+    pub(super) fn keep(&self, folder: &Path) -> Result<()> {
+        let path = folder.join(FILE);
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            let known: Self = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+            self.refuse_other(&known, folder)?;
+        }
+        let partial = path.with_extension("partial");
+        std::fs::write(&partial, serde_json::to_string_pretty(self)? + "\n").with_context(|| partial.display().to_string())?;
+        std::fs::rename(&partial, &path).with_context(|| path.display().to_string())
+    }
+
+    fn refuse_other(&self, known: &Self, folder: &Path) -> Result<(), FieldError> {
+        let parts = [
+            ("format", json(&self.format), json(&known.format)),
+            ("RECIPE", json(&self.tasks), json(&known.tasks)),
+            ("--vary", json(&self.varied), json(&known.varied)),
+            ("--set", json(&self.set), json(&known.set)),
+            ("--threads", json(&self.threads), json(&known.threads)),
+        ];
+        let folder = folder.display();
+        for (part, own, other) in parts {
+            if own != other {
+                let allowed = format!("{other}, with which {folder} was begun (or another folder with --out)");
+                return Err(FieldError::new(part, own, allowed));
+            }
+        }
+        match self.identities.iter().find(|(name, identity)| known.identities.get(*name) != Some(identity)) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let allowed = format!("the recipe with which {folder} was begun (or another folder with --out)");
+                Err(FieldError::new(name.as_str(), "another recipe than before", allowed))
+            }
+        }
+    }
+}
+
+impl Variant {
+    /// Its task and arm, for messages.
+    pub(super) fn name(&self) -> String {
+        format!("{}{}", self.prefix(), self.arm.label())
+    }
+
+    fn prefix(&self) -> String {
+        format!("{}: ", self.task)
+    }
+
+    /// The varied settings that a warm start depends on: arms with the same ones share it.
+    pub(super) fn warm_start(&self) -> Arm {
+        let before = |key: &String| !AFTER_WARM_START.iter().any(|after| key.starts_with(after));
+        Arm(self.arm.0.iter().filter(|(key, _)| before(key)).map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+}
+
+/// A part of a plan, to be compared and shown.
+fn json(part: &impl Serialize) -> String {
+    serde_json::to_string(part).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(recipes: &[&str], varied: &[&str], set: &[&str], seeds: u64) -> Result<(Plan, Vec<Variant>), String> {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        let varied = varied.iter().map(|text| Varied::parse(text).unwrap()).collect();
+        Plan::new(&owned(recipes), varied, owned(set), 1, seeds).map_err(|error| format!("{error:#}"))
+    }
+
+    const RULES: &str = "learner.objective.aggregation=token,balanced";
+
+    #[test]
+    fn every_task_has_every_arm() {
+        let (plan, variants) = plan(&["code", "arithmetic"], &[RULES], &["run.steps=3"], 8).unwrap();
+        let names: Vec<_> = variants.iter().map(Variant::name).collect();
+        assert_eq!(names, ["arithmetic: token", "arithmetic: balanced", "code: token", "code: balanced"]);
+        assert!(variants.iter().all(|variant| variant.settings.run.steps == 3));
+        assert!(variants.iter().all(|variant| variant.settings.learner.compute.threads == plan.threads));
+    }
+
+    #[test]
+    fn arms_share_a_warm_start_unless_it_depends_on_what_is_varied() {
+        let (_, variants) = plan(&["arithmetic"], &[RULES, "learner.supervised.learning_rate=1e-3,2e-3"], &[], 1).unwrap();
+        let shared: std::collections::BTreeSet<_> = variants.iter().map(Variant::warm_start).collect();
+        assert_eq!((variants.len(), shared.len()), (4, 2));
+    }
+
+    #[test]
+    fn what_cannot_be_varied_is_refused_by_name() {
+        let refused = |recipes: &[&str], varied: &[&str], set: &[&str], seeds| plan(recipes, varied, set, seeds).unwrap_err();
+        let error = refused(&["arithmetic"], &["learner.objective.agregation=token,balanced"], &[], 1);
+        assert!(error.contains("nearest allowed: `learner.objective.aggregation`"), "{error}");
+        let error = refused(&["arithmetic"], &["learner.objective.aggregation=token,balance"], &[], 1);
+        assert!(error.contains("arithmetic, balance") && error.contains("learner.objective.aggregation"), "{error}");
+        let error = refused(&["arithmetic"], &[RULES, RULES], &[], 1);
+        assert!(error.contains("`learner.objective.aggregation` twice"), "{error}");
+        let error = refused(&["arithmetic"], &[RULES], &["learner.objective.aggregation=token"], 1);
+        assert!(error.contains("absent from --set, since --vary sets it"), "{error}");
+        let error = refused(&["arithmetic"], &["checkpoint.keep=1,2"], &[], 1);
+        assert!(error.contains("settings that change a result (arithmetic: 1 computes the same)"), "{error}");
+        let error = refused(&["arithmetic", "./arithmetic"], &[RULES], &[], 1);
+        assert!(error.contains("recipes of different names"), "{error}");
+        assert!(refused(&["arithmetic"], &[RULES], &[], 0).contains("--seeds is 0, allowed: at least 1"));
+    }
+
+    #[test]
+    fn two_settings_that_contradict_each_other_are_refused_with_the_arm() {
+        let varied = ["sampling.max_tokens=40,80", "shaping.overlong_buffer_tokens=0,60"];
+        let error = plan(&["arithmetic"], &varied, &[], 1).unwrap_err();
+        assert!(error.contains("max_tokens=40, overlong_buffer_tokens=60"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_goes_on_with_its_own_plan_and_with_more_seeds_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let keep = |set: &[&str], varied: &str, seeds| {
+            let (plan, _) = plan(&["arithmetic"], &[varied], set, seeds).unwrap();
+            plan.keep(dir.path()).map_err(|error| error.to_string())
+        };
+        keep(&[], RULES, 2).unwrap();
+        keep(&[], RULES, 4).unwrap();
+        let error = keep(&["run.steps=3"], RULES, 4).unwrap_err();
+        assert!(error.contains("--set is [\"run.steps=3\"], allowed: [], with which"), "{error}");
+        assert!(keep(&[], "learner.objective.aggregation=token,sequence", 4).unwrap_err().starts_with("--vary is"));
+    }
+}

@@ -1,0 +1,155 @@
+//! From the directory of a run to what is compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use evenkeel_comparison::{Arm, Evaluation, Run, RunState, Score, Scores};
+use evenkeel_orchestrator::{MetricsLine, RunRecord};
+use toml::{Table, Value};
+
+use crate::columns;
+use crate::recipe;
+
+/// The metric of training.
+const REWARD: &str = "critic/score/mean";
+/// Sections whose settings must be the same in all runs that are compared: what is asked, of which model, and how answers are judged.
+const SAME: &[&str] = &["model.", "data.", "evaluation.", "reward."];
+/// Settings of these that say where something is, or how fast it goes.
+const OF_A_PLACE: &[&str] =
+    &["reward.server.", "reward.math.threads", "reward.code.workers", "evaluation.before", "evaluation.after"];
+/// Files are told apart by what they have.
+const FILES: &str = "files";
+/// Sections whose settings make an arm.
+const VARIED: &[&str] = &["learner.", "sampling.", "shaping.", "warm_start.", "run.steps"];
+/// Settings of these that are no part of an arm.
+const NO_ARM: &[&str] = &["learner.compute."];
+
+/// A run with its settings.
+#[derive(Debug)]
+pub(super) struct Read {
+    record: RunRecord,
+    /// By key, as TOML writes them.
+    settings: BTreeMap<String, String>,
+    seed: u64,
+    steps: u64,
+    data: String,
+}
+
+impl Read {
+    /// # Errors
+    /// A directory without a run, or with files that cannot be read.
+    pub(super) fn of(directory: &Path) -> Result<Self> {
+        let record = RunRecord::read(directory)?;
+        let loaded = recipe::finish(record.settings()?, &[]).with_context(|| directory.display().to_string())?.settings;
+        let table: Table = loaded.to_toml()?.parse()?;
+        let mut settings = BTreeMap::new();
+        flatten(&mut settings, "", &table);
+        let data = record.data.as_ref().and_then(|data| data.files.first().map(|file| file.source.clone()));
+        let data = data.unwrap_or_else(|| "data".to_owned());
+        Ok(Self { record, settings, seed: loaded.run.seed, steps: loaded.run.steps, data })
+    }
+
+    /// The run, as an arm of a task.
+    pub(super) fn run(&self, task: &str, arm: Arm, seed: u64) -> Result<Run> {
+        let done = self.record.steps.len() as u64;
+        let state = match done >= self.steps {
+            true => RunState::Finished,
+            false => RunState::Failed { reason: format!("ended after {done} of {} steps", self.steps) },
+        };
+        let identity = self.identity(&arm);
+        let evaluations = self.record.evaluations.iter().map(evaluation).filter(|found| !found.benchmarks.is_empty());
+        let rewards = self.record.steps.iter().filter_map(|line| Some((line.step, line.get(REWARD)?)));
+        Ok(Run {
+            name: self.record.path.display().to_string(),
+            task: task.to_owned(),
+            arm,
+            seed,
+            identity,
+            evaluations: evaluations.collect(),
+            rewards: rewards.collect(),
+            state,
+        })
+    }
+
+    /// Mean length of answers in the last step, in tokens.
+    pub(super) fn last_length(&self) -> Option<f64> {
+        self.record.steps.last()?.get("response_length/mean")
+    }
+
+    /// What must be the same in all runs that are compared, but for what is varied.
+    fn identity(&self, arm: &Arm) -> BTreeMap<String, String> {
+        let is_part = |key: &str| {
+            let has = |prefixes: &[&str]| prefixes.iter().any(|prefix| key.starts_with(prefix));
+            let is_file = key.rsplit('.').next().is_some_and(|last| last.ends_with(FILES));
+            has(SAME) && !has(OF_A_PLACE) && !is_file && !key.ends_with(".endpoints") && !arm.0.contains_key(key)
+        };
+        let settings = self.settings.iter().filter(|(key, _)| is_part(key));
+        let mut identity: BTreeMap<_, _> = settings.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let files = self.record.data.iter().flat_map(|data| &data.files);
+        for (index, file) in files.enumerate() {
+            let digest = file.digest.clone().unwrap_or_else(|| format!("{} rows", file.rows));
+            identity.insert(format!("data.json: file {index} ({})", file.source), digest);
+        }
+        identity
+    }
+}
+
+/// Runs of one task: the arms are made of the settings in which they differ.
+///
+/// # Errors
+/// A directory that holds no run, the same directory twice.
+pub(super) fn existing(directories: &[String]) -> Result<Vec<Run>> {
+    let read: Vec<Read> =
+        directories.iter().map(|directory| Read::of(Path::new(directory))).collect::<Result<_>>()?;
+    for (index, run) in read.iter().enumerate() {
+        if read[..index].iter().any(|other| other.record.path == run.record.path) {
+            bail!("{} is there twice, allowed: each run once", run.record.path.display());
+        }
+    }
+    let is_varied = |key: &&String| {
+        let has = |prefixes: &[&str]| prefixes.iter().any(|prefix| key.starts_with(prefix));
+        has(VARIED) && !has(NO_ARM)
+    };
+    let keys: BTreeSet<&String> = read.iter().flat_map(|run| run.settings.keys()).filter(is_varied).collect();
+    let differs = |key: &&&String| read.iter().any(|run| run.settings.get(**key) != read[0].settings.get(**key));
+    let varied: Vec<&String> = keys.iter().filter(differs).copied().collect();
+    let task = read.first().map_or("data", |run| run.data.as_str()).to_owned();
+    let arm = |run: &Read| {
+        let value = |key: &String| run.settings.get(key).map_or_else(|| "absent".to_owned(), |value| plain(value).to_owned());
+        Arm(varied.iter().map(|key| ((*key).clone(), value(key))).collect())
+    };
+    read.iter().map(|run| run.run(&task, arm(run), run.seed)).collect()
+}
+
+/// The accuracies of an evaluation. The average is that of the comparison.
+fn evaluation(line: &MetricsLine) -> Evaluation {
+    let of = |(is_average, name, k): (bool, &str, u32)| {
+        let score = |metric: &str| {
+            let aux = |what: &str| line.get(&format!("val-aux/{name}/acc/{metric}@{k}/{what}"));
+            let value = line.get(&format!("val-core/{name}/acc/{metric}@{k}"))?;
+            Some(Score { value, sampling_error: aux("sampling_error"), standard_error: aux("standard_error") })
+        };
+        let scores = Scores { samples: k, mean: score("mean")?, best: score("best") };
+        (!is_average).then(|| (name.to_owned(), scores))
+    };
+    Evaluation { step: line.step, benchmarks: columns::evaluated(line).into_iter().filter_map(of).collect() }
+}
+
+/// All values of a table with their whole keys.
+fn flatten(values: &mut BTreeMap<String, String>, prefix: &str, table: &Table) {
+    for (key, value) in table {
+        let key = format!("{prefix}{key}");
+        match value {
+            Value::Table(inner) => flatten(values, &format!("{key}."), inner),
+            value => {
+                values.insert(key, value.to_string());
+            }
+        }
+    }
+}
+
+/// A text without its quotes.
+fn plain(value: &str) -> &str {
+    value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value)
+}

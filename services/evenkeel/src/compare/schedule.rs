@@ -1,0 +1,133 @@
+//! Runs jobs, so many at once, each once the one that it needs is done.
+
+use anyhow::Result;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::jobs::Job;
+use super::worker::{self, Ended};
+
+/// What happens while jobs run.
+#[derive(Debug)]
+pub(super) enum Happened {
+    /// A job began.
+    Began(usize),
+    /// It did so many GRPO steps.
+    Step(usize, u64),
+    /// It ended.
+    Ended(usize, Ended),
+}
+
+/// Runs all jobs, `at_once` at a time, in their order where several could start. After Ctrl-C nothing starts any more, and runs that were
+/// told as well end after their step. Returns how each ended, where it did.
+pub(super) async fn run_all(
+    jobs: &[Job],
+    at_once: usize,
+    program: &[String],
+    mut on: impl FnMut(&Happened),
+) -> Result<Vec<Option<Ended>>> {
+    let mut ended: Vec<Option<Ended>> = vec![None; jobs.len()];
+    let mut has_begun = vec![false; jobs.len()];
+    let (steps, mut stepped) = mpsc::unbounded_channel();
+    let mut running = JoinSet::new();
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut is_stopping = false;
+    loop {
+        fail_those_behind(jobs, &mut ended, &mut on);
+        while running.len() < at_once && !is_stopping {
+            let is_ready = |index: &usize| {
+                let before = jobs[*index].after.map(|before| ended[before].as_ref());
+                !has_begun[*index] && ended[*index].is_none() && before.is_none_or(|before| before == Some(&Ended::Finished))
+            };
+            let Some(index) = (0..jobs.len()).find(is_ready) else { break };
+            has_begun[index] = true;
+            on(&Happened::Began(index));
+            let (job, program, steps) = (jobs[index].clone(), program.to_vec(), steps.clone());
+            running.spawn(async move {
+                let on_step = |step| {
+                    // Whoever reads them outlives this.
+                    let _ = steps.send((index, step));
+                };
+                (index, worker::run(&job, &program, on_step).await)
+            });
+        }
+        if running.is_empty() {
+            return Ok(ended);
+        }
+        tokio::select! {
+            Some((index, step)) = stepped.recv() => on(&Happened::Step(index, step)),
+            Some(done) = running.join_next() => {
+                let (index, result) = done?;
+                let result = result?;
+                on(&Happened::Ended(index, result.clone()));
+                ended[index] = Some(result);
+            }
+            // A terminal tells the runs as well, since they are of one process group.
+            Some(()) = interrupts.recv() => is_stopping = true,
+        }
+    }
+}
+
+/// Jobs behind one that failed cannot start.
+fn fail_those_behind(jobs: &[Job], ended: &mut [Option<Ended>], on: &mut impl FnMut(&Happened)) {
+    for index in 0..jobs.len() {
+        let Some(before) = jobs[index].after else { continue };
+        if let (None, Some(Ended::Failed(reason))) = (&ended[index], &ended[before]) {
+            let failed = Ended::Failed(format!("{}: {reason}", jobs[before].name));
+            on(&Happened::Ended(index, failed.clone()));
+            ended[index] = Some(failed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::jobs::Start;
+    use super::*;
+
+    /// Jobs, and a script that runs them: it fails where a directory has `bad` in its name.
+    fn jobs(folder: &Path, after: &[(&str, Option<usize>)]) -> (Vec<Job>, Vec<String>) {
+        let script = "case \"$*\" in *bad*) echo 'error: spoiled' >&2; exit 1;; esac";
+        let job = |(name, after): &(&str, Option<usize>)| Job {
+            name: (*name).to_owned(),
+            directory: folder.join(name),
+            start: Start::Recipe("arithmetic".to_owned()),
+            settings: Vec::new(),
+            steps: 1,
+            after: *after,
+            result: None,
+        };
+        (after.iter().map(job).collect(), ["sh", "-c", script].map(str::to_owned).to_vec())
+    }
+
+    #[tokio::test]
+    async fn a_job_waits_for_the_one_that_it_needs_and_no_more_run_than_may() {
+        let dir = tempfile::tempdir().unwrap();
+        let (jobs, program) = jobs(dir.path(), &[("a", None), ("b", Some(0)), ("c", Some(0)), ("d", None)]);
+        let (mut order, mut running, mut most) = (Vec::new(), 0_u32, 0);
+        let on = |happened: &Happened| match happened {
+            Happened::Began(index) => {
+                order.push(*index);
+                running += 1;
+                most = most.max(running);
+            }
+            Happened::Step(..) => {}
+            Happened::Ended(..) => running -= 1,
+        };
+        let ended = run_all(&jobs, 2, &program, on).await.unwrap();
+        assert!(ended.iter().all(|ended| *ended == Some(Ended::Finished)), "{ended:?}");
+        assert_eq!((&order[..2], most), (&[0, 3][..], 2));
+    }
+
+    #[tokio::test]
+    async fn a_failure_ends_those_behind_it_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let (jobs, program) = jobs(dir.path(), &[("bad", None), ("b", Some(0)), ("c", None)]);
+        let ended = run_all(&jobs, 1, &program, |_| {}).await.unwrap();
+        let failed = |text: &str| Some(Ended::Failed(text.to_owned()));
+        assert_eq!(ended, [failed("spoiled"), failed("bad: spoiled"), Some(Ended::Finished)]);
+    }
+}

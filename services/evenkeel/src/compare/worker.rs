@@ -1,0 +1,145 @@
+//! One run in a process of its own: a crash, or memory that runs out, ends that run and no other.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use evenkeel_orchestrator::{RunDirectory, RunRecord};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
+
+use super::jobs::{Job, Start};
+
+/// Exit status of a run that was stopped by Ctrl-C, by the convention of shells.
+const INTERRUPTED: i32 = 130;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// After its last step.
+    Finished,
+    /// Stopped before: it goes on with the next call of the command.
+    Stopped,
+    /// With an error, in its words.
+    Failed(String),
+}
+
+/// Whether the run in a directory did all its steps.
+pub(super) fn is_finished(directory: &Path, steps: u64) -> bool {
+    let summary = std::fs::read(directory.join("summary.json")).ok();
+    let summary: Option<Value> = summary.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    summary.is_some_and(|summary| summary["state"] == "completed" && summary["steps"].as_u64() == Some(steps))
+}
+
+/// Starts or resumes a run and waits for its end. `program` is this program, as a command. `on_step` is told the number of GRPO steps done.
+pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u64)) -> Result<Ended> {
+    if is_finished(&job.directory, job.steps) {
+        return Ok(Ended::Finished);
+    }
+    let log = log_of(&job.directory);
+    if let Some(folder) = log.parent() {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    let stderr = File::create(&log).with_context(|| log.display().to_string())?;
+    let (program, first) = program.split_first().context("no program")?;
+    let mut command = Command::new(program);
+    // The run ends when its standard input does: with this process, however that ends.
+    command.args(first).args(["train", "--json", "--with-parent"]).args(arguments(job)).kill_on_drop(true);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
+    let mut child = command.spawn().with_context(|| program.clone())?;
+    let _alive = child.stdin.take();
+    let stdout = child.stdout.take().context("the run has no standard output")?;
+    let mut lines = BufReader::new(stdout).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        let line: Value = serde_json::from_str(&line).unwrap_or_default();
+        if line["kind"] == "train"
+            && let Some(step) = line["step"].as_u64()
+        {
+            on_step(step + 1);
+        }
+    }
+    let status = child.wait().await?;
+    Ok(match status.code() {
+        Some(0) => Ended::Finished,
+        Some(INTERRUPTED) => Ended::Stopped,
+        _ => Ended::Failed(reason(&log).unwrap_or_else(|| status.to_string())),
+    })
+}
+
+/// A run that was begun is resumed; any other one starts.
+fn arguments(job: &Job) -> Vec<String> {
+    let path = |path: &Path| path.display().to_string();
+    let has_begun = RunRecord::read(&job.directory).is_ok() && RunDirectory::settings_of(&job.directory).is_ok();
+    if has_begun {
+        return vec!["--resume".to_owned(), path(&job.directory)];
+    }
+    let mut arguments = match &job.start {
+        Start::Recipe(recipe) => vec!["--recipe".to_owned(), recipe.clone()],
+        Start::WarmStart(directory) => vec!["--from".to_owned(), format!("{}@0", path(directory))],
+    };
+    arguments.extend(["--out".to_owned(), path(&job.directory)]);
+    arguments.extend(job.settings.iter().flat_map(|setting| ["--set".to_owned(), setting.clone()]));
+    arguments
+}
+
+/// What a run prints on stderr, beside its directory.
+fn log_of(directory: &Path) -> PathBuf {
+    directory.with_file_name(format!("{}.log", directory.file_name().unwrap_or_default().to_string_lossy()))
+}
+
+/// The error that a run ended with: the last line of its log that is one, else its last line.
+fn reason(log: &Path) -> Option<String> {
+    let text = String::from_utf8_lossy(&std::fs::read(log).ok()?).into_owned();
+    let lines = || text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
+    let error = lines().find_map(|line| line.strip_prefix("error: "));
+    error.or_else(|| lines().next()).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(directory: PathBuf) -> Job {
+        Job {
+            name: "a".to_owned(),
+            directory,
+            start: Start::Recipe("arithmetic".to_owned()),
+            settings: vec!["run.seed=1".to_owned()],
+            steps: 3,
+            after: None,
+            result: None,
+        }
+    }
+
+    /// A script that stands for a run.
+    fn program(script: &str) -> Vec<String> {
+        ["sh", "-c", script].map(str::to_owned).to_vec()
+    }
+
+    #[tokio::test]
+    async fn steps_are_counted_and_the_end_is_understood() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = job(dir.path().join("task/token-seed-1"));
+        let mut steps = Vec::new();
+        let lines = r#"echo '{"kind":"train","step":0}'; echo '{"kind":"evaluation","step":1}'; echo '{"kind":"train","step":1}'"#;
+        let done = program(lines);
+        assert_eq!(run(&job, &done, |step| steps.push(step)).await.unwrap(), Ended::Finished);
+        assert_eq!(steps, [1, 2]);
+        let failing = program("echo 'error: no engine' >&2; echo later >&2; exit 1");
+        assert_eq!(run(&job, &failing, |_| {}).await.unwrap(), Ended::Failed("no engine".to_owned()));
+        let stopped = program("exit 130");
+        assert_eq!(run(&job, &stopped, |_| {}).await.unwrap(), Ended::Stopped);
+    }
+
+    #[tokio::test]
+    async fn a_finished_run_is_not_started_again() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("summary.json"), r#"{"state": "completed", "steps": 3}"#).unwrap();
+        let job = job(dir.path().to_owned());
+        assert_eq!(run(&job, &["/nothing/there".to_owned()], |_| {}).await.unwrap(), Ended::Finished);
+        std::fs::write(dir.path().join("summary.json"), r#"{"state": "completed", "steps": 2}"#).unwrap();
+        assert!(run(&job, &["/nothing/there".to_owned()], |_| {}).await.is_err());
+    }
+}
