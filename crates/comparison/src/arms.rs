@@ -1,0 +1,176 @@
+//! Each arm by itself: means over seeds, peaks beside what chance makes of them, collapsed and failed seeds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::collapse::Collapse;
+use crate::mean::Mean;
+use crate::measure::Measure;
+use crate::outcome::{Accuracies, Accuracy, Outcome, PeakByChance};
+use crate::run::Arm;
+
+/// An arm of a task over its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmSummary {
+    /// The varied settings.
+    pub arm: Arm,
+    /// How tables call it.
+    pub label: String,
+    /// Seeds that finished; collapsed ones are among them.
+    pub seeds: Vec<u64>,
+    /// Seeds that did not finish. No number knows them.
+    pub failed: Vec<FailedSeed>,
+    /// Seeds that collapsed. Every number counts them.
+    pub collapsed: Vec<CollapsedSeed>,
+    /// The measures that the runs have.
+    pub measures: Vec<MeasureSummary>,
+    /// The columns of the paper's Table 1 for each benchmark; those of the average are among the measures.
+    pub benchmarks: Vec<BenchmarkSummary>,
+}
+
+/// A seed without a result.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FailedSeed {
+    /// The seed.
+    pub seed: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// A seed that collapsed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CollapsedSeed {
+    /// The seed.
+    pub seed: u64,
+    /// How.
+    pub collapse: Collapse,
+}
+
+/// A measure of an arm.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasureSummary {
+    /// Which.
+    pub measure: Measure,
+    /// Over seeds.
+    pub mean: Mean,
+    /// Of each seed, in their order.
+    pub by_seed: Vec<f64>,
+    /// Of a peak or a drop: what chance makes of it, where the noise of the evaluations is known.
+    pub by_chance: Option<ByChance>,
+    /// Of the steps to a reward: seeds that never reached it and count with their last step.
+    pub not_reached: Option<usize>,
+}
+
+/// What a peak or a drop is by chance, if the accuracy did not change between the evaluations.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ByChance {
+    /// The part that is expected by chance alone: of a peak above the accuracy, and of a drop. Mean over seeds.
+    pub expected: f64,
+    /// What is left of the peak or the drop without that part.
+    pub beyond: Mean,
+    /// Whether the expectation is an upper bound: the noise of repeated sampling is unknown, and the larger standard error over problems
+    /// took its place.
+    pub is_bound: bool,
+}
+
+/// Peak and last accuracies of a benchmark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkSummary {
+    /// Its name.
+    pub name: String,
+    /// Samples for each problem (k).
+    pub samples: Option<u32>,
+    /// Highest acc@k.
+    pub peak_accuracy: Peak,
+    /// Highest best@k, which another evaluation may have.
+    pub peak_best: Option<Peak>,
+    /// Last acc@k.
+    pub last_accuracy: Mean,
+    /// Last best@k.
+    pub last_best: Option<Mean>,
+}
+
+/// A peak over seeds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Peak {
+    /// Mean of the seeds' peaks, each at a step of its own.
+    pub mean: Mean,
+    /// What chance makes of it.
+    pub by_chance: Option<ByChance>,
+}
+
+impl ArmSummary {
+    /// Of the outcomes by ascending seed.
+    pub(crate) fn of(arm: Arm, outcomes: &[Outcome], failed: Vec<FailedSeed>) -> Self {
+        let collapsed = |outcome: &Outcome| Some(CollapsedSeed { seed: outcome.seed, collapse: outcome.collapse? });
+        Self {
+            label: arm.label(),
+            arm,
+            seeds: outcomes.iter().map(|outcome| outcome.seed).collect(),
+            failed,
+            collapsed: outcomes.iter().filter_map(collapsed).collect(),
+            measures: Measure::ALL.into_iter().filter_map(|measure| MeasureSummary::of(measure, outcomes)).collect(),
+            benchmarks: benchmarks(outcomes),
+        }
+    }
+
+    /// A measure, where the runs have it.
+    pub fn measure(&self, measure: Measure) -> Option<&MeasureSummary> {
+        self.measures.iter().find(|summary| summary.measure == measure)
+    }
+}
+
+impl MeasureSummary {
+    fn of(measure: Measure, outcomes: &[Outcome]) -> Option<Self> {
+        let by_seed: Vec<f64> = outcomes.iter().map(|outcome| outcome.value(measure)).collect::<Option<_>>()?;
+        let chances: Option<Vec<PeakByChance>> = outcomes.iter().map(|outcome| outcome.by_chance(measure)).collect();
+        let not_reached = || outcomes.iter().filter(|outcome| !outcome.is_reward_reached).count();
+        Some(Self {
+            measure,
+            mean: Mean::of_values(&by_seed)?,
+            by_chance: chances.and_then(|chances| ByChance::of(&by_seed, &chances)),
+            not_reached: (measure == Measure::StepsToReward).then(not_reached),
+            by_seed,
+        })
+    }
+}
+
+impl ByChance {
+    fn of(values: &[f64], chances: &[PeakByChance]) -> Option<Self> {
+        let beyond: Vec<f64> = values.iter().zip(chances).map(|(value, chance)| value - chance.expected).collect();
+        let expected = chances.iter().map(|chance| chance.expected).sum::<f64>() / chances.len() as f64;
+        let is_bound = chances.iter().any(|chance| chance.is_bound);
+        Some(Self { expected, beyond: Mean::of_values(&beyond)?, is_bound })
+    }
+}
+
+fn benchmarks(outcomes: &[Outcome]) -> Vec<BenchmarkSummary> {
+    let Some(first) = outcomes.first() else { return Vec::new() };
+    let of = |(name, known): (&String, &Accuracies)| {
+        let all: Vec<&Accuracies> =
+            outcomes.iter().map(|outcome| outcome.benchmarks.get(name)).collect::<Option<_>>()?;
+        let mean: Vec<&Accuracy> = all.iter().map(|accuracies| &accuracies.mean).collect();
+        let best: Option<Vec<&Accuracy>> = all.iter().map(|accuracies| accuracies.best.as_ref()).collect();
+        Some(BenchmarkSummary {
+            name: name.clone(),
+            samples: known.samples,
+            peak_accuracy: peak(&mean)?,
+            peak_best: best.as_deref().and_then(peak),
+            last_accuracy: last(&mean)?,
+            last_best: best.as_deref().and_then(last),
+        })
+    };
+    first.benchmarks.iter().filter_map(of).collect()
+}
+
+fn peak(accuracies: &[&Accuracy]) -> Option<Peak> {
+    let values: Vec<f64> = accuracies.iter().map(|accuracy| accuracy.curve.peak().1).collect();
+    let chances: Option<Vec<PeakByChance>> = accuracies.iter().map(|accuracy| accuracy.by_chance).collect();
+    Some(Peak {
+        mean: Mean::of_values(&values)?,
+        by_chance: chances.and_then(|chances| ByChance::of(&values, &chances)),
+    })
+}
+
+fn last(accuracies: &[&Accuracy]) -> Option<Mean> {
+    Mean::of_values(&accuracies.iter().map(|accuracy| accuracy.curve.last()).collect::<Vec<_>>())
+}

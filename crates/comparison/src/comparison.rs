@@ -1,0 +1,54 @@
+//! The whole comparison.
+
+use std::collections::BTreeMap;
+
+use evenkeel_errors::FieldError;
+use serde::{Deserialize, Serialize};
+
+use crate::across::{AcrossTasks, across_tasks};
+use crate::conclusions::{Conclusion, conclusions};
+use crate::options::Options;
+use crate::run::Run;
+use crate::task::TaskComparison;
+use crate::validate::validate;
+
+/// Version of the form of `compare.json`.
+const FORMAT: u32 = 1;
+
+/// Arms of runs, compared seed by seed: what `compare.json` has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Version of this form.
+    pub format: u32,
+    /// What was asked for.
+    pub options: Options,
+    /// Each task, by name.
+    pub tasks: Vec<TaskComparison>,
+    /// Over tasks, by measure; empty where there is one task alone.
+    pub across_tasks: Vec<AcrossTasks>,
+    /// What can and what cannot be concluded.
+    pub conclusions: Vec<Conclusion>,
+}
+
+impl Comparison {
+    /// That of runs, in any order. More may follow: a comparison of some of them is the same as if the others had never been planned.
+    ///
+    /// # Errors
+    /// Options out of range, a run with impossible values, two runs of one task, arm and seed, runs that vary different settings, and runs of
+    /// one task that cannot be compared, with the part of their identity or of their evaluations that differs.
+    pub fn of(runs: &[Run], options: &Options) -> Result<Self, FieldError> {
+        let resampling = options.validate()?;
+        let mut runs: Vec<&Run> = runs.iter().collect();
+        runs.sort_by(|a, b| (&a.task, &a.arm, a.seed, &a.name).cmp(&(&b.task, &b.arm, b.seed, &b.name)));
+        validate(&runs)?;
+        let mut by_task: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+        for run in &runs {
+            by_task.entry(&run.task).or_default().push(run);
+        }
+        let tasks = by_task.into_iter().map(|(task, runs)| TaskComparison::of(task, &runs, options, resampling));
+        let tasks: Vec<TaskComparison> = tasks.collect::<Result<_, _>>()?;
+        let across_tasks = across_tasks(&tasks, resampling)?;
+        let conclusions = conclusions(&tasks, &across_tasks);
+        Ok(Self { format: FORMAT, options: options.clone(), tasks, across_tasks, conclusions })
+    }
+}

@@ -1,0 +1,98 @@
+//! The numbers that stand for a run.
+
+use serde::{Deserialize, Serialize};
+
+/// A number that stands for a run. Accuracies are averages over benchmarks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// acc@k of the last evaluation.
+    LastAccuracy,
+    /// The highest acc@k of all evaluations.
+    PeakAccuracy,
+    /// From the peak to the last acc@k.
+    AccuracyDrop,
+    /// The mean acc@k over the steps of training: the area under its curve.
+    AccuracyArea,
+    /// best@k of the last evaluation.
+    LastBest,
+    /// The highest best@k of all evaluations.
+    PeakBest,
+    /// From the peak to the last best@k.
+    BestDrop,
+    /// Mean raw reward of the last ten steps.
+    LastReward,
+    /// Mean raw reward over the steps of training.
+    RewardArea,
+    /// The first step at which the mean raw reward of ten steps reaches what was asked for. Of a run that never does its last step, which is
+    /// too few: the mean is that of steps within the length of the runs.
+    StepsToReward,
+}
+
+impl Measure {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Self; 10] = [
+        Self::LastAccuracy,
+        Self::PeakAccuracy,
+        Self::AccuracyDrop,
+        Self::AccuracyArea,
+        Self::LastBest,
+        Self::PeakBest,
+        Self::BestDrop,
+        Self::LastReward,
+        Self::RewardArea,
+        Self::StepsToReward,
+    ];
+
+    /// How tables and sentences call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LastAccuracy => "last acc@k",
+            Self::PeakAccuracy => "peak acc@k",
+            Self::AccuracyDrop => "drop of acc@k",
+            Self::AccuracyArea => "mean acc@k of training",
+            Self::LastBest => "last best@k",
+            Self::PeakBest => "peak best@k",
+            Self::BestDrop => "drop of best@k",
+            Self::LastReward => "last reward",
+            Self::RewardArea => "mean reward of training",
+            Self::StepsToReward => "steps to the reward",
+        }
+    }
+
+    /// Whether more is better: not of drops and steps.
+    pub fn is_higher_better(self) -> bool {
+        !matches!(self, Self::AccuracyDrop | Self::BestDrop | Self::StepsToReward)
+    }
+
+    /// A value as text: steps with one decimal, everything else with three.
+    pub fn shown(self, value: f64) -> String {
+        let decimals = if self == Self::StepsToReward { 1 } else { 3 };
+        // No "-0.000".
+        let shown = format!("{value:.decimals$}");
+        if shown.trim_start_matches(['-', '0', '.']).is_empty() {
+            shown.trim_start_matches('-').to_owned()
+        } else {
+            shown
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_measure_is_listed_once_and_in_order() {
+        assert!(Measure::ALL.windows(2).all(|pair| pair[0] < pair[1]));
+        let json = serde_json::to_string(&Measure::ALL[2]).unwrap();
+        assert_eq!(json, "\"accuracy_drop\"");
+    }
+
+    #[test]
+    fn values_have_no_negative_zero() {
+        assert_eq!(Measure::LastAccuracy.shown(-0.0001), "0.000");
+        assert_eq!(Measure::LastAccuracy.shown(-0.0006), "-0.001");
+        assert_eq!(Measure::StepsToReward.shown(40.0), "40.0");
+    }
+}

@@ -1,0 +1,41 @@
+//! What a comparison is asked for.
+
+use evenkeel_errors::FieldError;
+use evenkeel_statistics::Resampling;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::Measure;
+
+/// What a comparison is asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Options {
+    /// The measure that conclusions are about, chosen before the runs. The last accuracy where it is absent, the last reward of runs without
+    /// evaluations.
+    pub primary: Option<Measure>,
+    /// The reward to which [`Measure::StepsToReward`] counts.
+    pub reward: Option<f64>,
+    /// The benchmark that is held out of the training data: it counts in the average only where there is no other.
+    pub held_out: Option<String>,
+    /// Resamples of a bootstrap.
+    pub resamples: usize,
+    /// Seed of bootstraps and of random sign flips.
+    pub seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { primary: None, reward: None, held_out: None, resamples: 9_999, seed: 0 }
+    }
+}
+
+impl Options {
+    /// How bootstraps draw.
+    ///
+    /// # Errors
+    /// A reward that is not finite, or too few or too many resamples.
+    pub(crate) fn validate(&self) -> Result<Resampling, FieldError> {
+        let holds = self.reward.is_none_or(f64::is_finite);
+        FieldError::ensure(holds, "options.reward", self.reward.unwrap_or_default(), "a finite number")?;
+        Resampling::new(self.resamples, self.seed).map_err(|error| error.within("options"))
+    }
+}

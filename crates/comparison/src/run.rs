@@ -1,0 +1,128 @@
+//! What is compared: runs as plain values.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A run that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// What errors call it, such as its directory.
+    pub name: String,
+    /// What it was trained on. Runs of one task are compared with each other, tasks are averaged over.
+    pub task: String,
+    /// What was varied.
+    pub arm: Arm,
+    /// Its seed. Runs of different arms with the same seed are a pair: they share initial weights, data order and sample seeds.
+    pub seed: u64,
+    /// Named parts of what must be the same in all runs of a task, such as the digests of data and evaluation.
+    pub identity: BTreeMap<String, String>,
+    /// Evaluations by ascending step.
+    pub evaluations: Vec<Evaluation>,
+    /// Mean raw reward (0 to 1) of training steps, by ascending step. One that is not finite counts as 0, and the run as collapsed.
+    pub rewards: Vec<(u64, f64)>,
+    /// How it ended.
+    pub state: RunState,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunState {
+    /// After its last step.
+    Finished,
+    /// Before. Its numbers are not used.
+    Failed {
+        /// Why, in one line.
+        reason: String,
+    },
+}
+
+/// The varied settings of a run with their values: `learner.objective.aggregation` is `token`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Arm(pub BTreeMap<String, String>);
+
+impl Arm {
+    /// The value of a single setting (`token`), of several each with the last part of its name (`aggregation=token, lr=1e-6`).
+    pub fn label(&self) -> String {
+        if let (1, Some(value)) = (self.0.len(), self.0.values().next()) {
+            return value.clone();
+        }
+        let setting = |(name, value): (&String, &String)| {
+            let short = name.rsplit('.').next().unwrap_or(name);
+            format!("{short}={value}")
+        };
+        self.0.iter().map(setting).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// An evaluation of the weights after a step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// Steps done before.
+    pub step: u64,
+    /// Accuracies by benchmark.
+    pub benchmarks: BTreeMap<String, Scores>,
+}
+
+/// The accuracies of one benchmark.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scores {
+    /// Samples for each problem (k).
+    pub samples: u32,
+    /// mean@k, which papers call acc@k.
+    pub mean: Score,
+    /// best@k, where it is known.
+    pub best: Option<Score>,
+}
+
+/// One accuracy, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Score {
+    /// The accuracy.
+    pub value: f64,
+    /// By how much another evaluation of the same weights on the same problems differs.
+    pub sampling_error: Option<f64>,
+    /// Its standard error over problems, which is larger: it takes the place of an unknown sampling error.
+    pub standard_error: Option<f64>,
+}
+
+impl Score {
+    /// The noise of an evaluation: the sampling error, else the standard error as an upper bound of it.
+    pub(crate) fn noise(&self) -> Option<Noise> {
+        let known = |error| Noise { error, is_bound: false };
+        let bound = |error| Noise { error, is_bound: true };
+        self.sampling_error.map(known).or(self.standard_error.map(bound))
+    }
+}
+
+/// The noise of an accuracy.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Noise {
+    pub(crate) error: f64,
+    /// The true one is at most as large.
+    pub(crate) is_bound: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_as_short_as_it_can_be() {
+        let arm = |settings: &[(&str, &str)]| {
+            Arm(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()).label()
+        };
+        assert_eq!(arm(&[("learner.objective.aggregation", "token")]), "token");
+        let two = [("learner.objective.aggregation", "token"), ("learner.optimizer.lr", "1e-6")];
+        assert_eq!(arm(&two), "aggregation=token, lr=1e-6");
+    }
+
+    #[test]
+    fn noise_is_the_sampling_error_where_it_is_known() {
+        let score = |sampling_error, standard_error| Score { value: 0.5, sampling_error, standard_error };
+        assert_eq!(score(Some(0.01), Some(0.04)).noise(), Some(Noise { error: 0.01, is_bound: false }));
+        assert_eq!(score(None, Some(0.04)).noise(), Some(Noise { error: 0.04, is_bound: true }));
+        assert_eq!(score(None, None).noise(), None);
+    }
+}

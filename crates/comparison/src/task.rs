@@ -1,0 +1,80 @@
+//! The arms of one task.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_errors::FieldError;
+use evenkeel_statistics::Resampling;
+use serde::{Deserialize, Serialize};
+
+use crate::arms::{ArmSummary, FailedSeed};
+use crate::bands::{Band, bands};
+use crate::measure::Measure;
+use crate::options::Options;
+use crate::outcome::Outcome;
+use crate::pairs::{PairedDifference, paired_differences};
+use crate::run::{Arm, Run, RunState};
+
+/// A task with its arms.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskComparison {
+    /// Its name.
+    pub task: String,
+    /// What all of its runs have in common, by name.
+    pub identity: BTreeMap<String, String>,
+    /// The benchmarks whose average the accuracies are.
+    pub averaged: BTreeSet<String>,
+    /// Samples for each problem (k), where all of these have the same.
+    pub samples: Option<u32>,
+    /// Evaluations of a run.
+    pub evaluations: usize,
+    /// The measure that was chosen before the runs; the others are looked at besides.
+    pub primary: Option<Measure>,
+    /// Each arm, in order of their settings.
+    pub arms: Vec<ArmSummary>,
+    /// Each pair of arms, by measure.
+    pub pairs: Vec<PairedDifference>,
+    /// Curves over seeds.
+    pub bands: Vec<Band>,
+}
+
+impl TaskComparison {
+    /// Of validated runs of the task, ordered by arm and seed.
+    pub(crate) fn of(task: &str, runs: &[&Run], options: &Options, resampling: Resampling) -> Result<Self, FieldError> {
+        let finished = || runs.iter().filter(|run| run.state == RunState::Finished);
+        let averaged = averaged(finished().flat_map(|run| &run.evaluations).flat_map(|e| e.benchmarks.keys()), options);
+        let mut by_arm: BTreeMap<&Arm, (Vec<Outcome>, Vec<FailedSeed>)> = BTreeMap::new();
+        for run in runs {
+            let (outcomes, failed) = by_arm.entry(&run.arm).or_default();
+            match &run.state {
+                RunState::Finished => outcomes.push(Outcome::of(run, &averaged, options.reward)),
+                RunState::Failed { reason } => failed.push(FailedSeed { seed: run.seed, reason: reason.clone() }),
+            }
+        }
+        let arms: Vec<_> = by_arm.into_iter().collect();
+        let outcomes: Vec<Vec<Outcome>> = arms.iter().map(|(_, (outcomes, _))| outcomes.clone()).collect();
+        let first = outcomes.iter().flatten().next();
+        let has = |measure: &Measure| first.is_some_and(|outcome| outcome.value(*measure).is_some());
+        let summary = |(arm, (outcomes, failed)): (&Arm, (Vec<Outcome>, Vec<FailedSeed>))| {
+            ArmSummary::of(arm.clone(), &outcomes, failed)
+        };
+        Ok(Self {
+            task: task.to_owned(),
+            identity: runs.first().map(|run| run.identity.clone()).unwrap_or_default(),
+            samples: first.and_then(|outcome| outcome.average.as_ref()?.samples),
+            evaluations: finished().map(|run| run.evaluations.len()).max().unwrap_or(0),
+            averaged,
+            primary: options.primary.or([Measure::LastAccuracy, Measure::LastReward].into_iter().find(has)),
+            pairs: paired_differences(&outcomes, resampling, options.seed)?,
+            bands: outcomes.iter().enumerate().flat_map(|(arm, outcomes)| bands(arm, outcomes)).collect(),
+            arms: arms.into_iter().map(summary).collect(),
+        })
+    }
+}
+
+/// All benchmarks but the held-out problems of the training data, which count where there is nothing else.
+fn averaged<'a>(names: impl Iterator<Item = &'a String>, options: &Options) -> BTreeSet<String> {
+    let names: BTreeSet<String> = names.cloned().collect();
+    let others: BTreeSet<String> =
+        names.iter().filter(|name| Some(name.as_str()) != options.held_out.as_deref()).cloned().collect();
+    if others.is_empty() { names } else { others }
+}

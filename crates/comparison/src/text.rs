@@ -1,0 +1,163 @@
+//! A comparison as text for a terminal.
+
+use std::fmt::Write;
+
+use evenkeel_statistics::Interval;
+
+use crate::across::AcrossTasks;
+use crate::arms::{ArmSummary, BenchmarkSummary, ByChance, MeasureSummary, Peak};
+use crate::comparison::Comparison;
+use crate::mean::Mean;
+use crate::measure::Measure;
+use crate::pairs::{Finding, PairedDifference};
+use crate::table::Table;
+use crate::task::TaskComparison;
+
+const NONE: &str = "–";
+
+impl Comparison {
+    /// The comparison as text: a table of the arms of each task, the benchmarks where there are several, the pairs, what holds over tasks, and
+    /// the conclusions. No colours; a `*` marks a difference that is shown. Lines are as long as their content.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for task in &self.tasks {
+            let k = task.samples.map(|k| format!(", k = {k}")).unwrap_or_default();
+            let _ = writeln!(text, "{}{k}\n\n{}", shown(&task.task), arms(task).text());
+            if task.arms.iter().any(|arm| arm.benchmarks.len() > 1) {
+                let _ = writeln!(text, "{}", benchmarks(task).text());
+            }
+            if !task.pairs.is_empty() {
+                let _ = writeln!(text, "{}", pairs(task).text());
+            }
+        }
+        for across in &self.across_tasks {
+            let _ = writeln!(
+                text,
+                "{} over {} tasks\n\n{}",
+                across.measure.name(),
+                across.tasks.len(),
+                over_tasks(across).text()
+            );
+        }
+        for conclusion in &self.conclusions {
+            let task = conclusion.task.as_ref().filter(|_| self.tasks.len() > 1);
+            let task = task.map(|task| format!("{}: ", shown(task))).unwrap_or_default();
+            let _ = writeln!(text, "- {task}{}", shown(&conclusion.text));
+        }
+        text
+    }
+}
+
+fn shown(text: &str) -> String {
+    evenkeel_errors::shown::shown(text, evenkeel_errors::shown::MAX_MESSAGE_CHARS).into_owned()
+}
+
+/// An arm in each row. Of peaks and drops the part that is expected by chance stands in brackets.
+fn arms(task: &TaskComparison) -> Table {
+    let has = |measure: &Measure| task.arms.iter().any(|arm| arm.measure(*measure).is_some());
+    let measures: Vec<Measure> = Measure::ALL.into_iter().filter(has).collect();
+    let header =
+        ["arm", "seeds", "failed", "collapsed"].into_iter().chain(measures.iter().map(|measure| measure.name()));
+    let mut table = Table::new(header);
+    for arm in &task.arms {
+        let counts = [arm.seeds.len(), arm.failed.len(), arm.collapsed.len()].map(|count| count.to_string());
+        let values = measures.iter().map(|measure| arm.measure(*measure).map_or_else(|| NONE.to_owned(), of_measure));
+        table.row([arm.label.clone()].into_iter().chain(counts).chain(values));
+    }
+    table
+}
+
+fn of_measure(summary: &MeasureSummary) -> String {
+    let mut text = with_error(&summary.mean, summary.measure);
+    text.push_str(&by_chance(summary.by_chance.as_ref()));
+    match summary.not_reached {
+        Some(not_reached) if not_reached > 0 => format!("{text} ({not_reached} never)"),
+        _ => text,
+    }
+}
+
+/// A mean with half the width of its interval.
+fn with_error(mean: &Mean, measure: Measure) -> String {
+    let half = |Interval { low, high }| format!(" ± {}", measure.shown((high - low) / 2.0));
+    measure.shown(mean.value) + &mean.interval.map(half).unwrap_or_default()
+}
+
+fn by_chance(by_chance: Option<&ByChance>) -> String {
+    let of = |chance: &ByChance| {
+        let most = if chance.is_bound { "≤ " } else { "" };
+        format!(" [{most}{:.3}]", chance.expected)
+    };
+    by_chance.map(of).unwrap_or_default()
+}
+
+/// The columns of the paper's Table 1, and in the last rows of an arm the average.
+fn benchmarks(task: &TaskComparison) -> Table {
+    let columns = [Measure::PeakAccuracy, Measure::PeakBest, Measure::LastAccuracy, Measure::LastBest];
+    let mut table = Table::new(["arm", "benchmark", "k"].into_iter().chain(columns.map(Measure::name)));
+    let k = |samples: Option<u32>| samples.map_or_else(|| NONE.to_owned(), |samples| samples.to_string());
+    for arm in &task.arms {
+        for benchmark in &arm.benchmarks {
+            let start = [arm.label.clone(), benchmark.name.clone(), k(benchmark.samples)];
+            table.row(start.into_iter().chain(of_benchmark(benchmark)));
+        }
+        table.row([arm.label.clone(), "average".to_owned(), k(task.samples)].into_iter().chain(average(arm, columns)));
+    }
+    table
+}
+
+fn of_benchmark(benchmark: &BenchmarkSummary) -> [String; 4] {
+    let last = |mean: &Mean| with_error(mean, Measure::LastAccuracy);
+    let peak = |peak: &Peak| last(&peak.mean) + &by_chance(peak.by_chance.as_ref());
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    [
+        peak(&benchmark.peak_accuracy),
+        or_none(benchmark.peak_best.as_ref().map(peak)),
+        last(&benchmark.last_accuracy),
+        or_none(benchmark.last_best.as_ref().map(last)),
+    ]
+}
+
+fn average(arm: &ArmSummary, columns: [Measure; 4]) -> [String; 4] {
+    columns.map(|measure| arm.measure(measure).map_or_else(|| NONE.to_owned(), of_measure))
+}
+
+/// A pair of arms and a measure in each row.
+fn pairs(task: &TaskComparison) -> Table {
+    let mut table =
+        Table::new(["first − second", "measure", "seeds", "difference", "95 % interval", "exact p", "Holm p", ""]);
+    for pair in &task.pairs {
+        let PairedDifference { measure, difference, .. } = pair;
+        let interval = |Interval { low, high }| format!("{} to {}", measure.shown(low), measure.shown(high));
+        let mark = match pair.finding {
+            Finding::TooFewSeeds { needed } => format!("below {needed} seeds"),
+            Finding::NoSpread => "no spread".to_owned(),
+            Finding::NotShown => String::new(),
+            Finding::FirstHigher | Finding::SecondHigher => "*".to_owned(),
+        };
+        table.row([
+            format!("{} − {}", task.arms[pair.first].label, task.arms[pair.second].label),
+            measure.name().to_owned(),
+            pair.seeds.len().to_string(),
+            measure.shown(difference.value),
+            difference.interval.map_or_else(|| NONE.to_owned(), interval),
+            format!("{:.4}", pair.sign_flip.p),
+            format!("{:.4}", pair.adjusted_p),
+            mark,
+        ]);
+    }
+    table
+}
+
+fn over_tasks(across: &AcrossTasks) -> Table {
+    let interval = |Interval { low, high }| format!("{low:.3} to {high:.3}");
+    let mut table = Table::new(["", "interquartile mean", "95 % interval"]);
+    for arm in &across.arms {
+        let own = arm.interval.map_or_else(|| NONE.to_owned(), interval);
+        table.row([arm.label.clone(), format!("{:.3}", arm.interquartile_mean), own]);
+    }
+    for pair in &across.pairs {
+        let names = format!("P({} > {})", across.arms[pair.first].label, across.arms[pair.second].label);
+        table.row([names, format!("{:.3}", pair.probability), interval(pair.interval)]);
+    }
+    table
+}

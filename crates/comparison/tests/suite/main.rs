@@ -1,0 +1,10 @@
+//! What a comparison says of runs whose numbers are known.
+
+mod chance;
+mod collapsed_and_failed;
+mod findings;
+mod laws;
+mod refusals;
+mod support;
+mod tasks;
+mod text;
