@@ -44,7 +44,8 @@ pub(crate) async fn compare(options: CompareOptions) -> Result<ExitCode> {
         _ => {
             let recipe = options.names.iter().find(|name| !is_run(name)).map_or("", String::as_str);
             let allowed = "recipes alone, or directories of runs alone";
-            Err(FieldError::new("RECIPE or RUN", format_args!("`{recipe}`, which holds no run, beside runs"), allowed).into())
+            Err(FieldError::new("RECIPE or RUN", format_args!("`{recipe}`, which holds no run, beside runs"), allowed)
+                .into())
         }
     }
 }

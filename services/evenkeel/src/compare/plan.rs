@@ -94,7 +94,8 @@ impl Plan {
         let variants = plan.variants()?;
         for variant in &variants {
             let identity = variant.settings.resolved()?.identity;
-            let same = plan.identities.iter().find(|(name, known)| **known == identity && name.starts_with(&variant.prefix()));
+            let same =
+                plan.identities.iter().find(|(name, known)| **known == identity && name.starts_with(&variant.prefix()));
             if let Some((other, _)) = same {
                 let allowed = format!("settings that change a result ({other} computes the same)");
                 return Err(FieldError::new("--vary", variant.name(), allowed).into());
@@ -135,7 +136,8 @@ impl Plan {
             self.refuse_other(&known, folder)?;
         }
         let partial = path.with_extension("partial");
-        std::fs::write(&partial, serde_json::to_string_pretty(self)? + "\n").with_context(|| partial.display().to_string())?;
+        std::fs::write(&partial, serde_json::to_string_pretty(self)? + "\n")
+            .with_context(|| partial.display().to_string())?;
         std::fs::rename(&partial, &path).with_context(|| path.display().to_string())
     }
 
@@ -209,14 +211,16 @@ mod tests {
 
     #[test]
     fn arms_share_a_warm_start_unless_it_depends_on_what_is_varied() {
-        let (_, variants) = plan(&["arithmetic"], &[RULES, "learner.supervised.learning_rate=1e-3,2e-3"], &[], 1).unwrap();
+        let (_, variants) =
+            plan(&["arithmetic"], &[RULES, "learner.supervised.learning_rate=1e-3,2e-3"], &[], 1).unwrap();
         let shared: std::collections::BTreeSet<_> = variants.iter().map(Variant::warm_start).collect();
         assert_eq!((variants.len(), shared.len()), (4, 2));
     }
 
     #[test]
     fn what_cannot_be_varied_is_refused_by_name() {
-        let refused = |recipes: &[&str], varied: &[&str], set: &[&str], seeds| plan(recipes, varied, set, seeds).unwrap_err();
+        let refused =
+            |recipes: &[&str], varied: &[&str], set: &[&str], seeds| plan(recipes, varied, set, seeds).unwrap_err();
         let error = refused(&["arithmetic"], &["learner.objective.agregation=token,balanced"], &[], 1);
         assert!(error.contains("nearest allowed: `learner.objective.aggregation`"), "{error}");
         let error = refused(&["arithmetic"], &["learner.objective.aggregation=token,balance"], &[], 1);

@@ -57,8 +57,11 @@ impl<'a> Progress<'a> {
                 match (ended, &job.result) {
                     (Ended::Finished, Some(result)) => {
                         self.steps.insert(*index, job.steps);
-                        let (reward, accuracy, length) = read(job).map_or((None, None, None), |(run, length)| values(&run, length));
-                        let shown = |value: Option<f64>, digits| value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.digits$}"));
+                        let (reward, accuracy, length) =
+                            read(job).map_or((None, None, None), |(run, length)| values(&run, length));
+                        let shown = |value: Option<f64>, digits| {
+                            value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.digits$}"))
+                        };
                         let cells = [result.seed.to_string(), shown(reward, 3), shown(accuracy, 3), shown(length, 1)];
                         self.row(&result.task, &result.arm.label(), cells);
                     }
@@ -94,8 +97,9 @@ impl<'a> Progress<'a> {
 fn values(run: &Run, length: Option<f64>) -> (Option<f64>, Option<f64>, Option<f64>) {
     let rewards: Vec<f64> = run.rewards.iter().rev().take(LAST).map(|(_, reward)| *reward).collect();
     let mean = |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let accuracies: Vec<f64> = run.evaluations.last().map_or_else(Vec::new, |evaluation| {
-        evaluation.benchmarks.values().map(|scores| scores.mean.value).collect()
-    });
+    let accuracies: Vec<f64> = run
+        .evaluations
+        .last()
+        .map_or_else(Vec::new, |evaluation| evaluation.benchmarks.values().map(|scores| scores.mean.value).collect());
     (mean(&rewards), mean(&accuracies), length)
 }

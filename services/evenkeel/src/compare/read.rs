@@ -100,8 +100,7 @@ impl Read {
 /// # Errors
 /// A directory that holds no run, the same directory twice.
 pub(super) fn existing(directories: &[String]) -> Result<Vec<Run>> {
-    let read: Vec<Read> =
-        directories.iter().map(|directory| Read::of(Path::new(directory))).collect::<Result<_>>()?;
+    let read: Vec<Read> = directories.iter().map(|directory| Read::of(Path::new(directory))).collect::<Result<_>>()?;
     for (index, run) in read.iter().enumerate() {
         if read[..index].iter().any(|other| other.record.path == run.record.path) {
             bail!("{} is there twice, allowed: each run once", run.record.path.display());
@@ -116,7 +115,8 @@ pub(super) fn existing(directories: &[String]) -> Result<Vec<Run>> {
     let varied: Vec<&String> = keys.iter().filter(differs).copied().collect();
     let task = read.first().map_or("data", |run| run.data.as_str()).to_owned();
     let arm = |run: &Read| {
-        let value = |key: &String| run.settings.get(key).map_or_else(|| "absent".to_owned(), |value| plain(value).to_owned());
+        let value =
+            |key: &String| run.settings.get(key).map_or_else(|| "absent".to_owned(), |value| plain(value).to_owned());
         Arm(varied.iter().map(|key| ((*key).clone(), value(key))).collect())
     };
     read.iter().map(|run| run.run(&task, arm(run), run.seed)).collect()

@@ -38,7 +38,9 @@ pub(super) async fn run_all(
         while running.len() < at_once && !is_stopping {
             let is_ready = |index: &usize| {
                 let before = jobs[*index].after.map(|before| ended[before].as_ref());
-                !has_begun[*index] && ended[*index].is_none() && before.is_none_or(|before| before == Some(&Ended::Finished))
+                !has_begun[*index]
+                    && ended[*index].is_none()
+                    && before.is_none_or(|before| before == Some(&Ended::Finished))
             };
             let Some(index) = (0..jobs.len()).find(is_ready) else { break };
             has_begun[index] = true;

@@ -109,7 +109,8 @@ mod tests {
 
     #[test]
     fn every_combination_is_an_arm() {
-        let labels: Vec<_> = arms(&varied(&["a.rule=token,balanced", "a.rate=1e-4,2e-4"])).iter().map(Arm::label).collect();
+        let labels: Vec<_> =
+            arms(&varied(&["a.rule=token,balanced", "a.rate=1e-4,2e-4"])).iter().map(Arm::label).collect();
         let expected = ["token, 1e-4", "token, 2e-4", "balanced, 1e-4", "balanced, 2e-4"];
         let of = |text: &str| {
             let (rule, rate) = text.split_once(", ").unwrap();

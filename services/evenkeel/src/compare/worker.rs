@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use evenkeel_orchestrator::{RunDirectory, RunRecord};
@@ -14,6 +15,8 @@ use super::jobs::{Job, Start};
 
 /// Exit status of a run that was stopped by Ctrl-C, by the convention of shells.
 const INTERRUPTED: i32 = 130;
+/// How long a run of an earlier call of the command may take to end; one that takes longer is reported as in use.
+const LONGEST_END: Duration = Duration::from_secs(120);
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +41,7 @@ pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u
     if is_finished(&job.directory, job.steps) {
         return Ok(Ended::Finished);
     }
+    free(&job.directory).await;
     let log = log_of(&job.directory);
     if let Some(folder) = log.parent() {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -66,6 +70,14 @@ pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u
         Some(INTERRUPTED) => Ended::Stopped,
         _ => Ended::Failed(reason(&log).unwrap_or_else(|| status.to_string())),
     })
+}
+
+/// Waits until no process has a directory: after this command was killed, its runs take a moment to notice and to end.
+async fn free(directory: &Path) {
+    let began = Instant::now();
+    while RunDirectory::is_in_use(directory) && began.elapsed() < LONGEST_END {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// A run that was begun is resumed; any other one starts.

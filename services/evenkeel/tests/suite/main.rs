@@ -3,6 +3,7 @@
 mod agreement;
 mod cluster;
 mod code_run;
+mod compare;
 mod connections;
 mod data;
 mod documents;

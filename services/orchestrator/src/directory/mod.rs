@@ -161,6 +161,11 @@ impl RunDirectory {
         Ok(Self { path, run_id, identity, resumed: true, forked_from, ownership })
     }
 
+    /// Whether a process has a directory locked.
+    pub fn is_in_use(path: &Path) -> bool {
+        path.exists() && Lock::take(path).is_err()
+    }
+
     /// Removes the directory of a run that was refused before its first step, so that its name is free. A directory that was resumed, or
     /// that has lines of a run of its own, stays.
     pub fn discard(self) {
