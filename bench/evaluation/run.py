@@ -6,9 +6,9 @@ Serves a fresh model (the recipe `arithmetic`) with `evenkeel serve engine`, in 
 - an evaluation: `evenkeel eval`, two benchmarks of sums with 8 samples for each problem, every answer verified and written;
 - training: GRPO steps of the same recipe without an evaluation.
 
-The engine says how long it computed (`evenkeel_engine_busy_seconds_total`). Idle is the rest: of the time from the first token of the
-evaluation to the last one; of the seconds of generation of all steps (`timing_s/gen`). Fails where the evaluation leaves the engine idle
-for 5 % of the time or more.
+The engine says how long it had nothing to compute (`evenkeel_engine_idle_seconds_total`): a share of the time from the first token of the
+evaluation to the last one. In training it has nothing to do while the learner trains, so that what it computed is compared with the seconds
+of generation of all steps (`timing_s/gen`). Fails where the evaluation leaves the engine idle for 5 % of the time or more.
 """
 
 import argparse
@@ -44,10 +44,11 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def busy(url):
-    """Seconds in which the engine computed."""
+def look(url):
+    """Tokens that the engine has generated, and seconds in which it had nothing to compute."""
     text = urllib.request.urlopen(f"{url}/metrics", timeout=10).read().decode()
-    return float(re.search(r"^evenkeel_engine_busy_seconds_total\{.*\} (\S+)$", text, re.MULTILINE)[1])
+    value = lambda name: float(re.search(rf"^{name}\{{.*\}} (\S+)$", text, re.MULTILINE)[1])
+    return value("vllm:generation_tokens_total"), value("evenkeel_engine_idle_seconds_total")
 
 
 class Watch:
@@ -55,11 +56,11 @@ class Watch:
 
     def __init__(self, url):
         self.url, self.seen, self.ended = url, [], threading.Event()
-        self.thread = threading.Thread(target=self.look)
+        self.thread = threading.Thread(target=self.watch)
 
-    def look(self):
+    def watch(self):
         while not self.ended.is_set():
-            self.seen.append((time.monotonic(), busy(self.url)))
+            self.seen.append((time.monotonic(), *look(self.url)))
             time.sleep(INTERVAL)
 
     def __enter__(self):
@@ -71,10 +72,10 @@ class Watch:
         self.thread.join()
 
     def idle(self):
-        """Share of the time between the first and the last moment at which the engine computed."""
+        """Share of the time between the first and the last token in which the engine had nothing to compute, and that time."""
         moves = [index for index in range(1, len(self.seen)) if self.seen[index][1] > self.seen[index - 1][1]]
-        (began, before), (ended, after) = self.seen[moves[0] - 1], self.seen[moves[-1]]
-        return 1 - (after - before) / (ended - began), ended - began
+        (began, _, before), (ended, _, after) = self.seen[moves[0]], self.seen[moves[-1]]
+        return (after - before) / (ended - began), ended - began
 
 
 def run(command):
@@ -117,18 +118,22 @@ def main():
                 run([binary, "eval", "--model", folder / "model", "--engine", url, "--samples", "8", "--max-tokens", "80",
                      "--output", folder / "answers", *(word for name in benchmarks for word in ("--benchmark", name))])
             idle, seconds = watch.idle()
-            before = busy(url)
+            _, before = look(url)
             settings = (f'generation.endpoints=["{url}"]', f'model.path="{folder / "model"}"', "warm_start.steps=0", "evaluation.problems=0")
+            began = time.monotonic()
             run([binary, "train", "--recipe", "arithmetic", "--steps", STEPS, "--out", folder / "run",
                  *(word for setting in settings for word in ("--set", setting))])
-            computed = busy(url) - before
+            # A request of one token, so that the wait since the last one is counted.
+            body = json.dumps({"prompt": [3], "max_tokens": 1}).encode()
+            urllib.request.urlopen(urllib.request.Request(f"{url}/v1/completions", body, {"content-type": "application/json"}), timeout=10).read()
+            (_, after), whole = look(url), time.monotonic() - began
             lines = [json.loads(line) for line in (folder / "run/metrics.jsonl").read_text().splitlines()]
             generation = sum(line["timing_s/gen"] for line in lines)
         finally:
             engine.send_signal(signal.SIGTERM)
             engine.wait()
     print(f"evaluation: {2 * arguments.problems * 8} samples in {seconds:.1f} s, the engine idle for {idle:.1%} (limit {LIMIT:.0%})")
-    print(f"training:   {STEPS} steps, {generation:.1f} s of generation, the engine idle for {1 - computed / generation:.1%}")
+    print(f"training:   {STEPS} steps, {generation:.1f} s of generation, the engine idle for {1 - (whole - after + before) / generation:.1%}")
     sys.exit(idle >= LIMIT)
 
 

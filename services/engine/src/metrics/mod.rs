@@ -57,8 +57,8 @@ pub(crate) struct Metrics {
     preemptions: AtomicU64,
     finished: [AtomicU64; REASONS.len()],
     rejections: AtomicU64,
-    /// Nanoseconds in steps.
-    busy: AtomicU64,
+    /// Nanoseconds without work.
+    idle: AtomicU64,
     request_prompt_tokens: Histogram,
     request_generation_tokens: Histogram,
     request_max_tokens: Histogram,
@@ -89,7 +89,7 @@ impl Metrics {
             preemptions: AtomicU64::new(0),
             finished: Default::default(),
             rejections: AtomicU64::new(0),
-            busy: AtomicU64::new(0),
+            idle: AtomicU64::new(0),
             request_prompt_tokens: Histogram::new(TOKENS),
             request_generation_tokens: Histogram::new(TOKENS),
             request_max_tokens: Histogram::new(TOKENS),
@@ -131,10 +131,14 @@ impl Metrics {
         self.preemptions.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A step computed this many tokens in that time.
-    pub(crate) fn stepped(&self, tokens: usize, time: Duration) {
+    /// A step computed this many tokens.
+    pub(crate) fn stepped(&self, tokens: usize) {
         self.step_tokens.record(tokens as f64);
-        self.busy.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// There was nothing to compute for that long.
+    pub(crate) fn idled(&self, time: Duration) {
+        self.idle.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// A sequence drew a token.

@@ -70,7 +70,7 @@ impl Metrics {
             &format!("{block},kv_cache_size_tokens=\"{tokens}\",num_gpu_blocks=\"{tokens}\""),
             1.0,
         );
-        text.busy(self.busy.load(Ordering::Relaxed));
+        text.idle(self.idle.load(Ordering::Relaxed));
         text.out
     }
 }
@@ -97,10 +97,13 @@ impl Text {
         self.line(name, "", value);
     }
 
-    /// The only metric that vLLM has not: the rest of the time is idle.
-    fn busy(&mut self, nanoseconds: u64) {
-        let name = "evenkeel_engine_busy_seconds_total";
-        let _ = write!(self.out, "# HELP {name} Seconds in which tokens were computed.\n# TYPE {name} counter\n");
+    /// The only metric that vLLM has not.
+    fn idle(&mut self, nanoseconds: u64) {
+        let name = "evenkeel_engine_idle_seconds_total";
+        let _ = write!(
+            self.out,
+            "# HELP {name} Seconds in which there was nothing to compute, as of the last work.\n# TYPE {name} counter\n"
+        );
         let _ = writeln!(self.out, "{name}{{{}}} {:?}", self.labels, nanoseconds as f64 / 1e9);
     }
 

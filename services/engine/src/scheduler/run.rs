@@ -90,7 +90,10 @@ impl State {
                 Ok(command) => Some(command),
                 Err(TryRecvError::Empty) if idle => {
                     self.queue.measure();
-                    self.commands.blocking_recv()
+                    let began = Instant::now();
+                    let command = self.commands.blocking_recv();
+                    self.metrics.idled(began.elapsed());
+                    command
                 }
                 Err(TryRecvError::Empty) => return,
                 Err(TryRecvError::Disconnected) => None,
@@ -183,8 +186,8 @@ impl State {
         let running = self.queue.running();
         let tokens = batch::plan(running, self.prefill_chunk_tokens);
         batch::step(&self.decoder, self.logprobs_mode, running, &mut self.samplers, self.threads);
+        self.metrics.stepped(tokens);
         let now = Instant::now();
-        self.metrics.stepped(tokens, now - began);
         tracing::trace!(sequences = running.len(), tokens, micros = (now - began).as_micros() as u64, "step");
         for sequence in running.iter_mut().filter(|sequence| sequence.drew) {
             self.metrics.token(&mut sequence.times, sequence.job.prompt.len(), now);

@@ -339,9 +339,9 @@ async fn metrics_have_vllms_names() {
         assert!(lines.contains(&line.as_str()), "{line} is not in\n{}", text.text);
     }
     let busy =
-        lines.iter().find_map(|line| line.strip_prefix(&format!("evenkeel_engine_busy_seconds_total{{{labels}}} ")));
-    let busy: f64 = busy.unwrap().parse().unwrap();
-    assert!(busy > 0.0 && busy <= began.elapsed().as_secs_f64(), "{busy}");
+        lines.iter().find_map(|line| line.strip_prefix(&format!("evenkeel_engine_idle_seconds_total{{{labels}}} ")));
+    let idle: f64 = idle.unwrap().parse().unwrap();
+    assert!(idle > 0.0 && idle <= began.elapsed().as_secs_f64(), "{idle}");
     served.engine.stop().await;
 }
 

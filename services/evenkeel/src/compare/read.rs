@@ -88,8 +88,10 @@ impl Read {
         let mut identity: BTreeMap<_, _> = settings.map(|(key, value)| (key.clone(), value.clone())).collect();
         let files = self.record.data.iter().flat_map(|data| &data.files);
         for (index, file) in files.enumerate() {
-            let digest = file.digest.clone().unwrap_or_else(|| format!("{} rows", file.rows));
-            identity.insert(format!("data.json: file {index} ({})", file.source), digest);
+            // What the program makes itself has none: it follows from the settings.
+            if let Some(digest) = &file.digest {
+                identity.insert(format!("data.json: file {index} ({})", file.source), digest.clone());
+            }
         }
         identity
     }
