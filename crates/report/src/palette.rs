@@ -34,7 +34,7 @@ const LIGHT: Theme = Theme {
     rule: "#e3e5e2",
     zero: "#a4abae",
     series: ["#3865a2", "#7c491a", "#1f3a2b", "#8329d1", "#958723", "#b02965", "#2f94b3", "#c6685c"],
-    ramp: ["#5f99c9", "#4f86bd", "#4773b0", "#455fa2", "#464a90", "#45367b", "#3f2463", "#341548"],
+    ramp: ["#4f93c4", "#497fc5", "#466bc8", "#4456ca", "#403ecc", "#432db4", "#43218c", "#3b1664"],
 };
 
 const DARK: Theme = Theme {
@@ -45,7 +45,7 @@ const DARK: Theme = Theme {
     rule: "#2d353a",
     zero: "#6b777f",
     series: ["#527cad", "#c0652a", "#c4eae3", "#9649e0", "#d5cb80", "#d42765", "#73bdd5", "#e9a09f"],
-    ramp: ["#4f7fb5", "#5590bd", "#62a2c2", "#76b3c6", "#8ec4ca", "#a9d4d0", "#c7e3d9", "#e6f2e6"],
+    ramp: ["#3e73bb", "#4185b9", "#4599ba", "#4baab9", "#60bebc", "#89cdc1", "#b2dccf", "#d5ebe1"],
 };
 
 /// The custom properties of every appearance: light, dark where the reader's system is, and light on paper.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use evenkeel_proto::v1::{RunState, StepKind};
-use evenkeel_report::{Page, Section};
+use evenkeel_report::{Html, Page, Section};
 
 use super::json::section_event;
 use super::tail::Tail;
@@ -140,7 +140,9 @@ impl RunView {
 
 /// The page with the places for what only a run of this process has.
 fn with_places(mut page: Page) -> Page {
-    let place = |id| Section::new(id, "", evenkeel_report::Html::new());
+    let place = |id| Section::new(id, "", Html::new());
+    let link = Html::element("a", &[("href", "/")], "all runs of this folder");
+    page.kicker = Html::text("Evenkeel · training run · ").with(link);
     page.sections.insert(0, place("live"));
     page.sections.insert(2, place("services"));
     let end = page.sections.len() - 1;

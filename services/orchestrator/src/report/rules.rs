@@ -88,7 +88,7 @@ fn introduction(losses: &Losses<'_>, used: Option<&str>) -> String {
     );
     if !zero.is_empty() {
         text.push_str(&format!(
-            " The loss is 0 at every step under {}: both sides pull equally there by construction, so they are not drawn.",
+            " The loss is 0 at every step under {}: both sides pull equally there, so they are not drawn.",
             zero.join(", ")
         ));
     }
