@@ -95,7 +95,7 @@ fn config(directory: &Path) -> String {
 
 /// The last complete line of a file; none where there is no file.
 fn last_line(path: &Path, kind: StepKind) -> Result<Option<MetricsLine>, String> {
-    let read = || {
+    let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(END)))?;
@@ -105,7 +105,7 @@ fn last_line(path: &Path, kind: StepKind) -> Result<Option<MetricsLine>, String>
     };
     let bytes = match read() {
         Ok(bytes) => bytes,
-        Err(error) if std::io::Error::kind(&error) == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{}: {error}", path.display())),
     };
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));

@@ -169,8 +169,12 @@ fn list(runs: &[RunOverview], drawn: &[&RunOverview]) -> Html {
         let length = run.last_step.as_ref().and_then(|line| line.get("response_length/mean"));
         let shown = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), number);
         let accuracy = run.accuracy().map_or_else(|| "–".to_owned(), |value| percent(value, None));
-        let mut tick =
-            vec![("type", "checkbox"), ("name", "run"), ("value", run.name.as_str()), ("aria-label", &run.name)];
+        let mut tick = vec![
+            ("type", "checkbox"),
+            ("name", "run"),
+            ("value", run.name.as_str()),
+            ("aria-label", run.name.as_str()),
+        ];
         if drawn.iter().any(|drawn| drawn.name == run.name) {
             tick.push(("checked", ""));
         }
