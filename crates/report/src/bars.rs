@@ -10,7 +10,7 @@ use crate::scale::{Scale, number};
 
 const ROW: f64 = 26.0;
 const LEFT: f64 = 150.0;
-const RIGHT: f64 = 74.0;
+const RIGHT: f64 = 110.0;
 const TOP: f64 = 4.0;
 
 /// One amount.
@@ -121,7 +121,7 @@ impl Bars {
         }
         let title = escape(&self.title);
         Html::built(format!(
-            "<figure><figcaption><h3>{title}</h3><p>{}</p></figcaption>\
+            "<figure class=\"bars\"><figcaption><h3>{title}</h3><p>{}</p></figcaption>\
              <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\">{svg}</svg>\
              <div class=\"legend\">{}</div></figure>\n",
             escape(&self.caption),

@@ -8,7 +8,7 @@ use crate::draw;
 use crate::html::{Html, escape};
 use crate::palette::COLOURS;
 use crate::scale::{Scale, number};
-use crate::series::Series;
+use crate::series::{Series, Style};
 
 /// Points of a chart that answer to the mouse; more would only make the page heavy.
 const HOVER_POINTS: usize = 240;
@@ -133,10 +133,13 @@ impl Chart {
         for series in &self.series {
             let last = series.points.last().map_or(0.0, |point| point.y);
             let colour = series.colour;
+            let swatch = match series.style {
+                Style::Points => format!("<circle class=\"point c{colour}\" cx=\"14\" cy=\"4\" r=\"4\"/>"),
+                _ => format!("<path class=\"line c{colour} d{colour}\" d=\"M1 4L27 4\"/>"),
+            };
             let _ = write!(
                 legend,
-                "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 28 8\" aria-hidden=\"true\">\
-                 <path class=\"line c{colour} d{colour}\" d=\"M1 4L27 4\"/></svg>{} <b>{}</b></span>",
+                "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 28 8\" aria-hidden=\"true\">{swatch}</svg>{} <b>{}</b></span>",
                 escape(&series.label),
                 number(last)
             );
@@ -148,7 +151,7 @@ impl Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::series::{Point, Style};
+    use crate::series::Point;
 
     fn chart(style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Chart {
         let points = points.into_iter().map(|(x, y)| Point::with_error(x, y, Some(0.5)));
@@ -161,7 +164,7 @@ mod tests {
             for count in [0, 1, 2, 5_000] {
                 let html = chart(style, (0..count).map(|i| (f64::from(i), f64::from(i * i)))).to_html().into_string();
                 assert!(!html.contains("NaN") && !html.contains("inf"), "{style:?} {count}");
-                assert!(html.matches("<circle").count() <= HOVER_POINTS);
+                assert!(html.matches("<circle").count() <= HOVER_POINTS + 1);
                 assert!(!html.contains("a<b") && (count == 0 || html.contains("a&lt;b")));
             }
         }
