@@ -72,10 +72,6 @@ impl Curves {
         self.column(name).iter().map(|(_, value)| value).sum()
     }
 
-    pub(crate) fn mean(&self, name: &str) -> Option<f64> {
-        mean(self.column(name))
-    }
-
     /// The mean over the first steps, so many at most.
     pub(crate) fn first(&self, name: &str, steps: usize) -> Option<f64> {
         let first = self.lines.min(steps as u64);
@@ -115,7 +111,7 @@ mod tests {
         assert_eq!((curves.count(), curves.last_step(), curves.sum("a")), (30, Some(29), 435.0));
         assert_eq!((curves.first("a", 10), curves.last("a", 10)), (Some(4.5), Some(24.5)));
         assert_eq!((curves.first("sometimes", 10), curves.last("sometimes", 10)), (None, Some(1.0)));
-        assert_eq!((curves.at("a", 7), curves.at("sometimes", 7), curves.mean("b")), (Some(7.0), None, None));
+        assert_eq!((curves.at("a", 7), curves.at("sometimes", 7), curves.at("b", 7)), (Some(7.0), None, None));
         assert_eq!(curves.names().collect::<Vec<_>>(), ["a", "sometimes"]);
     }
 }

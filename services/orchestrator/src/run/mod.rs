@@ -141,7 +141,7 @@ impl RunHandle {
     }
 
     /// The next event, from the first on; `None` after [`Event::Finished`](crate::Event) or [`Event::Failed`](crate::Event).
-    pub async fn next_event(&mut self) -> Option<std::sync::Arc<crate::Event>> {
+    pub async fn next_event(&mut self) -> Option<Arc<crate::Event>> {
         self.subscription.recv().await
     }
 

@@ -53,7 +53,7 @@ async fn follow_a_run() {
     browser.open(&url);
     browser.until("document.querySelectorAll('#stream .stream li').length > 2");
     browser.until("document.querySelectorAll('#results figure svg path').length > 0");
-    browser.until("document.querySelectorAll('#services li').length >= 4");
+    browser.until("document.querySelectorAll('#services li').length >= 3");
     browser.until("document.querySelector('#log pre').textContent.includes('step 2')");
     browser.until("[...document.querySelectorAll('#stream pre')].some(pre => pre.textContent.includes('<script>'))");
     browser.until("document.querySelector('#live').textContent.includes('training')");
