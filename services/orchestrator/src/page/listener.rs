@@ -7,7 +7,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -35,6 +35,10 @@ impl Default for Limits {
 const BUFFER: usize = 64 << 10;
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Refusals that are being sent; further connections are closed without one.
+const REFUSALS: usize = 16;
+/// Time limit of a refusal.
+const REFUSAL: Duration = Duration::from_secs(1);
 /// The answer where there are too many connections.
 const BUSY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 29\r\nRetry-After: 3\r\n\
@@ -43,6 +47,7 @@ const BUSY: &[u8] =
 /// Serves until it is dropped.
 pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits) {
     let free = Arc::new(Semaphore::new(limits.connections));
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
     // Dropped with this future.
     let mut connections = JoinSet::new();
     loop {
@@ -66,14 +71,25 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits)
                     connection(stream, router, limits).await;
                 });
             }
-            Err(_) => refuse(stream).await,
+            Err(_) => {
+                if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+                    connections.spawn(async move {
+                        let _permit = permit;
+                        let _ = tokio::time::timeout(REFUSAL, refuse(stream)).await;
+                    });
+                }
+            }
         }
     }
 }
 
-/// Says why and closes; whether anybody reads it does not matter.
-async fn refuse(mut stream: TcpStream) {
-    let _ = tokio::time::timeout(ACCEPT_PAUSE, stream.write_all(BUSY)).await;
+/// Says why and closes, once the client has: a connection that is closed with a request unread loses the answer.
+async fn refuse(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.write_all(BUSY).await?;
+    stream.shutdown().await?;
+    let mut unread = [0; 1024];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
 }
 
 /// Serves one connection. Its failures concern only its client.
