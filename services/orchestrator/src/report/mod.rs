@@ -74,14 +74,11 @@ pub(crate) fn sections(data: &RunData<'_>) -> Vec<Section> {
 }
 
 fn training(steps: &Curves, warm_start: &Curves) -> Html {
-    let mut html = Html::new();
-    if !steps.is_empty() {
-        html.push(figures(charts::training(steps)));
-    }
+    let mut all = if steps.is_empty() { Vec::new() } else { charts::training(steps) };
     if !warm_start.is_empty() {
-        html.push(figures([charts::warm_start(warm_start)]));
+        all.push(charts::warm_start(warm_start));
     }
-    html
+    figures(all)
 }
 
 /// The report of a run directory, from its files.
