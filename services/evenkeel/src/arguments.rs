@@ -30,6 +30,10 @@ pub(crate) enum Command {
     Model(ModelOptions),
     /// Write the model of a run as a Hugging Face folder: weights, tokenizer, chat template, generation_config.json, model card.
     Export(ExportOptions),
+    /// List the runs of a folder: state, steps, reward, accuracy, rule.
+    Runs(RunsOptions),
+    /// Follow a run in the terminal, by the address of its page or by its directory, until it has ended.
+    Watch(WatchOptions),
     /// Print the metrics of a run as one table, for spreadsheets and Weights & Biases.
     Metrics(MetricsOptions),
     /// Print the resolved settings of a recipe with their documentation.
@@ -357,6 +361,20 @@ pub(crate) struct CompareOptions {
     /// Print the comparison as one JSON line.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RunsOptions {
+    /// Folder with a directory for each run.
+    #[arg(value_name = "DIR", default_value = "runs")]
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct WatchOptions {
+    /// Directory of the run, or the address of its page as `evenkeel train` prints it: http://HOST:PORT/run/NAME.
+    #[arg(value_name = "URL|DIR")]
+    pub(crate) run: String,
 }
 
 #[derive(Args)]

@@ -18,11 +18,13 @@ mod guest;
 mod metrics;
 mod model;
 mod recipe;
+mod runs;
 mod serve;
 mod show;
 mod terminal;
 mod train;
 mod verify;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -43,6 +45,8 @@ fn main() -> ExitCode {
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
                 Command::Export(options) => export::export(&options),
+                Command::Runs(options) => runs::list(&options),
+                Command::Watch(options) => watch::watch(&options).await,
                 Command::Metrics(options) => metrics::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Eval(options) => eval::eval(options).await,

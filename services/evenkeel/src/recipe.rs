@@ -15,8 +15,8 @@ use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::{BatchShape, LearnerError, LearnerSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
-    CheckpointSettings, DataSettings, EvaluationSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings,
-    SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
+    CheckpointSettings, DataSettings, EvaluationSettings, PageSettings, ProofSettings, RecipeReader, ResolvedRecipe,
+    RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -51,6 +51,8 @@ pub(crate) struct Recipe {
     pub(crate) checkpoint: CheckpointSettings,
     /// Whether the engines have the weights that they say they have.
     pub(crate) proof: ProofSettings,
+    /// The page in which the run is watched.
+    pub(crate) page: PageSettings,
     /// Deadlines and retries.
     pub(crate) services: ServicesSettings,
     /// Settings of the learner.
@@ -109,6 +111,7 @@ fn resolve(loader: Loader) -> Result<Loaded<Recipe>, ConfigError> {
 /// Validates every section by its own crate, then what several sections must satisfy together.
 fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     recipe.loop_settings().validate()?;
+    recipe.page.address(None)?;
     if let Err(ModelError::Input(error)) = recipe.model.fresh.validate() {
         return Err(error.within("model.fresh"));
     }

@@ -155,6 +155,11 @@ impl Screen {
         }
     }
 
+    /// Says where the run can be watched.
+    pub(crate) fn page(&mut self, url: &str) {
+        self.say(&format!("page at {url}"));
+    }
+
     pub(crate) fn stopping(&mut self, mode: StopMode) {
         self.say(match mode {
             StopMode::AfterStep => "ending after the current step; press Ctrl-C again to end now",

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_orchestrator::{
-    LoadLimits, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopMode,
+    LoadLimits, PageServer, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopMode,
 };
 use tokio::sync::oneshot;
 
@@ -18,6 +18,9 @@ use crate::free_directory::free_directory;
 use crate::recipe::{self, Recipe};
 use crate::terminal::Screen;
 
+/// Where a run's page is served if nothing else is set.
+const FREE_PORT: &str = "127.0.0.1:0";
+
 /// Exit status after Ctrl-C, by the convention of shells.
 const INTERRUPTED: u8 = 130;
 
@@ -28,7 +31,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     }
     let (recipe, resolved, directory) = open(&options)?;
     let path = directory.path().to_owned();
-    let (_cluster, mut run) = match start(&recipe, resolved, &directory).await {
+    let (_cluster, mut run, page) = match start(&recipe, resolved, &directory).await {
         Ok(started) => started,
         Err(refused) => {
             directory.discard();
@@ -37,6 +40,9 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     };
     drop(directory);
     let mut screen = Screen::new(options.json, run.progress());
+    if let Some(page) = &page {
+        screen.page(&page.url_of(&run.live()));
+    }
     let (mut asked, mut is_orphan) = (0, false);
     let mut parent_gone = pin!(parent_gone(options.with_parent));
     loop {
@@ -83,14 +89,31 @@ async fn parent_gone(is_watched: bool) {
     let _ = told.await;
 }
 
-/// Starts the services and the run; all refusals come before the first step.
-async fn start(recipe: &Recipe, resolved: ResolvedRecipe, directory: &RunDirectory) -> Result<(Cluster, RunHandle)> {
+/// Starts the services, the run and its page; all refusals come before the first step.
+async fn start(
+    recipe: &Recipe,
+    resolved: ResolvedRecipe,
+    directory: &RunDirectory,
+) -> Result<(Cluster, RunHandle, Option<PageServer>)> {
+    // First: a port that is taken costs nothing.
+    let page = match recipe.page.address(Some(FREE_PORT))? {
+        Some(address) => Some(PageServer::bind(&address, runs_folder(directory.path())).await?),
+        None => None,
+    };
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
     let mut resolved = resolved;
     resolved.settings.proof.tolerance = Some(recipe.proof_tolerance());
     let run = Run::start(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;
-    Ok((cluster, run))
+    if let Some(page) = &page {
+        page.attach(run.live());
+    }
+    Ok((cluster, run, page))
+}
+
+/// The folder that a run's directory is in, with the runs beside it.
+fn runs_folder(directory: &Path) -> &Path {
+    directory.parent().unwrap_or(directory)
 }
 
 fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)> {

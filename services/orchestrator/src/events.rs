@@ -7,6 +7,7 @@ use evenkeel_proto::v1::RunState;
 use tokio::sync::{mpsc, watch};
 
 use crate::metrics::MetricsLine;
+use crate::sample_stream::SampleStream;
 use crate::summary::Summary;
 
 /// How a run ended without an error.
@@ -158,6 +159,8 @@ pub(crate) struct Events {
     /// What the run is doing when it does not wait.
     phase: watch::Sender<RunState>,
     progress: watch::Sender<Progress>,
+    /// Samples for people.
+    samples: SampleStream,
 }
 
 impl Events {
@@ -178,6 +181,7 @@ impl Events {
             readers: Arc::default(),
             phase: watch::Sender::new(RunState::Starting),
             progress: watch::Sender::new(progress),
+            samples: SampleStream::default(),
         }
     }
 
@@ -189,6 +193,10 @@ impl Events {
 
     pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
         self.progress.subscribe()
+    }
+
+    pub(crate) fn samples(&self) -> &SampleStream {
+        &self.samples
     }
 
     pub(crate) fn emit(&self, event: Event) {
@@ -257,6 +265,11 @@ impl Drop for During<'_> {
 }
 
 impl Progress {
+    /// Whether the run is over.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, RunState::Completed | RunState::Stopped | RunState::Failed)
+    }
+
     /// What is going on, with its counts, for people: `310 of 2048 samples, 12 groups trained`.
     pub fn describe(&self) -> String {
         let mut parts = Vec::new();

@@ -17,33 +17,42 @@ mod error;
 mod evaluation;
 mod events;
 mod instruments;
+mod live;
 mod load;
 mod metrics;
+mod news;
+mod page;
 mod recipe;
 mod report;
 mod rollout;
 mod run;
+mod sample_stream;
 mod server;
 mod settings;
+mod stored;
 mod summary;
 mod tensorboard;
 mod text;
 
 pub use clients::Endpoints;
-pub use directory::{ForkPoint, METRICS_FILE, RunDirectory, RunRecord};
+pub use directory::{ForkPoint, METRICS_FILE, RunDirectory, RunOverview, RunRecord, SkippedDirectory, overviews};
 pub use error::RunError;
 pub use evaluation::{Answer, AnswerReader, AnswerVerdict, list_answers};
 pub use events::{Activity, Event, Progress, RunOutcome, Subscription};
+pub use live::LiveRun;
 pub use load::{Cancel, LoadLimits};
 pub use metrics::{MetricsLine, may_differ};
+pub use news::{News, Since, news};
+pub use page::PageServer;
 pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem};
 pub use report::render as render_report;
 pub use run::{EvaluationHandle, EvaluationRequest, Run, RunHandle, RunOptions, StopMode, Stopper};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings,
-    InvalidRows, LoopSettings, Overlong, ProgramMode, ProgramReward, ProgramWording, ProofSettings, RunSettings,
-    SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, VerifierSettings, WarmStartSettings,
+    InvalidRows, LoopSettings, Overlong, PageSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings,
+    RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, VerifierSettings,
+    WarmStartSettings,
 };
 pub use summary::{BenchmarkSummary, BenchmarkValue, Summary};
 pub use text::Tokenizer;

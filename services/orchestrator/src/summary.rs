@@ -1,17 +1,18 @@
 //! The results of a run: `summary.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
 use serde::{Deserialize, Serialize};
 
 use crate::directory::ForkPoint;
-use crate::metrics::{MetricsLine, Statistics, at_k};
-use crate::settings::{AVERAGE, LoopSettings};
+use crate::metrics::{Curves, MetricsLine, at_k};
+use crate::settings::{AVERAGE, RunSettings};
 
-/// Steps at the start and at the end whose mean reward is compared.
-const ENDS: usize = 10;
+/// Steps at the start and at the end whose means are compared.
+pub(crate) const ENDS: usize = 10;
 
 /// The results of a run. Everything except the seconds is the same in two runs of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -116,64 +117,63 @@ impl BenchmarkValue {
 
 /// The lines of metrics that a run has written.
 pub(crate) struct WrittenLines<'a> {
-    pub(crate) steps: &'a [MetricsLine],
-    pub(crate) warm_start: &'a [MetricsLine],
+    pub(crate) steps: &'a Curves,
+    pub(crate) warm_start: &'a Curves,
     pub(crate) evaluations: &'a [MetricsLine],
 }
 
 impl Summary {
+    /// The one of a run directory, where it has one that can be read.
+    pub(crate) fn read(directory: &Path) -> Option<Self> {
+        serde_json::from_str(&std::fs::read_to_string(directory.join("summary.json")).ok()?).ok()
+    }
+
     pub(crate) fn of(
         run_id: &str,
-        settings: &LoopSettings,
+        settings: &RunSettings,
         aggregation: Option<&str>,
         state: RunState,
         written: &WrittenLines,
         versions: &BTreeMap<String, String>,
     ) -> Self {
-        let WrittenLines { steps: metrics, warm_start, evaluations } = *written;
-        let sum = |lines: &[MetricsLine], name: &str| lines.iter().filter_map(|line| line.get(name)).sum::<f64>();
-        let first = &metrics[..metrics.len().min(ENDS)];
-        let last = &metrics[metrics.len().saturating_sub(ENDS)..];
-        let last_evaluation = evaluations.last().filter(|line| line.step > 0 && line.step == metrics.len() as u64);
+        let WrittenLines { steps, warm_start, evaluations } = *written;
+        let testing = evaluations.iter().filter_map(|line| line.get("timing_s/testing"));
+        let last_evaluation = evaluations.last().filter(|line| line.step > 0 && line.step == steps.count());
         let mut versions = versions.clone();
         versions.insert("evenkeel".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         let mut seconds = Seconds {
-            warm_start: sum(warm_start, "timing_s/step"),
-            generation: sum(metrics, "timing_s/gen"),
-            reward: sum(metrics, "timing_s/reward"),
-            update_actor: sum(metrics, "timing_s/update_actor"),
-            update_weights: sum(metrics, "timing_s/update_weights"),
-            evaluation: sum(evaluations, "timing_s/testing"),
+            warm_start: warm_start.sum("timing_s/step"),
+            generation: steps.sum("timing_s/gen"),
+            reward: steps.sum("timing_s/reward"),
+            update_actor: steps.sum("timing_s/update_actor"),
+            update_weights: steps.sum("timing_s/update_weights"),
+            evaluation: testing.sum(),
             total: 0.0,
         };
-        seconds.total = seconds.warm_start + seconds.evaluation + sum(metrics, "timing_s/step");
+        seconds.total = seconds.warm_start + seconds.evaluation + steps.sum("timing_s/step");
         Self {
             run_id: run_id.to_owned(),
             state: state.label().to_owned(),
-            steps: metrics.len() as u64,
-            total_steps: settings.run.steps,
-            warm_start_steps: warm_start.len() as u64,
-            reward_first_ten: mean(first, "critic/score/mean"),
-            reward_last_ten: mean(last, "critic/score/mean"),
+            steps: steps.count(),
+            total_steps: settings.steps,
+            warm_start_steps: warm_start.count(),
+            reward_first_ten: steps.first("critic/score/mean", ENDS),
+            reward_last_ten: steps.last("critic/score/mean", ENDS),
             accuracy_before: evaluations.first().filter(|line| line.step == 0).and_then(accuracy),
             accuracy_after: last_evaluation.and_then(accuracy),
             benchmarks: benchmarks(evaluations),
             evaluated_problems: evaluations.last().and_then(problems),
-            response_length_first_ten: mean(first, "response_length/mean"),
-            response_length_last_ten: mean(last, "response_length/mean"),
-            tokens: sum(metrics, "perf/total_num_tokens") as u64,
-            invalid_samples: sum(metrics, "rollout/invalid_samples") as u64,
+            response_length_first_ten: steps.first("response_length/mean", ENDS),
+            response_length_last_ten: steps.last("response_length/mean", ENDS),
+            tokens: steps.sum("perf/total_num_tokens") as u64,
+            invalid_samples: steps.sum("rollout/invalid_samples") as u64,
             seconds,
             aggregation: aggregation.map(str::to_owned),
-            seed: settings.run.seed,
+            seed: settings.seed,
             versions,
             forked_from: None,
         }
     }
-}
-
-fn mean(lines: &[MetricsLine], name: &str) -> Option<f64> {
-    Statistics::of(lines.iter().filter_map(|line| line.get(name))).mean()
 }
 
 /// The benchmarks of evaluations with their k: the average first, then by name.

@@ -124,7 +124,9 @@ impl Plan {
     /// The settings of all runs.
     pub(super) fn common(&self) -> impl Iterator<Item = String> {
         let threads = self.threads;
-        let threads = [format!("learner.compute.threads={threads}"), format!("engine.threads={threads}")];
+        // Nobody looks at the pages of so many runs.
+        let page = "page.listen=off".to_owned();
+        let threads = [page, format!("learner.compute.threads={threads}"), format!("engine.threads={threads}")];
         threads.into_iter().chain(self.set.iter().cloned())
     }
 

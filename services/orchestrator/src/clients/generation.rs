@@ -92,6 +92,12 @@ impl Generation {
         self.retrier.call("generation", &self.endpoint, "GetStatus", call).await
     }
 
+    /// The same for somebody who only looks: `None` where the service does not answer at once.
+    pub(crate) async fn peek(&self) -> Option<GenerationGetStatusResponse> {
+        let request = self.retrier.request(GenerationGetStatusRequest {});
+        Some(self.client.clone().get_status(request).await.ok()?.into_inner())
+    }
+
     /// Moves the engines to weights. A warning reports engines that fail; where all fail the call is retried.
     pub(crate) async fn update_weights(&self, weights: &WeightsRef) -> Result<(), Halt> {
         let request = UpdateWeightsRequest { weights: Some(weights.clone()), ..UpdateWeightsRequest::default() };

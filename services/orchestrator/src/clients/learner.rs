@@ -41,6 +41,10 @@ impl Learner {
         Ok(Self { endpoint: endpoint.to_owned(), client, retrier, events })
     }
 
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
     pub(crate) async fn status(&self) -> Result<LearnerGetStatusResponse, Halt> {
         let call = || {
             let mut client = self.client.clone();

@@ -29,3 +29,38 @@ impl Lock {
         }
     }
 }
+
+/// Whether a process has the lock, without taking it: somebody who only looks must never be in the way of a run that starts. Where the system
+/// does not say who has which lock, nobody has.
+pub(crate) fn is_locked(directory: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let Ok(data) = std::fs::metadata(directory.join(FILE)) else { return false };
+        let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+        // `1: FLOCK ADVISORY WRITE 4711 fe:01:1234 0 EOF`: device and inode of the file; the inode tells directories of one disk apart.
+        let inode = format!(":{}", data.ino());
+        locks.lines().any(|line| line.contains("FLOCK") && line.split_whitespace().any(|word| word.ends_with(&inode)))
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = directory;
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_lock_is_seen_from_outside_without_taking_it() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_locked(dir.path()));
+        let lock = Lock::take(dir.path()).unwrap();
+        assert!(is_locked(dir.path()));
+        drop(lock);
+        assert!(!is_locked(dir.path()) && dir.path().join(FILE).exists());
+    }
+}

@@ -20,6 +20,7 @@ mod fork;
 mod lock;
 mod manifest;
 mod metrics_file;
+mod overview;
 mod record;
 
 use std::path::{Path, PathBuf};
@@ -33,10 +34,11 @@ use crate::recipe::ResolvedRecipe;
 
 pub(crate) use files::replace;
 use files::{clear_incomplete, run_id};
-pub(crate) use lock::Lock;
+pub(crate) use lock::{Lock, is_locked};
 pub use manifest::ForkPoint;
 pub(crate) use manifest::RunManifest;
 pub(crate) use metrics_file::{MetricsFile, read_lines};
+pub use overview::{RunOverview, SkippedDirectory, overviews};
 pub use record::RunRecord;
 
 /// The lines of GRPO steps.
@@ -45,7 +47,7 @@ pub(crate) const WARM_START_FILE: &str = "warm_start.jsonl";
 pub(crate) const EVALUATION_FILE: &str = "evaluation.jsonl";
 /// What became of the rows of the data.
 pub(crate) const DATA_FILE: &str = "data.json";
-const CONFIG_FILE: &str = "config.toml";
+pub(crate) const CONFIG_FILE: &str = "config.toml";
 /// Marks a directory whose run has not started: its content may be removed.
 const INCOMPLETE_FILE: &str = ".unbegun";
 

@@ -1,13 +1,13 @@
 //! One answer to a problem, as it is kept.
 
 use evenkeel_proto::Label;
-use evenkeel_proto::v1::{FinishReason, Outcome};
+use evenkeel_proto::v1::FinishReason;
 use evenkeel_statistics::Attempt;
 use serde::{Deserialize, Serialize};
 
 use super::benchmark::Benchmark;
 use crate::error::RunError;
-use crate::rollout::{Sample, SampleStatus, SampledGroup};
+use crate::rollout::{Sample, SampledGroup};
 use crate::text::Tokenizer;
 
 /// One sample of an evaluation: a line of its file. All samples of a problem stand together.
@@ -59,7 +59,7 @@ impl AnswerVerdict {
     const INVALID: &str = "invalid";
     const FAILED: &str = "failed";
 
-    /// The label: that of an [`Outcome`], `invalid` for an answer without a verdict, `failed` for a sample without an answer.
+    /// The label: that of a verifier's outcome, `invalid` for an answer without a verdict, `failed` for a sample without an answer.
     pub fn label(&self) -> &str {
         &self.0
     }
@@ -67,15 +67,6 @@ impl AnswerVerdict {
     /// Whether it has a verdict, so that it counts.
     pub fn is_valid(&self) -> bool {
         !matches!(self.label(), Self::INVALID | Self::FAILED)
-    }
-
-    fn of(status: &SampleStatus) -> Self {
-        let label = match status {
-            SampleStatus::Valid { outcome, .. } => Outcome::label(*outcome),
-            SampleStatus::Invalid { .. } => Self::INVALID,
-            SampleStatus::Failed { .. } => Self::FAILED,
-        };
-        Self(label.to_owned())
     }
 }
 
@@ -107,7 +98,7 @@ impl Answer {
                 text: tokenizer.decode(&token_ids)?,
                 token_ids,
                 finish_reason: sample.finish_reason.label().to_owned(),
-                verdict: AnswerVerdict::of(&sample.status),
+                verdict: AnswerVerdict(sample.verdict().to_owned()),
                 reason: sample.failure().unwrap_or(&judgement.reason).to_owned(),
                 detail: judgement.detail.clone(),
                 score: sample.rewards().map(|rewards| rewards.raw),

@@ -1,9 +1,11 @@
 //! Lines of metrics: one for each step, under verl's names where verl has the quantity.
 
 pub(crate) mod at_k;
+mod curves;
 mod line;
 mod statistics;
 
+pub(crate) use curves::Curves;
 pub use line::MetricsLine;
 pub(crate) use statistics::Statistics;
 

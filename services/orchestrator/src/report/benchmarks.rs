@@ -1,68 +1,53 @@
-//! Benchmarks in the report: curves with their standard errors, and the table of peaks.
+//! Benchmarks: curves with their standard errors, and the table of peaks.
 
-use std::fmt::Write;
+use evenkeel_report::{Chart, Html, Point, Series, Style, Table, percent};
 
-use super::chart::{Chart, Series, Style};
-use super::html::escape;
 use crate::metrics::{MetricsLine, at_k};
 use crate::summary::{BenchmarkSummary, BenchmarkValue, Summary, benchmark_names};
 
-/// Colours of the page.
-const COLOURS: usize = 8;
-
 /// A chart of mean@k and one of best@k, with a series for each benchmark.
-pub(super) fn charts(evaluations: &[MetricsLine]) -> Vec<Chart> {
+pub(super) fn charts(evaluations: &[MetricsLine]) -> [Chart; 2] {
     let names = benchmark_names(evaluations);
-    let chart = |title, caption, metric: &str| {
-        let series =
-            (0..).zip(&names).map(|(index, (name, k)): (usize, _)| series(evaluations, name, *k, metric, index));
-        let series = series.filter(|series| !series.points.is_empty()).collect();
-        Chart { title, caption, series, floor: Some(0.0), ceiling: None, x_label: "step" }
+    let chart = |title: &str, caption: &str, metric: &str| {
+        let all = names.iter().map(|(name, k)| series(evaluations, name, *k, metric));
+        all.fold(Chart::new(title, caption).from(0.0), Chart::with)
     };
     let mean = "share of right answers to problems that are never trained on, with its standard error over problems";
     let best = "share of problems with a right answer among those sampled, with its standard error over problems";
-    vec![chart("Accuracy (mean@k)", mean, "mean"), chart("Best of k samples (best@k)", best, "best")]
+    [chart("Accuracy (mean@k)", mean, "mean"), chart("Best of k samples (best@k)", best, "best")]
 }
 
-fn series(evaluations: &[MetricsLine], name: &str, k: u32, metric: &str, index: usize) -> Series {
+fn series(evaluations: &[MetricsLine], name: &str, k: u32, metric: &str) -> Series {
     let metric = format!("{metric}@{k}");
     let (core, error) = (at_k::core(name, &metric), at_k::standard_error(name, &metric));
-    let found = evaluations.iter().filter_map(|line| Some(((line.step as f64, line.get(&core)?), line.get(&error))));
-    let (points, errors) = found.unzip();
-    let colour = (index % COLOURS) as u8 + 1;
-    Series { label: name.to_owned().into(), colour, style: Style::WithErrors, points, errors }
+    let point = |line: &MetricsLine| Some(Point::with_error(line.step as f64, line.get(&core)?, line.get(&error)));
+    Series::new(name, Style::ErrorBars, evaluations.iter().filter_map(point))
 }
 
 /// Peak and last accuracies of each benchmark.
-pub(super) fn table(summary: &Summary) -> String {
-    if summary.benchmarks.is_empty() {
-        return String::new();
-    }
-    let mut html =
-        "<h2>Benchmarks</h2>\n<div class=\"scroll\"><table><thead><tr><th>benchmark</th><th>k</th><th>peak acc@k</th>\
-                    <th>peak best@k</th><th>last acc@k</th><th>last best@k</th></tr></thead><tbody>\n"
-            .to_owned();
+pub(super) fn table(summary: &Summary, evaluations: usize) -> Html {
+    let mut table = Table::new(["benchmark", "k", "peak acc@k", "peak best@k", "last acc@k", "last best@k"]);
     for BenchmarkSummary { name, samples, peak_mean, peak_best, last_mean, last_best } in &summary.benchmarks {
-        let _ = write!(html, "<tr><td>{}</td><td>{samples}</td>", escape(name));
-        for (value, with_step) in [(peak_mean, true), (peak_best, true), (last_mean, false), (last_best, false)] {
-            let _ = write!(html, "<td>{}</td>", cell(value.as_ref(), with_step));
-        }
-        html.push_str("</tr>\n");
+        let values = [(peak_mean, true), (peak_best, true), (last_mean, false), (last_best, false)];
+        let values = values.map(|(value, with_step)| cell(value.as_ref(), with_step));
+        table.row([name.clone(), samples.to_string()].into_iter().chain(values));
     }
-    html.push_str("</tbody></table></div>\n");
+    if table.is_empty() {
+        return Html::new();
+    }
+    let mut html = Html::element("h3", &[], "Benchmarks").with(table.to_html());
+    if evaluations > 1 {
+        let text = "A peak is the highest of noisy values, and lies above what the run can do by chance alone: more so the more \
+                    evaluations it is taken from and the larger their standard errors. Compare it with ± one standard error.";
+        html.push(Html::element("p", &[("class", "soft")], format!("{text} Here it is the highest of {evaluations}.")));
+    }
     html
 }
 
 fn cell(value: Option<&BenchmarkValue>, with_step: bool) -> String {
     let Some(BenchmarkValue { step, value, standard_error }) = value else { return "–".to_owned() };
-    let mut text = format!("{:.1}", 100.0 * value);
-    if let Some(error) = standard_error {
-        let _ = write!(text, " ± {:.1}", 100.0 * error);
-    }
-    if with_step {
-        let _ = write!(text, " at {step}");
-    }
-    text
+    let text = percent(*value, *standard_error);
+    if with_step { format!("{text} at {step}") } else { text }
 }
 
 #[cfg(test)]
@@ -81,17 +66,17 @@ mod tests {
             }
             line
         };
-        let charts = charts(&[line(0, None), line(20, Some(0.1))]);
-        let [mean, best] = &charts[..] else { panic!("two charts") };
+        let [mean, best] = charts(&[line(0, None), line(20, Some(0.25))]);
         assert!(best.is_empty());
-        let labels: Vec<_> = mean.series.iter().map(|series| (&*series.label, series.errors.clone())).collect();
-        assert_eq!(labels, [("average", vec![None, Some(0.1)]), ("aime", vec![None, Some(0.1)])]);
+        let csv = "step,average,average low,average high,aime,aime low,aime high\n0,0.5,,,0.5,,\n\
+                   20,0.5,0.25,0.75,0.5,0.25,0.75\n";
+        assert_eq!(mean.to_csv(), csv);
     }
 
     #[test]
     fn a_value_is_a_percentage_with_its_error_and_step() {
         let value = BenchmarkValue { step: 40, value: 0.1234, standard_error: Some(0.02) };
-        assert_eq!(cell(Some(&value), true), "12.3 ± 2.0 at 40");
-        assert_eq!((cell(Some(&value), false).as_str(), cell(None, true).as_str()), ("12.3 ± 2.0", "–"));
+        assert_eq!(cell(Some(&value), true), "12.3 ± 2.0 % at 40");
+        assert_eq!((cell(Some(&value), false).as_str(), cell(None, true).as_str()), ("12.3 ± 2.0 %", "–"));
     }
 }

@@ -2,21 +2,25 @@
 
 use std::sync::Arc;
 
-use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, WeightsRef, verify_item};
+use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 use tokio::sync::Mutex;
 
 use super::group::GroupPlan;
 use super::health::RolloutHealth;
-use super::sample::{Components, Rewards};
+use super::sample::{Components, Rewards, Sample};
 use super::shaping::{Judged, Shaping};
 use super::validation::Requirements;
 use super::verification::VerifyRequest;
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
+use crate::sample_stream::ShownSample;
 use crate::settings::LoopSettings;
 use crate::text::Tokenizer;
+
+/// Tokens of a prompt and of a response that are decoded for people.
+const MOST_SHOWN_TOKENS: usize = 2048;
 
 /// What all rollouts of a run share.
 pub(crate) struct RolloutContext {
@@ -144,6 +148,33 @@ impl Batch {
             ..plan.named.as_ref().unwrap_or(&plan.task).verify_item(&rollout.sample_id, answer)
         };
         Ok(VerifyRequest { item, with_tests: plan.named.as_ref().map(|_| plan.task.clone()) })
+    }
+
+    /// Shows a sample to those who watch, if anybody does.
+    pub(super) fn show(&self, plan: &GroupPlan, sample: &Sample) {
+        self.services().events().samples().offer(|| {
+            let tokenizer = &self.context.tokenizer;
+            let response = sample.segments.iter().flat_map(|segment| segment.token_ids.iter().copied());
+            let response: Vec<u32> = response.take(MOST_SHOWN_TOKENS).collect();
+            let prompt = &plan.prompt_token_ids[..plan.prompt_token_ids.len().min(MOST_SHOWN_TOKENS)];
+            Some(ShownSample {
+                number: 0,
+                purpose: match plan.id.purpose {
+                    Purpose::Train => "train",
+                    Purpose::Eval => "evaluation",
+                },
+                step: plan.id.step,
+                id: sample.id.clone(),
+                prompt: tokenizer.decode_all(prompt).ok()?,
+                text: tokenizer.decode(&response).ok()?,
+                gold: plan.task.golds().collect::<Vec<_>>().join(" or "),
+                verdict: sample.verdict().to_owned(),
+                reason: sample.failure().unwrap_or(&sample.judgement.reason).to_owned(),
+                reward: sample.rewards().map(|rewards| rewards.raw),
+                tokens: sample.tokens,
+                finish: sample.finish_reason.label(),
+            })
+        });
     }
 
     /// All samples of a prompt share a trace, from here to the optimizer step.

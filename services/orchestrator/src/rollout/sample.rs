@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, Segment};
 
 /// The parts of a shaped reward by name, before their weights.
@@ -92,6 +93,15 @@ impl Sample {
             SampleStatus::Valid { .. } => None,
             SampleStatus::Invalid { reason, .. } => Some(reason),
             SampleStatus::Failed { message, .. } => Some(message),
+        }
+    }
+
+    /// The outcome of its verification; `invalid` without one, `failed` without an answer.
+    pub(crate) fn verdict(&self) -> &'static str {
+        match self.status {
+            SampleStatus::Valid { outcome, .. } => outcome.label(),
+            SampleStatus::Invalid { .. } => "invalid",
+            SampleStatus::Failed { .. } => "failed",
         }
     }
 

@@ -113,6 +113,9 @@ impl RolloutScheduler {
         instruments::sample(sample.label(), sample.tokens);
         self.finished.add(&sample);
         self.batch.services().events().update(|progress| progress.samples_done += 1);
+        if let Some(group) = self.groups.get(&key.group) {
+            self.batch.show(group.plan(), &sample);
+        }
         let is_complete = self.groups.get_mut(&key.group).is_some_and(|group| group.add(key.sample, sample));
         Ok(if is_complete { self.groups.remove(&key.group).map(InFlightGroup::finish) } else { None })
     }

@@ -10,11 +10,12 @@ use crate::clients::Retrier;
 use crate::directory::{EVALUATION_FILE, METRICS_FILE, MetricsFile, RunDirectory, WARM_START_FILE};
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
-use crate::metrics::MetricsLine;
+use crate::instruments;
+use crate::metrics::{Curves, MetricsLine};
 use crate::recipe::ResolvedRecipe;
+use crate::report::{self, GalleryCache};
 use crate::summary::{Summary, WrittenLines};
 use crate::tensorboard::EventFiles;
-use crate::{instruments, report};
 
 /// The step of another run from which a forked run went on.
 const FORKED_AT: &str = "training/forked_at_step";
@@ -28,6 +29,8 @@ pub(super) struct RunJournal {
     evaluations: MetricsFile,
     /// Where the settings ask for them.
     tensorboard: Option<EventFiles>,
+    /// The answers that the report shows.
+    gallery: GalleryCache,
     /// Versions of the services, for the summary.
     versions: BTreeMap<String, String>,
     retrier: Retrier,
@@ -56,6 +59,7 @@ impl RunJournal {
             warm_start,
             evaluations,
             tensorboard,
+            gallery: GalleryCache::default(),
             versions: BTreeMap::new(),
             retrier,
             events,
@@ -173,18 +177,28 @@ impl RunJournal {
     }
 
     fn write_summary(&self, state: RunState) -> Result<Summary, RunError> {
-        let (steps, warm_start) = (self.steps.read()?, self.warm_start.read()?);
+        let (steps, warm_start) = (Curves::of(&self.steps.read()?), Curves::of(&self.warm_start.read()?));
         let evaluations = self.evaluations.read()?;
         let run_id = self.directory.run_id();
         let ResolvedRecipe { settings, toml, aggregation, .. } = &self.resolved;
         let rule = aggregation.as_deref();
         let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
-        let mut summary = Summary::of(run_id, settings, rule, state, &written, &self.versions);
+        let mut summary = Summary::of(run_id, &settings.run, rule, state, &written, &self.versions);
         summary.forked_from = self.directory.forked_from().cloned();
         let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
         self.directory.replace("summary.json", &format!("{json}\n"))?;
-        let page = report::page(&summary, toml, &steps, &warm_start, &evaluations);
-        self.directory.replace("report.html", &page)?;
+        let gallery = self.gallery.get(self.directory.path(), &evaluations);
+        let rows = report::read_data(self.directory.path());
+        let data = report::RunData {
+            summary: &summary,
+            config: toml,
+            steps: &steps,
+            warm_start: &warm_start,
+            evaluations: &evaluations,
+            data: rows.as_ref(),
+            gallery: &gallery,
+        };
+        self.directory.replace("report.html", &report::page(&data).to_document())?;
         Ok(summary)
     }
 }

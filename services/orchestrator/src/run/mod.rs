@@ -21,6 +21,7 @@ mod warm_start;
 mod weight_sync;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -30,6 +31,7 @@ use crate::clients::{Endpoints, Stop};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
 use crate::events::{Events, Progress, RunOutcome, Subscription};
+use crate::live::LiveRun;
 use crate::load::{Cancel, LoadLimits};
 use crate::recipe::ResolvedRecipe;
 use crate::summary::Summary;
@@ -70,6 +72,7 @@ pub struct RunHandle {
     run_id: String,
     directory: PathBuf,
     subscription: Subscription,
+    live: LiveRun,
     pub(crate) events: Events,
     pub(crate) stop: StopOnDrop,
     task: JoinHandle<Result<(RunOutcome, Summary), RunError>>,
@@ -119,9 +122,10 @@ impl Run {
         let run = run_loop::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
         cancel.check()?;
         run.directory().start_run(&config)?;
+        let live = LiveRun::follow(&run_id, &path, &events, Arc::downgrade(run.services()));
         let span = tracing::info_span!("run", run = run_id);
         let task = tokio::spawn(run.run().instrument(span));
-        Ok(RunHandle { run_id, directory: path, subscription, events, stop: StopOnDrop(stop), task })
+        Ok(RunHandle { run_id, directory: path, subscription, live, events, stop: StopOnDrop(stop), task })
     }
 }
 
@@ -137,13 +141,18 @@ impl RunHandle {
     }
 
     /// The next event, from the first on; `None` after [`Event::Finished`](crate::Event) or [`Event::Failed`](crate::Event).
-    pub async fn next_event(&mut self) -> Option<std::sync::Arc<crate::Event>> {
+    pub async fn next_event(&mut self) -> Option<Arc<crate::Event>> {
         self.subscription.recv().await
     }
 
     /// Where the run is, for progress bars: the newest state only.
     pub fn progress(&self) -> watch::Receiver<Progress> {
         self.events.progress()
+    }
+
+    /// The run for those who watch it.
+    pub fn live(&self) -> LiveRun {
+        self.live.clone()
     }
 
     /// Another reader of its events, starting now.

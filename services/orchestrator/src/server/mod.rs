@@ -14,6 +14,7 @@ use std::sync::Arc;
 use evenkeel_proto::v1::orchestrator_server::OrchestratorServer;
 use evenkeel_rpc::server::{Server, ServerError};
 
+use crate::page::PageServer;
 use crate::recipe::RecipeReader;
 
 pub use service::OrchestratorService;
@@ -28,8 +29,17 @@ pub async fn serve(
     config: OrchestratorSettings,
     reader: Arc<dyn RecipeReader>,
 ) -> Result<(Server, OrchestratorService), ServerError> {
+    // Invalid settings are refused before; here they would be no page.
+    let page = match config.page.address(None).ok().flatten() {
+        Some(address) => Some(PageServer::bind(&address, &config.runs).await?),
+        None => None,
+    };
     let server = Server::bind("orchestrator", "server", config.server.clone()).await?;
     let service = OrchestratorService::new(config, reader, server.drain());
+    if let Some(page) = page {
+        tracing::info!(url = page.url(), "page");
+        service.show_on(page);
+    }
     let limit = server.max_message();
     let grpc =
         OrchestratorServer::new(service.clone()).max_decoding_message_size(limit).max_encoding_message_size(limit);

@@ -113,7 +113,7 @@ impl Entry {
 
     pub(super) fn message(&self) -> RunMessage {
         let progress = self.progress();
-        let before = read_summary(&self.directory).map_or(0.0, |summary| summary.seconds.total);
+        let before = Summary::read(&self.directory).map_or(0.0, |summary| summary.seconds.total);
         // The summary is behind while the run is active: the longer time is closer to the truth.
         let elapsed =
             (before * 1e3).max(self.began.elapsed().as_secs_f64() * 1e3 * f64::from(u8::from(self.is_active())));
@@ -199,7 +199,7 @@ impl Registry {
 /// An inactive run from its directory. `None` where there is none.
 pub(super) fn stored(directory: &Path) -> Result<Option<RunMessage>, RunError> {
     let Some(manifest) = RunManifest::read(directory)? else { return Ok(None) };
-    let summary = read_summary(directory);
+    let summary = Summary::read(directory);
     let lines = read_lines(&directory.join(METRICS_FILE), StepKind::Train)?;
     let last = lines.last();
     // Without a summary the process ended before it could write one.
@@ -219,10 +219,6 @@ pub(super) fn stored(directory: &Path) -> Result<Option<RunMessage>, RunError> {
         message: String::new(),
         elapsed_ms: summary.map_or(0, |summary| (summary.seconds.total * 1e3) as u64),
     }))
-}
-
-fn read_summary(directory: &Path) -> Option<Summary> {
-    serde_json::from_str(&std::fs::read_to_string(directory.join("summary.json")).ok()?).ok()
 }
 
 /// The gRPC error of a run that was refused.

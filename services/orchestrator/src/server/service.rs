@@ -1,7 +1,7 @@
 //! The runs of one server: found, listed, and stopped with it.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use evenkeel_proto::v1::Run as RunMessage;
@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 use super::OrchestratorSettings;
 use super::registry::{Entry, Registry, Starting, service_error, stored};
 use super::request::configured;
+use crate::page::PageServer;
 use crate::recipe::RecipeReader;
 use crate::settings::is_run_name;
 
@@ -29,6 +30,8 @@ pub(super) struct Shared {
     pub(super) reader: Arc<dyn RecipeReader>,
     pub(super) drain: Drain,
     registry: Mutex<Registry>,
+    /// Where runs are watched.
+    pub(super) page: OnceLock<PageServer>,
     /// Start requests that are being processed.
     pub(super) start_permits: Arc<Semaphore>,
     pub(super) began: Instant,
@@ -42,10 +45,16 @@ impl OrchestratorService {
             reader,
             drain,
             registry: Mutex::default(),
+            page: OnceLock::new(),
             start_permits: Arc::new(Semaphore::new(MAX_START_REQUESTS)),
             began: Instant::now(),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    /// Shows the runs that it starts from now on; a second page is dropped.
+    pub(super) fn show_on(&self, page: PageServer) {
+        let _ = self.shared.page.set(page);
     }
 
     /// Starts the run that the settings name, or resumes it where its directory exists. Does nothing where they name none, or where all its

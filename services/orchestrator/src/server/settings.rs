@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::clients::Endpoints;
 use crate::load::LoadLimits;
+use crate::settings::PageSettings;
 
 /// Settings of `evenkeel serve orchestrator`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +27,8 @@ pub struct OrchestratorSettings {
     pub start: StartSettings,
     /// What loading the runs of its clients may cost.
     pub limits: LoadLimits,
+    /// The page in which its runs are watched.
+    pub page: PageSettings,
 }
 
 /// A run that a server starts by itself, or resumes where it exists: for clusters that are started for one run.
@@ -70,6 +73,7 @@ impl Default for OrchestratorSettings {
             },
             start: StartSettings::default(),
             limits: LoadLimits::default(),
+            page: PageSettings::default(),
         }
     }
 }
@@ -78,6 +82,7 @@ impl Settings for OrchestratorSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
         self.limits.validate().map_err(|error| error.within("limits"))?;
+        self.page.address(None)?;
         if self.runs.as_os_str().is_empty() {
             return Err(FieldError::missing("runs", "a folder"));
         }

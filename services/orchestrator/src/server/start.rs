@@ -114,6 +114,9 @@ impl OrchestratorService {
         let options = RunOptions { limits, cancel };
         let endpoints = self.shared.config.endpoints.clone();
         let handle = Run::start(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
+        if let Some(page) = self.shared.page.get() {
+            page.attach(handle.live());
+        }
         let entry = Arc::new(Entry::follow(handle, directory));
         let message = entry.message();
         // Before the claim ends, so that the run is always visible as one or the other.

@@ -5,6 +5,7 @@ mod components;
 mod data_section;
 mod engines;
 mod loop_sections;
+mod page_section;
 mod proof_section;
 mod section;
 mod sources;
@@ -23,6 +24,7 @@ pub use engines::Engines;
 pub use loop_sections::{
     CheckpointSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
 };
+pub use page_section::PageSettings;
 pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use verifier_section::VerifierSettings;

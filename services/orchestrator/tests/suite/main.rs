@@ -5,6 +5,7 @@ mod data;
 mod evaluation;
 mod observability;
 mod order;
+mod page;
 mod proof;
 mod report;
 mod resume;

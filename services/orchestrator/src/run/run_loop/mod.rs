@@ -67,6 +67,10 @@ impl RunLoop {
         &self.directory
     }
 
+    pub(super) fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
     /// Runs to the end, whatever it is.
     pub(super) async fn run(mut self) -> Result<(RunOutcome, Summary), RunError> {
         let result = self.run_with_rewinds().await;

@@ -5,15 +5,15 @@ const ROUNDING: f64 = 1e-12;
 
 /// The range of an axis and its ticks.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Scale {
-    pub(super) low: f64,
-    pub(super) high: f64,
-    pub(super) ticks: Vec<f64>,
+pub(crate) struct Scale {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) ticks: Vec<f64>,
 }
 
 impl Scale {
     /// Covers the values with about `wanted` round ticks. `floor` and `ceiling` are always within it.
-    pub(super) fn of(
+    pub(crate) fn of(
         values: impl Iterator<Item = f64>,
         floor: Option<f64>,
         ceiling: Option<f64>,
@@ -33,14 +33,29 @@ impl Scale {
         } else if high - low <= f64::EPSILON * size {
             (low, high) = (low - 0.1 * size, high + 0.1 * size);
         }
-        let step = round_step((high - low) / wanted.max(1) as f64);
+        let step = round_step((high / wanted.max(1) as f64) - (low / wanted.max(1) as f64));
         let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
         let ticks = (first..=last).map(|tick| tick as f64 * step).collect();
         Self { low: first as f64 * step, high: last as f64 * step, ticks }
     }
 
+    /// From the lowest to the highest value, with the round ticks in between: for steps, where room at the ends says nothing. One value
+    /// alone still has a width.
+    pub(crate) fn tight(values: impl Iterator<Item = f64>, wanted: usize) -> Self {
+        let finite = values.filter(|value| value.is_finite());
+        let (low, high) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+        let (low, high) = match low < high {
+            true => (low, high),
+            false if low.is_finite() => (low - 0.5, low + 0.5),
+            false => (0.0, 1.0),
+        };
+        let mut ticks = Self::of([low, high].into_iter(), None, None, wanted).ticks;
+        ticks.retain(|tick| *tick >= low && *tick <= high && tick.fract() == 0.0);
+        Self { low, high, ticks }
+    }
+
     /// 0 at the low end, 1 at the high end.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         (value - self.low) / (self.high - self.low)
     }
 }
@@ -57,7 +72,7 @@ fn round_step(least: f64) -> f64 {
 }
 
 /// A number with as many digits as its size deserves; rounding errors are 0.
-pub(super) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let size = value.abs();
     let text = match size {
         _ if size < ROUNDING => return "0".to_owned(),
@@ -73,8 +88,30 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
+/// A share in percent, with its standard error where it has one: `12.5 ± 1.0 %`.
+pub fn percent(value: f64, standard_error: Option<f64>) -> String {
+    match standard_error {
+        Some(error) => format!("{:.1} ± {:.1} %", 100.0 * value, 100.0 * error),
+        None => format!("{:.1} %", 100.0 * value),
+    }
+}
+
+/// A count in groups of three digits.
+pub fn thousands(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            // A narrow space that does not break.
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A duration in the two largest units that matter.
-pub(super) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
         0..60 => format!("{seconds:.1} s"),
@@ -85,6 +122,8 @@ pub(super) fn duration(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -101,6 +140,14 @@ mod tests {
     }
 
     #[test]
+    fn a_tight_scale_ends_at_its_values_and_has_whole_ticks() {
+        let scale = Scale::tight([1.0, 80.0].into_iter(), 6);
+        assert_eq!((scale.low, scale.high, &scale.ticks[..]), (1.0, 80.0, &[20.0, 40.0, 60.0, 80.0][..]));
+        let scale = Scale::tight([3.0].into_iter(), 6);
+        assert_eq!((scale.low, scale.high, &scale.ticks[..]), (2.5, 3.5, &[3.0][..]));
+    }
+
+    #[test]
     fn rounding_errors_are_drawn_as_zero() {
         let scale = |floor| Scale::of([1.2e-17, -6e-17].into_iter(), floor, None, 4);
         assert_eq!((scale(None).low, scale(None).high), (-1.0, 1.0));
@@ -113,5 +160,18 @@ mod tests {
         let texts = [0.0, 0.5, 0.12345, 3.24159, 42.0, 12.34, 1234.5, 1.5e-5, -0.25].map(number);
         assert_eq!(texts, ["0", "0.5", "0.123", "3.24", "42", "12.3", "1234", "1.5e-5", "-0.25"]);
         assert_eq!([3.21, 75.0, 3_700.0].map(duration), ["3.2 s", "1 min 15 s", "1 h 01 min"]);
+        assert_eq!([7, 1234, 1_234_567].map(thousands), ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]);
+        assert_eq!((percent(0.1234, Some(0.02)), percent(0.5, None)), ("12.3 ± 2.0 %".into(), "50.0 %".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn a_scale_covers_every_value_with_few_ticks(values in prop::collection::vec(-1e15..1e15_f64, 1..20)) {
+            let scale = Scale::of(values.iter().copied(), None, None, 4);
+            prop_assert!(scale.ticks.len() <= 12);
+            for value in values {
+                prop_assert!((-1e-9..=1.0 + 1e-9).contains(&scale.at(value)));
+            }
+        }
     }
 }

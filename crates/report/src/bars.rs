@@ -1,0 +1,147 @@
+//! Amounts side by side.
+
+use std::fmt::Write;
+
+use crate::axes::WIDTH;
+use crate::csv;
+use crate::html::{Html, escape};
+use crate::palette::COLOURS;
+use crate::scale::{Scale, number};
+
+const ROW: f64 = 26.0;
+const LEFT: f64 = 150.0;
+const RIGHT: f64 = 110.0;
+const TOP: f64 = 4.0;
+
+/// One amount.
+#[derive(Debug, Clone)]
+pub struct Bar {
+    label: String,
+    value: f64,
+    interval: Option<(f64, f64)>,
+    text: Option<String>,
+    colour: usize,
+}
+
+impl Bar {
+    /// An amount under its name.
+    pub fn new(label: impl Into<String>, value: f64) -> Self {
+        Self { label: label.into(), value, interval: None, text: None, colour: 1 }
+    }
+
+    /// The ends of its interval.
+    #[must_use]
+    pub fn between(self, low: f64, high: f64) -> Self {
+        Self { interval: Some((low, high)), ..self }
+    }
+
+    /// What stands beside it instead of its number.
+    #[must_use]
+    pub fn written(self, text: impl Into<String>) -> Self {
+        Self { text: Some(text.into()), ..self }
+    }
+
+    /// A colour other than the first, from 1 to [`COLOURS`].
+    #[must_use]
+    pub fn coloured(self, colour: usize) -> Self {
+        Self { colour: colour.clamp(1, COLOURS), ..self }
+    }
+}
+
+/// Amounts one below the other, from 0.
+#[derive(Debug, Clone)]
+pub struct Bars {
+    title: String,
+    caption: String,
+    bars: Vec<Bar>,
+}
+
+impl Bars {
+    /// Bars that are not finite are left out.
+    pub fn new(title: impl Into<String>, caption: impl Into<String>, bars: impl IntoIterator<Item = Bar>) -> Self {
+        let bars = bars.into_iter().filter(|bar| bar.value.is_finite()).collect();
+        Self { title: title.into(), caption: caption.into(), bars }
+    }
+
+    /// Its title.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.bars.is_empty()
+    }
+
+    /// The data as CSV: name, value, and the ends of the interval.
+    pub fn to_csv(&self) -> String {
+        let mut text = "name,value,low,high\n".to_owned();
+        for Bar { label, value, interval, .. } in &self.bars {
+            let value = value.to_string();
+            let (low, high) = interval.map_or_else(Default::default, |(low, high)| (low.to_string(), high.to_string()));
+            text.push_str(&csv::of_rows([vec![label.as_str(), &value, &low, &high]]));
+        }
+        text
+    }
+
+    /// The figure.
+    pub fn to_html(&self) -> Html {
+        let ends = self.bars.iter().flat_map(|bar| {
+            let (low, high) = bar.interval.unwrap_or((bar.value, bar.value));
+            [low, bar.value, high]
+        });
+        let scale = Scale::of(ends, Some(0.0), None, 4);
+        let x_of = |value: f64| LEFT + scale.at(value) * (WIDTH - LEFT - RIGHT);
+        let height = 2.0 * TOP + ROW * self.bars.len() as f64;
+        let mut svg = String::new();
+        let zero = x_of(0.0);
+        let _ = write!(svg, "<line class=\"zero\" x1=\"{zero:.1}\" x2=\"{zero:.1}\" y1=\"0\" y2=\"{height}\"/>");
+        for (index, bar) in self.bars.iter().enumerate() {
+            let middle = TOP + ROW * (index as f64 + 0.5);
+            let end = x_of(bar.value);
+            let (left, width) = (zero.min(end), (end - zero).abs().max(0.5));
+            let _ = write!(
+                svg,
+                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
+                 <rect class=\"bar c{}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"16\" rx=\"2\"/>",
+                LEFT - 8.0,
+                middle + 3.5,
+                escape(&bar.label),
+                bar.colour,
+                middle - 8.0,
+            );
+            let mut far = end.max(zero);
+            if let Some((low, high)) = bar.interval {
+                let (low, high) = (x_of(low), x_of(high));
+                far = far.max(high);
+                let _ = write!(svg, "<path class=\"error ink\" d=\"M{low:.1} {middle:.1}L{high:.1} {middle:.1}\"/>");
+            }
+            let text = bar.text.clone().unwrap_or_else(|| number(bar.value));
+            let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\">{}</text>", far + 6.0, middle + 3.5, escape(&text));
+        }
+        let title = escape(&self.title);
+        Html::built(format!(
+            "<figure class=\"bars\"><figcaption><h3>{title}</h3><p>{}</p></figcaption>\
+             <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{title}\">{svg}</svg>\
+             <div class=\"legend\">{}</div></figure>\n",
+            escape(&self.caption),
+            csv::link(&self.title, &self.to_csv()),
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_begin_at_zero_and_carry_their_text() {
+        let bars = [Bar::new("gen<eration", 3.0).written("3.0 s"), Bar::new("loss", -1.0).between(-2.0, 0.5)];
+        let bars = Bars::new("Time", "of a step", bars);
+        let html = bars.to_html().into_string();
+        assert!(html.contains("gen&lt;eration") && html.contains(">3.0 s<") && html.contains(">-1<"), "{html}");
+        assert_eq!((html.matches("class=\"bar").count(), html.matches("class=\"error").count()), (2, 1));
+        assert_eq!(bars.to_csv(), "name,value,low,high\ngen<eration,3,,\nloss,-1,-2,0.5\n");
+        assert!(Bars::new("Time", "", [Bar::new("a", f64::NAN)]).is_empty());
+    }
+}

@@ -1,0 +1,203 @@
+//! Quantities over steps.
+
+use std::fmt::Write;
+
+use crate::axes::{Axes, HEIGHT, WIDTH};
+use crate::csv;
+use crate::draw;
+use crate::html::{Html, escape};
+use crate::palette::COLOURS;
+use crate::scale::{Scale, number};
+use crate::series::{Series, Style};
+
+/// Points of a chart that answer to the mouse; more would only make the page heavy.
+const HOVER_POINTS: usize = 240;
+
+/// Quantities over steps, one y axis for all.
+#[derive(Debug, Clone)]
+pub struct Chart {
+    title: String,
+    caption: String,
+    x_label: String,
+    floor: Option<f64>,
+    ceiling: Option<f64>,
+    series: Vec<Series>,
+}
+
+impl Chart {
+    /// A chart over steps. The caption says what it shows to people who do not know the title.
+    pub fn new(title: impl Into<String>, caption: impl Into<String>) -> Self {
+        let (title, caption) = (title.into(), caption.into());
+        Self { title, caption, x_label: "step".to_owned(), floor: None, ceiling: None, series: Vec::new() }
+    }
+
+    /// What is on the x axis, if not steps.
+    #[must_use]
+    pub fn over(self, x_label: impl Into<String>) -> Self {
+        Self { x_label: x_label.into(), ..self }
+    }
+
+    /// The y axis reaches down to it at least.
+    #[must_use]
+    pub fn from(self, floor: f64) -> Self {
+        Self { floor: Some(floor), ..self }
+    }
+
+    /// The y axis reaches up to it at least.
+    #[must_use]
+    pub fn up_to(self, ceiling: f64) -> Self {
+        Self { ceiling: Some(ceiling), ..self }
+    }
+
+    /// Adds a series; one without points is left out. One without a colour gets the next.
+    #[must_use]
+    pub fn with(mut self, mut series: Series) -> Self {
+        if series.colour == 0 {
+            series.colour = self.series.len() % COLOURS + 1;
+        }
+        if !series.points.is_empty() {
+            self.series.push(series);
+        }
+        self
+    }
+
+    /// Its title.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// The values of its series where none of them ever changes: such a chart says less than a sentence.
+    pub fn constants(&self) -> Option<Vec<(&str, f64)>> {
+        let constants: Option<Vec<_>> =
+            self.series.iter().map(|series| Some((series.label.as_str(), series.constant()?))).collect();
+        constants.filter(|constants| !constants.is_empty())
+    }
+
+    /// What is constant, in a sentence.
+    pub(crate) fn sentence(&self) -> Option<String> {
+        let constants = self.constants()?;
+        let steps = self.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
+        let first = constants.first()?.1;
+        let values = match constants.iter().all(|(_, value)| number(*value) == number(first)) {
+            true => number(first),
+            false => constants
+                .iter()
+                .map(|(label, value)| format!("{label} {}", number(*value)))
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        let when = match steps {
+            1 => format!("at {} {}", self.x_label, number(self.series.first()?.points.first()?.x)),
+            _ => format!("at all {steps} points"),
+        };
+        Some(format!("{}: {values} {when} ({}).", self.title, self.caption))
+    }
+
+    /// The data as CSV: a column for x and one for each series.
+    pub fn to_csv(&self) -> String {
+        csv::of_series(&self.x_label, &self.series)
+    }
+
+    /// The figure.
+    pub fn to_html(&self) -> Html {
+        let points = || self.series.iter().flat_map(|series| series.points.iter());
+        let axes = Axes {
+            x: Scale::tight(points().map(|point| point.x), 6),
+            y: Scale::of(self.series.iter().flat_map(Series::ends), self.floor, self.ceiling, 4),
+        };
+        let mut svg = String::new();
+        axes.grid(&mut svg, &self.x_label, "");
+        let hover = HOVER_POINTS / self.series.len().max(1);
+        for series in &self.series {
+            draw::series(&mut svg, series, &axes, hover);
+        }
+        let title = escape(&self.title);
+        Html::built(format!(
+            "<figure><figcaption><h3>{title}</h3><p>{}</p></figcaption>\
+             <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">{svg}</svg>\
+             <div class=\"legend\">{}{}</div></figure>\n",
+            escape(&self.caption),
+            self.legend(),
+            csv::link(&self.title, &self.to_csv()),
+        ))
+    }
+
+    /// Each series with its line and its last value.
+    fn legend(&self) -> String {
+        let mut legend = String::new();
+        for series in &self.series {
+            let last = series.points.last().map_or(0.0, |point| point.y);
+            let colour = series.colour;
+            let swatch = match series.style {
+                Style::Points => format!("<circle class=\"point c{colour}\" cx=\"14\" cy=\"4\" r=\"4\"/>"),
+                _ => format!("<path class=\"line c{colour} d{colour}\" d=\"M1 4L27 4\"/>"),
+            };
+            let _ = write!(
+                legend,
+                "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 28 8\" aria-hidden=\"true\">{swatch}</svg>{} <b>{}</b></span>",
+                escape(&series.label),
+                number(last)
+            );
+        }
+        legend
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::series::Point;
+
+    fn chart(style: Style, points: impl IntoIterator<Item = (f64, f64)>) -> Chart {
+        let points = points.into_iter().map(|(x, y)| Point::with_error(x, y, Some(0.5)));
+        Chart::new("Reward", "mean").from(0.0).with(Series::new("a<b", style, points))
+    }
+
+    #[test]
+    fn any_number_of_points_stays_within_the_drawing() {
+        for style in [Style::Line, Style::Averaged, Style::Points, Style::ErrorBars, Style::Band] {
+            for count in [0, 1, 2, 5_000] {
+                let html = chart(style, (0..count).map(|i| (f64::from(i), f64::from(i * i)))).to_html().into_string();
+                assert!(!html.contains("NaN") && !html.contains("inf"), "{style:?} {count}");
+                assert!(html.matches("<circle").count() <= HOVER_POINTS + 1);
+                assert!(!html.contains("a<b") && (count == 0 || html.contains("a&lt;b")));
+            }
+        }
+        assert!(chart(Style::Line, []).is_empty());
+    }
+
+    #[test]
+    fn an_axis_reaches_the_ends_of_intervals() {
+        let chart = chart(Style::ErrorBars, [(0.0, 0.5), (20.0, 0.5)]);
+        let ends: Vec<f64> = chart.series[0].ends().collect();
+        assert_eq!(ends, [0.0, 0.5, 1.0, 0.0, 0.5, 1.0]);
+        let html = chart.to_html().into_string();
+        assert_eq!(html.matches("class=\"error").count(), 2);
+    }
+
+    #[test]
+    fn series_differ_by_their_dashes_and_have_a_colour_each() {
+        let chart = chart(Style::Line, [(0.0, 1.0), (1.0, 2.0)])
+            .with(Series::new("c", Style::Line, [Point::new(0.0, 1.0), Point::new(1.0, 3.0)]))
+            .with(Series::new("d", Style::Line, [Point::new(0.0, 1.0)]).coloured(7));
+        let colours: Vec<usize> = chart.series.iter().map(|series| series.colour).collect();
+        assert_eq!(colours, [1, 2, 7]);
+        let html = chart.to_html().into_string();
+        assert!(html.contains("line c1 d1") && html.contains("line c2 d2"), "{html}");
+    }
+
+    #[test]
+    fn what_never_changes_is_a_sentence() {
+        let flat = chart(Style::Line, [(1.0, 0.0), (2.0, 1e-17)]);
+        assert_eq!(flat.sentence().unwrap(), "Reward: 0 at all 2 points (mean).");
+        let two = flat.with(Series::new("c", Style::Line, [Point::new(1.0, 3.0)]));
+        assert_eq!(two.sentence().unwrap(), "Reward: a<b 0, c 3 at all 2 points (mean).");
+        assert_eq!(chart(Style::Line, [(7.0, 0.5)]).sentence().unwrap(), "Reward: 0.5 at step 7 (mean).");
+        assert_eq!(chart(Style::Line, [(1.0, 0.0), (2.0, 1.0)]).sentence(), None);
+    }
+}

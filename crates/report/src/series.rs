@@ -1,0 +1,101 @@
+//! What a chart draws.
+
+use crate::palette::COLOURS;
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// As it is.
+    Line,
+    /// Faint, with its average over the last steps on top.
+    Averaged,
+    /// Points without a line.
+    Points,
+    /// A line of points, each with its interval as a bar.
+    ErrorBars,
+    /// A line within the band of its intervals.
+    Band,
+}
+
+/// One value, with the ends of its interval where it has one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Where, such as the step.
+    pub x: f64,
+    /// The value.
+    pub y: f64,
+    /// The lower and the upper end of its interval.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Point {
+    /// A value without an interval.
+    pub fn new(x: f64, y: f64) -> Self {
+        Self { x, y, interval: None }
+    }
+
+    /// A value with one standard error to either side, where it is known.
+    pub fn with_error(x: f64, y: f64, error: Option<f64>) -> Self {
+        Self { x, y, interval: error.map(|error| (y - error, y + error)) }
+    }
+
+    fn is_finite(&self) -> bool {
+        let ends = self.interval.map_or([0.0, 0.0], |(low, high)| [low, high]);
+        self.x.is_finite() && self.y.is_finite() && ends.iter().all(|end| end.is_finite())
+    }
+}
+
+/// One quantity over steps.
+#[derive(Debug, Clone)]
+pub struct Series {
+    pub(crate) label: String,
+    pub(crate) style: Style,
+    /// Which of the page's colours, from 1. 0: the next one that the chart has left.
+    pub(crate) colour: usize,
+    pub(crate) points: Vec<Point>,
+}
+
+impl Series {
+    /// Points that are not finite are left out.
+    pub fn new(label: impl Into<String>, style: Style, points: impl IntoIterator<Item = Point>) -> Self {
+        let points = points.into_iter().filter(Point::is_finite).collect();
+        Self { label: label.into(), style, colour: 0, points }
+    }
+
+    /// A colour of its own, from 1 to [`COLOURS`]; a series without one gets the next.
+    #[must_use]
+    pub fn coloured(self, colour: usize) -> Self {
+        Self { colour: colour.clamp(1, COLOURS), ..self }
+    }
+
+    /// Every value that an axis must reach.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = f64> {
+        self.points.iter().flat_map(|point| {
+            let (low, high) = point.interval.unwrap_or((point.y, point.y));
+            [low, point.y, high]
+        })
+    }
+
+    /// The value that it always has; `None` where it changes or has none.
+    pub(crate) fn constant(&self) -> Option<f64> {
+        /// A difference by rounding is none, relative to the size or, near 0, to what a loss is made of.
+        const SAME: f64 = 1e-9;
+        let first = self.points.first()?.y;
+        let same = |point: &Point| (point.y - first).abs() <= SAME * first.abs().max(1.0);
+        self.points.iter().all(same).then_some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_by_rounding_does_not_change() {
+        let series = |values: &[f64]| Series::new("a", Style::Line, values.iter().map(|y| Point::new(0.0, *y)));
+        assert_eq!(series(&[0.0, 2e-17, -4e-16]).constant(), Some(0.0));
+        assert_eq!(series(&[0.0, 1e-6]).constant(), None);
+        assert_eq!(series(&[]).constant(), None);
+        assert_eq!(series(&[f64::NAN, 3.0]).constant(), Some(3.0));
+    }
+}

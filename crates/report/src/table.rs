@@ -1,0 +1,56 @@
+//! Tables.
+
+use crate::html::Html;
+
+/// Rows under a header. The first column is to the left, the others are numbers to the right.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    header: Vec<Html>,
+    rows: Vec<Vec<Html>>,
+}
+
+impl Table {
+    /// A table with these columns.
+    pub fn new<T: Into<Html>>(header: impl IntoIterator<Item = T>) -> Self {
+        Self { header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row; a cell is text, or HTML such as a link.
+    pub fn row<T: Into<Html>>(&mut self, cells: impl IntoIterator<Item = T>) -> &mut Self {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table; it scrolls where it is wider than the page. Nothing without a row.
+    pub fn to_html(&self) -> Html {
+        if self.is_empty() {
+            return Html::new();
+        }
+        let line = |tag: &'static str, cells: &[Html]| {
+            let cells = cells.iter().map(|cell| Html::element(tag, &[], cell.clone())).collect::<Html>();
+            Html::element("tr", &[], cells)
+        };
+        let head = Html::element("thead", &[], line("th", &self.header));
+        let body = Html::element("tbody", &[], self.rows.iter().map(|row| line("td", row)).collect::<Html>());
+        Html::element("div", &[("class", "scroll")], Html::element("table", &[], head.with(body)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_escaped_and_an_empty_table_is_nothing() {
+        let mut table = Table::new(["a<b", "c"]);
+        assert!(table.to_html().is_empty());
+        table.row(["<i>", "2"]);
+        let html = table.to_html().into_string();
+        assert!(html.contains("<tr><th>a&lt;b</th><th>c</th></tr>") && html.contains("<td>&lt;i&gt;</td>"), "{html}");
+    }
+}

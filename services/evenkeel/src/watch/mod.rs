@@ -1,0 +1,150 @@
+//! `evenkeel watch`: a run in the terminal, by its page or by its directory.
+#![expect(clippy::print_stdout, reason = "this is the terminal")]
+
+mod page;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use evenkeel_orchestrator::{MetricsLine, News, Since, news};
+use evenkeel_proto::v1::StepKind;
+use page::Page;
+
+use crate::arguments::WatchOptions;
+use crate::columns;
+use crate::show::escaped;
+use crate::terminal::note;
+
+/// Pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a page that was there may be away.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the news of a run come from.
+enum Source {
+    Page(Page),
+    Directory(PathBuf),
+}
+
+impl Source {
+    fn of(run: &str) -> Result<Self> {
+        if run.starts_with("http://") {
+            return Ok(Self::Page(Page::at(run)?));
+        }
+        if run.starts_with("https://") {
+            bail!("{run}: allowed is http://HOST:PORT/run/NAME, as a page is served, or the directory of a run");
+        }
+        let directory = Path::new(run);
+        if !directory.join("run.json").is_file() {
+            bail!(
+                "{run} holds no run (there is no run.json), allowed: the directory of a run, or the address of its page"
+            );
+        }
+        Ok(Self::Directory(directory.to_owned()))
+    }
+
+    async fn news(&self, from: Since) -> Result<News> {
+        match self {
+            Self::Page(page) => page.news(from).await,
+            Self::Directory(directory) => Ok(news(directory, from)?),
+        }
+    }
+}
+
+/// Prints every step and evaluation, those that are done already as well, until the run has ended.
+pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
+    let source = Source::of(&options.run)?;
+    let (mut from, mut said, mut lost) = (Since::default(), String::new(), None::<Instant>);
+    loop {
+        let news = match source.news(from).await {
+            Ok(news) => news,
+            // Before the first answer it may be a wrong address; later the process may only be busy, or gone.
+            Err(error) if said.is_empty() => return Err(error),
+            Err(error) => {
+                let since = *lost.get_or_insert_with(|| {
+                    note(&format!("lost, trying again: {error:#}"));
+                    Instant::now()
+                });
+                if since.elapsed() >= PATIENCE {
+                    return Err(error).context("the page is gone: if the run has ended, its directory has the rest");
+                }
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+        };
+        if lost.take().is_some() {
+            note("found again");
+        }
+        let lines = print(&news, &mut from);
+        let ended = matches!(news.state.as_str(), "completed" | "stopped" | "failed");
+        if news.doing != said {
+            // Counts within a step change all the time; what is printed is what a person would miss.
+            if news.state != said.split(' ').next().unwrap_or_default() {
+                note(&escaped(&news.doing));
+            }
+            said.clone_from(&news.doing);
+        }
+        if ended && lines == 0 {
+            let failed = news.state == "failed";
+            return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+        }
+        if lines == 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// Prints new lines. Returns how many there were.
+fn print(news: &News, from: &mut Since) -> usize {
+    for line in &news.steps {
+        if let Some(line) = MetricsLine::from_json(StepKind::Train, line.get()) {
+            println!("{}", step(&line, news.total_steps));
+        }
+    }
+    for line in &news.evaluations {
+        let line = MetricsLine::from_json(StepKind::Evaluation, line.get());
+        if let Some((line, accuracy)) = line.and_then(|line| Some((line.step, columns::accuracy(&line)?))) {
+            println!("evaluation after {line} steps: {}", escaped(&accuracy));
+        }
+    }
+    *from = news.next;
+    news.steps.len() + news.evaluations.len()
+}
+
+fn step(line: &MetricsLine, total: u64) -> String {
+    let value = |name: &str, digits: usize| match line.get(name) {
+        Some(value) => format!("{value:.digits$}"),
+        None => "–".to_owned(),
+    };
+    format!(
+        "step {}/{total}  reward {}  length {}  gap {}  {} s",
+        line.step + 1,
+        value("critic/score/mean", 3),
+        value("response_length/mean", 1),
+        value("aggregation/length_gap", 1),
+        value("timing_s/step", 1)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_run_is_refused_by_what_it_is() {
+        let refused = |run: &str| Source::of(run).err().unwrap().to_string();
+        assert!(refused("/nowhere").contains("there is no run.json"));
+        assert!(refused("https://a/run/b").contains("allowed is http://HOST:PORT/run/NAME"));
+        assert!(refused("http://127.0.0.1:1/").contains("/run/NAME"));
+        assert!(Source::of("http://127.0.0.1:1/run/a").is_ok());
+    }
+
+    #[test]
+    fn a_step_is_a_line() {
+        let json = r#"{"step":4,"policy_version":5,"critic/score/mean":0.25,"timing_s/step":1.25}"#;
+        let line = MetricsLine::from_json(StepKind::Train, json).unwrap();
+        assert_eq!(step(&line, 80), "step 5/80  reward 0.250  length –  gap –  1.2 s");
+    }
+}

@@ -1,0 +1,60 @@
+//! The page of a run, as a terminal asks it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use evenkeel_orchestrator::{News, Since};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Time limit of an answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of an answer: lines of some hundred steps take a fraction of it.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Where a run's page is: `http://HOST:PORT/run/NAME`.
+pub(super) struct Page {
+    host: String,
+    path: String,
+}
+
+impl Page {
+    pub(super) fn at(url: &str) -> Result<Self> {
+        let allowed = "allowed is http://HOST:PORT/run/NAME, as `evenkeel train` prints it";
+        let rest = url.strip_prefix("http://").with_context(|| format!("{url}: {allowed}"))?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let path = path.trim_end_matches('/');
+        let is_plain = !url.chars().any(|character| character.is_whitespace() || character.is_control());
+        let is_run = path.strip_prefix("run/").is_some_and(|name| !name.is_empty() && !name.contains(['/', '?', '#']));
+        if host.is_empty() || !is_run || !is_plain {
+            bail!("{url}: {allowed}");
+        }
+        let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
+        Ok(Self { host, path: format!("/{path}") })
+    }
+
+    pub(super) async fn news(&self, from: Since) -> Result<News> {
+        let answer = tokio::time::timeout(PATIENCE, self.get(from)).await;
+        let answer = answer.with_context(|| format!("{} did not answer within {PATIENCE:?}", self.host))?;
+        let body = answer.with_context(|| format!("http://{}{}", self.host, self.path))?;
+        serde_json::from_str(&body).context("the answer is none of a run's page")
+    }
+
+    /// One request over a connection of its own. HTTP 1.0, so that the answer is as long as the connection: it needs no client library.
+    async fn get(&self, Since { steps, evaluations }: Since) -> Result<String> {
+        let Self { host, path } = self;
+        let mut stream = TcpStream::connect(host).await?;
+        let request = format!(
+            "GET {path}/lines?steps={steps}&evaluations={evaluations} HTTP/1.0\r\nHost: {host}\r\nAccept: application/json\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = Vec::new();
+        stream.take(MOST_BYTES).read_to_end(&mut answer).await?;
+        let answer = String::from_utf8(answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
+        match head.split(' ').nth(1) {
+            Some("200") => Ok(body.to_owned()),
+            status => bail!("it answers {}: {}", status.unwrap_or("nothing"), body.trim()),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The runs of a folder, each in a line.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use evenkeel_proto::v1::StepKind;
+
+use super::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, RunManifest};
+use crate::error::RunError;
+use crate::metrics::MetricsLine;
+
+/// Bytes at the end of a file of metrics in which the last lines are looked for.
+const END: u64 = 128 << 10;
+/// Bytes of a file that a line may take.
+const MOST_CONFIG: u64 = 1 << 20;
+
+/// What a line about a run says, read from the ends of its files.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOverview {
+    /// Name of its directory within the folder.
+    pub name: String,
+    /// The directory.
+    pub path: PathBuf,
+    /// Name of the run.
+    pub run_id: String,
+    /// GRPO steps done.
+    pub steps: u64,
+    /// Its settings, as they are written.
+    pub config: String,
+    /// The last step.
+    pub last_step: Option<MetricsLine>,
+    /// The last evaluation.
+    pub last_evaluation: Option<MetricsLine>,
+    /// When its metrics were written last, or the run was started.
+    pub modified: Option<SystemTime>,
+}
+
+/// A directory that is passed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkippedDirectory {
+    /// Its name within the folder.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// The runs of a folder, the newest first, and the directories in it that hold none or one that cannot be read.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn overviews(folder: &Path) -> Result<(Vec<RunOverview>, Vec<SkippedDirectory>), RunError> {
+    let entries = std::fs::read_dir(folder).map_err(RunError::file(folder))?;
+    let (mut runs, mut skipped) = (Vec::new(), Vec::new());
+    for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        match overview(&name, entry.path()) {
+            Ok(run) => runs.push(run),
+            Err(reason) => skipped.push(SkippedDirectory { name, reason }),
+        }
+    }
+    runs.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.name.cmp(&b.name)));
+    skipped.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok((runs, skipped))
+}
+
+fn overview(name: &str, path: PathBuf) -> Result<RunOverview, String> {
+    let manifest = RunManifest::read(&path).map_err(|error| error.to_string())?;
+    let manifest = manifest.ok_or_else(|| "holds no run (there is no run.json)".to_owned())?;
+    let last_step = last_line(&path.join(METRICS_FILE), StepKind::Train)?;
+    let last_evaluation = last_line(&path.join(EVALUATION_FILE), StepKind::Evaluation)?;
+    let modified = |name: &str| std::fs::metadata(path.join(name)).and_then(|data| data.modified()).ok();
+    Ok(RunOverview {
+        name: name.to_owned(),
+        run_id: manifest.run_id,
+        steps: last_step.as_ref().map_or(0, |line| line.step + 1),
+        config: config(&path),
+        modified: modified(METRICS_FILE).or_else(|| modified("run.json")),
+        last_step,
+        last_evaluation,
+        path,
+    })
+}
+
+fn config(directory: &Path) -> String {
+    let mut text = String::new();
+    let read =
+        File::open(directory.join(CONFIG_FILE)).and_then(|file| file.take(MOST_CONFIG).read_to_string(&mut text));
+    if read.is_err() {
+        text.clear();
+    }
+    text
+}
+
+/// The last complete line of a file; none where there is no file.
+fn last_line(path: &Path, kind: StepKind) -> Result<Option<MetricsLine>, String> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(END)))?;
+        let mut bytes = Vec::new();
+        file.take(END).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = match read() {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{}: {error}", path.display())),
+    };
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    let last = lines.rev().find_map(|line| MetricsLine::from_json(kind, std::str::from_utf8(line).ok()?));
+    match last {
+        None if !bytes.is_empty() && bytes.ends_with(b"\n") => {
+            Err(format!("{} has no line of metrics that can be read", path.display()))
+        }
+        last => Ok(last),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_and_half_written_directories_are_named_and_the_others_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |run: &str, name: &str, text: &str| {
+            std::fs::create_dir_all(dir.path().join(run)).unwrap();
+            std::fs::write(dir.path().join(run).join(name), text).unwrap();
+        };
+        let manifest = |run: &str| RunManifest::new(run, "sha256:0", None);
+        for run in ["whole", "begun", "broken"] {
+            std::fs::create_dir_all(dir.path().join(run)).unwrap();
+            manifest(run).write(&dir.path().join(run)).unwrap();
+        }
+        let line = |step| MetricsLine::new(StepKind::Train, step, step).to_json();
+        write("whole", METRICS_FILE, &format!("{}\n{}\n{{\"half", line(0), line(1)));
+        write("whole", CONFIG_FILE, "[run]\nsteps = 5\n");
+        write("broken", METRICS_FILE, "{\"loss\": 1}\n");
+        write("foreign", "thesis.tex", "");
+        write("torn", "run.json", "{\"format\":");
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let (runs, skipped) = overviews(dir.path()).unwrap();
+        let mut found: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.steps)).collect();
+        found.sort_unstable();
+        assert_eq!(found, [("begun", 0), ("whole", 2)]);
+        let names: Vec<_> = skipped.iter().map(|skipped| skipped.name.as_str()).collect();
+        assert_eq!(names, ["broken", "foreign", "torn"]);
+        assert!(skipped[0].reason.contains("no line of metrics") && skipped[1].reason.contains("no run.json"));
+        assert!(overviews(&dir.path().join("nowhere")).is_err());
+    }
+}

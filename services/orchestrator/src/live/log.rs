@@ -1,0 +1,120 @@
+//! The last lines of a run's log: its events in words.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use evenkeel_proto::v1::StepKind;
+use serde::Serialize;
+
+use crate::events::{Event, RunOutcome};
+use crate::metrics::MetricsLine;
+use crate::summary::accuracy;
+
+/// Lines that are kept.
+const KEPT: usize = 200;
+/// Bytes of a line that are kept.
+const MOST_BYTES: usize = 1000;
+
+/// A line of the log.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct LogLine {
+    /// Counts the lines, from 1.
+    pub(crate) number: u64,
+    /// Seconds since the run was started or resumed.
+    pub(crate) seconds: f64,
+    pub(crate) text: String,
+}
+
+/// The last lines. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct LogTail {
+    began: Instant,
+    lines: Arc<Mutex<(u64, VecDeque<LogLine>)>>,
+}
+
+impl Default for LogTail {
+    fn default() -> Self {
+        Self { began: Instant::now(), lines: Arc::default() }
+    }
+}
+
+impl LogTail {
+    /// Adds an event, where it has words.
+    pub(crate) fn add(&self, event: &Event) {
+        let Some(mut text) = describe(event) else { return };
+        text.truncate(text.floor_char_boundary(MOST_BYTES));
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.0 += 1;
+        let line = LogLine { number: lines.0, seconds: self.began.elapsed().as_secs_f64(), text };
+        lines.1.push_back(line);
+        if lines.1.len() > KEPT {
+            lines.1.pop_front();
+        }
+    }
+
+    /// Those after a number.
+    pub(crate) fn after(&self, number: u64) -> Vec<LogLine> {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.1.iter().filter(|line| line.number > number).cloned().collect()
+    }
+}
+
+/// An event in words; `None` for supervised steps, of which there are many.
+fn describe(event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Started { run_id, step, total_steps, problems, .. } => {
+            format!("run {run_id} starts after {step} of {total_steps} steps, on {problems} problems")
+        }
+        Event::Line(line) => return step(line),
+        Event::Checkpoint { step, .. } => format!("checkpoint after {step} steps"),
+        Event::Waiting { service, endpoint, message, waited_ms, .. } => {
+            format!("waiting for {service} at {endpoint} for {} s: {message}", waited_ms / 1000)
+        }
+        Event::Recovered { service, waited_ms } => format!("{service} is back after {} s", waited_ms / 1000),
+        Event::Rewound { step, message } => format!("back to step {step}: {message}"),
+        Event::Note { message } => format!("note: {message}"),
+        Event::Warning { message } => format!("warning: {message}"),
+        Event::Finished { outcome: RunOutcome::Completed, summary } => format!("all {} steps are done", summary.steps),
+        Event::Finished { outcome: RunOutcome::Stopped, summary } => format!("stopped after {} steps", summary.steps),
+        Event::Failed { message } => format!("failed: {message}"),
+    })
+}
+
+fn step(line: &MetricsLine) -> Option<String> {
+    let value = |name: &str| line.get(name).map_or_else(|| "–".to_owned(), evenkeel_report::number);
+    Some(match line.kind {
+        StepKind::Train => format!(
+            "step {}: reward {}, length {}, {} s",
+            line.step + 1,
+            value("critic/score/mean"),
+            value("response_length/mean"),
+            value("timing_s/step")
+        ),
+        StepKind::Evaluation => {
+            let accuracy = accuracy(line).map_or_else(|| "–".to_owned(), |value| evenkeel_report::percent(value, None));
+            format!("evaluation after {} steps: {accuracy}", line.step)
+        }
+        StepKind::WarmStart | StepKind::Progress | StepKind::Unspecified => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_keeps_its_last_lines() {
+        let log = LogTail::default();
+        for step in 0..2 * KEPT as u64 {
+            log.add(&Event::Checkpoint { step, path: String::new() });
+        }
+        log.add(&Event::Line(MetricsLine::new(StepKind::WarmStart, 0, 1)));
+        log.add(&Event::Warning { message: "é".repeat(MOST_BYTES) });
+        let lines = log.after(0);
+        assert_eq!((lines.len(), lines[0].text.as_str()), (KEPT, "checkpoint after 201 steps"));
+        let last = &lines[KEPT - 1];
+        assert!(last.text.starts_with("warning: é") && last.text.len() <= MOST_BYTES);
+        assert_eq!(log.after(last.number), []);
+    }
+}

@@ -1,0 +1,141 @@
+//! The services of a run as it sees them: whether they answer, what they have, and what the step waits for.
+
+use std::time::Duration;
+
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::{EngineHealth, GenerationGetStatusResponse, RunState};
+use serde::Serialize;
+
+use crate::clients::{Reward, Services};
+use crate::events::{Activity, Progress};
+
+/// How long the generation service may take to say what its engines do.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Engines that are listed.
+const MOST_ENGINES: usize = 64;
+
+/// A service as the run sees it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct ServiceState {
+    pub(crate) name: String,
+    /// Its addresses.
+    pub(crate) endpoint: String,
+    /// In a word or two.
+    pub(crate) health: String,
+    /// What it has to do.
+    pub(crate) load: String,
+    /// Whether the step waits for it.
+    pub(crate) awaited: bool,
+}
+
+/// All services of a run, the engines behind the generation service after it.
+pub(super) async fn service_states(services: &Services, progress: &Progress) -> Vec<ServiceState> {
+    let awaited = awaited(services, progress);
+    let generation = services.generation();
+    let mut states = vec![ServiceState {
+        name: "generation".to_owned(),
+        endpoint: generation.endpoint().to_owned(),
+        health: connection(generation.is_connected()),
+        load: format!("{} samples in flight", generation.pending()),
+        awaited: awaited == "generation",
+    }];
+    // A service that does not answer is shown as it is; nothing is retried for a page.
+    match tokio::time::timeout(PATIENCE, generation.peek()).await {
+        Ok(Some(status)) => states.extend(engines(&status)),
+        Ok(None) | Err(_) => "no answer to a question for its engines".clone_into(&mut states[0].health),
+    }
+    states.extend(services.judges().map(|judge| of_judge(judge, awaited)));
+    let learner = match progress.state {
+        RunState::Waiting if awaited == "learner" => "waiting".to_owned(),
+        _ => String::new(),
+    };
+    states.push(ServiceState {
+        name: "learner".to_owned(),
+        endpoint: services.learner().endpoint().to_owned(),
+        health: learner,
+        load: format!("{} groups of the step trained", progress.groups_trained),
+        awaited: awaited == "learner",
+    });
+    states
+}
+
+fn of_judge(judge: &Reward, awaited: &str) -> ServiceState {
+    let pending = judge.pending();
+    ServiceState {
+        name: judge.service().to_owned(),
+        endpoint: judge.endpoints(),
+        // It connects with its first answer.
+        health: if pending == 0 && !judge.is_connected() {
+            "idle".to_owned()
+        } else {
+            connection(judge.is_connected())
+        },
+        load: format!("{pending} answers to verify, {} verified", judge.ended()),
+        awaited: awaited == judge.service(),
+    }
+}
+
+fn connection(is_connected: bool) -> String {
+    (if is_connected { "connected" } else { "not reachable" }).to_owned()
+}
+
+fn engines(status: &GenerationGetStatusResponse) -> impl Iterator<Item = ServiceState> {
+    status.engines.iter().take(MOST_ENGINES).map(|engine| {
+        let health = match engine.health() {
+            _ if engine.asleep => "asleep".to_owned(),
+            EngineHealth::Healthy => "healthy".to_owned(),
+            other => format!(
+                "{}: {}",
+                other.as_str_name().trim_start_matches("ENGINE_HEALTH_").to_lowercase(),
+                engine.last_error
+            ),
+        };
+        let mut load = format!("{} samples, {:.0} tokens/s", engine.in_flight_items, engine.tokens_per_second);
+        if let Some(waiting) = engine.waiting_requests.filter(|waiting| *waiting > 0) {
+            load = format!("{load}, {waiting} waiting");
+        }
+        if let Some(version) = engine.policy_version {
+            load = format!("{load}, weights {version}");
+        }
+        ServiceState {
+            name: format!("engine {}", engine.name),
+            endpoint: engine.endpoint.clone(),
+            health,
+            load,
+            awaited: false,
+        }
+    })
+}
+
+/// The service that the step waits for; empty where it waits for none.
+fn awaited(services: &Services, progress: &Progress) -> &'static str {
+    let is_verified = services.judges().find(|judge| judge.pending() > 0).map(Reward::service);
+    match progress.activity {
+        Activity::Publishing | Activity::Proving => return "generation",
+        Activity::Checkpointing => return "learner",
+        Activity::None => {}
+    }
+    match progress.state {
+        RunState::Training | RunState::Evaluating if services.generation().pending() > 0 => "generation",
+        RunState::Training | RunState::Evaluating if progress.samples_done < progress.samples => {
+            is_verified.unwrap_or("generation")
+        }
+        RunState::Training | RunState::WarmStart => "learner",
+        RunState::Waiting => ["generation", "reward", "verifier", "learner"]
+            .into_iter()
+            .find(|name| progress.message.contains(name))
+            .unwrap_or_default(),
+        _ => "",
+    }
+}
+
+/// What a run is doing, in a line: state, step, and what of the step is done.
+pub(crate) fn doing(progress: &Progress) -> String {
+    let mut text = format!("{} · step {} of {}", progress.state.label(), progress.step, progress.total_steps);
+    for part in [progress.describe(), progress.message.clone()] {
+        if !part.is_empty() {
+            text = format!("{text} · {part}");
+        }
+    }
+    text
+}

@@ -1,0 +1,114 @@
+//! What a terminal asks for: where a run is, and its lines from a step on.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use evenkeel_proto::Label;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::directory::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE};
+use crate::error::RunError;
+use crate::events::Progress;
+use crate::live::doing;
+use crate::stored::{Planned, stored_state};
+use crate::summary::Summary;
+
+/// Lines of each kind in an answer; a reader asks again for the others.
+const MOST_LINES: usize = 200;
+
+/// The lines that a reader has already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Since {
+    /// Of GRPO steps.
+    pub steps: usize,
+    /// Of evaluations.
+    pub evaluations: usize,
+}
+
+/// Where a run is, and what it wrote since.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct News {
+    /// Label of the run's state.
+    pub state: String,
+    /// What it is doing, in words.
+    pub doing: String,
+    /// GRPO steps to do in all.
+    pub total_steps: u64,
+    /// Lines of GRPO steps, as they are written.
+    pub steps: Vec<Box<RawValue>>,
+    /// Lines of evaluations.
+    pub evaluations: Vec<Box<RawValue>>,
+    /// From where to ask for the next ones.
+    pub next: Since,
+}
+
+/// The news of a run that its files have. Blocks.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn news(directory: &Path, since: Since) -> Result<News, RunError> {
+    of_run(directory, None, since)
+}
+
+/// The same with the progress of a run of this process. Blocks.
+///
+/// # Errors
+/// Files that cannot be read.
+pub(crate) fn of_run(directory: &Path, progress: Option<&Progress>, since: Since) -> Result<News, RunError> {
+    let (state, doing, total_steps) = match progress {
+        Some(progress) => (progress.state.label().to_owned(), doing(progress), progress.total_steps),
+        None => {
+            let planned = Planned::of(&std::fs::read_to_string(directory.join(CONFIG_FILE)).unwrap_or_default());
+            let state = stored_state(directory, Summary::read(directory).as_ref()).label().to_owned();
+            (state.clone(), state, planned.run.steps)
+        }
+    };
+    let lines = |name: &str, from| lines(&directory.join(name), from).map_err(RunError::file(directory.join(name)));
+    let (steps, steps_end) = lines(METRICS_FILE, since.steps)?;
+    let (evaluations, evaluations_end) = lines(EVALUATION_FILE, since.evaluations)?;
+    let next = Since { steps: steps_end, evaluations: evaluations_end };
+    Ok(News { state, doing, total_steps, steps, evaluations, next })
+}
+
+/// Complete lines behind the first few, as they are written, and how many there are up to the last of them.
+fn lines(path: &Path, from: usize) -> std::io::Result<(Vec<Box<RawValue>>, usize)> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((Vec::new(), from)),
+        Err(error) => return Err(error),
+    };
+    let (mut reader, mut line, mut number, mut lines) = (BufReader::new(file), String::new(), 0, Vec::new());
+    while lines.len() < MOST_LINES {
+        line.clear();
+        reader.read_line(&mut line)?;
+        let Some(text) = line.strip_suffix('\n') else { break };
+        number += 1;
+        if number > from
+            && let Ok(value) = RawValue::from_string(text.to_owned())
+        {
+            lines.push(value);
+        }
+    }
+    Ok((lines, number.max(from)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_given_from_where_a_reader_is_and_never_half() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.jsonl");
+        std::fs::write(&path, "{\"a\":0}\n{\"a\":1}\nbroken\n{\"a\":2}\n{\"a\"").unwrap();
+        let of = |from| {
+            let (lines, end) = lines(&path, from).unwrap();
+            (lines.iter().map(|line| line.get().to_owned()).collect::<Vec<_>>(), end)
+        };
+        assert_eq!(of(1), (vec!["{\"a\":1}".to_owned(), "{\"a\":2}".to_owned()], 4));
+        assert_eq!((of(9), lines(&dir.path().join("none"), 3).unwrap().1), ((vec![], 9), 3));
+    }
+}

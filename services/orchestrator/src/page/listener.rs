@@ -1,0 +1,103 @@
+//! Connections of the page: how many, how long, and how slow.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::patient::Patient;
+
+/// What connections may cost.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Connections at once; further ones are refused.
+    pub(super) connections: usize,
+    /// Until the header of a request is complete, from the opening of a connection or the end of an answer.
+    pub(super) header: Duration,
+    /// How long a reader may take nothing.
+    pub(super) patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connections: 32, header: Duration::from_secs(15), patience: Duration::from_secs(20) }
+    }
+}
+
+/// Bytes that are kept of a request's header, and of an answer that is not taken yet.
+const BUFFER: usize = 64 << 10;
+/// Pause after a failed accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Refusals that are being sent; further connections are closed without one.
+const REFUSALS: usize = 16;
+/// Time limit of a refusal.
+const REFUSAL: Duration = Duration::from_secs(1);
+/// The answer where there are too many connections.
+const BUSY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nContent-Length: 29\r\nRetry-After: 3\r\n\
+    Connection: close\r\n\r\ntoo many readers of this page";
+
+/// Serves until it is dropped.
+pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits) {
+    let free = Arc::new(Semaphore::new(limits.connections));
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
+    // Dropped with this future.
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            Some(_) = connections.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection to the page");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        match Arc::clone(&free).try_acquire_owned() {
+            Ok(permit) => {
+                let router = router.clone();
+                connections.spawn(async move {
+                    let _permit = permit;
+                    connection(stream, router, limits).await;
+                });
+            }
+            Err(_) => {
+                if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
+                    connections.spawn(async move {
+                        let _permit = permit;
+                        let _ = tokio::time::timeout(REFUSAL, refuse(stream)).await;
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Says why and closes, once the client has: a connection that is closed with a request unread loses the answer.
+async fn refuse(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.write_all(BUSY).await?;
+    stream.shutdown().await?;
+    let mut unread = [0; 1024];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
+}
+
+/// Serves one connection. Its failures concern only its client.
+async fn connection(stream: TcpStream, router: Router, limits: Limits) {
+    // Small events are not delayed; a system without the option is no error.
+    let _ = stream.set_nodelay(true);
+    let stream = TokioIo::new(Patient::new(stream, limits.patience));
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(BUFFER);
+    let _ = builder.serve_connection(stream, TowerToHyperService::new(router)).await;
+}

@@ -1,0 +1,103 @@
+//! A connection whose reader may be slow, but not for ever.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// A stream that fails once its reader has taken nothing for so long although there was something to take.
+pub(super) struct Patient<S> {
+    stream: S,
+    patience: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Patient<S> {
+    pub(super) fn new(stream: S, patience: Duration) -> Self {
+        Self { stream, patience, stalled: None }
+    }
+
+    /// Passes a result of writing on; waiting for too long is an error.
+    fn limited<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let patience = self.patience;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        match stalled.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(context, bytes);
+        this.limited(written, context)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(context, buffers);
+        this.limited(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let flushed = Pin::new(&mut this.stream).poll_flush(context);
+        this.limited(flushed, context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let shut = Pin::new(&mut this.stream).poll_shutdown(context);
+        this.limited(shut, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_reader_that_takes_nothing_is_given_up_and_one_that_takes_a_little_is_not() {
+        let (mut reader, stream) = duplex(4);
+        let mut patient = Patient::new(stream, Duration::from_millis(200));
+        let slow = tokio::spawn(async move {
+            let mut taken = 0;
+            for _ in 0..4 {
+                tokio::time::sleep(Duration::from_millis(80)).await;
+                taken += reader.read(&mut [0; 4]).await.unwrap();
+            }
+            (reader, taken)
+        });
+        patient.write_all(&[7; 16]).await.unwrap();
+        let (_reader, taken) = slow.await.unwrap();
+        assert_eq!(taken, 16);
+        let error = patient.write_all(&[7; 16]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}

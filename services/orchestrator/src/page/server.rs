@@ -1,0 +1,70 @@
+//! The server of the page: bound before a run starts, so that a port that is taken is a refusal and not a surprise.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use evenkeel_rpc::server::ServerError;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use super::listener::{Limits, serve};
+use super::routes::router;
+use super::runs::encoded;
+use super::shown::Runs;
+use crate::live::LiveRun;
+
+/// Serves the page of runs until it is dropped.
+#[derive(Debug)]
+pub struct PageServer {
+    address: SocketAddr,
+    runs: Arc<Runs>,
+    task: JoinHandle<()>,
+}
+
+impl PageServer {
+    /// Binds an address and serves the runs of a folder. Must be called within a runtime.
+    ///
+    /// # Errors
+    /// An address that is taken or none of this machine's, with the setting's name.
+    pub async fn bind(address: &str, folder: &Path) -> Result<Self, ServerError> {
+        let listen = |source: io::Error| ServerError::Listen {
+            setting: "page.listen".to_owned(),
+            address: address.to_owned(),
+            source,
+        };
+        let listener = TcpListener::bind(address).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let runs = Arc::new(Runs::new(folder, address.ip().is_loopback()));
+        let task = tokio::spawn(serve(listener, router(Arc::clone(&runs)), Limits::default()));
+        Ok(Self { address, runs, task })
+    }
+
+    /// Shows a run of this process with its samples, services and log.
+    pub fn attach(&self, run: LiveRun) {
+        self.runs.attach(run);
+    }
+
+    /// The address that it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where a run's page is.
+    pub fn url_of(&self, run: &LiveRun) -> String {
+        let name = run.directory().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        format!("{}run/{}", self.url(), encoded(&name))
+    }
+
+    /// Where the list of runs is.
+    pub fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+}
+
+impl Drop for PageServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

@@ -1,0 +1,174 @@
+//! The sections of one run, made for all readers together and no oftener than they are worth.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::Metadata;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_report::{Html, Page, Section};
+
+use super::json::section_event;
+use super::tail::Tail;
+use crate::directory::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, WARM_START_FILE};
+use crate::error::RunError;
+use crate::metrics::{Curves, MetricsLine};
+use crate::report::{GalleryCache, RunData, page, read_data};
+use crate::stored::stored_summary;
+use crate::summary::WrittenLines;
+
+/// Making the sections may take one part in so many of the time that passes.
+const SHARE: u32 = 100;
+/// The shortest time between two of them.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A section as it goes to a browser.
+#[derive(Debug, Clone)]
+pub(super) struct Made {
+    pub(super) id: &'static str,
+    /// Changes with its content.
+    pub(super) digest: u64,
+    /// The whole event, shared by all readers.
+    pub(super) event: Arc<str>,
+}
+
+/// The sections of a page at one time.
+#[derive(Debug, Default)]
+pub(super) struct MadePage {
+    pub(super) page: Page,
+    pub(super) sections: Vec<Made>,
+}
+
+impl MadePage {
+    pub(super) fn of(page: Page) -> Self {
+        let made = |section: &Section| {
+            let inner = section.inner();
+            let mut hasher = DefaultHasher::new();
+            inner.as_str().hash(&mut hasher);
+            let event = section_event(section.id, inner.as_str()).into();
+            Made { id: section.id, digest: hasher.finish(), event }
+        };
+        let sections = page.sections.iter().map(made).collect();
+        Self { page, sections }
+    }
+}
+
+/// When something may be made again: so that it takes no more than its share of the time.
+#[derive(Debug, Default)]
+pub(super) struct Pace(Option<Instant>);
+
+impl Pace {
+    pub(super) fn is_due(&self) -> bool {
+        self.0.is_none_or(|next| Instant::now() >= next)
+    }
+
+    pub(super) fn took(&mut self, took: Duration) {
+        self.0 = Some(Instant::now() + PAUSE.max(took * SHARE));
+    }
+}
+
+/// The page of the run in a directory.
+#[derive(Debug)]
+pub(super) struct RunView {
+    directory: PathBuf,
+    gallery: GalleryCache,
+    read: Mutex<Read>,
+}
+
+/// What was read of the directory.
+#[derive(Debug)]
+struct Read {
+    steps: (Tail, Curves),
+    warm_start: (Tail, Curves),
+    evaluations: (Tail, Vec<MetricsLine>),
+    pace: Pace,
+    stamp: Option<Stamp>,
+    made: Arc<MadePage>,
+}
+
+/// What tells whether a directory has changed: length and time of each file, and the state of the run.
+type Stamp = (Vec<Option<(u64, Option<SystemTime>)>>, Option<RunState>);
+
+impl RunView {
+    pub(super) fn new(directory: PathBuf) -> Self {
+        let tail = |name, kind| Tail::new(directory.join(name), kind);
+        let read = Read {
+            steps: (tail(METRICS_FILE, StepKind::Train), Curves::default()),
+            warm_start: (tail(WARM_START_FILE, StepKind::WarmStart), Curves::default()),
+            evaluations: (tail(EVALUATION_FILE, StepKind::Evaluation), Vec::new()),
+            pace: Pace::default(),
+            stamp: None,
+            made: Arc::default(),
+        };
+        Self { directory, gallery: GalleryCache::default(), read: Mutex::new(read) }
+    }
+
+    /// The page as it is, or as it was a moment ago. Blocks. `state` is that of a run of this process.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub(super) fn page(&self, state: Option<RunState>) -> Result<Arc<MadePage>, RunError> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = (stamp(&self.directory), state);
+        if !read.pace.is_due() || read.stamp.as_ref() == Some(&stamp) {
+            return Ok(Arc::clone(&read.made));
+        }
+        let began = Instant::now();
+        let made = self.make(&mut read, state)?;
+        (read.made, read.stamp) = (Arc::new(made), Some(stamp));
+        read.pace.took(began.elapsed());
+        Ok(Arc::clone(&read.made))
+    }
+
+    fn make(&self, read: &mut Read, state: Option<RunState>) -> Result<MadePage, RunError> {
+        let file = |name: &str| RunError::file(self.directory.join(name));
+        read.steps.0.read(&mut read.steps.1).map_err(file(METRICS_FILE))?;
+        read.warm_start.0.read(&mut read.warm_start.1).map_err(file(WARM_START_FILE))?;
+        read.evaluations.0.read(&mut read.evaluations.1).map_err(file(EVALUATION_FILE))?;
+        let (steps, warm_start, evaluations) = (&read.steps.1, &read.warm_start.1, &read.evaluations.1);
+        let config = std::fs::read_to_string(self.directory.join(CONFIG_FILE)).unwrap_or_default();
+        let written = WrittenLines { steps, warm_start, evaluations };
+        let summary = &stored_summary(&self.directory, &config, state, &written)?;
+        let (gallery, data) = (self.gallery.get(&self.directory, evaluations), read_data(&self.directory));
+        let data = data.as_ref();
+        let data = RunData { summary, config: &config, steps, warm_start, evaluations, data, gallery: &gallery };
+        Ok(MadePage::of(with_places(page(&data))))
+    }
+}
+
+/// The page with the places for what only a run of this process has.
+fn with_places(mut page: Page) -> Page {
+    let place = |id| Section::new(id, "", Html::new());
+    let link = Html::element("a", &[("href", "/")], "all runs of this folder");
+    page.kicker = Html::text("Evenkeel · training run · ").with(link);
+    page.sections.insert(0, place("live"));
+    page.sections.insert(2, place("services"));
+    let end = page.sections.len() - 1;
+    page.sections.insert(end, place("stream"));
+    page.sections.insert(end + 1, place("log"));
+    page
+}
+
+fn stamp(directory: &Path) -> Vec<Option<(u64, Option<SystemTime>)>> {
+    let of = |data: Metadata| (data.len(), data.modified().ok());
+    [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE, "summary.json", CONFIG_FILE]
+        .iter()
+        .map(|name| std::fs::metadata(directory.join(name)).ok().map(of))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_made_seldom() {
+        let mut pace = Pace::default();
+        assert!(pace.is_due());
+        pace.took(Duration::from_millis(50));
+        let wait = pace.0.unwrap().saturating_duration_since(Instant::now());
+        assert!(!pace.is_due() && wait > Duration::from_millis(4_900) && wait <= Duration::from_secs(5), "{wait:?}");
+    }
+}

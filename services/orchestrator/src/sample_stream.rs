@@ -1,0 +1,161 @@
+//! The newest samples of a run, some of them: what a person can read, not what a machine can write.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+/// Samples that are kept.
+const KEPT: usize = 40;
+/// Pause between two samples that are taken.
+const PAUSE: Duration = Duration::from_millis(250);
+/// Taking a sample may cost one part in so many of the time that passes: its text is decoded for this alone.
+const SHARE: u32 = 500;
+/// Bytes of a text that are kept.
+const MOST_BYTES: usize = 4096;
+
+/// A sample with its verdict, as text.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct ShownSample {
+    /// Counts the samples that were shown, from 1.
+    pub(crate) number: u64,
+    /// `train` or `evaluation`.
+    pub(crate) purpose: &'static str,
+    /// GRPO steps done.
+    pub(crate) step: u64,
+    /// Its name.
+    pub(crate) id: String,
+    pub(crate) prompt: String,
+    pub(crate) text: String,
+    pub(crate) gold: String,
+    /// The verifier's outcome, `invalid` or `failed`.
+    pub(crate) verdict: String,
+    pub(crate) reason: String,
+    /// The raw reward.
+    pub(crate) reward: Option<f64>,
+    pub(crate) tokens: usize,
+    /// Why it ended.
+    pub(crate) finish: &'static str,
+}
+
+/// The stream of samples of a run. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SampleStream(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    readers: AtomicUsize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    samples: VecDeque<Arc<ShownSample>>,
+    count: u64,
+    next: Option<Instant>,
+}
+
+/// Somebody who reads the stream. Samples are taken as long as there is one.
+#[derive(Debug)]
+pub(crate) struct Reading(SampleStream);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.0.readers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl SampleStream {
+    /// Begins to read.
+    pub(crate) fn read(&self) -> Reading {
+        self.0.readers.fetch_add(1, Ordering::Relaxed);
+        Reading(self.clone())
+    }
+
+    /// Takes a sample if somebody reads and the last one is long enough ago; `make` is called only then.
+    pub(crate) fn offer(&self, make: impl FnOnce() -> Option<ShownSample>) {
+        if self.0.readers.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let began = Instant::now();
+        {
+            let mut kept = self.kept();
+            if kept.next.is_some_and(|next| began < next) {
+                return;
+            }
+            kept.next = Some(began + PAUSE);
+        }
+        let Some(sample) = make() else { return };
+        let mut kept = self.kept();
+        kept.next = Some(Instant::now() + PAUSE.max(began.elapsed() * SHARE));
+        kept.count += 1;
+        let number = kept.count;
+        kept.samples.push_back(Arc::new(ShownSample { number, ..sample.cut() }));
+        if kept.samples.len() > KEPT {
+            kept.samples.pop_front();
+        }
+    }
+
+    /// Those after a number.
+    pub(crate) fn after(&self, number: u64) -> Vec<Arc<ShownSample>> {
+        self.kept().samples.iter().filter(|sample| sample.number > number).cloned().collect()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ShownSample {
+    fn cut(mut self) -> Self {
+        for text in
+            [&mut self.id, &mut self.prompt, &mut self.text, &mut self.gold, &mut self.verdict, &mut self.reason]
+        {
+            if text.len() > MOST_BYTES {
+                let end = text.floor_char_boundary(MOST_BYTES);
+                text.truncate(end);
+                text.push_str(" …");
+            }
+            text.shrink_to_fit();
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(text: &str) -> Option<ShownSample> {
+        Some(ShownSample { text: text.to_owned(), ..ShownSample::default() })
+    }
+
+    #[test]
+    fn nothing_is_made_while_nobody_reads() {
+        let stream = SampleStream::default();
+        stream.offer(|| panic!("nobody reads"));
+        let reading = stream.read();
+        stream.offer(|| sample("a"));
+        stream.offer(|| panic!("the last one was just now"));
+        assert_eq!(stream.after(0).len(), 1);
+        assert!(stream.after(1).is_empty());
+        drop(reading);
+        stream.kept().next = None;
+        stream.offer(|| panic!("nobody reads any more"));
+    }
+
+    #[test]
+    fn the_stream_is_bounded_in_number_and_size() {
+        let stream = SampleStream::default();
+        let _reading = stream.read();
+        for _ in 0..3 * KEPT {
+            stream.kept().next = None;
+            stream.offer(|| sample(&"é".repeat(MOST_BYTES)));
+        }
+        let kept = stream.after(0);
+        assert_eq!((kept.len(), kept[0].number), (KEPT, 2 * KEPT as u64 + 1));
+        assert!(kept.iter().all(|sample| sample.text.len() <= MOST_BYTES + 4 && sample.text.ends_with("é …")));
+    }
+}
