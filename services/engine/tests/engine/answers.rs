@@ -338,7 +338,7 @@ async fn metrics_have_vllms_names() {
     ] {
         assert!(lines.contains(&line.as_str()), "{line} is not in\n{}", text.text);
     }
-    let busy =
+    let idle =
         lines.iter().find_map(|line| line.strip_prefix(&format!("evenkeel_engine_idle_seconds_total{{{labels}}} ")));
     let idle: f64 = idle.unwrap().parse().unwrap();
     assert!(idle > 0.0 && idle <= began.elapsed().as_secs_f64(), "{idle}");

@@ -47,7 +47,7 @@ impl<'a> Progress<'a> {
     /// Shows what happened. `read` reads a run that has ended.
     pub(super) fn show(&mut self, happened: &Happened, read: impl Fn(&Job) -> Option<(Run, Option<f64>)>) {
         match happened {
-            Happened::Began(_) => self.running += 1,
+            Happened::Began => self.running += 1,
             Happened::Step(job, step) => {
                 self.steps.insert(*job, *step);
             }

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::patient::Patient;
+use super::stall_timeout::StallTimeout;
 
 /// What connections may cost.
 #[derive(Debug, Clone, Copy)]
@@ -22,12 +22,12 @@ pub(super) struct Limits {
     /// Until the header of a request is complete, from the opening of a connection or the end of an answer.
     pub(super) header: Duration,
     /// How long a reader may take nothing.
-    pub(super) patience: Duration,
+    pub(super) limit: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 32, header: Duration::from_secs(15), patience: Duration::from_secs(20) }
+        Self { connections: 32, header: Duration::from_secs(15), limit: Duration::from_secs(20) }
     }
 }
 
@@ -96,7 +96,7 @@ async fn refuse(mut stream: TcpStream) -> std::io::Result<()> {
 async fn connection(stream: TcpStream, router: Router, limits: Limits) {
     // Small events are not delayed; a system without the option is no error.
     let _ = stream.set_nodelay(true);
-    let stream = TokioIo::new(Patient::new(stream, limits.patience));
+    let stream = TokioIo::new(StallTimeout::new(stream, limits.limit));
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(BUFFER);
     let _ = builder.serve_connection(stream, TowerToHyperService::new(router)).await;

@@ -8,12 +8,12 @@
 mod follow;
 mod json;
 mod listener;
-mod patient;
 mod routes;
 mod runs;
 mod server;
 mod shown;
 mod sse;
+mod stall_timeout;
 mod tail;
 mod view;
 

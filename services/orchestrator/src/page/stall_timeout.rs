@@ -10,15 +10,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 /// A stream that fails once its reader has taken nothing for so long although there was something to take.
-pub(super) struct Patient<S> {
+pub(super) struct StallTimeout<S> {
     stream: S,
-    patience: Duration,
+    limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stalled: None }
+impl<S> StallTimeout<S> {
+    pub(super) fn new(stream: S, limit: Duration) -> Self {
+        Self { stream, limit, stalled: None }
     }
 
     /// Passes a result of writing on; waiting for too long is an error.
@@ -27,8 +27,8 @@ impl<S> Patient<S> {
             self.stalled = None;
             return written;
         }
-        let patience = self.patience;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let limit = self.limit;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
         match stalled.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -36,13 +36,13 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for StallTimeout<S> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallTimeout<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);
@@ -85,7 +85,7 @@ mod tests {
     #[tokio::test]
     async fn a_reader_that_takes_nothing_is_given_up_and_one_that_takes_a_little_is_not() {
         let (mut reader, stream) = duplex(4);
-        let mut patient = Patient::new(stream, Duration::from_millis(200));
+        let mut writer = StallTimeout::new(stream, Duration::from_millis(200));
         let slow = tokio::spawn(async move {
             let mut taken = 0;
             for _ in 0..4 {
@@ -94,10 +94,10 @@ mod tests {
             }
             (reader, taken)
         });
-        patient.write_all(&[7; 16]).await.unwrap();
+        writer.write_all(&[7; 16]).await.unwrap();
         let (_reader, taken) = slow.await.unwrap();
         assert_eq!(taken, 16);
-        let error = patient.write_all(&[7; 16]).await.unwrap_err();
+        let error = writer.write_all(&[7; 16]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
 }

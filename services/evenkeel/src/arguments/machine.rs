@@ -1,0 +1,64 @@
+//! Commands about this machine: its GPU, the interpreter of the sandbox.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+#[derive(Subcommand)]
+pub(crate) enum GpuCommand {
+    /// Print what this machine has, and what is missing for training on a GPU. That nothing is there is no error.
+    Probe(GpuProbeOptions),
+    /// Print what training a model takes of a GPU's memory, and fail if it does not fit.
+    Plan(GpuPlanOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct GpuProbeOptions {
+    /// Print it as JSON, with every place that was searched.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct GpuPlanOptions {
+    /// The model's folder; only its configuration is read.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) model: PathBuf,
+    /// Tokens of the longest sequence, prompt included.
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) longest: usize,
+    /// Tokens in a micro-batch: compute.micro_batch_tokens. 0 is the setting's own default.
+    #[arg(long, value_name = "TOKENS", default_value_t = 0)]
+    pub(crate) micro_batch_tokens: usize,
+    /// Activations are recomputed: compute.recompute.
+    #[arg(long)]
+    pub(crate) recompute: bool,
+    /// Compute in fp32 instead of bf16.
+    #[arg(long)]
+    pub(crate) f32: bool,
+    /// A batch takes several updates: mini_batch_groups or epochs.
+    #[arg(long)]
+    pub(crate) several_updates: bool,
+    /// A KL term refers to the initial weights.
+    #[arg(long)]
+    pub(crate) reference: bool,
+    /// Memory of the GPU in GiB, by default that of this machine's first one. An H200 has 140.4.
+    #[arg(long, value_name = "GIB")]
+    pub(crate) memory: Option<f64>,
+    /// Print it as JSON, in bytes.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct SandboxWorkerOptions {
+    /// Folder of the interpreter.
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct GuestOptions {
+    /// Folder to build it in [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}

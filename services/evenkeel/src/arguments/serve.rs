@@ -1,0 +1,62 @@
+//! Commands that serve, and those about recipes.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Service {
+    Engine,
+    Generation,
+    Reward,
+    Learner,
+    Orchestrator,
+}
+
+#[derive(Args)]
+pub(crate) struct ServeOptions {
+    /// The service.
+    pub(crate) service: Service,
+    /// Use the service's part of a recipe; the orchestrator starts or resumes that run. Several are merged, later ones win.
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) recipe: Vec<String>,
+    /// Settings of the service as TOML; the environment (EVENKEEL__KEY) and --set override them.
+    #[arg(long, value_name = "FILE.toml")]
+    pub(crate) config: Option<PathBuf>,
+    /// Set one setting, as `server.listen=0.0.0.0:50051`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port).
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<String>,
+    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317. Only the generation service has spans: a
+    /// trace of each sample.
+    #[arg(long, value_name = "URL")]
+    pub(crate) traces: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct ModelOptions {
+    /// A recipe that comes with the program, or a TOML file; several are merged, later ones win [default: arithmetic].
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) recipe: Vec<String>,
+    /// Set one setting of the recipe. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// The folder; it is created if it does not exist.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct ConfigOptions {
+    /// A recipe that comes with the program, or a TOML file; several are merged, later ones win [default: arithmetic].
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(crate) recipe: Vec<String>,
+    /// Set one setting. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// List the recipes that come with the program instead.
+    #[arg(long, conflicts_with_all = ["recipe", "set"])]
+    pub(crate) list: bool,
+}

@@ -1,0 +1,68 @@
+//! Commands that judge answers.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+#[derive(Subcommand)]
+pub(crate) enum VerifyCommand {
+    /// Mathematical answers: JSON rows {id, gold, prediction or completion}, with a verdict row for each on stdout.
+    Math(VerifyMathOptions),
+    /// Programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on stdout.
+    Code(VerifyCodeOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyMathOptions {
+    /// A JSON object on each line; `-` is stdin.
+    #[arg(long, value_name = "FILE.jsonl", required_unless_present = "lint_golds")]
+    pub(crate) input: Option<PathBuf>,
+    /// Instead of judging answers, list the gold answers that are unsuitable for training.
+    #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["input", "endpoint"])]
+    pub(crate) lint_golds: Option<PathBuf>,
+    /// File for the verdict rows [default: stdout].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// A running reward service, as http://HOST:PORT or dns://HOST:PORT. May be repeated.
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Vec<String>,
+    /// Profile for rows that name none [default: default].
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) profile: String,
+    /// Column of the gold answer, such as `reward_model.ground_truth` [default: gold, or the columns of published data sets].
+    #[arg(long, value_name = "FIELD")]
+    pub(crate) gold_field: Option<String>,
+}
+
+#[derive(Args)]
+pub(crate) struct VerifyCodeOptions {
+    /// A JSON object on each line; `-` is stdin.
+    #[arg(long, value_name = "FILE.jsonl")]
+    pub(crate) input: PathBuf,
+    /// File for the verdict rows [default: stdout].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// A running reward service, as http://HOST:PORT or dns://HOST:PORT. May be repeated.
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoint: Vec<String>,
+    /// Rules under which programs are run [default: strict, or those of the service].
+    #[arg(long, value_name = "MODE")]
+    pub(crate) mode: Option<CodeModeOption>,
+    /// CPU time limit of a test [default: 18000, or that of the service].
+    #[arg(long, value_name = "MILLISECONDS")]
+    pub(crate) cpu_ms: Option<u64>,
+    /// Count instructions instead of time, so that no verdict depends on the machine.
+    #[arg(long)]
+    pub(crate) deterministic: bool,
+    /// Run every test even after one failed.
+    #[arg(long)]
+    pub(crate) all_tests: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CodeModeOption {
+    /// As a process would run.
+    Strict,
+    /// As LiveCodeBench's grader judges, with its quirks, but without its loopholes.
+    Livecodebench,
+}
