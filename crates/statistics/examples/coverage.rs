@@ -7,6 +7,7 @@
 //!
 //! The number is that of simulated experiments for each entry (10,000 by default); after it one of the tables: `means`, `tasks` or
 //! `improvement` (by default all, of which `tasks` takes minutes).
+#![allow(clippy::unwrap_used, reason = "a simulation that cannot go on may panic")]
 
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;

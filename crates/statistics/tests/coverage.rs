@@ -2,6 +2,7 @@
 //!
 //! A share of N experiments has the standard error `sqrt(p (1 - p) / N)`; bounds are four and a half of them, which a correct interval misses once
 //! in 150,000 simulations. The random numbers are fixed.
+#![allow(clippy::unwrap_used, reason = "a test binary, helpers and all")]
 
 mod simulation;
 
