@@ -3,11 +3,11 @@
 //! Within a task it is the share of pairs of runs in which the first has the higher score, ties counting half (the statistic of Mann and
 //! Whitney over its maximum); over tasks their mean, as rliable's (arXiv 2108.13264).
 //!
-//! rliable's bootstrap interval has no width where one arm wins every pair, which 5 runs of each side often do. So the interval of a task is
-//! that of Newcombe (2006, Statistics in Medicine 25, pages 559 to 573, method 5): the probabilities p that lie no further from the estimate
-//! than z of the standard errors that p itself implies. Intervals of tasks are combined as Zou and Donner do (2008, Statistics in Medicine 27,
-//! pages 1693 to 1702): the distances from the estimate to the ends add up as independent errors do. Runs count as unpaired, which makes the
-//! interval too wide rather than too short where seeds are shared.
+//! rliable's bootstrap interval has no width where one arm wins every pair, which 5 runs of each side often do. Here the interval has the
+//! probabilities p that lie no further from the estimate than z of the standard errors that p itself implies (Newcombe 2006, Statistics in
+//! Medicine 25, pages 559 to 573, method 5). Over tasks the same is done with the standard error of the mean, as if p were that of every task:
+//! the variance is largest where tasks are alike, so that the interval is rather too wide where they are not. Runs count as unpaired, which
+//! has the same effect where seeds are shared.
 
 use evenkeel_errors::FieldError;
 
@@ -34,27 +34,26 @@ impl Improvement {
         validate("second", second)?;
         let allowed = || format!("as many as the first ({})", first.len());
         FieldError::ensure(first.len() == second.len(), "second", format!("{} tasks", second.len()), allowed())?;
-        let tasks: Vec<Self> =
-            first.iter().zip(second).map(|(one, other)| within_task(one, other, confidence)).collect();
-        let count = tasks.len() as f64;
-        let value = tasks.iter().map(|task| task.value).sum::<f64>() / count;
-        let distance = |end: fn(&Self) -> f64| tasks.iter().map(|task| end(task).powi(2)).sum::<f64>().sqrt() / count;
-        let low = value - distance(|task| task.value - task.interval.low);
-        let high = value + distance(|task| task.interval.high - task.value);
-        Ok(Self { value, interval: Interval { low: low.max(0.0), high: high.min(1.0) } })
+        let tasks = || first.iter().zip(second);
+        let count = first.len() as f64;
+        let value = tasks().map(|(one, other)| share_of_wins(one, other)).sum::<f64>() / count;
+        let z = normal_quantile(confidence.upper());
+        let variance_of_sum = |p: f64| tasks().map(|(one, other)| variance(p, one.len(), other.len())).sum::<f64>();
+        let agrees = |p: f64| (value - p).abs() <= z * variance_of_sum(p).sqrt() / count;
+        Ok(Self { value, interval: Interval { low: edge(0.0, value, agrees), high: edge(1.0, value, agrees) } })
     }
 }
 
-fn within_task(first: &[f64], second: &[f64], confidence: Confidence) -> Improvement {
+fn share_of_wins(first: &[f64], second: &[f64]) -> f64 {
     let wins: f64 = first.iter().map(|one| second.iter().map(|other| win(*one, *other)).sum::<f64>()).sum();
-    let pairs = (first.len() * second.len()) as f64;
-    let value = wins / pairs;
-    let z = normal_quantile(confidence.upper());
-    // The variance that Hanley and McNeil (1982) derive for exponential scores, with the mean size in place of both.
-    let others = (first.len() + second.len()) as f64 / 2.0 - 1.0;
-    let variance = |p: f64| p * (1.0 - p) * (1.0 + others * ((1.0 - p) / (2.0 - p) + p / (1.0 + p))) / pairs;
-    let agrees = |p: f64| (value - p).abs() <= z * variance(p).sqrt();
-    Improvement { value, interval: Interval { low: edge(0.0, value, agrees), high: edge(1.0, value, agrees) } }
+    wins / (first.len() * second.len()) as f64
+}
+
+/// The variance of a share of wins whose expectation is p: what Hanley and McNeil (1982) derive for exponential scores, with the mean number of
+/// runs in place of both.
+fn variance(p: f64, first: usize, second: usize) -> f64 {
+    let others = (first + second) as f64 / 2.0 - 1.0;
+    p * (1.0 - p) * (1.0 + others * ((1.0 - p) / (2.0 - p) + p / (1.0 + p))) / (first * second) as f64
 }
 
 fn win(one: f64, other: f64) -> f64 {
@@ -117,6 +116,17 @@ mod tests {
         let sweep = Improvement::of(&[vec![0.9, 0.8, 0.7]], &[vec![0.3, 0.2, 0.1]], Confidence::P95).unwrap();
         assert_eq!((sweep.value, sweep.interval.high), (1.0, 1.0));
         assert!(sweep.interval.low < 0.7, "{sweep:?}");
+    }
+
+    #[test]
+    fn more_tasks_leave_less_room() {
+        let (one, other) = (vec![0.9, 0.8, 0.4], vec![0.3, 0.7, 0.1]);
+        let width = |tasks: usize| {
+            let arm = |scores: &Vec<f64>| vec![scores.clone(); tasks];
+            let Interval { low, high } = Improvement::of(&arm(&one), &arm(&other), Confidence::P95).unwrap().interval;
+            high - low
+        };
+        assert!(width(4) < 0.7 * width(1), "{} {}", width(4), width(1));
     }
 
     #[test]

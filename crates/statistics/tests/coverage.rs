@@ -2,6 +2,7 @@
 //!
 //! A share of N experiments has the standard error `sqrt(p (1 - p) / N)`; bounds are four and a half of them, which a correct interval misses once
 //! in 150,000 simulations. The random numbers are fixed.
+#![allow(clippy::unwrap_used, reason = "a test binary, helpers and all")]
 
 mod simulation;
 
@@ -11,7 +12,8 @@ use rand_distr::{Distribution, StandardNormal};
 use serde_json::Value;
 use simulation::{COUNTS, Coverage, DIFFERENCES, MeanInterval};
 
-const EXPERIMENTS: usize = 3_000;
+/// Of a bootstrap; what draws nothing takes more.
+const EXPERIMENTS: usize = 1_500;
 const DEVIATIONS: f64 = 4.5;
 
 fn variance(share: f64, count: f64) -> f64 {
@@ -87,8 +89,7 @@ fn the_interquartile_mean_covers_more_than_with_percentiles() {
     for apart in [0.0, 1.0, 20.0] {
         let truth = simulation::true_interquartile_mean(normal, apart);
         for (runs, low) in [(3, 0.91), (5, 0.93), (8, 0.935)] {
-            let cover =
-                |percentiles| simulation::of_interquartile_mean(normal, (runs, apart), truth, percentiles, 1_500);
+            let cover = |percentiles| simulation::of_interquartile_mean(normal, (runs, apart), truth, percentiles, 400);
             let what = format!("{runs} runs, tasks {apart} apart");
             let (corrected, percentiles) = (cover(false), cover(true));
             assert_between(&corrected, low, 0.985, &what);
@@ -99,10 +100,15 @@ fn the_interquartile_mean_covers_more_than_with_percentiles() {
 
 #[test]
 fn a_probability_of_improvement_covers_where_percentiles_fail() {
-    for (tasks, runs, shift) in [(1, 3, 0.0), (1, 5, 1.0), (1, 8, 2.0), (4, 5, 1.0), (4, 8, 0.0), (4, 8, 2.0)] {
+    for (tasks, runs, shift) in
+        [(1, 5, 0.0), (1, 5, 1.0), (1, 8, 2.0), (4, 3, 0.0), (4, 5, 1.0), (4, 8, 0.0), (4, 8, 2.0)]
+    {
         let coverage = simulation::of_improvement(tasks, runs, shift, false, 6_000);
-        assert_between(&coverage, 0.93, 1.0, &format!("{tasks} tasks, {runs} runs, shift {shift}"));
+        assert_between(&coverage, 0.94, 0.97, &format!("{tasks} tasks, {runs} runs, shift {shift}"));
     }
+    // Of arms of three runs that are alike every tenth pair is a clean sweep, from which any interval would have to conclude nothing.
+    let three = simulation::of_improvement(1, 3, 0.0, false, 6_000);
+    assert_between(&three, 0.9, 0.9, "3 runs of 1 task");
     let percentiles = simulation::of_improvement(1, 5, 2.0, true, 1_500);
     assert!(percentiles.share() < 0.75, "{percentiles:?}: half of the experiments are a clean sweep");
 }

@@ -1,4 +1,5 @@
 //! What a comparison says of runs whose numbers are known.
+#![allow(clippy::unwrap_used, reason = "a test binary, helpers and all")]
 
 mod chance;
 mod collapsed_and_failed;

@@ -115,10 +115,10 @@ fn runs_without_evaluations_are_compared_by_their_rewards() {
     let mut runs = [arm("balanced", &around(0.6, 8, 1)), arm("token", &around(0.5, 8, 2))].concat();
     for run in &mut runs {
         run.evaluations.clear();
-        let level = if run.arm.label() == "token" { 0.3 } else { 0.5 };
+        let (level, kind) = if run.arm.label() == "token" { (0.3, 5) } else { (0.5, 7) };
         run.rewards
             .iter_mut()
-            .for_each(|(step, reward)| *reward = level + 0.001 * ((*step + run.seed * 5) % 11) as f64);
+            .for_each(|(step, reward)| *reward = level + 0.001 * ((*step * 3 + run.seed * kind) % 11) as f64);
     }
     let comparison = compare(&runs);
     assert_eq!(comparison.tasks[0].primary, Some(Measure::LastReward));
