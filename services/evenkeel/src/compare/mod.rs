@@ -3,6 +3,7 @@
 //! It runs every arm with several seeds, or takes runs that exist, and writes what `evenkeel_comparison` makes of them.
 
 mod jobs;
+mod page;
 mod plan;
 mod progress;
 mod read;

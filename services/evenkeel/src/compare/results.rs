@@ -1,4 +1,4 @@
-//! What a comparison writes: `compare.json`, `compare.csv`, and its text on stdout.
+//! What a comparison writes: `compare.json`, `compare.html`, `compare.csv`, and its text on stdout.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result of the command")]
 
 use std::fmt::Write;
@@ -8,10 +8,11 @@ use anyhow::{Context, Result};
 use evenkeel_comparison::{Comparison, Measure, Options, Run};
 use evenkeel_proto::FieldError;
 
+use super::page::page;
 use crate::arguments::CompareOptions;
 
-/// Every name of a file that is written.
 const JSON: &str = "compare.json";
+const HTML: &str = "compare.html";
 const CSV: &str = "compare.csv";
 
 /// What is asked of the comparison.
@@ -35,6 +36,8 @@ fn key(measure: Measure) -> String {
 /// Writes the files of a comparison.
 pub(super) fn write(folder: &Path, comparison: &Comparison, runs: &[Run]) -> Result<()> {
     replace(&folder.join(JSON), &(serde_json::to_string_pretty(comparison)? + "\n"))?;
+    let title = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    replace(&folder.join(HTML), &page(comparison, &title).to_document())?;
     replace(&folder.join(CSV), &csv(runs))
 }
 
@@ -83,7 +86,7 @@ pub(super) fn print(comparison: &Comparison, folder: &Path, json: bool) {
         true => println!("{}", serde_json::to_string(comparison).unwrap_or_default()),
         false => println!("\n{}", comparison.to_text()),
     }
-    say(&format!("written: {}", folder.join(JSON).display()));
+    say(&format!("page  {}", folder.join(HTML).display()));
 }
 
 /// Says something to the person who started the command.
