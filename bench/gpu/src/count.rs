@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::cuda::{Chip, Counter, Counts, Cuda, Tally};
-use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
+use evenkeel_model::kernels::{AdamW, AttentionOptions, OptimizerKernels, UpdateArrays};
 use evenkeel_model::{Config, Family, NetworkOptions, count_pass, parameter_specs};
 use serde_json::{Value, json};
 
@@ -22,9 +22,10 @@ struct Case {
     sequences: usize,
     length: usize,
     recompute: bool,
+    attention: AttentionOptions,
 }
 
-fn cases() -> [Case; 3] {
+fn cases() -> [Case; 6] {
     let small = Config {
         family: Family::Qwen3,
         vocab_size: 151_936,
@@ -61,11 +62,16 @@ fn cases() -> [Case; 3] {
         sequences,
         length,
         recompute,
+        attention: AttentionOptions::default(),
     };
+    let blocks = |case| Case { attention: AttentionOptions { library: false, ..AttentionOptions::default() }, ..case };
     [
         of("Qwen3-1.7B", &small, 8, 4096, false),
         of("Qwen3-1.7B", &small, 2, 16_384, false),
         of("Qwen2.5-Math-7B", &large, 8, 2048, true),
+        blocks(of("Qwen3-1.7B", &small, 8, 4096, false)),
+        blocks(of("Qwen3-1.7B", &small, 2, 16_384, false)),
+        blocks(of("Qwen2.5-Math-7B", &large, 8, 2048, true)),
     ]
 }
 
@@ -83,7 +89,11 @@ impl Case {
         let update = self.update()?;
         let (tokens, formula) = (self.sequences * self.length, self.formula());
         let how = if self.recompute { ", everything recomputed" } else { "" };
-        println!("\n{}: a micro-batch of {} x {} tokens, bf16{how}", self.name, self.sequences, self.length);
+        let path = if self.attention.library { "by cuDNN" } else { "in blocks" };
+        println!(
+            "\n{}: a micro-batch of {} x {} tokens, bf16{how}, attention {path}",
+            self.name, self.sequences, self.length
+        );
         println!("{:<42} {:>9} {:>10} {:>10} {:>9}", "", "launches", "GB", "TFLOP", "ms");
         let mut rows: Vec<(&String, &Tally)> = pass.kernels.iter().collect();
         rows.sort_by(|a, b| least_ms(b.1).total_cmp(&least_ms(a.1)));
@@ -112,14 +122,15 @@ impl Case {
         let kernels: Vec<Value> = rows.iter().map(|(name, tally)| object(name, tally)).collect();
         Ok(json!({
             "computed": true, "model": self.name, "sequences": self.sequences, "length": self.length, "tokens": tokens,
-            "recompute": self.recompute, "kernels": kernels, "all": object("all", &total), "least_ms": least,
+            "recompute": self.recompute, "attention": path, "kernels": kernels, "all": object("all", &total), "least_ms": least,
             "formula_flops": formula, "peak_bytes": pass.peak, "uploads": pass.uploads.launches,
             "downloads": pass.downloads.launches, "update": object("update", &update.total()),
         }))
     }
 
     fn pass(&self) -> Result<Counts> {
-        let options = NetworkOptions { recompute: self.recompute, ..NetworkOptions::default() };
+        let options =
+            NetworkOptions { recompute: self.recompute, attention: self.attention, ..NetworkOptions::default() };
         Ok(count_pass(&self.config, &vec![self.length; self.sequences], DType::BF16, options, CHIP)?)
     }
 
@@ -173,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_products_of_a_pass_are_those_of_the_formula_and_the_scores_that_are_computed_again() {
-        let [case, ..] = cases();
+        let [.., case, _, _] = cases();
         let config = Config { num_layers: 2, ..case.config.clone() };
         let case = Case { config, length: 1024, ..case };
         let counts = case.pass().unwrap();
@@ -183,5 +194,19 @@ mod tests {
         let logits = 2.0 * (8.0 * 1024.0) * 2048.0 * 151_936.0;
         let wanted = case.formula() + scores + logits;
         assert!((counts.total().flops as f64 / wanted - 1.0).abs() < 1e-6, "{} for {wanted}", counts.total().flops);
+    }
+
+    #[test]
+    fn attention_by_cudnn_takes_the_work_of_the_formula_and_scores_that_are_computed_again() {
+        let [case, ..] = cases();
+        let config = Config { num_layers: 2, ..case.config.clone() };
+        let case = Case { config, length: 1024, ..case };
+        let counts = case.pass().unwrap();
+        let of_attention = counts.kernels.iter().filter(|(name, _)| name.contains("cuDNN"));
+        let flops: u64 = of_attention.map(|(_, tally)| tally.flops).sum();
+        // Seven products instead of six, over the half of the pairs that is not masked, with the diagonal.
+        let formula = 2.0 * 6.0 * 8.0 * 1024.0 * 1024.0 * 2048.0;
+        let wanted = formula * 7.0 / 6.0 * 1025.0 / 1024.0;
+        assert!((flops as f64 / wanted - 1.0).abs() < 1e-6, "{flops} for {wanted}");
     }
 }

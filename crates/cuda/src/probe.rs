@@ -183,7 +183,7 @@ impl fmt::Display for Probe {
                 None if !report.broken.is_empty() => writeln!(f, "cannot be loaded: {}", report.broken.join("; "))?,
                 None => {
                     let source = report.source.unwrap_or_default();
-                    let need = if report.needed { "missing" } else { "missing, not needed yet" };
+                    let need = if report.needed { "missing" } else { "missing, not required" };
                     writeln!(f, "{need} ({}): {source}", report.purpose)?;
                 }
             }
