@@ -123,11 +123,24 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<Opened> {
     if !path.exists() {
         return None;
     }
+    if missing.library == Library::Nvrtc {
+        load_builtins(folder);
+    }
     match load(&path) {
         Ok(handle) => Some(keep(missing.library, handle, path)),
         Err(reason) => {
             missing.broken.push(reason);
             None
+        }
+    }
+}
+
+/// NVRTC opens a second file at its first compilation, by name alone: outside the loader's path it finds only what is loaded already.
+fn load_builtins(folder: &Path) {
+    for path in children(folder).filter(|path| name_begins(path, "libnvrtc-builtins.so")) {
+        // One that cannot be loaded is one that NVRTC will name.
+        if let Ok(handle) = load(&path) {
+            std::mem::forget(handle);
         }
     }
 }
