@@ -2,7 +2,7 @@
 
 use evenkeel_kernels::{FusedPass, Type};
 
-use super::{Cuda, Device, Matrix};
+use super::{Cuda, Device};
 use crate::error::Result;
 use crate::kernels::{Attention, AttentionForward, AttentionOptions, HeadShape};
 

@@ -171,7 +171,7 @@ impl Device for CandleDevice {
     }
 
     fn attend(&self, attention: &FusedAttention) -> Result<()> {
-        self.attention.attend(&self.stream, attention)
+        self.attention.attend(attention)
     }
 }
 

@@ -17,15 +17,15 @@ pub(super) struct Library {
     capability: i32,
     /// What was said to have no plan.
     refused: Mutex<BTreeSet<(FusedShape, FusedPass)>>,
-    /// The stream must outlive the library's handle.
-    _stream: Arc<CudaStream>,
+    /// It must outlive the library's handle.
+    stream: Arc<CudaStream>,
 }
 
 impl Library {
     /// Opens it for a device, where it is there and takes packed sequences on it.
     pub(super) fn new(stream: &Arc<CudaStream>, capability: i32) -> Self {
         let cudnn = open(stream, capability);
-        Self { cudnn, capability, refused: Mutex::default(), _stream: stream.clone() }
+        Self { cudnn, capability, refused: Mutex::default(), stream: stream.clone() }
     }
 
     /// Its version and file, or why it is not used.
@@ -36,13 +36,15 @@ impl Library {
 
     pub(super) fn workspace(&self, shape: FusedShape, pass: FusedPass) -> Option<usize> {
         let cudnn = self.cudnn.as_ref().ok()?;
+        // Kernels of a plan are loaded into the thread's context.
+        let bound = self.stream.context().bind_to_thread().map_err(|error| error.to_string());
         // Elsewhere the graph of a deterministic pass does not make it so.
         let plan = match pass {
             FusedPass::DeterministicBackward if self.capability != 90 => {
                 let found = format!("{}.{}", self.capability / 10, self.capability % 10);
                 Err(format!("compute capability of the device is {found}, allowed for a deterministic pass: 9.0"))
             }
-            _ => cudnn.plan(shape_of(shape), pass_of(pass)).map_err(|error| error.to_string()),
+            _ => bound.and_then(|()| cudnn.plan(shape_of(shape), pass_of(pass)).map_err(|error| error.to_string())),
         };
         match plan {
             Ok(plan) => Some(plan.workspace()),
@@ -56,8 +58,8 @@ impl Library {
         }
     }
 
-    pub(super) fn attend(&self, stream: &Arc<CudaStream>, attention: &FusedAttention) -> Result<()> {
-        stream.context().bind_to_thread().map_err(failed)?;
+    pub(super) fn attend(&self, attention: &FusedAttention) -> Result<()> {
+        self.stream.context().bind_to_thread().map_err(failed)?;
         let cudnn = self.cudnn.as_ref().map_err(failed)?;
         let (shape, pass) = (shape_of(attention.shape), pass_of(attention.pass));
         let Pointer(workspace) = attention.workspace;
