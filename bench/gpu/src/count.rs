@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::cuda::{Chip, Counter, Counts, Cuda, Tally};
-use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
+use evenkeel_model::kernels::{AdamW, AttentionOptions, OptimizerKernels, UpdateArrays};
 use evenkeel_model::{NetworkOptions, count_pass, parameter_specs};
 use serde_json::{Value, json};
 
@@ -16,10 +16,16 @@ use crate::shapes::{Case, PEAK, cases};
 const CHIP: Chip = Chip { multiprocessors: 132 };
 const BANDWIDTH: f64 = 4.8e12;
 
+/// The recipes' micro-batches, with attention by cuDNN and in blocks.
+fn counted() -> impl Iterator<Item = Case> {
+    let blocks = AttentionOptions { library: false, ..AttentionOptions::default() };
+    cases().into_iter().chain(cases().map(|case| Case { attention: blocks, ..case }))
+}
+
 pub(crate) fn print(out: &Path) -> Result<()> {
     println!("computed, not measured: counted through the host's code on a device that computes nothing");
     println!("ms: the larger of bytes / {:.1} TB/s and operations / {:.0} TFLOP/s", BANDWIDTH / 1e12, PEAK / 1e12);
-    let tables = cases().into_iter().map(|case| case.table()).collect::<Result<Vec<Value>>>()?;
+    let tables = counted().map(|case| case.table()).collect::<Result<Vec<Value>>>()?;
     let path = out.join("count.json");
     std::fs::write(&path, serde_json::to_vec_pretty(&tables)?).with_context(|| path.display().to_string())
 }
@@ -30,7 +36,11 @@ impl Case {
         let update = self.update()?;
         let (tokens, formula) = (self.tokens(), self.flops());
         let how = if self.recompute { ", everything recomputed" } else { "" };
-        println!("\n{}: a micro-batch of {} x {} tokens, bf16{how}", self.name, self.sequences, self.length);
+        let path = if self.attention.library { "by cuDNN" } else { "in blocks" };
+        println!(
+            "\n{}: a micro-batch of {} x {} tokens, bf16{how}, attention {path}",
+            self.name, self.sequences, self.length
+        );
         println!("{:<42} {:>9} {:>10} {:>10} {:>9}", "", "launches", "GB", "TFLOP", "ms");
         let mut rows: Vec<(&String, &Tally)> = pass.kernels.iter().collect();
         rows.sort_by(|a, b| least_ms(b.1).total_cmp(&least_ms(a.1)));
@@ -59,14 +69,15 @@ impl Case {
         let kernels: Vec<Value> = rows.iter().map(|(name, tally)| object(name, tally)).collect();
         Ok(json!({
             "computed": true, "model": self.name, "sequences": self.sequences, "length": self.length, "tokens": tokens,
-            "recompute": self.recompute, "kernels": kernels, "all": object("all", &total), "least_ms": least,
+            "recompute": self.recompute, "attention": path, "kernels": kernels, "all": object("all", &total), "least_ms": least,
             "formula_flops": formula, "peak_bytes": pass.peak, "uploads": pass.uploads.launches,
             "downloads": pass.downloads.launches, "update": object("update", &update.total()),
         }))
     }
 
     fn pass(&self) -> Result<Counts> {
-        let options = NetworkOptions { recompute: self.recompute, ..NetworkOptions::default() };
+        let options =
+            NetworkOptions { recompute: self.recompute, attention: self.attention, ..NetworkOptions::default() };
         Ok(count_pass(&self.config, &vec![self.length; self.sequences], DType::BF16, options, CHIP)?)
     }
 
@@ -112,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_products_of_a_pass_are_those_of_the_formula_and_the_scores_that_are_computed_again() {
-        let [case, ..] = cases();
+        let case = counted().nth(3).unwrap();
         let config = Config { num_layers: 2, ..case.config.clone() };
         let case = Case { config, length: 1024, ..case };
         let counts = case.pass().unwrap();
@@ -122,5 +133,19 @@ mod tests {
         let logits = 2.0 * (8.0 * 1024.0) * 2048.0 * 151_936.0;
         let wanted = case.flops() + scores + logits;
         assert!((counts.total().flops as f64 / wanted - 1.0).abs() < 1e-6, "{} for {wanted}", counts.total().flops);
+    }
+
+    #[test]
+    fn attention_by_cudnn_takes_the_work_of_the_formula_and_scores_that_are_computed_again() {
+        let case = counted().next().unwrap();
+        let config = Config { num_layers: 2, ..case.config.clone() };
+        let case = Case { config, length: 1024, ..case };
+        let counts = case.pass().unwrap();
+        let of_attention = counts.kernels.iter().filter(|(name, _)| name.contains("cuDNN"));
+        let flops: u64 = of_attention.map(|(_, tally)| tally.flops).sum();
+        // Seven products instead of six, over the half of the pairs that is not masked, with the diagonal.
+        let formula = 2.0 * 6.0 * 8.0 * 1024.0 * 1024.0 * 2048.0;
+        let wanted = formula * 7.0 / 6.0 * 1025.0 / 1024.0;
+        assert!((flops as f64 / wanted - 1.0).abs() < 1e-6, "{flops} for {wanted}");
     }
 }

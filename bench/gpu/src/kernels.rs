@@ -4,17 +4,21 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, bail};
 use candle_core::Device as CandleCoreDevice;
 use evenkeel_kernel_checks::{Block, CHECKS, Runner};
-use evenkeel_kernels::{Argument, Chip, Launch, Pointer, Product};
+use evenkeel_kernels::{Argument, Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
 use evenkeel_model::kernels::cuda::{CandleDevice, Device};
+
+use serde_json::json;
 
 use crate::report::Part;
 
-pub(crate) fn check(part: &mut Part<'_>, device: &CandleCoreDevice) -> Result<()> {
+pub(crate) fn check(part: &mut Part<'_>, device: &CandleCoreDevice) -> anyhow::Result<()> {
     let CandleCoreDevice::Cuda(device) = device else { bail!("the kernels run on a GPU only") };
     let device = CandleDevice::new(device)?;
+    let (library, reason) = (device.attention_library().ok(), device.attention_library().err());
+    part.fact(json!({"what": "attention in one call", "library": library, "not": reason}));
     // Blocks with one piece of work each, and with several.
     for multiprocessors in [device.chip().multiprocessors, 1] {
         let card = Card { device: &device, chip: Chip { multiprocessors } };
@@ -51,10 +55,24 @@ impl Runner for Card<'_> {
             panic!("{error:#}: {product:?}");
         }
     }
+
+    fn attention_library(&self) -> Result<String, String> {
+        self.device.attention_library()
+    }
+
+    fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Option<usize> {
+        self.device.attention_workspace(shape, pass).unwrap_or_else(|error| panic!("{error:#}: {shape:?} {pass:?}"))
+    }
+
+    fn attend(&self, attention: &FusedAttention) {
+        if let Err(error) = self.attention(attention) {
+            panic!("{error:#}: {attention:?}");
+        }
+    }
 }
 
 impl Card<'_> {
-    fn launch(&self, launch: &Launch) -> Result<()> {
+    fn launch(&self, launch: &Launch) -> anyhow::Result<()> {
         let (mut copies, mut launch) = (Copies::new(), launch.clone());
         for argument in &mut launch.arguments {
             if let Argument::Pointer(pointer) = argument {
@@ -65,7 +83,7 @@ impl Card<'_> {
         self.bring_back(&copies)
     }
 
-    fn product(&self, product: &Product) -> Result<()> {
+    fn product(&self, product: &Product) -> anyhow::Result<()> {
         let (mut copies, mut product) = (Copies::new(), *product);
         for pointer in [&mut product.a.at, &mut product.b.at, &mut product.to.at, &mut product.add] {
             *pointer = self.moved(&mut copies, *pointer)?;
@@ -74,8 +92,17 @@ impl Card<'_> {
         self.bring_back(&copies)
     }
 
+    fn attention(&self, attention: &FusedAttention) -> anyhow::Result<()> {
+        let (mut copies, mut attention) = (Copies::new(), *attention);
+        for pointer in attention.pointers_mut() {
+            *pointer = self.moved(&mut copies, *pointer)?;
+        }
+        self.device.attend(&attention)?;
+        self.bring_back(&copies)
+    }
+
     /// Where a pointer into a buffer leads in the device's copy of it.
-    fn moved(&self, copies: &mut Copies, pointer: Pointer) -> Result<Pointer> {
+    fn moved(&self, copies: &mut Copies, pointer: Pointer) -> anyhow::Result<Pointer> {
         if pointer == Pointer::NULL {
             return Ok(pointer);
         }
@@ -87,7 +114,7 @@ impl Card<'_> {
         Ok(Pointer(self.device.address(copy).0 + (pointer.0 - block.address)))
     }
 
-    fn bring_back(&self, copies: &Copies) -> Result<()> {
+    fn bring_back(&self, copies: &Copies) -> anyhow::Result<()> {
         for (block, copy) in copies {
             block.write(&self.device.download(copy, block.bytes)?);
         }

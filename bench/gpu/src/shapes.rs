@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use candle_core::{Device, Tensor};
+use evenkeel_model::kernels::AttentionOptions;
 use evenkeel_model::{Config, Family, Packed, Parameters, parameter_specs};
 
 /// bf16, dense, on an H100 or H200: operations a second that shares are of.
@@ -15,6 +16,7 @@ pub(crate) struct Case {
     pub(crate) sequences: usize,
     pub(crate) length: usize,
     pub(crate) recompute: bool,
+    pub(crate) attention: AttentionOptions,
 }
 
 /// Qwen3-1.7B.
@@ -71,7 +73,8 @@ pub(crate) fn tiny(like: &Config) -> Config {
 
 /// The three micro-batches of the recipes.
 pub(crate) fn cases() -> [Case; 3] {
-    let of = |name, config: Config, sequences, length, recompute| Case { name, config, sequences, length, recompute };
+    let attention = AttentionOptions::default();
+    let of = |name, config: Config, sequences, length, recompute| Case { name, config, sequences, length, recompute, attention };
     [
         of("Qwen3-1.7B", qwen3_1_7b(), 8, 4096, false),
         of("Qwen3-1.7B", qwen3_1_7b(), 2, 16_384, false),

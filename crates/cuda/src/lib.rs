@@ -5,6 +5,7 @@
 //! devices), and with the feature `link` on x86-64 this crate defines the functions that candle's CUDA backend calls. Each of them finds
 //! its library at the first call. [`require`] opens all of them before, so that what is missing is an error instead of an end of the process.
 
+pub mod cudnn;
 mod driver;
 mod library;
 #[cfg(all(feature = "link", target_os = "linux", target_arch = "x86_64"))]

@@ -189,7 +189,7 @@ impl fmt::Display for Probe {
                 None if !report.broken.is_empty() => writeln!(f, "cannot be loaded: {}", report.broken.join("; "))?,
                 None => {
                     let source = report.source.unwrap_or_default();
-                    let need = if report.needed { "missing" } else { "missing, not needed yet" };
+                    let need = if report.needed { "missing" } else { "missing, not required" };
                     let others = match report.other_versions.as_slice() {
                         [] => String::new(),
                         files => format!("; of another version: {}", files.join(", ")),

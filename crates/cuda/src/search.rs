@@ -133,6 +133,9 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<Opened> {
         missing.other_versions.extend(other_versions(folder, missing.library));
         return None;
     }
+    if missing.library == Library::Nvrtc {
+        load_builtins(folder);
+    }
     match load(&path) {
         Ok(handle) => Some(keep(missing.library, handle, path)),
         Err(reason) => {
@@ -153,6 +156,16 @@ fn other_versions(folder: &Path, library: Library) -> impl Iterator<Item = Strin
         name.strip_prefix(stem).is_some_and(is_version)
     };
     children(folder).filter(has_version).map(|path| path.display().to_string())
+}
+
+/// NVRTC opens a second file at its first compilation, by name alone: outside the loader's path it finds only what is loaded already.
+fn load_builtins(folder: &Path) {
+    for path in children(folder).filter(|path| name_begins(path, "libnvrtc-builtins.so")) {
+        // One that cannot be loaded is one that NVRTC will name.
+        if let Ok(handle) = load(&path) {
+            std::mem::forget(handle);
+        }
+    }
 }
 
 /// The error is the loader's reason.

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::{CpuStorage, Shape, Storage, Tensor};
-use evenkeel_kernels::{Chip, Launch, Pointer, Product, Type};
+use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 use evenkeel_model::kernels::cuda::Device;
 use evenkeel_model::{ModelError, Result};
 
@@ -75,6 +75,19 @@ impl Device for Host<'_> {
 
     fn multiply(&self, product: &Product) -> Result<()> {
         self.runner.multiply(product);
+        Ok(())
+    }
+
+    fn attention_library(&self) -> std::result::Result<String, String> {
+        self.runner.attention_library()
+    }
+
+    fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Result<Option<usize>> {
+        Ok(self.runner.attention_workspace(shape, pass))
+    }
+
+    fn attend(&self, attention: &FusedAttention) -> Result<()> {
+        self.runner.attend(attention);
         Ok(())
     }
 }

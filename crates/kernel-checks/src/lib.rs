@@ -8,6 +8,7 @@ mod attention;
 pub mod case;
 mod elementwise;
 mod emulation;
+mod fused;
 mod head;
 mod host;
 mod memory;
@@ -17,9 +18,10 @@ mod optimizer;
 mod product;
 mod rows;
 
-use evenkeel_kernels::{Chip, Launch, Product};
+use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Product};
 
 pub use emulation::multiply_in_fp32;
+pub use fused::attend;
 pub use host::Host;
 pub use memory::{Block, Buffer};
 pub use product::multiply;
@@ -38,16 +40,30 @@ pub trait Runner: Send + Sync {
     /// # Panics
     /// If it cannot be computed.
     fn multiply(&self, product: &Product);
+    /// What computes attention in one call, or why nothing does.
+    ///
+    /// # Errors
+    /// The reason.
+    fn attention_library(&self) -> Result<String, String>;
+    /// Bytes of workspace of a pass of attention, or `None` where it is not computed in one call.
+    fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Option<usize>;
+    /// Computes a pass of attention to its end. Its pointers lead into buffers of this process.
+    ///
+    /// # Panics
+    /// If it cannot be computed.
+    fn attend(&self, attention: &FusedAttention);
 }
 
 /// A check of some kernels, by name. It fails by panicking.
 pub type Check = (&'static str, fn(&dyn Runner));
 
 /// All checks.
-pub const CHECKS: [Check; 20] = [
+pub const CHECKS: [Check; 22] = [
     ("attention::output_and_gradients_are_those_of_the_cpu", attention::whole),
     ("attention::heads_are_repeated_summed_and_multiplied", attention::heads),
     ("attention::biases_and_gradients_are_added", attention::sums),
+    ("fused::packed_sequences_are_those_of_the_cpu", fused::packed),
+    ("fused::a_deterministic_pass_gives_the_same_bits_each_time", fused::repeated),
     ("network::scores_and_gradients_are_those_of_the_cpu", network::passes),
     ("product::products_and_their_gradients_are_those_of_the_cpu", product::products),
     ("product::batches_keep_to_their_rows", product::batches),

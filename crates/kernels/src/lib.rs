@@ -9,6 +9,7 @@
 mod attention;
 mod column_sum;
 mod elementwise;
+mod fused;
 mod head;
 mod launch;
 mod norm;
@@ -20,6 +21,7 @@ mod source;
 pub use attention::{HeadRows, ScoreBlock};
 pub use column_sum::ColumnSum;
 pub use elementwise::{Rotation, add, add_bias, cast, rotary, swiglu, swiglu_backward};
+pub use fused::{FusedArrays, FusedAttention, FusedGradients, FusedLayout, FusedPass, FusedShape};
 pub use head::{Logits, logit_gradients, token_scores};
 pub use launch::{Argument, Chip, Launch, Pointer, Type, Unsupported};
 pub use norm::{Norm, NormBackward};

@@ -32,7 +32,8 @@ pub fn count_pass(
         return Err(ModelError::input("sequences of a micro-batch", 0, "1 or more"));
     }
     let parameters = Parameters::described(&config)?;
-    let mut network = Network::new(config, parameters, Cuda::new(Counter::new(chip), compute)?, options)?;
+    let kernels = Cuda::new(Counter::new(chip), compute)?.with_attention(options.attention);
+    let mut network = Network::new(config, parameters, kernels, options)?;
     network.accumulate(&[batch], 1.0, &NoLoss)?;
     Ok(network.kernels().device().take())
 }

@@ -61,6 +61,18 @@ pub fn free_memory(device: &Device) -> Result<Option<u64>> {
     }
 }
 
+/// cuDNN's version, if it computes attention on this device; or why it does not.
+///
+/// # Errors
+/// The reason: a CPU, another compute capability, a missing library or another version.
+pub fn attention_library(device: &Device) -> std::result::Result<String, String> {
+    match device {
+        #[cfg(feature = "cuda")]
+        Device::Cuda(gpu) => crate::kernels::cuda::attention_library(gpu),
+        _ => Err("cuDNN computes on GPUs".into()),
+    }
+}
+
 /// Names what is missing. Without the check candle's first call of a library that is not there would end the process.
 #[cfg(feature = "cuda")]
 fn usable(number: usize) -> Result<(), String> {

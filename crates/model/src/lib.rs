@@ -24,7 +24,7 @@ mod parameters;
 pub use config::{Config, Family};
 pub use count::count_pass;
 pub use decode::{Decoder, SequenceCache};
-pub use device::{cuda_device, free_memory};
+pub use device::{attention_library, cuda_device, free_memory};
 pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
 pub use kernels::{Coefficients, Scores};

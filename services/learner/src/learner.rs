@@ -4,7 +4,7 @@ use std::path::Path;
 
 use candle_core::DType;
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{Config, Parameters, Scores, free_memory};
+use evenkeel_model::{Config, Parameters, Scores, attention_library, free_memory};
 
 use crate::checkpoint;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::group::Group;
 use crate::memory::MemoryPlan;
 use crate::micro_batch::Sequence;
 use crate::publish::{PublishOptions, Published, publish};
-use crate::settings::LearnerSettings;
+use crate::settings::{AttentionPath, LearnerSettings};
 use crate::source::ModelSource;
 use crate::step::{Example, PolicyStep, StepReport, SupervisedReport, supervised_step};
 use crate::trainer::{Trainer, WorkDone};
@@ -35,7 +35,11 @@ impl Learner {
         if let Some(free) = free_memory(&device)? {
             // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
-            MemoryPlan::of(&config, &settings, longest)?.check(free, &settings)?;
+            let mut planned = settings.clone();
+            if attention_library(&device).is_err() {
+                planned.compute.attention = AttentionPath::Blocks;
+            }
+            MemoryPlan::of(&config, &planned, longest)?.check(free, &settings)?;
         }
         let parameters = load_parameters(folder, &config, &device)?;
         Self::build(config, parameters, ModelSource::folder(folder, config_json), settings)

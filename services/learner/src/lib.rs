@@ -34,6 +34,8 @@ pub use memory::{MemoryPart, MemoryPlan};
 pub use optimizer::SkipReason;
 pub use publish::{MARKER, PublishOptions, Published, verify_published};
 pub use service::{CheckpointType, PublishType, ServiceSettings, StartError, bind, checkpoints_of, published_versions};
-pub use settings::{BatchShape, Compute, ComputeType, LearnerSettings, OldLogp, OptimizerSettings, Schedule};
+pub use settings::{
+    AttentionPath, BatchShape, Compute, ComputeType, LearnerSettings, OldLogp, OptimizerSettings, Schedule,
+};
 pub use step::{Example, PolicyStep, StepPhase, StepProgress, StepReport, SupervisedReport, UpdateStats};
 pub use trainer::WorkDone;

@@ -7,8 +7,10 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use evenkeel_kernel_checks::case::Case;
-use evenkeel_kernel_checks::{Buffer, Runner, multiply};
-use evenkeel_kernels::{Argument, Chip, Launch, Norm, NormBackward, Pointer, Product, Type};
+use evenkeel_kernel_checks::{Buffer, Runner, attend, multiply};
+use evenkeel_kernels::{
+    Argument, Chip, FusedAttention, FusedPass, FusedShape, Launch, Norm, NormBackward, Pointer, Product, Type,
+};
 
 /// So small that a block has several pieces of work.
 pub(crate) const CHIP: Chip = Chip { multiprocessors: 1 };
@@ -122,6 +124,18 @@ impl Runner for Shim {
 
     fn multiply(&self, product: &Product) {
         multiply(product);
+    }
+
+    fn attention_library(&self) -> Result<String, String> {
+        Ok("a loop".into())
+    }
+
+    fn attention_workspace(&self, _shape: FusedShape, _pass: FusedPass) -> Option<usize> {
+        Some(0)
+    }
+
+    fn attend(&self, attention: &FusedAttention) {
+        attend(attention);
     }
 }
 

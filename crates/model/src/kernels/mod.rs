@@ -159,6 +159,21 @@ impl HeadShape {
     }
 }
 
+/// How a GPU computes attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionOptions {
+    /// By cuDNN where it can. Otherwise, and in any case without this, in blocks of queries.
+    pub library: bool,
+    /// Gradients whose bits are the same each time, for more time or memory.
+    pub deterministic: bool,
+}
+
+impl Default for AttentionOptions {
+    fn default() -> Self {
+        Self { library: true, deterministic: false }
+    }
+}
+
 /// Causal attention within each of the packed sequences, softmax(q kᵀ / sqrt(d)) v.
 pub trait Attention: Arrays {
     /// q (n, heads * d), k and v (n, kv_heads * d), `starts` as [`crate::Packed::starts`]. Returns the output

@@ -13,7 +13,7 @@ use crate::kernels::cpu::Cpu;
 #[cfg(feature = "cuda")]
 use crate::kernels::cuda::{CandleDevice, Cuda};
 use crate::kernels::portable::Portable;
-use crate::kernels::{Coefficients, Kernels, OptimizerKernels, Scores};
+use crate::kernels::{AttentionOptions, Coefficients, Kernels, OptimizerKernels, Scores};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
 use gradients::GradientSet;
@@ -30,11 +30,13 @@ pub struct NetworkOptions {
     pub recompute: bool,
     /// Rows whose logits over the vocabulary are in memory at once.
     pub head_chunk_rows: usize,
+    /// How a GPU computes attention.
+    pub attention: AttentionOptions,
 }
 
 impl Default for NetworkOptions {
     fn default() -> Self {
-        Self { threads: 1, recompute: false, head_chunk_rows: 1024 }
+        Self { threads: 1, recompute: false, head_chunk_rows: 1024, attention: AttentionOptions::default() }
     }
 }
 
@@ -86,7 +88,11 @@ pub fn network(
         (Device::Cpu, DType::F32) => Ok(Box::new(Network::new(config, parameters, Cpu::new()?, options)?)),
         #[cfg(feature = "cuda")]
         (Device::Cuda(gpu), DType::F32 | DType::BF16) => {
-            let kernels = Cuda::new(CandleDevice::new(gpu)?, compute)?;
+            let kernels = Cuda::new(CandleDevice::new(gpu)?, compute)?.with_attention(options.attention);
+            match kernels.attention_library(config.head_dim) {
+                Ok(library) => tracing::info!(%library, "attention by cuDNN"),
+                Err(reason) => tracing::info!(%reason, "attention in blocks of queries, not by cuDNN"),
+            }
             let options = NetworkOptions { threads: 1, ..options };
             Ok(Box::new(Network::new(config, parameters, kernels, options)?))
         }

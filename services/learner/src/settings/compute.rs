@@ -5,6 +5,7 @@ use evenkeel_model::{NetworkOptions, cuda_device};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::attention::AttentionPath;
 use crate::error::{LearnerError, Result};
 
 /// The type of activations and matrix products. Weights, gradients and moments are always fp32: at the learning rates of
@@ -46,6 +47,11 @@ pub struct Compute {
     pub recompute: bool,
     /// Tokens whose logits over the vocabulary are in memory at once, at least 1.
     pub head_chunk_rows: usize,
+    /// How a GPU computes attention.
+    pub attention: AttentionPath,
+    /// Whether a GPU gives the same bits each time. It concerns the backward pass of attention by cuDNN, which then takes more time and memory;
+    /// everything else has one order of its sums in any case.
+    pub deterministic: bool,
 }
 
 impl Default for Compute {
@@ -57,6 +63,8 @@ impl Default for Compute {
             micro_batch_tokens: 0,
             recompute: false,
             head_chunk_rows: 1024,
+            attention: AttentionPath::Auto,
+            deterministic: false,
         }
     }
 }
@@ -136,6 +144,7 @@ impl Compute {
             threads: self.resolved_threads(),
             recompute: self.recompute,
             head_chunk_rows: self.head_chunk_rows,
+            attention: self.attention.options(self.deterministic),
         }
     }
 }
@@ -163,6 +172,17 @@ mod tests {
         assert_eq!((gpu.resolved_threads(), gpu.tokens_worth_a_pass()), (1, 1000));
         let cpu = Compute { device: "cpu".into(), ..gpu };
         assert_eq!((cpu.resolved_threads(), cpu.tokens_worth_a_pass()), (64, 256_000));
+    }
+
+    #[test]
+    fn attention_follows_its_settings() {
+        let of = |attention, deterministic| {
+            let options = Compute { attention, deterministic, ..Compute::default() }.network_options().attention;
+            (options.library, options.deterministic)
+        };
+        assert_eq!(of(AttentionPath::Auto, false), (true, false));
+        assert_eq!(of(AttentionPath::Auto, true), (true, true));
+        assert_eq!(of(AttentionPath::Blocks, true), (false, true));
     }
 
     #[cfg(not(feature = "cuda"))]

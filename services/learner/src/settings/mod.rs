@@ -1,8 +1,10 @@
 //! The learner's settings, their defaults and their ranges.
 
+mod attention;
 mod compute;
 mod optimizer;
 
+pub use attention::AttentionPath;
 pub use compute::{Compute, ComputeType};
 pub use optimizer::{OptimizerSettings, Schedule};
 

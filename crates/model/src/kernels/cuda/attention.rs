@@ -1,23 +1,37 @@
-//! Causal attention by products over blocks of queries, with an own softmax between them. It serves every compute type and head dimension,
-//! and the same launches give the same bits.
+//! Which way attention is computed.
 
-use evenkeel_kernels::{HeadRows, Operand, Pointer, Product, ScoreBlock, Type};
+use evenkeel_kernels::{FusedPass, Type};
 
-use super::{Cuda, Device, Matrix};
+use super::{Cuda, Device};
 use crate::error::Result;
-use crate::kernels::{Attention, AttentionForward, HeadShape, chunks};
+use crate::kernels::{Attention, AttentionForward, AttentionOptions, HeadShape};
 
-/// The keys or the values of a sequence as every query head reads them, (length, heads * dim): repeated, or the rows of the matrix itself.
-struct Shared<M> {
-    operand: Operand,
-    _memory: Option<Matrix<M>>,
-}
+/// Widths of a head that cuDNN has plans for.
+const WIDTHS: [usize; 2] = [64, 128];
 
-/// A sequence's rows.
-#[derive(Clone, Copy)]
-struct Rows {
-    first: usize,
-    length: usize,
+impl<D: Device> Cuda<D> {
+    /// With other ways of attention than the library where it can and whatever order its sums have.
+    #[must_use]
+    pub fn with_attention(self, attention: AttentionOptions) -> Self {
+        Self { attention, ..self }
+    }
+
+    /// The library that computes attention over heads of this width, or why it is computed in blocks.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn attention_library(&self, dim: usize) -> std::result::Result<String, String> {
+        if !self.attention.library {
+            return Err("compute.attention is blocks".into());
+        }
+        if self.kind != Type::Bf16 {
+            return Err("the compute type is f32, cuDNN takes bf16".into());
+        }
+        if !WIDTHS.contains(&dim) {
+            return Err(format!("a head is {dim} wide, cuDNN takes 64 and 128"));
+        }
+        self.device.attention_library()
+    }
 }
 
 impl<D: Device> Attention for Cuda<D> {
@@ -29,24 +43,10 @@ impl<D: Device> Attention for Cuda<D> {
         shape: HeadShape,
         starts: &[usize],
     ) -> Result<(Self::Matrix, Self::Matrix)> {
-        let out = self.blank(q.rows(), q.width())?;
-        let log_sum = self.blank_of(Type::F32, q.rows(), shape.heads)?;
-        for rows in sequences(starts) {
-            let (keys, values) = (self.shared(k, rows, shape)?, self.shared(v, rows, shape)?);
-            let scores = self.scores(rows, shape, Type::F32)?;
-            let narrow = self.narrow(rows, shape)?;
-            let weights = narrow.as_ref().unwrap_or(&scores);
-            for (offset, queries) in chunks(rows.length, self.attention_block) {
-                let (block, row) = (self.block(shape, offset, queries), rows.first + offset);
-                self.multiply(block_scores(block, q.operand(row), keys.operand, shape, scores.at()))?;
-                self.run(block.softmax(self.device.chip(), scores.at(), weights.at(), log_sum.row(row)))?;
-                let to = out.operand(row).every(shape.dim);
-                let sizes = [queries, block.keys, shape.dim];
-                let weights = of_block(block, self.kind, weights.at());
-                self.multiply(Product::new(sizes, weights, values.operand, to).batch(shape.heads))?;
-            }
+        match self.fused(shape, starts, FusedPass::Forward)? {
+            Some(fused) => self.fused_attention(q, k, v, &fused),
+            None => self.attention_in_blocks(q, k, v, shape, starts),
         }
-        Ok((out, log_sum))
     }
 
     fn attention_backward(
@@ -56,97 +56,90 @@ impl<D: Device> Attention for Cuda<D> {
         shape: HeadShape,
         starts: &[usize],
     ) -> Result<[Self::Matrix; 3]> {
-        let AttentionForward { q, k, v, out, log_sum } = forward;
-        let chip = self.device.chip();
-        let [dq, dk, dv] =
-            [self.blank(q.rows(), q.width())?, self.blank(k.rows(), k.width())?, self.blank(v.rows(), v.width())?];
-        let dots = self.blank_of(Type::F32, q.rows(), shape.heads)?;
-        self.run(self.heads(shape, q.rows()).dots(chip, dout.at(), out.at(), dots.at()))?;
-        for rows in sequences(starts) {
-            let (keys, values) = (self.shared(k, rows, shape)?, self.shared(v, rows, shape)?);
-            let [dkeys, dvalues] = [self.sums(rows, shape)?, self.sums(rows, shape)?];
-            let [scores, dweights] = [self.scores(rows, shape, Type::F32)?, self.scores(rows, shape, Type::F32)?];
-            let [narrow, dnarrow] = [self.narrow(rows, shape)?, self.narrow(rows, shape)?];
-            let (weights, dscores) = (narrow.as_ref().unwrap_or(&scores), dnarrow.as_ref().unwrap_or(&dweights));
-            for (offset, queries) in chunks(rows.length, self.attention_block) {
-                let (block, row) = (self.block(shape, offset, queries), rows.first + offset);
-                let [query, dquery] = [q, dout].map(|matrix| matrix.operand(row).every(shape.dim));
-                self.multiply(block_scores(block, query, keys.operand, shape, scores.at()))?;
-                self.multiply(block_scores(block, dquery, values.operand, shape, dweights.at()))?;
-                let inputs = [scores.at(), dweights.at()];
-                let of_rows = [log_sum.row(row), dots.row(row)];
-                self.run(block.gradients(chip, inputs, of_rows, [weights.at(), dscores.at()]))?;
-
-                let [weights, dscores] = [weights, dscores].map(|matrix| of_block(block, self.kind, matrix.at()));
-                let sizes = [block.keys, queries, shape.dim];
-                for (left, right, sum) in [(weights, dquery, &dvalues), (dscores, query, &dkeys)] {
-                    let to = sum.operand(0).every(shape.dim);
-                    self.multiply(Product::new(sizes, left.t(), right, to).plus(sum.at()).batch(shape.heads))?;
-                }
-                let to = dq.operand(row).every(shape.dim);
-                let sizes = [queries, block.keys, shape.dim];
-                self.multiply(Product::new(sizes, dscores, keys.operand, to).batch(shape.heads))?;
-            }
-            let heads = self.heads(shape, rows.length);
-            self.run(heads.sum(chip, dkeys.at(), dk.row(rows.first)))?;
-            self.run(heads.sum(chip, dvalues.at(), dv.row(rows.first)))?;
+        let pass = if self.attention.deterministic { FusedPass::DeterministicBackward } else { FusedPass::Backward };
+        match self.fused(shape, starts, pass)? {
+            Some(fused) => self.fused_attention_backward(dout, forward, &fused),
+            None => self.attention_in_blocks_backward(dout, forward, shape, starts),
         }
-        Ok([dq, dk, dv])
     }
 }
 
-impl<D: Device> Cuda<D> {
-    fn block(&self, shape: HeadShape, offset: usize, queries: usize) -> ScoreBlock {
-        let (heads, scale) = (shape.heads, shape.scale());
-        ScoreBlock { kind: self.kind, heads, queries, keys: offset + queries, offset, scale }
+#[cfg(test)]
+mod tests {
+    use candle_core::DType;
+    use evenkeel_kernels::Chip;
+
+    use super::*;
+    use crate::kernels::cuda::{Counter, Counts};
+
+    fn cuda(compute: DType, attention: AttentionOptions) -> Cuda<Counter> {
+        Cuda::new(Counter::new(Chip { multiprocessors: 132 }), compute).unwrap().with_attention(attention)
     }
 
-    fn heads(&self, shape: HeadShape, rows: usize) -> HeadRows {
-        HeadRows { kind: self.kind, rows, heads: shape.heads, kv_heads: shape.kv_heads, dim: shape.dim }
+    fn passes(cuda: &Cuda<Counter>, shape: HeadShape, starts: &[usize]) -> Counts {
+        let rows = starts[starts.len() - 1];
+        let of = |heads: usize| cuda.blank(rows, heads * shape.dim).unwrap();
+        let [q, k, v, dout] = [shape.heads, shape.kv_heads, shape.kv_heads, shape.heads].map(of);
+        cuda.device().take();
+        let (out, log_sum) = cuda.attention(&q, &k, &v, shape, starts).unwrap();
+        let forward = AttentionForward { q: &q, k: &k, v: &v, out: &out, log_sum: &log_sum };
+        cuda.attention_backward(&dout, forward, shape, starts).unwrap();
+        cuda.device().take()
     }
 
-    fn shared(&self, x: &Matrix<D::Memory>, rows: Rows, shape: HeadShape) -> Result<Shared<D::Memory>> {
-        if shape.heads == shape.kv_heads {
-            return Ok(Shared { operand: x.operand(rows.first).every(shape.dim), _memory: None });
+    fn names(counts: &Counts) -> Vec<&str> {
+        counts.kernels.keys().map(String::as_str).collect()
+    }
+
+    const SHAPE: HeadShape = HeadShape { heads: 16, kv_heads: 8, dim: 128 };
+
+    #[test]
+    fn the_library_computes_all_sequences_in_one_call_for_each_pass() {
+        let cuda = cuda(DType::BF16, AttentionOptions::default());
+        let counts = passes(&cuda, SHAPE, &[0, 100, 100, 1100, 5196]);
+        assert_eq!(names(&counts), ["attention by cuDNN, backward", "attention by cuDNN, forward"]);
+        assert!(counts.kernels.values().all(|tally| tally.launches == 1));
+        // Lengths and offsets are those of the forward pass.
+        assert_eq!(counts.uploads.launches, 1);
+        // Half of the pairs, and the diagonal.
+        let pairs: u64 = [100u64, 1000, 4096].iter().map(|s| s * (s + 1) / 2).sum();
+        assert_eq!(counts.total().flops, 14 * pairs * 2048);
+    }
+
+    #[test]
+    fn a_deterministic_pass_has_as_many_sequences_as_its_workspace_allows() {
+        let options = AttentionOptions { deterministic: true, ..AttentionOptions::default() };
+        let cuda = cuda(DType::BF16, options);
+        let starts: Vec<usize> = (0..=9).map(|n| 4096 * n).collect();
+        let counts = passes(&cuda, SHAPE, &starts);
+        // Six of 512 MiB each, and three.
+        assert_eq!(counts.kernels["attention by cuDNN, backward, deterministic"].launches, 2);
+        assert!(counts.peak - counts.live < 6 << 30, "{}", counts.peak - counts.live);
+        // One of 16k takes 8 GiB: in blocks, forward by the library.
+        let counts = passes(&cuda, SHAPE, &[0, 16_384]);
+        let names = names(&counts);
+        assert!(names.contains(&"attention by cuDNN, forward"), "{names:?}");
+        assert!(names.contains(&"attention_gradients_bf16"), "{names:?}");
+    }
+
+    #[test]
+    fn other_types_widths_and_settings_are_computed_in_blocks_and_say_why() {
+        let blocks = AttentionOptions { library: false, ..AttentionOptions::default() };
+        let narrow = HeadShape { dim: 96, ..SHAPE };
+        for (compute, attention, shape, reason) in [
+            (DType::F32, AttentionOptions::default(), SHAPE, "compute type is f32"),
+            (DType::BF16, AttentionOptions::default(), narrow, "96 wide"),
+            (DType::BF16, blocks, SHAPE, "compute.attention is blocks"),
+        ] {
+            let cuda = cuda(compute, attention);
+            let said = cuda.attention_library(shape.dim).unwrap_err();
+            assert!(said.contains(reason), "{said}");
+            let counts = passes(&cuda, shape, &[0, 7, 600]);
+            assert!(names(&counts).iter().all(|name| !name.contains("cuDNN")), "{:?}", names(&counts));
         }
-        let repeated = self.blank(rows.length, shape.heads * shape.dim)?;
-        let heads = self.heads(shape, rows.length);
-        self.run(heads.repeat(self.device.chip(), x.row(rows.first), repeated.at()))?;
-        Ok(Shared { operand: repeated.operand(0).every(shape.dim), _memory: Some(repeated) })
+        // Rows that offsets of 32 bits cannot count.
+        let cuda = cuda(DType::BF16, AttentionOptions::default());
+        let counts = passes(&cuda, SHAPE, &[0, 100, 1_100_000, 1_100_100]);
+        assert!(names(&counts).iter().all(|name| !name.contains("cuDNN")), "{:?}", names(&counts));
     }
-
-    /// Memory for the scores of the largest block of a sequence.
-    fn scores(&self, rows: Rows, shape: HeadShape, kind: Type) -> Result<Matrix<D::Memory>> {
-        let queries = self.attention_block.min(rows.length);
-        let last = self.block(shape, rows.length - queries, queries);
-        self.blank_of(kind, shape.heads * queries, last.stride())
-    }
-
-    /// The same in the compute type, if that is not the scores' own.
-    fn narrow(&self, rows: Rows, shape: HeadShape) -> Result<Option<Matrix<D::Memory>>> {
-        (self.kind != Type::F32).then(|| self.scores(rows, shape, self.kind)).transpose()
-    }
-
-    /// fp32 zeros, (length, heads * dim).
-    fn sums(&self, rows: Rows, shape: HeadShape) -> Result<Matrix<D::Memory>> {
-        let width = shape.heads * shape.dim;
-        let memory = self.device.zeros(4 * rows.length * width)?;
-        Ok(Matrix::new(self.device.address(&memory), memory, Type::F32, [rows.length, width]))
-    }
-}
-
-/// x yᵀ of every head in fp32, with x rows of queries and y those of keys.
-fn block_scores(block: ScoreBlock, x: Operand, y: Operand, shape: HeadShape, to: Pointer) -> Product {
-    let to = of_block(block, Type::F32, to);
-    Product::new([block.queries, shape.dim, block.keys], x.every(shape.dim), y.t(), to).batch(shape.heads)
-}
-
-/// Scores, probabilities or their gradients.
-fn of_block(block: ScoreBlock, kind: Type, at: Pointer) -> Operand {
-    Operand::rows(at, kind, block.stride()).every(block.queries * block.stride())
-}
-
-fn sequences(starts: &[usize]) -> impl Iterator<Item = Rows> {
-    let rows = starts.windows(2).map(|ends| Rows { first: ends[0], length: ends[1] - ends[0] });
-    rows.filter(|rows| rows.length > 0)
 }

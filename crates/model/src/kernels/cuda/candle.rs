@@ -10,9 +10,10 @@ use candle_core::cuda_backend::cudarc::driver::{
 use candle_core::cuda_backend::cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts};
 use candle_core::op::BackpropOp;
 use candle_core::{CudaDevice, CudaStorage, Shape, Storage, Tensor};
-use evenkeel_kernels::{Argument, Chip, Launch, Pointer, Product, sources};
+use evenkeel_kernels::{Argument, Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, sources};
 
 use super::cublaslt::CublasLt;
+use super::cudnn::{Library, check_library};
 use super::{Device, failed};
 use crate::error::{ModelError, Result};
 
@@ -22,6 +23,7 @@ pub struct CandleDevice {
     stream: Arc<CudaStream>,
     functions: HashMap<String, CudaFunction>,
     products: CublasLt,
+    attention: Library,
     chip: Chip,
 }
 
@@ -33,10 +35,9 @@ impl CandleDevice {
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let stream = device.cuda_stream();
         let context = stream.context();
-        let attribute = |attribute| context.attribute(attribute).map_err(failed);
-        let capability = 10 * attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?
-            + attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
+        let capability = capability_of(&stream)?;
+        let multiprocessors = Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let multiprocessors = context.attribute(multiprocessors).map_err(failed)? as u32;
         let mut functions = HashMap::new();
         for source in sources() {
             let options = CompileOptions {
@@ -53,8 +54,22 @@ impl CandleDevice {
             }
         }
         let products = CublasLt::new(&stream)?;
-        Ok(Self { device: device.clone(), stream, functions, products, chip: Chip { multiprocessors } })
+        let attention = Library::new(&stream, capability);
+        Ok(Self { device: device.clone(), stream, functions, products, attention, chip: Chip { multiprocessors } })
     }
+}
+
+/// 10 * major + minor.
+fn capability_of(stream: &CudaStream) -> Result<i32> {
+    let attribute = |attribute| stream.context().attribute(attribute).map_err(failed);
+    Ok(10 * attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?
+        + attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?)
+}
+
+/// See [`crate::attention_library`].
+pub(crate) fn attention_library(device: &CudaDevice) -> std::result::Result<String, String> {
+    let capability = capability_of(&device.cuda_stream()).map_err(|error| error.to_string())?;
+    check_library(capability)
 }
 
 /// The kernel that a line of PTX begins.
@@ -138,6 +153,18 @@ impl Device for CandleDevice {
 
     fn multiply(&self, product: &Product) -> Result<()> {
         self.products.multiply(&self.stream, product)
+    }
+
+    fn attention_library(&self) -> std::result::Result<String, String> {
+        self.attention.name()
+    }
+
+    fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Result<Option<usize>> {
+        Ok(self.attention.workspace(shape, pass))
+    }
+
+    fn attend(&self, attention: &FusedAttention) -> Result<()> {
+        self.attention.attend(attention)
     }
 }
 

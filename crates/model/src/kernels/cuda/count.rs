@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{Shape, Tensor};
-use evenkeel_kernels::{Chip, Launch, Pointer, Product, Type};
+use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 
 use super::Device;
 use crate::error::Result;
@@ -154,6 +154,20 @@ impl Device for Counter {
         let of = |kind| if kind == Type::F32 { "fp32" } else { "bf16" };
         let name = format!("product of {}, result in {}", of(product.a.kind), of(product.to.kind));
         self.count(&name, product.bytes(), product.flops());
+        Ok(())
+    }
+
+    fn attention_library(&self) -> std::result::Result<String, String> {
+        Ok("cuDNN, counted".into())
+    }
+
+    /// The most that a plan may take.
+    fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Result<Option<usize>> {
+        Ok(Some(shape.workspace(pass)))
+    }
+
+    fn attend(&self, attention: &FusedAttention) -> Result<()> {
+        self.count(attention.name(), attention.bytes(), attention.flops());
         Ok(())
     }
 }

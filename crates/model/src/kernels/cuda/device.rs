@@ -1,7 +1,7 @@
 //! What the kernels need of a device.
 
 use candle_core::{Shape, Tensor};
-use evenkeel_kernels::{Chip, Launch, Pointer, Product};
+use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
 
 use crate::error::Result;
 
@@ -30,4 +30,10 @@ pub trait Device: Send + Sync {
     fn launch(&self, launch: &Launch) -> Result<()>;
     /// Computes a product. The addresses in it must be this device's.
     fn multiply(&self, product: &Product) -> Result<()>;
+    /// The library that computes attention in one call, or why there is none.
+    fn attention_library(&self) -> std::result::Result<String, String>;
+    /// Bytes of workspace of a pass of attention by the library, or `None` where it has no plan for the shape.
+    fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Result<Option<usize>>;
+    /// Computes a pass of attention for which there is a plan. The addresses in it must be this device's.
+    fn attend(&self, attention: &FusedAttention) -> Result<()>;
 }

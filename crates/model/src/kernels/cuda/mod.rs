@@ -1,5 +1,5 @@
 //! Kernels for NVIDIA's GPUs: products by a library, everything that is bound by memory by Evenkeel's own kernels (`evenkeel-kernels`), and
-//! attention by blocks of queries out of both.
+//! attention by cuDNN or by blocks of queries out of both.
 //!
 //! The host's side is written over a [`Device`]: candle's (`CandleDevice`, with the feature `cuda`), one that only counts ([`Counter`]), and in
 //! the tests of `evenkeel-kernel-checks` one that runs the same kernels on a CPU. So everything but the calls of NVIDIA's libraries is compiled
@@ -10,12 +10,16 @@
 //! the library chooses its algorithm by shape.
 
 mod attention;
+mod blocks;
 #[cfg(feature = "cuda")]
 mod candle;
 mod count;
 #[cfg(feature = "cuda")]
 mod cublaslt;
+#[cfg(feature = "cuda")]
+mod cudnn;
 mod device;
+mod fused;
 mod head;
 mod linear;
 mod matrix;
@@ -23,10 +27,13 @@ mod norm;
 mod optimizer;
 mod rotary;
 mod rows;
+mod sequences;
 mod swiglu;
 
 #[cfg(feature = "cuda")]
 pub use candle::CandleDevice;
+#[cfg(feature = "cuda")]
+pub(crate) use candle::attention_library;
 pub use count::{Counter, Counts, Tally};
 pub use device::Device;
 pub use evenkeel_kernels::Chip;
@@ -34,12 +41,12 @@ pub use head::Kept;
 pub use matrix::{Gradient, Matrix};
 pub use rotary::Table;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use candle_core::{DType, Tensor};
 use evenkeel_kernels::{ColumnSum, Launch, Pointer, Product, Type, Unsupported, add, cast};
 
-use super::{Arrays, OptimizerKernels};
+use super::{Arrays, AttentionOptions, OptimizerKernels};
 use crate::error::{ModelError, Result};
 use matrix::floats;
 
@@ -51,8 +58,11 @@ pub struct Cuda<D: Device> {
     device: D,
     kind: Type,
     attention_block: usize,
+    attention: AttentionOptions,
     /// The last positions that were uploaded: every layer of a pass has the same.
     positions: Mutex<Option<(Vec<u32>, D::Memory)>>,
+    /// The last lengths and offsets, for the same reason.
+    layouts: Mutex<Vec<Arc<fused::Layout<D::Memory>>>>,
 }
 
 impl<D: Device> Cuda<D> {
@@ -66,7 +76,14 @@ impl<D: Device> Cuda<D> {
             DType::BF16 => Type::Bf16,
             other => return Err(ModelError::input("compute type", format!("{other:?}"), "F32 or BF16")),
         };
-        Ok(Self { device, kind, attention_block: ATTENTION_BLOCK, positions: Mutex::default() })
+        Ok(Self {
+            device,
+            kind,
+            attention_block: ATTENTION_BLOCK,
+            attention: AttentionOptions::default(),
+            positions: Mutex::default(),
+            layouts: Mutex::default(),
+        })
     }
 
     /// With other blocks of queries: larger ones need more memory for scores, smaller ones more launches.

@@ -1,0 +1,192 @@
+//! Attention by cuDNN, through its backend API.
+//!
+//! [`Cudnn`] gives a plan for each shape and pass: from memory, from a file of an earlier process, or built, which takes a second or two.
+//! Plans can be made for a device that is only described: support, workspace and representation are checked that way where there is no GPU.
+
+mod api;
+mod arrays;
+mod attention;
+mod cache;
+mod descriptor;
+mod graph;
+mod numbers;
+mod plan;
+mod shape;
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use arrays::{AttentionArrays, BackwardArrays};
+pub use cache::CACHE;
+pub use plan::AttentionPlan;
+pub use shape::{AttentionPass, AttentionShape};
+
+use crate::search::Missing;
+use api::Api;
+use cache::PlanCache;
+use plan::{Handle, Target};
+
+/// Why attention cannot be had from cuDNN.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CudnnError {
+    /// The library is not there or cannot be loaded.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// Another version.
+    #[error("{path} is cuDNN {found}, allowed: 9.19 or a later 9; it comes with the Python package nvidia-cudnn-cu13")]
+    Version {
+        /// The library's file.
+        path: &'static str,
+        /// Its version.
+        found: String,
+    },
+    /// The library lacks a function that every version 9 has.
+    #[error("{path} has no function {function}: allowed is cuDNN 9.19 or a later 9")]
+    Function {
+        /// The library's file.
+        path: &'static str,
+        /// What it lacks.
+        function: &'static str,
+    },
+    /// A call failed.
+    #[error("{what} failed: {name}: {message}")]
+    Call {
+        /// The function.
+        what: &'static str,
+        /// The status, as the library calls it.
+        name: String,
+        /// The library's account of it.
+        message: String,
+    },
+    /// A shape that no plan is made for.
+    #[error("{what} is {value}, allowed: {allowed}")]
+    Shape {
+        /// The quantity.
+        what: &'static str,
+        /// Its value.
+        value: usize,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// No engine takes the shape on this device.
+    #[error("no plan for the {pass} pass of attention {shape}: {reasons}")]
+    NoPlan {
+        /// The pass.
+        pass: AttentionPass,
+        /// The shape.
+        shape: AttentionShape,
+        /// What was tried and why it was refused.
+        reasons: String,
+    },
+    /// A pass on a device that is only described.
+    #[error("attention cannot be computed on a device that is only described")]
+    Described,
+}
+
+/// The library's version, if attention can be had from it: `9.19.0`.
+///
+/// # Errors
+/// It is missing, or of another version.
+pub fn version() -> Result<String, CudnnError> {
+    Api::get().map(Api::version)
+}
+
+type Known = HashMap<(AttentionShape, AttentionPass), Result<Arc<AttentionPlan>, CudnnError>>;
+
+/// The library for one device, with the plans that were needed so far.
+pub struct Cudnn {
+    api: &'static Api,
+    target: Target,
+    handle: Option<Handle>,
+    cache: Option<PlanCache>,
+    plans: Mutex<Known>,
+}
+
+impl Cudnn {
+    /// For a device of this process, by its number, with a stream of it in the calling thread's context. `name` says which device it is in the
+    /// cache of plans.
+    ///
+    /// # Safety
+    /// The stream must outlive this value.
+    ///
+    /// # Errors
+    /// The library is missing, of another version, or refuses the device.
+    pub unsafe fn of_device(number: i32, stream: *mut c_void, name: &str) -> Result<Self, CudnnError> {
+        let api = Api::get()?;
+        let target = Target::device(api, number)?;
+        let handle = Handle::new(api, stream)?;
+        let cache = PlanCache::of_this_process(&api.version(), name);
+        Ok(Self { api, target, handle: Some(handle), cache, plans: Mutex::default() })
+    }
+
+    /// For a device that is only described, under the names of cuDNN's device properties. Its plans can be looked at and kept in a folder, if
+    /// one is given, and not be run.
+    ///
+    /// # Errors
+    /// The library is missing, of another version, or refuses the description.
+    pub fn described(json: &str, cache: Option<&Path>) -> Result<Self, CudnnError> {
+        let api = Api::get()?;
+        let target = Target::described(api, json)?;
+        let cache = cache.map(|root| PlanCache::new(root, &api.version(), "a described device"));
+        Ok(Self { api, target, handle: None, cache, plans: Mutex::default() })
+    }
+
+    /// As its package is named: `9.19.0`.
+    pub fn version(&self) -> String {
+        self.api.version()
+    }
+
+    /// The library's file.
+    pub fn path(&self) -> &'static str {
+        self.api.path()
+    }
+
+    /// The plan for a pass. A refusal is remembered as well.
+    ///
+    /// # Errors
+    /// The shape is refused, by this crate or by the library.
+    pub fn plan(&self, shape: AttentionShape, pass: AttentionPass) -> Result<Arc<AttentionPlan>, CudnnError> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.entry((shape, pass)).or_insert_with(|| self.find(shape, pass).map(Arc::new)).clone()
+    }
+
+    /// From a file, or built and kept in one.
+    fn find(&self, shape: AttentionShape, pass: AttentionPass) -> Result<AttentionPlan, CudnnError> {
+        if let Some(cache) = &self.cache
+            && let Some(json) = cache.read(shape, pass)
+            // One that the library no longer takes is built anew.
+            && let Ok(plan) = AttentionPlan::read(self.api, &self.target, shape, pass, &json)
+        {
+            return Ok(plan);
+        }
+        let plan = AttentionPlan::build(self.api, &self.target, shape, pass)?;
+        if let Some(cache) = &self.cache
+            && let Ok(json) = plan.json()
+        {
+            // Without the file the next process builds the plan again.
+            let _ = cache.write(shape, pass, &json);
+        }
+        Ok(plan)
+    }
+
+    /// Gives a pass to the device.
+    ///
+    /// # Safety
+    /// The addresses must be of the device's memory, of the sizes that [`AttentionArrays`] states, and of as many bytes of workspace as the plan
+    /// needs; they must stay valid until the stream has come so far. Offsets must be those of the lengths.
+    ///
+    /// # Errors
+    /// No plan, or a failure of the device.
+    pub unsafe fn run(
+        &self,
+        shape: AttentionShape,
+        pass: AttentionPass,
+        arrays: &AttentionArrays,
+        workspace: u64,
+    ) -> Result<(), CudnnError> {
+        let handle = self.handle.as_ref().ok_or(CudnnError::Described)?;
+        self.plan(shape, pass)?.execute(handle, arrays, workspace)
+    }
+}

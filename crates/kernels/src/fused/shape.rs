@@ -1,0 +1,109 @@
+//! The shapes that a library makes plans for.
+
+/// Tokens of the shortest sequence that a plan has room for.
+const SHORTEST: usize = 128;
+/// Bytes of workspace that a library may need for any pass.
+const WORKSPACE: usize = 1 << 20;
+
+/// The shape that a library makes a plan for: room for so many sequences of at most so many tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FusedShape {
+    /// Sequences.
+    pub sequences: usize,
+    /// Tokens of the longest.
+    pub longest: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads, a divisor of `heads`.
+    pub kv_heads: usize,
+    /// Width of a head.
+    pub dim: usize,
+}
+
+/// A pass of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FusedPass {
+    /// Output and logarithms of the denominators.
+    Forward,
+    /// Gradients, whose last bits may differ from call to call.
+    Backward,
+    /// Gradients, the same bits each time.
+    DeterministicBackward,
+}
+
+impl FusedShape {
+    /// Few numbers of sequences and lengths, so that few plans serve all micro-batches: powers of two, and halfway between them.
+    #[must_use]
+    pub fn rounded_up(self) -> Self {
+        Self { sequences: rounded_up(self.sequences), longest: rounded_up(self.longest).max(SHORTEST), ..self }
+    }
+
+    /// The most bytes of workspace that a pass takes: what a deterministic one keeps of each query and key in bf16, and a little.
+    pub fn workspace(&self, pass: FusedPass) -> usize {
+        WORKSPACE + if pass == FusedPass::DeterministicBackward { self.sequences * self.of_sequence() } else { 0 }
+    }
+
+    /// How many sequences a deterministic pass may have with so much workspace; 0 if one is too many.
+    pub fn sequences_within(&self, workspace: usize) -> usize {
+        let fit = workspace.saturating_sub(WORKSPACE) / self.of_sequence().max(1);
+        let power = fit.checked_ilog2().map_or(0, |power| 1 << power);
+        // The largest number that is not rounded up.
+        if power + power / 2 <= fit { power + power / 2 } else { power }
+    }
+
+    fn of_sequence(&self) -> usize {
+        2 * self.heads * self.longest.next_multiple_of(128).pow(2)
+    }
+}
+
+/// The smallest of 1, 2, 3, 4, 6, 8, 12, 16, ... that is not less.
+fn rounded_up(number: usize) -> usize {
+    let power = number.next_power_of_two();
+    let between = power / 4 * 3;
+    if between >= number && between > 0 { between } else { power }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const SHAPE: FusedShape = FusedShape { sequences: 3, longest: 300, heads: 4, kv_heads: 2, dim: 64 };
+
+    #[test]
+    fn rounding_up_leaves_room_for_all_wastes_less_than_half_and_is_done_once() {
+        let mut distinct = BTreeSet::new();
+        let mut last = 0;
+        for number in 1..=40_000 {
+            let rounded = rounded_up(number);
+            assert!(rounded >= number && 2 * rounded < 3 * number + 2, "{number}: {rounded}");
+            assert!(rounded >= last && rounded_up(rounded) == rounded, "{number}: {rounded}");
+            last = rounded;
+            distinct.insert(rounded);
+        }
+        // Two for each power of two.
+        assert!(distinct.len() <= 2 * 17, "{distinct:?}");
+        let shape = SHAPE.rounded_up();
+        assert_eq!(shape, FusedShape { longest: 384, ..SHAPE });
+        assert_eq!(
+            FusedShape { longest: 1, sequences: 5, ..SHAPE }.rounded_up(),
+            FusedShape { longest: 128, sequences: 6, ..SHAPE }
+        );
+    }
+
+    #[test]
+    fn as_many_sequences_fit_as_their_workspace_allows() {
+        let shape = FusedShape { longest: 4096, heads: 16, ..SHAPE };
+        // 512 MiB each.
+        let of = |workspace| shape.sequences_within(workspace);
+        assert_eq!([of(0), of(512 << 20), of(513 << 20), of(4 << 30)], [0, 0, 1, 6]);
+        for workspace in (0..40usize).map(|n| n << 28) {
+            let sequences = of(workspace);
+            if sequences > 0 {
+                let room = FusedShape { sequences, ..shape }.rounded_up();
+                assert!(room.workspace(FusedPass::DeterministicBackward) <= workspace, "{sequences} in {workspace}");
+            }
+        }
+    }
+}
