@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::cuda::{Chip, Counter, Counts, Cuda, Tally};
 use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
-use evenkeel_model::{Config, Family, NetworkOptions, count_pass, parameter_specs};
+use evenkeel_model::{Config, Family, NetworkOptions, Recompute, count_pass, parameter_specs};
 use serde_json::{Value, json};
 
 /// An H200: multiprocessors, bytes a second, bf16 operations a second.
@@ -21,7 +21,7 @@ struct Case {
     config: Config,
     sequences: usize,
     length: usize,
-    recompute: bool,
+    recompute: Recompute,
 }
 
 fn cases() -> [Case; 3] {
@@ -63,9 +63,9 @@ fn cases() -> [Case; 3] {
         recompute,
     };
     [
-        of("Qwen3-1.7B", &small, 8, 4096, false),
-        of("Qwen3-1.7B", &small, 2, 16_384, false),
-        of("Qwen2.5-Math-7B", &large, 8, 2048, true),
+        of("Qwen3-1.7B", &small, 8, 4096, Recompute::None),
+        of("Qwen3-1.7B", &small, 2, 16_384, Recompute::None),
+        of("Qwen2.5-Math-7B", &large, 8, 2048, Recompute::Full),
     ]
 }
 
@@ -82,7 +82,11 @@ impl Case {
         let pass = self.pass()?;
         let update = self.update()?;
         let (tokens, formula) = (self.sequences * self.length, self.formula());
-        let how = if self.recompute { ", everything recomputed" } else { "" };
+        let how = match self.recompute {
+            Recompute::None => "",
+            Recompute::Selective => ", norms and activations recomputed",
+            Recompute::Full => ", everything recomputed",
+        };
         println!("\n{}: a micro-batch of {} x {} tokens, bf16{how}", self.name, self.sequences, self.length);
         println!("{:<42} {:>9} {:>10} {:>10} {:>9}", "", "launches", "GB", "TFLOP", "ms");
         let mut rows: Vec<(&String, &Tally)> = pass.kernels.iter().collect();
@@ -112,7 +116,7 @@ impl Case {
         let kernels: Vec<Value> = rows.iter().map(|(name, tally)| object(name, tally)).collect();
         Ok(json!({
             "computed": true, "model": self.name, "sequences": self.sequences, "length": self.length, "tokens": tokens,
-            "recompute": self.recompute, "kernels": kernels, "all": object("all", &total), "least_ms": least,
+            "recompute": self.recompute != Recompute::None, "kernels": kernels, "all": object("all", &total), "least_ms": least,
             "formula_flops": formula, "peak_bytes": pass.peak, "uploads": pass.uploads.launches,
             "downloads": pass.downloads.launches, "update": object("update", &update.total()),
         }))

@@ -17,6 +17,7 @@ mod count;
 mod cublaslt;
 mod device;
 mod head;
+mod host_update;
 mod linear;
 mod matrix;
 mod norm;
@@ -28,7 +29,7 @@ mod swiglu;
 #[cfg(feature = "cuda")]
 pub use candle::CandleDevice;
 pub use count::{Counter, Counts, Tally};
-pub use device::Device;
+pub use device::{Device, Lane};
 pub use evenkeel_kernels::Chip;
 pub use head::Kept;
 pub use matrix::{Gradient, Matrix};
@@ -51,6 +52,8 @@ pub struct Cuda<D: Device> {
     device: D,
     kind: Type,
     attention_block: usize,
+    /// Values of a moment that are on the device at a time, if moments are in the host's memory; a multiple of 4.
+    moment_piece: usize,
     /// The last positions that were uploaded: every layer of a pass has the same.
     positions: Mutex<Option<(Vec<u32>, D::Memory)>>,
 }
@@ -66,7 +69,13 @@ impl<D: Device> Cuda<D> {
             DType::BF16 => Type::Bf16,
             other => return Err(ModelError::input("compute type", format!("{other:?}"), "F32 or BF16")),
         };
-        Ok(Self { device, kind, attention_block: ATTENTION_BLOCK, positions: Mutex::default() })
+        Ok(Self {
+            device,
+            kind,
+            attention_block: ATTENTION_BLOCK,
+            moment_piece: host_update::PIECE,
+            positions: Mutex::default(),
+        })
     }
 
     /// With other blocks of queries: larger ones need more memory for scores, smaller ones more launches.
@@ -77,6 +86,17 @@ impl<D: Device> Cuda<D> {
         match queries {
             0 => Err(ModelError::input("queries of a block of attention", 0, "1 or more")),
             attention_block => Ok(Self { attention_block, ..self }),
+        }
+    }
+
+    /// With other pieces of moments in the host's memory.
+    ///
+    /// # Errors
+    /// 0, or no multiple of 4: each piece begins at an address that is divisible by 16.
+    pub fn with_moment_piece(self, values: usize) -> Result<Self> {
+        match values > 0 && values.is_multiple_of(4) {
+            true => Ok(Self { moment_piece: values, ..self }),
+            false => Err(ModelError::input("values of a piece of moments", values, "a multiple of 4, above 0")),
         }
     }
 
