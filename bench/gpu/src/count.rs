@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::cuda::{Chip, Counter, Counts, Cuda, Tally};
 use evenkeel_model::kernels::{AdamW, AttentionOptions, OptimizerKernels, UpdateArrays};
-use evenkeel_model::{NetworkOptions, count_pass, parameter_specs};
+use evenkeel_model::{NetworkOptions, Recompute, count_pass, parameter_specs};
 use serde_json::{Value, json};
 
 use crate::shapes::{Case, PEAK, cases};
@@ -35,7 +35,11 @@ impl Case {
         let pass = self.pass()?;
         let update = self.update()?;
         let (tokens, formula) = (self.tokens(), self.flops());
-        let how = if self.recompute { ", everything recomputed" } else { "" };
+        let how = match self.recompute {
+            Recompute::None => "",
+            Recompute::Selective => ", norms and activations recomputed",
+            Recompute::Full => ", everything recomputed",
+        };
         let path = if self.attention.library { "by cuDNN" } else { "in blocks" };
         println!(
             "\n{}: a micro-batch of {} x {} tokens, bf16{how}, attention {path}",
@@ -69,7 +73,8 @@ impl Case {
         let kernels: Vec<Value> = rows.iter().map(|(name, tally)| object(name, tally)).collect();
         Ok(json!({
             "computed": true, "model": self.name, "sequences": self.sequences, "length": self.length, "tokens": tokens,
-            "recompute": self.recompute, "attention": path, "kernels": kernels, "all": object("all", &total), "least_ms": least,
+            "recompute": self.recomputes(), "attention": path, "kernels": kernels, "all": object("all", &total),
+            "least_ms": least,
             "formula_flops": formula, "peak_bytes": pass.peak, "uploads": pass.uploads.launches,
             "downloads": pass.downloads.launches, "update": object("update", &update.total()),
         }))

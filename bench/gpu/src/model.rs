@@ -59,11 +59,11 @@ fn one(part: &mut Part<'_>, case: &Case, device: &Device) -> Result<()> {
     let seconds = fastest(device, || Ok(network.accumulate(&batches, 1.0, &Even)?))?;
     part.fact(json!({
         "what": "pass", "by": path.name(), "model": case.name, "sequences": case.sequences, "length": case.length,
-        "recompute": case.recompute, "seconds": seconds, "tokens_per_second": case.tokens() as f64 / seconds,
+        "recompute": case.recomputes(), "seconds": seconds, "tokens_per_second": case.tokens() as f64 / seconds,
         "share_of_989_tflops": case.flops() / seconds / PEAK,
     }));
     // What is left of a large model's memory may not hold its moments.
-    if !case.recompute {
+    if !case.recomputes() {
         match update(network.as_mut(), device)? {
             Some(update) => part.fact(json!({
                 "what": "update", "by": path.name(), "model": case.name, "seconds": update, "share_of_one_pass": update / seconds,

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use candle_core::{DType, Device};
 use evenkeel_model::kernels::portable::Portable;
-use evenkeel_model::{Config, Network, NetworkOptions, Parameters, Train, network};
+use evenkeel_model::{Config, Network, NetworkOptions, Parameters, Recompute, Train, network};
 
 /// A set of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl KernelPath {
 
     /// A network over parameters on their device.
     pub(crate) fn network(self, config: Config, parameters: Parameters, dtype: DType) -> Result<Box<dyn Train>> {
-        self.network_with(config, parameters, dtype, false)
+        self.network_with(config, parameters, dtype, Recompute::None)
     }
 
     /// The same, with activations computed again in the backward pass or kept.
@@ -38,7 +38,7 @@ impl KernelPath {
         config: Config,
         parameters: Parameters,
         dtype: DType,
-        recompute: bool,
+        recompute: Recompute,
     ) -> Result<Box<dyn Train>> {
         let options = NetworkOptions { recompute, ..NetworkOptions::default() };
         Ok(match self {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use candle_core::{Device, Tensor};
 use evenkeel_model::kernels::AttentionOptions;
-use evenkeel_model::{Config, Family, Packed, Parameters, parameter_specs};
+use evenkeel_model::{Config, Family, Packed, Parameters, Recompute, parameter_specs};
 
 /// bf16, dense, on an H100 or H200: operations a second that shares are of.
 pub(crate) const PEAK: f64 = 989e12;
@@ -15,7 +15,7 @@ pub(crate) struct Case {
     pub(crate) config: Config,
     pub(crate) sequences: usize,
     pub(crate) length: usize,
-    pub(crate) recompute: bool,
+    pub(crate) recompute: Recompute,
     pub(crate) attention: AttentionOptions,
 }
 
@@ -74,11 +74,18 @@ pub(crate) fn tiny(like: &Config) -> Config {
 /// The three micro-batches of the recipes.
 pub(crate) fn cases() -> [Case; 3] {
     let attention = AttentionOptions::default();
-    let of = |name, config: Config, sequences, length, recompute| Case { name, config, sequences, length, recompute, attention };
+    let of = |name, config: Config, sequences, length, recompute| Case {
+        name,
+        config,
+        sequences,
+        length,
+        recompute,
+        attention,
+    };
     [
-        of("Qwen3-1.7B", qwen3_1_7b(), 8, 4096, false),
-        of("Qwen3-1.7B", qwen3_1_7b(), 2, 16_384, false),
-        of("Qwen2.5-Math-7B", qwen2_7b(), 8, 2048, true),
+        of("Qwen3-1.7B", qwen3_1_7b(), 8, 4096, Recompute::None),
+        of("Qwen3-1.7B", qwen3_1_7b(), 2, 16_384, Recompute::None),
+        of("Qwen2.5-Math-7B", qwen2_7b(), 8, 2048, Recompute::Full),
     ]
 }
 
@@ -94,6 +101,11 @@ impl Case {
     /// Input tokens.
     pub(crate) fn tokens(&self) -> usize {
         self.sequences * self.length
+    }
+
+    /// Whether the backward pass computes something again.
+    pub(crate) fn recomputes(&self) -> bool {
+        self.recompute != Recompute::None
     }
 
     /// 6 N T, with the head once, and 6 s² heads dim for each sequence and layer. What is computed again does not count.

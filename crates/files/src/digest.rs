@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,11 @@ pub struct FileDigest {
 }
 
 impl FileDigest {
+    /// Of a file with this content.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.len() as u64, sha256: format!("{:x}", Sha256::digest(bytes)) }
+    }
+
     /// Reads a file once, in chunks.
     ///
     /// # Errors
@@ -32,6 +37,38 @@ impl FileDigest {
         let mut hash = Sha256::new();
         let bytes = io::copy(&mut File::open(path)?, &mut hash)?;
         Ok(Self { bytes, sha256: format!("{:x}", hash.finalize()) })
+    }
+}
+
+/// A writer that makes the digest of what goes through it, so that nothing is read again.
+pub struct DigestWriter<W> {
+    to: W,
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl<W: Write> DigestWriter<W> {
+    /// Hands everything on to `to`.
+    pub fn new(to: W) -> Self {
+        Self { to, hash: Sha256::new(), bytes: 0 }
+    }
+
+    /// The writer, and the digest of what it was given.
+    pub fn finish(self) -> (W, FileDigest) {
+        (self.to, FileDigest { bytes: self.bytes, sha256: format!("{:x}", self.hash.finalize()) })
+    }
+}
+
+impl<W: Write> Write for DigestWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 
@@ -53,8 +90,33 @@ mod tests {
         std::fs::write(file.path(), "abc").unwrap();
         let found = FileDigest::of(file.path()).unwrap();
         assert_eq!((found.to_string().as_str(), found.bytes), (digest, 3));
+        assert_eq!(FileDigest::of_bytes(b"abc"), found);
         std::fs::write(file.path(), vec![0; 1_000_001]).unwrap();
         let found = FileDigest::of(file.path()).unwrap();
         assert_eq!((found.to_string(), found.bytes), (sha256(vec![0; 1_000_001]), 1_000_001));
+    }
+
+    /// Takes three bytes at most.
+    struct Slow(Vec<u8>);
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(&bytes[..bytes.len().min(3)])
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_is_written_has_the_digest_of_what_arrived() {
+        let mut writer = DigestWriter::new(Slow(Vec::new()));
+        for part in [&b"a"[..], b"", b"longer part", b"c"] {
+            writer.write_all(part).unwrap();
+        }
+        let (slow, digest) = writer.finish();
+        assert_eq!(slow.0, b"alonger partc");
+        assert_eq!(digest, FileDigest::of_bytes(&slow.0));
     }
 }

@@ -26,4 +26,4 @@ pub use error::FolderError;
 pub use folder::{COMPANION_FILES, Folder, name};
 pub use special_tokens::SpecialTokens;
 pub use tokenizer::{TextError, Tokenizer};
-pub use weights::{TensorShapes, tensor_shapes, weight_files, weights_digest};
+pub use weights::{TensorShapes, tensor_shapes, weight_files, weights_digest, weights_digest_of};

@@ -48,12 +48,17 @@ pub fn weight_files(folder: &Folder) -> Result<Vec<PathBuf>, FolderError> {
 /// # Errors
 /// A folder or file that cannot be read.
 pub fn weights_digest(folder: &Folder) -> Result<String, FolderError> {
-    let mut digests = String::new();
-    for file in weight_files(folder)? {
+    let digests = weight_files(folder)?.into_iter().map(|file| {
         let digest = FileDigest::of(&file).map_err(|error| FolderError::file(&file, error))?;
-        digests.push_str(&digest.sha256);
-    }
-    Ok(sha256(digests))
+        Ok((file, digest))
+    });
+    Ok(weights_digest_of(digests.collect::<Result<Vec<_>, FolderError>>()?))
+}
+
+/// The same from the digests of the weight files, with their paths or names within the folder.
+pub fn weights_digest_of<P: Ord>(files: impl IntoIterator<Item = (P, FileDigest)>) -> String {
+    let by_name: BTreeMap<P, FileDigest> = files.into_iter().collect();
+    sha256(by_name.into_values().map(|digest| digest.sha256).collect::<String>())
 }
 
 /// Names and shapes of all tensors, from the headers of the files.

@@ -1,10 +1,13 @@
 //! A device of this process: launches go to a runner, and its memory is that of buffers.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use candle_core::{CpuStorage, Shape, Storage, Tensor};
+use candle_core::{CpuStorage, Shape, Storage, Tensor, TensorId};
 use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
-use evenkeel_model::kernels::cuda::Device;
+use evenkeel_model::kernels::HostValues;
+use evenkeel_model::kernels::cuda::{Device, Lane};
 use evenkeel_model::{ModelError, Result};
 
 use crate::Runner;
@@ -14,7 +17,7 @@ use crate::memory::Buffer;
 pub struct Host<'a> {
     runner: &'a dyn Runner,
     /// Copies of parameters, so that a runner finds them among the buffers.
-    parameters: Mutex<Vec<Buffer>>,
+    parameters: Mutex<HashMap<TensorId, (Tensor, Buffer)>>,
 }
 
 impl<'a> Host<'a> {
@@ -22,10 +25,17 @@ impl<'a> Host<'a> {
     pub fn new(runner: &'a dyn Runner) -> Self {
         Self { runner, parameters: Mutex::default() }
     }
+
+    /// What kernels have made of a parameter.
+    pub fn values_of(&self, parameter: &Tensor) -> Option<Vec<f32>> {
+        let copies = self.parameters.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.get(&parameter.id()).map(|(_, copy)| copy.read_f32())
+    }
 }
 
 impl Device for Host<'_> {
     type Memory = Buffer;
+    type Event = ();
 
     fn chip(&self) -> Chip {
         self.runner.chip()
@@ -55,10 +65,9 @@ impl Device for Host<'_> {
         let (storage, layout) = parameter.storage_and_layout();
         match (&*storage, layout.contiguous_offsets()) {
             (Storage::Cpu(CpuStorage::F32(values)), Some((start, end))) => {
-                let copy = Buffer::f32(&values[start..end]);
-                let at = copy.pointer();
-                self.parameters.lock().unwrap_or_else(PoisonError::into_inner).push(copy);
-                Ok(at)
+                let mut copies = self.parameters.lock().unwrap_or_else(PoisonError::into_inner);
+                let copy = || (parameter.clone(), Buffer::f32(&values[start..end]));
+                Ok(copies.entry(parameter.id()).or_insert_with(copy).1.pointer())
             }
             _ => Err(ModelError::input("parameter", format!("{:?}", parameter.dtype()), "contiguous F32 on the CPU")),
         }
@@ -88,6 +97,34 @@ impl Device for Host<'_> {
 
     fn attend(&self, attention: &FusedAttention) -> Result<()> {
         self.runner.attend(attention);
+        Ok(())
+    }
+
+    fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>> {
+        Ok(Box::new(vec![0.0; count]))
+    }
+
+    fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &Buffer) -> Result<()> {
+        to.write_f32(&from.values()[range]);
+        Ok(())
+    }
+
+    fn copy_out(&self, from: &Buffer, to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
+        let count = range.len();
+        to.values_mut()[range].copy_from_slice(&from.read_f32()[..count]);
+        Ok(())
+    }
+
+    // Everything is done at once.
+    fn record(&self, _lane: Lane) -> Result<()> {
+        Ok(())
+    }
+
+    fn wait(&self, _lane: Lane, _event: &()) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
         Ok(())
     }
 }

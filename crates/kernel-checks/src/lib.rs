@@ -58,7 +58,7 @@ pub trait Runner: Send + Sync {
 pub type Check = (&'static str, fn(&dyn Runner));
 
 /// All checks.
-pub const CHECKS: [Check; 22] = [
+pub const CHECKS: [Check; 23] = [
     ("attention::output_and_gradients_are_those_of_the_cpu", attention::whole),
     ("attention::heads_are_repeated_summed_and_multiplied", attention::heads),
     ("attention::biases_and_gradients_are_added", attention::sums),
@@ -80,5 +80,6 @@ pub const CHECKS: [Check; 22] = [
     ("head::a_broken_logit_is_not_lost", head::broken),
     ("optimizer::the_norm_is_exact_and_clips_as_pytorch_does", optimizer::clipping),
     ("optimizer::weights_and_moments_are_those_of_adamw", optimizer::updates),
+    ("optimizer::moments_of_the_host_in_pieces_give_the_same_bits", optimizer::from_host),
     ("optimizer::a_norm_that_is_not_finite_changes_nothing", optimizer::skipped),
 ];

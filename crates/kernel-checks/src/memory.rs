@@ -135,6 +135,14 @@ impl Buffer {
         self.read(Type::F32)
     }
 
+    /// Writes fp32 values at the beginning, as a copy to the device does.
+    pub(crate) fn write_f32(&self, values: &[f32]) {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        assert!(bytes.len() <= self.bytes);
+        // SAFETY: memory of this buffer, which like that of kernels is written by address and read anew.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.pointer().0 as *mut u8, bytes.len()) };
+    }
+
     /// fp64 values, once the kernel has written them.
     pub fn read_f64(&self) -> Vec<f64> {
         self.bytes().chunks_exact(8).map(|bytes| f64::from_ne_bytes(bytes.try_into().unwrap())).collect()

@@ -1,7 +1,11 @@
+use candle_core::{DType, Tensor};
 use evenkeel_kernels::{AdamW, Clip, Pointer, Type, adamw, clip, square_parts, squares};
+use evenkeel_model::kernels::cuda::Cuda;
+use evenkeel_model::kernels::{Moment, OptimizerKernels, UpdateArrays};
 
 use crate::Runner;
-use crate::case::{Case, assert_close};
+use crate::case::{Case, assert_close, tensor};
+use crate::host::Host;
 use crate::memory::{Buffer, rounded};
 
 /// The norm and the factor of gradients.
@@ -94,5 +98,32 @@ pub(crate) fn skipped(runner: &dyn Runner) {
         let before = state(3, 77);
         let [weight, first, second, _] = update(runner, &before, factor, false);
         assert_eq!([&weight, &first, &second], [&before[0], &before[1], &before[2]]);
+    }
+}
+
+/// Two updates of parameters with moments on the device, and in the host's memory in pieces that do not divide them.
+pub(crate) fn from_host(runner: &dyn Runner) {
+    let mut case = Case::new(9);
+    let counts = [1, 4, 130, 256, 999];
+    let mut drawn = || counts.map(|count| tensor(&case.normal(count), &[count]));
+    let (weights, gradients) = (drawn(), [drawn(), drawn()]);
+    let kernels = || Cuda::new(Host::new(runner), DType::F32).unwrap().with_moment_piece(256).unwrap();
+    let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+
+    let on_device = kernels();
+    let zeros = || counts.map(|count| Tensor::zeros(count, DType::F32, &candle_core::Device::Cpu).unwrap());
+    let (first, second) = (zeros(), zeros());
+    let from_host = kernels();
+    let mut moments = from_host.host_moments(&counts).unwrap();
+    for gradients in &gradients {
+        let arrays = UpdateArrays { weights: &weights, first: &first, second: &second, gradients };
+        on_device.update(arrays, 0.7, &[UPDATE; 5]).unwrap();
+        from_host.update_from_host(&weights, gradients, &mut moments, 0.7, &[UPDATE; 5]).unwrap();
+    }
+    for id in 0..counts.len() {
+        let wanted = [&first, &second, &weights].map(|all| bits(on_device.device().values_of(&all[id]).unwrap()));
+        let weight = bits(from_host.device().values_of(&weights[id]).unwrap());
+        let [first, second] = Moment::ALL.map(|moment| bits(moments.of(moment, id).values().to_vec()));
+        assert_eq!([first, second, weight], wanted, "parameter of {} values", counts[id]);
     }
 }

@@ -1,11 +1,11 @@
 //! What a micro-batch gives a GPU, counted without one.
 
-use candle_core::DType;
+use candle_core::{DType, Tensor};
 
 use crate::config::Config;
 use crate::error::{BoxError, ModelError, Result};
 use crate::kernels::cuda::{Chip, Counter, Counts, Cuda};
-use crate::kernels::{Coefficients, Scores};
+use crate::kernels::{AdamW, Coefficients, OptimizerKernels, Scores};
 use crate::network::{Network, NetworkOptions, TokenLoss, Train};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
@@ -38,6 +38,21 @@ pub fn count_pass(
     Ok(network.kernels().device().take())
 }
 
+/// Counts the host's side of one update with moments in the host's memory: what is page-locked, what is copied, and the buffers on the device.
+///
+/// # Errors
+/// As [`count_pass`].
+pub fn count_update_from_host(config: &Config, chip: Chip) -> Result<Counts> {
+    let parameters = Parameters::described(config)?;
+    let kernels = Cuda::new(Counter::new(chip), DType::F32)?;
+    let counts: Vec<usize> = parameters.values().iter().map(Tensor::elem_count).collect();
+    let mut moments = kernels.host_moments(&counts)?;
+    let numbers = AdamW { betas: [0.9, 0.999], step: 0.0, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
+    let (weights, numbers) = (parameters.values(), vec![numbers; counts.len()]);
+    kernels.update_from_host(weights, weights, &mut moments, 1.0, &numbers)?;
+    Ok(kernels.device().take())
+}
+
 struct NoLoss;
 
 impl TokenLoss for NoLoss {
@@ -51,6 +66,7 @@ impl TokenLoss for NoLoss {
 mod tests {
     use super::*;
     use crate::config::Family;
+    use crate::network::Recompute;
 
     fn config() -> Config {
         Config {
@@ -72,37 +88,45 @@ mod tests {
         }
     }
 
-    fn counts(lengths: &[usize], recompute: bool) -> Counts {
+    fn counts(lengths: &[usize], recompute: Recompute) -> Counts {
         let options = NetworkOptions { recompute, ..NetworkOptions::default() };
         count_pass(&config(), lengths, DType::BF16, options, Chip { multiprocessors: 132 }).unwrap()
     }
 
     #[test]
-    fn recomputing_takes_less_memory_and_more_operations() {
-        let [kept, again] = [false, true].map(|recompute| counts(&[256; 4], recompute));
+    fn recomputing_takes_less_memory_and_more_operations_and_of_norms_and_activations_no_products() {
+        let [kept, cheap, again] =
+            [Recompute::None, Recompute::Selective, Recompute::Full].map(|recompute| counts(&[256; 4], recompute));
         assert!(again.peak < kept.peak / 2, "{} and {}", again.peak, kept.peak);
         assert!(again.total().flops > kept.total().flops);
+        assert!(again.peak < cheap.peak && cheap.peak < kept.peak, "{}", cheap.peak);
+        assert_eq!(cheap.total().flops, kept.total().flops);
+        assert!(cheap.total().launches > kept.total().launches);
     }
 
     #[test]
     fn the_host_waits_for_scores_alone() {
-        let counts = counts(&[100, 256], false);
+        let counts = counts(&[100, 256], Recompute::None);
         assert_eq!((counts.downloads.launches, counts.downloads.bytes), (2, 2 * 4 * 356));
     }
 
     #[test]
     fn activations_grow_by_what_a_layer_keeps_of_each_token() {
         // In bf16: input, normed, q and k before and after their norms, v, attended, middle, normed again, gate, up, gated; and fp32 log sums.
-        let layer = 2 * (64 + 64 + 2 * (64 + 32) + 32 + 64 + 64 + 64 + 3 * 192) + 4 * 4;
-        let of = |layers: usize| {
-            let config = Config { num_layers: layers, ..config() };
-            let options = NetworkOptions::default();
-            let counts = count_pass(&config, &[256], DType::BF16, options, Chip { multiprocessors: 132 }).unwrap();
-            counts.peak - 4 * Parameters::described(&config).unwrap().count() as u64
-        };
-        let grown = of(9) - of(8);
-        // Small arrays are rounded up to 256 bytes.
-        assert!(grown.abs_diff(256 * layer) < 4096, "{grown} for {}", 256 * layer);
+        let kept = 2 * (64 + 64 + 2 * (64 + 32) + 32 + 64 + 64 + 64 + 3 * 192) + 4 * 4;
+        // Without both normed ones, q and k behind their norms, and gated. And the input alone.
+        let cheap = kept - 2 * (64 + (64 + 32) + 64 + 192);
+        for (recompute, layer) in [(Recompute::None, kept), (Recompute::Selective, cheap), (Recompute::Full, 2 * 64)] {
+            let of = |layers: usize| {
+                let config = Config { num_layers: layers, ..config() };
+                let options = NetworkOptions { recompute, ..NetworkOptions::default() };
+                let counts = count_pass(&config, &[256], DType::BF16, options, Chip { multiprocessors: 132 }).unwrap();
+                counts.peak - 4 * Parameters::described(&config).unwrap().count() as u64
+            };
+            let grown = of(9) - of(8);
+            // Small arrays are rounded up to 256 bytes.
+            assert!(grown.abs_diff(256 * layer) < 4096, "{recompute:?}: {grown} for {}", 256 * layer);
+        }
     }
 
     #[test]

@@ -28,7 +28,8 @@ fn open(number: usize) -> candle_core::Result<Device> {
     let device = Device::new_cuda_with_stream(number)?;
     let gpu = device.as_cuda_device()?;
     let stream = gpu.cuda_stream();
-    // SAFETY: all work on this device goes to its one stream, in which memory is also allocated and freed.
+    // SAFETY: all work on this device goes to its one stream, in which memory is also allocated and freed. Copies from and to the host beside
+    // it (`kernels::cuda::Lane`) are ordered by events of their own.
     unsafe { gpu.disable_event_tracking() };
     let mut most = u64::MAX;
     // SAFETY: the device's own pool; the attribute is a u64 of bytes that the pool keeps.
@@ -70,6 +71,30 @@ pub fn attention_library(device: &Device) -> std::result::Result<String, String>
         #[cfg(feature = "cuda")]
         Device::Cuda(gpu) => crate::kernels::cuda::attention_library(gpu),
         _ => Err("cuDNN computes on GPUs".into()),
+    }
+}
+
+/// Gives back what the pool of a GPU keeps for later, so that another process can have it. What is in use stays.
+///
+/// # Errors
+/// The driver fails.
+pub fn release_unused(device: &Device) -> Result<()> {
+    match device {
+        #[cfg(feature = "cuda")]
+        Device::Cuda(gpu) => {
+            use candle_core::cuda_backend::cudarc::driver::result;
+
+            let stream = gpu.cuda_stream();
+            // What was freed in the order of the stream is free only when that has come so far.
+            stream.synchronize().map_err(candle_core::Error::wrap)?;
+            // SAFETY: the device's own pool, as in `open`.
+            let trimmed = unsafe {
+                result::device::get_default_mem_pool(stream.context().cu_device())
+                    .and_then(|pool| result::mem_pool::trim_to(pool, 0))
+            };
+            Ok(trimmed.map_err(candle_core::Error::wrap)?)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -66,7 +66,18 @@ pub enum ModelError {
     #[error("parameter `{0}` received no gradient in this step: refusing to update")]
     NoGradient(String),
 
-    /// A failure of the tensor library (out of memory, a missing kernel).
+    /// Memory that was refused.
+    #[error("out of {memory}: {} were asked for ({reason})", bytes(*asked))]
+    OutOfMemory {
+        /// Of which memory: the device's, or the host's that is page-locked.
+        memory: String,
+        /// Bytes that were asked for.
+        asked: u64,
+        /// What the driver said, or what there was.
+        reason: String,
+    },
+
+    /// A failure of the tensor library (a missing kernel).
     #[error(transparent)]
     Candle(candle_core::Error),
 
@@ -91,6 +102,11 @@ impl ModelError {
         Self::Input(FieldError::new(field, value, allowed))
     }
 
+    /// Creates a [`ModelError::OutOfMemory`].
+    pub fn out_of_memory(memory: impl Into<String>, asked: u64, reason: impl Display) -> Self {
+        Self::OutOfMemory { memory: memory.into(), asked, reason: reason.to_string() }
+    }
+
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }
@@ -104,4 +120,10 @@ impl From<candle_core::Error> for ModelError {
             None => Self::Candle(error),
         }
     }
+}
+
+/// Bytes in MiB, or in GiB where they are many.
+fn bytes(count: u64) -> String {
+    let mebibytes = count as f64 / f64::from(1 << 20);
+    if mebibytes < 10_000.0 { format!("{mebibytes:.1} MiB") } else { format!("{:.1} GiB", mebibytes / 1024.0) }
 }

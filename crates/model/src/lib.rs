@@ -20,14 +20,17 @@ pub mod kernels;
 mod network;
 mod pack;
 mod parameters;
+#[cfg(feature = "cuda")]
+mod pinned;
+mod staging;
 
 pub use config::{Config, Family};
-pub use count::count_pass;
+pub use count::{count_pass, count_update_from_host};
 pub use decode::{Decoder, SequenceCache};
-pub use device::{attention_library, cuda_device, free_memory};
+pub use device::{attention_library, cuda_device, free_memory, release_unused};
 pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
 pub use kernels::{Coefficients, Scores};
-pub use network::{Network, NetworkOptions, TokenLoss, Train, network};
+pub use network::{Network, NetworkOptions, Recompute, TokenLoss, Train, network};
 pub use pack::{Packed, check_ids};
 pub use parameters::{LayerIds, LinearIds, ModelIds, ParameterId, ParameterSpec, Parameters, parameter_specs};

@@ -1,14 +1,15 @@
 //! `evenkeel gpu`: what this machine has to train on, and what a model takes of it.
 
+use std::fmt;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_cuda::Probe;
-use evenkeel_learner::{Compute, ComputeType, LearnerSettings, MemoryPlan};
+use evenkeel_learner::{Compute, ComputeType, LearnerSettings, MemoryPart, MemoryPlan, MomentsPlace, Recompute};
 use evenkeel_model::Config;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::arguments::{GpuCommand, GpuPlanOptions, GpuProbeOptions};
+use crate::arguments::{GpuCommand, GpuPlanOptions, GpuProbeOptions, MomentsOption, RecomputeOption};
 
 pub(crate) fn gpu(command: &GpuCommand) -> Result<ExitCode> {
     match command {
@@ -28,7 +29,7 @@ fn probe(options: &GpuProbeOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails where the model does not fit.
+/// Fails where the model fits in none of the ways.
 #[expect(clippy::print_stdout, reason = "the answer")]
 fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
     let (config, _) = Config::load(&options.model)?;
@@ -43,33 +44,139 @@ fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
                 .total_global_mem as u64
         }
     };
-    let settings = options.settings();
-    settings.validate()?;
-    let plan = MemoryPlan::of(&config, &settings, options.longest)?;
-    let fits = plan.check(available, &settings);
-    if options.json {
-        let parts: Vec<_> = plan.parts.iter().map(|part| json!({"what": part.what, "bytes": part.bytes})).collect();
-        let (bytes, fits) = (plan.total(), fits.is_ok());
-        println!("{:#}", json!({"parts": parts, "bytes": bytes, "available": available, "fits": fits}));
-    } else {
-        println!("{plan}\n{:>8.1} GiB  on the device", available as f64 / f64::from(1 << 30));
+    let ways = options.ways().map(|settings| Way::of(&config, settings, options.longest));
+    let ways = ways.collect::<Result<Vec<Way>>>()?;
+    match options.json {
+        true => println!("{:#}", json(&ways, available)),
+        false => println!("{}", Table { ways: &ways, available }),
     }
-    fits?;
+    let leanest = ways.iter().min_by_key(|way| way.plan.total()).context("there is a way")?;
+    leanest.plan.check(available, None, &leanest.settings)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Settings, and what training by them takes.
+struct Way {
+    settings: LearnerSettings,
+    plan: MemoryPlan,
+}
+
+impl Way {
+    fn of(config: &Config, settings: LearnerSettings, longest: usize) -> Result<Self> {
+        settings.validate()?;
+        let plan = MemoryPlan::of(config, &settings, longest)?;
+        Ok(Self { settings, plan })
+    }
+
+    fn recompute(&self) -> &'static str {
+        self.settings.compute.recompute.name()
+    }
+
+    fn moments(&self) -> MomentsPlace {
+        self.settings.optimizer.moments
+    }
+}
+
+fn json(ways: &[Way], available: u64) -> Value {
+    let plans = ways.iter().map(|way| {
+        let parts = |parts: &[MemoryPart]| -> Vec<Value> {
+            parts.iter().map(|part| json!({"what": part.what, "bytes": part.bytes})).collect()
+        };
+        let (plan, bytes) = (&way.plan, way.plan.total());
+        json!({
+            "recompute": way.recompute(), "moments": way.moments().name(), "parts": parts(&plan.parts), "bytes": bytes,
+            "fits": bytes <= available, "resident_bytes": plan.resident(), "host_parts": parts(&plan.host),
+            "host_bytes": plan.host_total(),
+        })
+    });
+    json!({"available": available, "plans": plans.collect::<Vec<Value>>()})
+}
+
+/// A column of GiB for each way.
+struct Table<'a> {
+    ways: &'a [Way],
+    available: u64,
+}
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, place) in [MomentsPlace::Device, MomentsPlace::Host].into_iter().enumerate() {
+            let ways: Vec<&Way> = self.ways.iter().filter(|way| way.moments() == place).collect();
+            if number > 0 && !ways.is_empty() && ways.len() < self.ways.len() {
+                writeln!(f)?;
+            }
+            self.write_block(f, &ways)?;
+        }
+        Ok(())
+    }
+}
+
+impl Table<'_> {
+    /// Ways with the same parts.
+    fn write_block(&self, f: &mut fmt::Formatter<'_>, ways: &[&Way]) -> fmt::Result {
+        let Some(first) = ways.first() else { return Ok(()) };
+        let title = format!("GiB with optimizer.moments = {}; recompute =", first.moments().name());
+        write_row(f, &title, ways.iter().map(|way| way.recompute()))?;
+        for (index, part) in first.plan.parts.iter().enumerate() {
+            write_row(f, part.what, ways.iter().map(|way| gib(way.plan.parts[index].bytes)))?;
+        }
+        write_row(f, "in all", ways.iter().map(|way| gib(way.plan.total())))?;
+        let fits = |way: &&Way| if way.plan.total() <= self.available { "fits" } else { "too much" };
+        write_row(f, &format!("of {} on the device", gib(self.available)), ways.iter().map(fits))?;
+        write_row(f, "stays between steps, beside an engine", ways.iter().map(|way| gib(way.plan.resident())))?;
+        for (index, part) in first.plan.host.iter().enumerate() {
+            let name = format!("in the host's memory: {}", part.what);
+            write_row(f, &name, ways.iter().map(|way| gib(way.plan.host[index].bytes)))?;
+        }
+        Ok(())
+    }
+}
+
+fn write_row(f: &mut fmt::Formatter<'_>, name: &str, entries: impl Iterator<Item = impl fmt::Display>) -> fmt::Result {
+    write!(f, "{name:<52}")?;
+    entries.into_iter().try_for_each(|entry| write!(f, "{entry:>11}"))?;
+    writeln!(f)
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / f64::from(1 << 30))
+}
+
+impl From<RecomputeOption> for Recompute {
+    fn from(option: RecomputeOption) -> Self {
+        match option {
+            RecomputeOption::None => Self::None,
+            RecomputeOption::Selective => Self::Selective,
+            RecomputeOption::Full => Self::Full,
+        }
+    }
+}
+
 impl GpuPlanOptions {
-    /// As far as memory depends on them.
-    fn settings(&self) -> LearnerSettings {
+    /// The settings that are asked for, as far as memory depends on them.
+    fn ways(&self) -> impl Iterator<Item = LearnerSettings> {
+        let places = match self.moments {
+            None => vec![MomentsPlace::Device, MomentsPlace::Host],
+            Some(MomentsOption::Device) => vec![MomentsPlace::Device],
+            Some(MomentsOption::Host) => vec![MomentsPlace::Host],
+        };
+        let recompute = self.recompute.map_or_else(|| Recompute::ALL.to_vec(), |chosen| vec![chosen.into()]);
+        let ways: Vec<_> =
+            places.into_iter().flat_map(|place| recompute.iter().map(move |&what| (what, place))).collect();
+        ways.into_iter().map(|(what, place)| self.settings(what, place))
+    }
+
+    fn settings(&self, recompute: Recompute, moments: MomentsPlace) -> LearnerSettings {
         let compute = Compute {
             device: "cuda".into(),
             dtype: if self.f32 { ComputeType::F32 } else { ComputeType::Bf16 },
             micro_batch_tokens: self.micro_batch_tokens,
-            recompute: self.recompute,
+            recompute,
             ..Compute::default()
         };
         let mut settings =
             LearnerSettings { epochs: if self.several_updates { 2 } else { 1 }, compute, ..LearnerSettings::default() };
+        settings.optimizer.moments = moments;
         settings.objective.kl_coefficient = if self.reference { 1.0 } else { 0.0 };
         settings
     }

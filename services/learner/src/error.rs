@@ -41,6 +41,19 @@ pub enum LearnerError {
         version: u64,
     },
 
+    /// Memory that was refused.
+    #[error("{source} in {phase}; the plan had said {planned}; to need less, {advice}")]
+    OutOfMemory {
+        /// What the learner was doing.
+        phase: String,
+        /// What the memory plan had said.
+        planned: String,
+        /// Settings to lower.
+        advice: String,
+        /// What was asked for.
+        source: ModelError,
+    },
+
     /// A file of a model folder.
     #[error(transparent)]
     Folder(#[from] evenkeel_hf::FolderError),

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::error::{LearnerError, Result};
+use crate::memory::gibibytes;
 
 /// Writes a folder under another name, syncs it and renames it to `target`. Creates a missing parent.
 ///
@@ -30,6 +31,19 @@ pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()
     fs::rename(&aside, target).map_err(LearnerError::file(target))?;
     remove(&old)?;
     sync(&parent)
+}
+
+/// Refuses to begin a folder that the disk has no room for. What it replaces is removed only afterwards.
+///
+/// # Errors
+/// The disk, what it has and what is needed, as if it were full.
+pub(crate) fn check_room(target: &Path, bytes: u64) -> Result<()> {
+    let space = evenkeel_files::free_space(target).map_err(LearnerError::file(target))?;
+    if space.free >= bytes {
+        return Ok(());
+    }
+    let reason = format!("{} GiB are needed, the disk has {} GiB left", gibibytes(bytes), gibibytes(space.free));
+    Err(LearnerError::file(target)(std::io::Error::new(std::io::ErrorKind::StorageFull, reason)))
 }
 
 /// Writes and syncs a file.

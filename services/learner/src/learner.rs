@@ -4,12 +4,12 @@ use std::path::Path;
 
 use candle_core::DType;
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{Config, Parameters, Scores, attention_library, free_memory};
+use evenkeel_model::{Config, Parameters, Scores, attention_library, free_memory, release_unused};
 
 use crate::checkpoint;
 use crate::error::Result;
 use crate::group::Group;
-use crate::memory::MemoryPlan;
+use crate::memory::{MemoryPlan, Phase, host_memory};
 use crate::micro_batch::Sequence;
 use crate::publish::{PublishOptions, Published, publish};
 use crate::settings::{AttentionPath, LearnerSettings};
@@ -32,17 +32,25 @@ impl Learner {
         settings.validate()?;
         let device = settings.compute.open()?;
         let (config, config_json) = Config::load(folder)?;
-        if let Some(free) = free_memory(&device)? {
+        let plan = if let Some(free) = free_memory(&device)? {
             // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
             let mut planned = settings.clone();
             if attention_library(&device).is_err() {
                 planned.compute.attention = AttentionPath::Blocks;
             }
-            MemoryPlan::of(&config, &planned, longest)?.check(free, &settings)?;
-        }
-        let parameters = load_parameters(folder, &config, &device)?;
-        Self::build(config, parameters, ModelSource::folder(folder, config_json), settings)
+            let plan = MemoryPlan::of(&config, &planned, longest)?;
+            plan.check(free, host_memory(), &settings)?;
+            Some(plan)
+        } else {
+            None
+        };
+        let explain = |error| MemoryPlan::explain(plan.as_ref(), &settings, Phase::Opening, error);
+        let parameters = load_parameters(folder, &config, &device).map_err(|error| explain(error.into()))?;
+        let source = ModelSource::folder(folder, config_json);
+        let mut learner = Self::build(config, parameters, source, settings.clone()).map_err(explain)?;
+        learner.trainer.set_plan(plan);
+        Ok(learner)
     }
 
     /// A learner for parameters in memory, on their device.
@@ -175,9 +183,22 @@ impl Learner {
         publish(&self.trainer, &self.source, folder, options)
     }
 
+    /// Gives back memory of the device that is kept for the next step, so that an engine on the same device can wake.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn release_unused(&self) -> Result<()> {
+        Ok(release_unused(self.parameters().get(0).device())?)
+    }
+
     /// `sha256:` and the digest of the model's tokenizer.json; `None` without that file.
     pub fn tokenizer_digest(&self) -> Option<String> {
         self.source.tokenizer_digest()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(trainer: Trainer, source: ModelSource) -> Self {
+        Self { trainer, source }
     }
 
     #[cfg(test)]

@@ -24,18 +24,21 @@ mod service;
 mod settings;
 mod source;
 mod step;
+#[cfg(test)]
+mod test_model;
 mod trainer;
 
 pub use error::{LearnerError, Result};
 pub use export::{Export, export};
 pub use group::{Group, Response};
 pub use learner::Learner;
-pub use memory::{MemoryPart, MemoryPlan};
+pub use memory::{DiskPlan, MemoryPart, MemoryPlan, host_memory};
 pub use optimizer::SkipReason;
 pub use publish::{MARKER, PublishOptions, Published, verify_published};
 pub use service::{CheckpointType, PublishType, ServiceSettings, StartError, bind, checkpoints_of, published_versions};
 pub use settings::{
-    AttentionPath, BatchShape, Compute, ComputeType, LearnerSettings, OldLogp, OptimizerSettings, Schedule,
+    AttentionPath, BatchShape, Compute, ComputeType, LearnerSettings, MomentsPlace, OldLogp, OptimizerSettings,
+    Recompute, Schedule,
 };
 pub use step::{Example, PolicyStep, StepPhase, StepProgress, StepReport, SupervisedReport, UpdateStats};
 pub use trainer::WorkDone;

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
-use evenkeel_hf::{Folder, weights_digest};
+use evenkeel_hf::{Folder, weights_digest, weights_digest_of};
 use evenkeel_model::folder::{SaveOptions, save_parameters};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
-use crate::files::{write_file, write_folder};
+use crate::files::{check_room, write_file, write_folder};
 use crate::source::ModelSource;
 use crate::trainer::Trainer;
 
@@ -64,15 +64,17 @@ pub(crate) fn publish(
     if !matches!(options.dtype, DType::F32 | DType::BF16 | DType::F16) {
         return Err(LearnerError::setting("dtype", format!("{:?}", options.dtype), "F32, BF16 or F16"));
     }
+    trainer.check_whole()?;
     let version = trainer.version();
     let path = folder.join(format!("step-{version}"));
     let mut published = Published { version, digest: String::new(), path: path.clone() };
+    check_room(&path, (trainer.parameters().count() * options.dtype.size_in_bytes()) as u64)?;
     write_folder(&path, |aside| {
         let save = SaveOptions { dtype: options.dtype, max_shard_bytes: options.max_shard_bytes };
-        save_parameters(aside, trainer.parameters(), save)?;
+        let files = save_parameters(aside, trainer.parameters(), save)?;
         source.write_config(aside, options.dtype)?;
         source.copy_companions(aside)?;
-        published.digest = weights_digest(&Folder::new(aside))?;
+        published.digest = weights_digest_of(files.into_iter().map(|file| (file.name, file.digest)));
         let marker = serde_json::to_string_pretty(&published).expect("a number and a string serialise");
         write_file(&aside.join(MARKER), marker.as_bytes())
     })?;

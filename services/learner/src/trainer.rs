@@ -1,14 +1,17 @@
 //! What training changes: weights, optimizer state and version, and the only operations that change them.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use candle_core::Tensor;
+use candle_core::{Device, Tensor};
+use evenkeel_model::kernels::Moment;
 use evenkeel_model::{Config, Parameters, Scores, TokenLoss};
 
 use crate::error::{LearnerError, Result};
+use crate::memory::{self, MemoryPlan};
 use crate::micro_batch::{MicroBatches, Sequence};
 use crate::model::Model;
-use crate::optimizer::{Optimizer, OptimizerState, Phase, UpdateReport};
+use crate::optimizer::{Optimizer, OptimizerState, Phase, Progress, UpdateReport};
 use crate::settings::LearnerSettings;
 
 /// The gradient of an update.
@@ -32,10 +35,20 @@ pub struct WorkDone {
     pub micro_batches: u64,
 }
 
-/// Everything that a checkpoint restores.
-pub(crate) struct TrainerState {
-    pub(crate) weights: Vec<Tensor>,
-    pub(crate) optimizer: OptimizerState,
+/// A checkpoint's tensors, which are read one by one: there is no room for a second copy of all of them.
+pub(crate) trait StoredState {
+    /// Where they are.
+    fn folder(&self) -> &Path;
+    /// The fp32 weights of a parameter.
+    fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor>;
+    /// A moment of a parameter in fp32.
+    fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor>;
+}
+
+/// A checkpoint's numbers.
+#[derive(Clone, Copy)]
+pub(crate) struct StoredNumbers {
+    pub(crate) optimizer: Progress,
     pub(crate) version: u64,
     pub(crate) seed: u64,
 }
@@ -55,15 +68,42 @@ pub(crate) struct Trainer {
     version: u64,
     /// Updates skipped since the last that was applied.
     skipped: u64,
+    /// The checkpoint that could not be read to its end, after some of it was in place.
+    torn: Option<PathBuf>,
+    /// What the memory plan had said; absent on a CPU.
+    plan: Option<MemoryPlan>,
     work: WorkDone,
 }
 
 impl Trainer {
     /// Version 0 with fresh moments.
     pub(crate) fn new(config: Config, parameters: Parameters, settings: LearnerSettings) -> Result<Self> {
-        let optimizer = Optimizer::new(&parameters)?;
-        let model = Model::new(config, parameters, &settings)?;
-        Ok(Self { settings, model, optimizer, version: 0, skipped: 0, work: WorkDone::default() })
+        Self::of(Model::new(config, parameters, &settings)?, settings)
+    }
+
+    /// The same for a model that is there.
+    pub(crate) fn of(mut model: Model, settings: LearnerSettings) -> Result<Self> {
+        let optimizer = Optimizer::new(model.for_update(), settings.optimizer.moments)?;
+        Ok(Self {
+            settings,
+            model,
+            optimizer,
+            version: 0,
+            skipped: 0,
+            torn: None,
+            plan: None,
+            work: WorkDone::default(),
+        })
+    }
+
+    /// What errors of memory are compared with.
+    pub(crate) fn set_plan(&mut self, plan: Option<MemoryPlan>) {
+        self.plan = plan;
+    }
+
+    /// Says what was planned, where memory was refused.
+    fn explained<T>(&self, phase: memory::Phase, result: Result<T>) -> Result<T> {
+        result.map_err(|error| MemoryPlan::explain(self.plan.as_ref(), &self.settings, phase, error))
     }
 
     pub(crate) fn settings(&self) -> &LearnerSettings {
@@ -102,13 +142,14 @@ impl Trainer {
 
     /// Packs sequences by the micro-batch budget.
     pub(crate) fn pack(&self, sequences: &[Sequence]) -> Result<MicroBatches> {
+        self.check_whole()?;
         self.model.pack(sequences)
     }
 
     /// Log-probabilities and entropies of each sequence under the current weights.
     #[tracing::instrument(level = "debug", skip_all, fields(sequences = sequences.len()))]
     pub(crate) fn score(&self, sequences: &[Sequence], temperature: f32) -> Result<Vec<Scores>> {
-        self.model.score(&self.model.pack(sequences)?, temperature)
+        self.explained(memory::Phase::Scoring, self.model.score(&self.pack(sequences)?, temperature))
     }
 
     /// The same at the training temperature, as part of a step.
@@ -117,7 +158,7 @@ impl Trainer {
         let start = Instant::now();
         let scores = self.model.score(batches, self.settings.temperature);
         self.work.scoring += start.elapsed();
-        scores
+        self.explained(memory::Phase::Scoring, scores)
     }
 
     /// Whether a KL term refers to the initial weights.
@@ -131,7 +172,7 @@ impl Trainer {
         let start = Instant::now();
         let scores = self.model.score_reference(batches, self.settings.temperature);
         self.work.scoring += start.elapsed();
-        scores
+        self.explained(memory::Phase::Scoring, scores)
     }
 
     /// Forward and backward passes; gradients are added to those already summed.
@@ -141,7 +182,7 @@ impl Trainer {
         let passed = self.model.accumulate(batches, temperature, loss);
         self.work.gradient += start.elapsed();
         self.work.micro_batches += batches.packed().len() as u64;
-        passed
+        self.explained(memory::Phase::Training, passed)
     }
 
     /// One optimizer update with `scale` times the gradient. If the loss or the gradient is not finite it changes nothing
@@ -167,7 +208,8 @@ impl Trainer {
             Phase::Supervised => &self.settings.supervised,
         };
         let target = self.model.for_update();
-        let report = self.optimizer.update(phase, settings, target, &gradients, scale, loss_is_finite)?;
+        let updated = self.optimizer.update(phase, settings, target, &gradients, scale, loss_is_finite);
+        let report = self.explained(memory::Phase::Updating, updated)?;
         self.work.optimizer += start.elapsed();
         let Some(reason) = report.skipped else {
             self.skipped = 0;
@@ -194,11 +236,12 @@ impl Trainer {
         several_updates: bool,
         updates: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<(T, u64)> {
+        self.check_whole()?;
         let in_place = self.model.updates_in_place();
         let skipped = self.skipped;
         let before = match in_place && !several_updates {
             true => None,
-            false => Some(self.snapshot(in_place)?),
+            false => Some(self.explained(memory::Phase::Keeping, self.snapshot(in_place))?),
         };
         let done = updates(self).and_then(|done| {
             self.optimizer.step_done(phase, self.model.parameters())?;
@@ -214,7 +257,7 @@ impl Trainer {
                 self.skipped = skipped;
                 if let Some(Snapshot { weights, optimizer }) = before {
                     self.model.parameters_mut().values_mut().clone_from_slice(&weights);
-                    self.optimizer.restore(optimizer);
+                    self.optimizer.restore(optimizer)?;
                 }
                 Err(error)
             }
@@ -226,20 +269,49 @@ impl Trainer {
             true => self.parameters().values().iter().map(Tensor::copy).collect::<Result<_, _>>()?,
             false => self.parameters().values().to_vec(),
         };
-        Ok(Snapshot { weights, optimizer: self.optimizer.state(copy)? })
+        Ok(Snapshot { weights, optimizer: self.optimizer.state(copy, self.parameters())? })
     }
 
-    /// Restores a checkpoint. The new weights are on the device of the current ones.
-    pub(crate) fn restore(&mut self, state: TrainerState) -> Result<()> {
-        let device = self.parameters().get(0).device().clone();
-        let parameters = Parameters::new(self.config(), state.weights, &device)?;
-        *self.model.parameters_mut() = parameters;
+    /// Replaces weights and moments by those of a checkpoint, one by one.
+    ///
+    /// # Errors
+    /// A failure of a file or of the device. Then weights and moments are those of no step, and nothing can be done with them until a
+    /// checkpoint has been restored to its end.
+    pub(crate) fn restore(&mut self, stored: &dyn StoredState, numbers: StoredNumbers) -> Result<()> {
+        let restored = self.replace(stored, numbers);
+        self.explained(memory::Phase::Restoring, restored)
+    }
+
+    fn replace(&mut self, stored: &dyn StoredState, numbers: StoredNumbers) -> Result<()> {
         self.model.discard_gradients();
-        self.optimizer.restore(state.optimizer);
-        self.version = state.version;
+        self.torn = Some(stored.folder().to_owned());
+        let device = self.parameters().get(0).device().clone();
+        let moments_device = self.optimizer.moments().device(&device);
+        for id in 0..self.parameters().specs().len() {
+            self.model.parameters_mut().values_mut()[id] = stored.weights(id, &device)?;
+            for moment in Moment::ALL {
+                self.optimizer.moments_mut().set(moment, id, stored.moment(moment, id, &moments_device)?)?;
+            }
+        }
+        self.optimizer.set_progress(numbers.optimizer);
+        self.version = numbers.version;
         self.skipped = 0;
-        self.set_seed(state.seed);
+        self.set_seed(numbers.seed);
+        self.torn = None;
         Ok(())
+    }
+
+    /// Refuses to work with what a checkpoint that could not be read to its end has left.
+    ///
+    /// # Errors
+    /// That checkpoint, and what to do.
+    pub(crate) fn check_whole(&self) -> Result<()> {
+        match &self.torn {
+            None => Ok(()),
+            Some(folder) => {
+                Err(LearnerError::checkpoint(folder, "was not read to its end: load a checkpoint before anything else"))
+            }
+        }
     }
 
     #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use candle_core::Device;
-use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Response};
+use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Recompute, Response};
 use evenkeel_objective::{Advantage, Aggregation, Policy};
 use evenkeel_testing::{GoldenCheck, golden, run, test};
 use serde_json::Value;
@@ -113,7 +113,7 @@ fn in_small_micro_batches(folder: &Path) {
     reproduces(folder, |settings| {
         settings.compute.micro_batch_tokens = 16;
         settings.compute.head_chunk_rows = 7;
-        settings.compute.recompute = true;
+        settings.compute.recompute = Recompute::Full;
     });
 }
 

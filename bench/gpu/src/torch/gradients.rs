@@ -9,7 +9,8 @@ use anyhow::{Context, Result};
 use candle_core::safetensors::MmapedSafetensors;
 use candle_core::{DType, Device};
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{BoxError, Coefficients, Config, Packed, Scores, TokenLoss};
+use evenkeel_model::kernels::AttentionOptions;
+use evenkeel_model::{BoxError, Coefficients, Config, Packed, Recompute, Scores, TokenLoss};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -40,7 +41,8 @@ fn cases() -> [Case; 2] {
         config,
         sequences: 2,
         length: 1024,
-        recompute: false,
+        recompute: Recompute::None,
+        attention: AttentionOptions::default(),
     })
 }
 

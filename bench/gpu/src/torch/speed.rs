@@ -29,14 +29,14 @@ pub(crate) fn measure(part: &mut Part<'_>, device: &Device) -> Result<()> {
     for case in cases() {
         let case = case.on(device);
         let argument = json!({
-            "config": case.config.to_json(), "sequences": case.sequences, "length": case.length, "recompute": case.recompute,
+            "config": case.config.to_json(), "sequences": case.sequences, "length": case.length, "recompute": case.recomputes(),
         });
         let argument = argument.to_string();
         let found: Measured = torch.call("speed", &[argument.as_ref()]).context(case.name)?;
         let ran = Case { sequences: found.sequences, ..case };
         part.fact(json!({
             "what": "pass", "by": "torch", "model": ran.name, "sequences": ran.sequences, "length": ran.length,
-            "recompute": ran.recompute, "seconds": found.seconds, "tokens_per_second": ran.tokens() as f64 / found.seconds,
+            "recompute": ran.recomputes(), "seconds": found.seconds, "tokens_per_second": ran.tokens() as f64 / found.seconds,
             "share_of_989_tflops": ran.flops() / found.seconds / PEAK,
         }));
         part.fact(json!({"what": "update", "by": "torch", "model": ran.name, "seconds": found.update_seconds}));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_kernel_checks::{Host, Runner, multiply_in_fp32};
-use evenkeel_kernels::{Chip, Launch, Product};
+use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Product};
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::cuda::Cuda;
@@ -40,6 +40,19 @@ impl Runner for Emulated<'_> {
 
     fn multiply(&self, product: &Product) {
         multiply_in_fp32(product);
+    }
+
+    /// In blocks: a loop in fp32 would round less than cuDNN does.
+    fn attention_library(&self) -> Result<String, String> {
+        Err("attention is computed by the kernels".into())
+    }
+
+    fn attention_workspace(&self, _shape: FusedShape, _pass: FusedPass) -> Option<usize> {
+        None
+    }
+
+    fn attend(&self, attention: &FusedAttention) {
+        unreachable!("there is no library: {attention:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::{INDEX, SINGLE};
 use crate::config::Config;
 use crate::error::{ModelError, Result};
-use crate::parameters::{ParameterSpec, Parameters, parameter_specs};
+use crate::parameters::{ParameterId, ParameterSpec, Parameters, parameter_specs};
 
 #[derive(Deserialize)]
 struct Index {
@@ -22,11 +22,67 @@ struct Index {
 /// A file that is missing, truncated or not safetensors; a tensor that is missing, superfluous, of the wrong shape, or of
 /// a type other than F32, F16 or BF16. The error names it.
 pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
-    let (specs, _) = parameter_specs(config);
-    let shards = Shards::open(folder)?;
-    shards.refuse_superfluous(&specs, config.tie_word_embeddings)?;
-    let values = specs.iter().map(|spec| shards.read(spec, device)).collect::<Result<Vec<_>>>()?;
+    let stored = StoredParameters::open(folder, config)?;
+    let values = (0..stored.specs.len()).map(|id| stored.read(id, device)).collect::<Result<Vec<_>>>()?;
     Parameters::new(config, values, device)
+}
+
+/// The weights in a folder, all of which are known to be there: read one by one, they need no memory but where they go.
+pub struct StoredParameters {
+    specs: Vec<ParameterSpec>,
+    shards: Shards,
+}
+
+impl StoredParameters {
+    /// Opens the files and looks at their headers.
+    ///
+    /// # Errors
+    /// As [`load_parameters`].
+    pub fn open(folder: &Path, config: &Config) -> Result<Self> {
+        let (specs, _) = parameter_specs(config);
+        let shards = Shards::open(folder)?;
+        shards.refuse_superfluous(&specs, config.tie_word_embeddings)?;
+        specs.iter().try_for_each(|spec| shards.find(spec).map(drop))?;
+        Ok(Self { specs, shards })
+    }
+
+    /// A parameter in fp32.
+    ///
+    /// # Errors
+    /// A failure of the file or of the device.
+    pub fn read(&self, id: ParameterId, device: &Device) -> Result<Tensor> {
+        let (spec, file) = (&self.specs[id], self.shards.find(&self.specs[id])?);
+        Ok(self.shards.files[file].1.load(&spec.name, device)?.to_dtype(DType::F32)?)
+    }
+}
+
+/// A safetensors file, of which tensors are read one by one.
+pub struct StoredTensors {
+    file: MmapedSafetensors,
+}
+
+impl StoredTensors {
+    /// Opens it and looks at its header.
+    ///
+    /// # Errors
+    /// A file that is missing, truncated or not safetensors.
+    pub fn open(path: &Path) -> Result<Self> {
+        Ok(Self { file: map(path)? })
+    }
+
+    /// Type and shape of a tensor; `None` if there is none of this name, or of a type that candle does not have.
+    pub fn find(&self, name: &str) -> Option<(DType, Vec<usize>)> {
+        let view = self.file.get(name).ok()?;
+        Some((DType::try_from(view.dtype()).ok()?, view.shape().to_vec()))
+    }
+
+    /// A tensor in fp32.
+    ///
+    /// # Errors
+    /// A tensor that is not there, or a failure of the device.
+    pub fn read(&self, name: &str, device: &Device) -> Result<Tensor> {
+        Ok(self.file.load(name, device)?.to_dtype(DType::F32)?)
+    }
 }
 
 /// The open files of a folder, and the file of each tensor.
@@ -81,7 +137,8 @@ impl Shards {
         Ok(())
     }
 
-    fn read(&self, spec: &ParameterSpec, device: &Device) -> Result<Tensor> {
+    /// The file that has a parameter, with the shape that it should have.
+    fn find(&self, spec: &ParameterSpec) -> Result<usize> {
         let at = self.file_of.get(&spec.name).copied();
         let path = self.files[at.unwrap_or(0)].0.clone();
         let wrong = |reason: String| ModelError::Tensor { path: path.clone(), tensor: spec.name.clone(), reason };
@@ -94,7 +151,7 @@ impl Shards {
         if !matches!(dtype, Some(DType::F32 | DType::F16 | DType::BF16)) {
             return Err(wrong(format!("has type {:?}, allowed are F32, F16 and BF16", view.dtype())));
         }
-        Ok(self.files[at].1.load(&spec.name, device)?.to_dtype(DType::F32)?)
+        Ok(at)
     }
 }
 

@@ -2,9 +2,11 @@
 
 mod load;
 mod save;
+mod tensors;
 
-pub use load::load_parameters;
-pub use save::{SaveOptions, save_config, save_parameters};
+pub use load::{StoredParameters, StoredTensors, load_parameters};
+pub use save::{SaveOptions, SavedFile, save_config, save_parameters};
+pub use tensors::{NamedValues, Values, write_tensors};
 
 /// The single file of an unsharded model.
 pub(crate) const SINGLE: &str = "model.safetensors";

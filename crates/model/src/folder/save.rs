@@ -4,13 +4,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::DType;
+use evenkeel_files::FileDigest;
 use serde_json::{Value, json};
 
+use super::tensors::{NamedValues, Values, write_tensors};
 use super::{INDEX, SINGLE};
 use crate::error::{ModelError, Result};
 use crate::parameters::Parameters;
+
+/// Files that are written at the same time, at most.
+const WRITERS: usize = 8;
 
 /// How weights are written.
 #[derive(Clone, Copy, Debug)]
@@ -27,21 +34,65 @@ impl Default for SaveOptions {
     }
 }
 
-/// Writes all parameters into the existing `folder`: one file, or shards with an index. Every file is synced.
-pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOptions) -> Result<()> {
+/// A file of weights that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedFile {
+    /// Its name in the folder.
+    pub name: String,
+    /// Its length and digest, made while it was written.
+    pub digest: FileDigest,
+}
+
+/// Writes all parameters into the existing `folder`: one file, or shards with an index. Every file is synced. Shards are written at the same
+/// time, as many as there are processors, up to eight: most of the work are their digests. Each takes a few MiB.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOptions) -> Result<Vec<SavedFile>> {
     let shards = assign(parameters, options);
     if let [only] = shards.as_slice() {
-        return write_shard(&folder.join(SINGLE), parameters, only, options.dtype);
+        let digest = write_shard(&folder.join(SINGLE), parameters, only, options.dtype)?;
+        return Ok(vec![SavedFile { name: SINGLE.to_owned(), digest }]);
     }
+    let name = |number: usize| format!("model-{:05}-of-{:05}.safetensors", number + 1, shards.len());
+    let files = in_parallel(shards.len(), |number| {
+        let digest = write_shard(&folder.join(name(number)), parameters, &shards[number], options.dtype)?;
+        Ok(SavedFile { name: name(number), digest })
+    })?;
     let mut weight_map = BTreeMap::new();
-    for (number, ids) in shards.iter().enumerate() {
-        let name = format!("model-{:05}-of-{:05}.safetensors", number + 1, shards.len());
-        write_shard(&folder.join(&name), parameters, ids, options.dtype)?;
-        weight_map.extend(ids.iter().map(|&id| (parameters.specs()[id].name.clone(), name.clone())));
+    for (file, ids) in files.iter().zip(&shards) {
+        weight_map.extend(ids.iter().map(|&id| (parameters.specs()[id].name.clone(), file.name.clone())));
     }
     let total = parameters.count() * options.dtype.size_in_bytes();
     let index = json!({"metadata": {"total_size": total}, "weight_map": weight_map});
-    write_json(&folder.join(INDEX), &index)
+    write_json(&folder.join(INDEX), &index)?;
+    Ok(files)
+}
+
+/// Runs `work` for each number below `count` on several threads, and returns the results in order, or the error of the lowest number that
+/// failed. Nothing is begun after an error.
+fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(WRITERS).min(count);
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let done = Mutex::new(Vec::with_capacity(count));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !failed.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        break;
+                    }
+                    let result = work(number);
+                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Writes `config.json` with the type of the weights in the folder.
@@ -78,18 +129,14 @@ fn assign(parameters: &Parameters, options: SaveOptions) -> Vec<Vec<usize>> {
     shards
 }
 
-fn write_shard(path: &Path, parameters: &Parameters, ids: &[usize], dtype: DType) -> Result<()> {
+fn write_shard(path: &Path, parameters: &Parameters, ids: &[usize], dtype: DType) -> Result<FileDigest> {
     let tensors = ids.iter().map(|&id| {
-        let value = parameters.get(id).to_dtype(dtype)?.to_device(&Device::Cpu)?;
-        Ok((parameters.specs()[id].name.clone(), value))
+        let spec = &parameters.specs()[id];
+        NamedValues { name: spec.name.clone(), shape: &spec.shape, values: Values::Tensor(parameters.get(id)) }
     });
-    let tensors = tensors.collect::<Result<Vec<(String, Tensor)>>>()?;
     // Python readers refuse a file without the format of its framework.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    let failed =
-        |e: &dyn std::fmt::Display| ModelError::Corrupt { path: path.into(), reason: format!("not written: {e}") };
-    safetensors::serialize_to_file(tensors, Some(metadata), path).map_err(|e| failed(&e))?;
-    File::open(path).and_then(|file| file.sync_all()).map_err(ModelError::file(path))
+    write_tensors(path, tensors.collect(), dtype, Some(metadata))
 }
 
 fn write_json(path: &Path, value: &Value) -> Result<()> {

@@ -13,10 +13,12 @@
 
 pub mod cpu;
 pub mod cuda;
+mod host_moments;
 pub mod portable;
 
 use candle_core::Tensor;
 pub use evenkeel_kernels::AdamW;
+pub use host_moments::{HostMoments, HostValues, Moment};
 
 use crate::config::Config;
 use crate::error::Result;
@@ -67,6 +69,23 @@ pub trait OptimizerKernels {
     /// # Errors
     /// A failure of the device, after which it can no longer be used.
     fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<()>;
+    /// Moments of zeros for parameters of so many values, in page-locked memory of the host.
+    ///
+    /// # Errors
+    /// No more such memory.
+    fn host_moments(&self, counts: &[usize]) -> Result<HostMoments>;
+    /// The same update as [`OptimizerKernels::update`], to the bit, with moments in the host's memory, which pass through the device in pieces.
+    ///
+    /// # Errors
+    /// A failure of the device, after which it can no longer be used.
+    fn update_from_host(
+        &self,
+        weights: &[Tensor],
+        gradients: &[Tensor],
+        moments: &mut HostMoments,
+        factor: f64,
+        updates: &[AdamW],
+    ) -> Result<()>;
 }
 
 /// Selecting rows: the embedding, and the rows that the head needs.

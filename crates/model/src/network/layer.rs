@@ -18,21 +18,51 @@ pub(crate) struct Pass<'a, K: Kernels> {
     pub(crate) positions: &'a [u32],
 }
 
-/// Activations of one layer that its backward pass reads.
+/// Activations of one layer that its backward pass reads. What is absent is computed again from the others.
 pub(crate) struct Saved<M> {
-    normed: M,
-    /// Queries and keys as projected, before norm and rotation; only kept if there is a norm.
-    raw: Option<[M; 2]>,
-    q: M,
-    k: M,
+    normed: Option<M>,
+    queries: Rotated<M>,
+    keys: Rotated<M>,
     v: M,
     attended: M,
     log_sum: M,
     middle: M,
-    post_normed: M,
+    post_normed: Option<M>,
     gate: M,
     up: M,
-    gated: M,
+    gated: Option<M>,
+}
+
+/// Queries or keys.
+enum Rotated<M> {
+    /// Without a norm: as attention reads them.
+    Plain(M),
+    /// As projected, which the norm's backward pass reads, and as attention reads them.
+    Normed { raw: M, turned: Option<M> },
+}
+
+impl<M> Saved<M> {
+    /// Without what is cheap to compute again: what norms and the gated activation made.
+    pub(crate) fn without_cheap(self) -> Self {
+        let (queries, keys) = (self.queries.without_cheap(), self.keys.without_cheap());
+        Self { normed: None, queries, keys, post_normed: None, gated: None, ..self }
+    }
+}
+
+impl<M> Rotated<M> {
+    fn new((turned, raw): (M, Option<M>)) -> Self {
+        match raw {
+            Some(raw) => Self::Normed { raw, turned: Some(turned) },
+            None => Self::Plain(turned),
+        }
+    }
+
+    fn without_cheap(self) -> Self {
+        match self {
+            Self::Normed { raw, .. } => Self::Normed { raw, turned: None },
+            plain => plain,
+        }
+    }
 }
 
 impl<K: Kernels> Pass<'_, K> {
@@ -47,11 +77,21 @@ impl<K: Kernels> Pass<'_, K> {
     /// Queries or keys, normalised if the family does so, and rotated; with the raw ones if normalised.
     pub(crate) fn rotated(&self, raw: K::Matrix, norm: Option<usize>) -> Result<(K::Matrix, Option<K::Matrix>)> {
         match norm {
-            Some(id) => {
-                let normed = self.norm(&raw, id)?;
-                Ok((self.kernels.rotary(normed, self.table, self.positions, Turn::Forward)?, Some(raw)))
-            }
-            None => Ok((self.kernels.rotary(raw, self.table, self.positions, Turn::Forward)?, None)),
+            Some(id) => Ok((self.turn(self.norm(&raw, id)?, Turn::Forward)?, Some(raw))),
+            None => Ok((self.turn(raw, Turn::Forward)?, None)),
+        }
+    }
+
+    fn turn(&self, x: K::Matrix, turn: Turn) -> Result<K::Matrix> {
+        self.kernels.rotary(x, self.table, self.positions, turn)
+    }
+
+    /// What [`Self::rotated`] made, from what was kept of it.
+    fn rotated_again(&self, kept: Rotated<K::Matrix>, norm: Option<usize>) -> Result<(K::Matrix, Option<K::Matrix>)> {
+        match kept {
+            Rotated::Plain(turned) => Ok((turned, None)),
+            Rotated::Normed { raw, turned: Some(turned) } => Ok((turned, Some(raw))),
+            Rotated::Normed { raw, turned: None } => self.rotated(raw, norm),
         }
     }
 
@@ -64,18 +104,19 @@ impl<K: Kernels> Pass<'_, K> {
     ) -> Result<(K::Matrix, Saved<K::Matrix>)> {
         let kernels = self.kernels;
         let normed = self.norm(x, ids.input_norm)?;
-        let (q, raw_q) = self.rotated(self.linear(&normed, ids.query, None)?, ids.query_norm)?;
-        let (k, raw_k) = self.rotated(self.linear(&normed, ids.key, None)?, ids.key_norm)?;
+        let queries = self.rotated(self.linear(&normed, ids.query, None)?, ids.query_norm)?;
+        let keys = self.rotated(self.linear(&normed, ids.key, None)?, ids.key_norm)?;
         let v = self.linear(&normed, ids.value, None)?;
-        let (attended, log_sum) = kernels.attention(&q, &k, &v, HeadShape::of(self.config), starts)?;
+        let (attended, log_sum) = kernels.attention(&queries.0, &keys.0, &v, HeadShape::of(self.config), starts)?;
         let middle = self.linear(&attended, ids.output, Some(x))?;
         let post_normed = self.norm(&middle, ids.post_norm)?;
         let gate = self.linear(&post_normed, ids.gate, None)?;
         let up = self.linear(&post_normed, ids.up, None)?;
         let gated = kernels.swiglu(&gate, &up)?;
         let y = self.linear(&gated, ids.down, Some(&middle))?;
-        let raw = raw_q.zip(raw_k).map(|(q, k)| [q, k]);
-        Ok((y, Saved { normed, raw, q, k, v, attended, log_sum, middle, post_normed, gate, up, gated }))
+        let (queries, keys) = (Rotated::new(queries), Rotated::new(keys));
+        let (normed, post_normed, gated) = (Some(normed), Some(post_normed), Some(gated));
+        Ok((y, Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gate, up, gated }))
     }
 
     /// The gradient of `x` from that of the layer's output; the gradients of parameters are added to `gradients`.
@@ -89,13 +130,17 @@ impl<K: Kernels> Pass<'_, K> {
         gradients: &mut GradientSet<K::Gradient>,
     ) -> Result<K::Matrix> {
         let (kernels, shape) = (self.kernels, HeadShape::of(self.config));
-        let Saved { normed, raw, q, k, v, attended, log_sum, middle, post_normed, gate, up, gated } = saved;
+        let Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gate, up, gated } = saved;
+        let again = |kept: Option<K::Matrix>, x: &K::Matrix, norm: usize| kept.map_or_else(|| self.norm(x, norm), Ok);
 
-        // Each activation is dropped once nothing reads it any more: the widest ones make up most of what a pass needs at a time.
+        // Each activation is computed again when it is read and dropped once nothing reads it any more: the widest ones make up most of what
+        // a pass needs at a time.
+        let gated = gated.map_or_else(|| kernels.swiglu(&gate, &up), Ok)?;
         let dgated = self.linear_backward(&dy, &gated, ids.down, None, gradients)?;
         drop(gated);
         let [dgate, dup] = kernels.swiglu_backward(&dgated, &gate, &up)?;
         drop((dgated, gate, up));
+        let post_normed = again(post_normed, &middle, ids.post_norm)?;
         let dpost = self.linear_backward(&dgate, &post_normed, ids.gate, None, gradients)?;
         drop(dgate);
         let dpost = self.linear_backward(&dup, &post_normed, ids.up, Some(dpost), gradients)?;
@@ -104,15 +149,14 @@ impl<K: Kernels> Pass<'_, K> {
         drop((dpost, middle));
 
         let dattended = self.linear_backward(&dmiddle, &attended, ids.output, None, gradients)?;
+        let (q, raw_queries) = self.rotated_again(queries, ids.query_norm)?;
+        let (k, raw_keys) = self.rotated_again(keys, ids.key_norm)?;
         let forward = AttentionForward { q: &q, k: &k, v: &v, out: &attended, log_sum: &log_sum };
         let [dq, dk, dv] = kernels.attention_backward(&dattended, forward, shape, starts)?;
         drop((dattended, q, k, v, attended, log_sum));
-        let [raw_q, raw_k] = match &raw {
-            Some([q, k]) => [Some(q), Some(k)],
-            None => [None, None],
-        };
-        let dq = self.rotated_backward(dq, raw_q, ids.query_norm, gradients)?;
-        let dk = self.rotated_backward(dk, raw_k, ids.key_norm, gradients)?;
+        let dq = self.rotated_backward(dq, raw_queries, ids.query_norm, gradients)?;
+        let dk = self.rotated_backward(dk, raw_keys, ids.key_norm, gradients)?;
+        let normed = again(normed, x, ids.input_norm)?;
         let dnormed = self.linear_backward(&dq, &normed, ids.query, None, gradients)?;
         let dnormed = self.linear_backward(&dk, &normed, ids.key, Some(dnormed), gradients)?;
         let dnormed = self.linear_backward(&dv, &normed, ids.value, Some(dnormed), gradients)?;
@@ -122,13 +166,13 @@ impl<K: Kernels> Pass<'_, K> {
     fn rotated_backward(
         &self,
         dy: K::Matrix,
-        raw: Option<&K::Matrix>,
+        raw: Option<K::Matrix>,
         norm: Option<usize>,
         gradients: &mut GradientSet<K::Gradient>,
     ) -> Result<K::Matrix> {
-        let dy = self.kernels.rotary(dy, self.table, self.positions, Turn::Backward)?;
+        let dy = self.turn(dy, Turn::Backward)?;
         match norm.zip(raw) {
-            Some((id, raw)) => self.norm_backward(&dy, raw, id, None, gradients),
+            Some((id, raw)) => self.norm_backward(&dy, &raw, id, None, gradients),
             None => Ok(dy),
         }
     }

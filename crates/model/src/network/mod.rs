@@ -19,15 +19,26 @@ use crate::parameters::Parameters;
 use gradients::GradientSet;
 use workers::Workers;
 
+/// What the backward pass recomputes instead of reading what the forward pass kept. Gradients are the same to the bit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recompute {
+    /// Nothing.
+    #[default]
+    None,
+    /// Norms, with the rotation behind them, and the gated activation: bound by memory, and little work beside the products.
+    Selective,
+    /// Everything of a layer but its input: a third more work.
+    Full,
+}
+
 /// How the network computes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NetworkOptions {
     /// Threads, each with its own micro-batches (CPU kernels only). Each sums its own gradients, and the sums are added in
     /// a fixed order: the same number of threads gives the same bits, whatever the timing.
     pub threads: usize,
-    /// Keep only each layer's input and recompute the rest in the backward pass: a third more work for much less memory.
-    /// Gradients are bit-identical.
-    pub recompute: bool,
+    /// What the backward pass recomputes.
+    pub recompute: Recompute,
     /// Rows whose logits over the vocabulary are in memory at once.
     pub head_chunk_rows: usize,
     /// How a GPU computes attention.
@@ -36,7 +47,7 @@ pub struct NetworkOptions {
 
 impl Default for NetworkOptions {
     fn default() -> Self {
-        Self { threads: 1, recompute: false, head_chunk_rows: 1024, attention: AttentionOptions::default() }
+        Self { threads: 1, recompute: Recompute::None, head_chunk_rows: 1024, attention: AttentionOptions::default() }
     }
 }
 

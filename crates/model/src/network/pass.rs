@@ -2,7 +2,7 @@
 
 use super::gradients::GradientSet;
 use super::layer::{Pass, Saved};
-use super::{Network, TokenLoss};
+use super::{Network, Recompute, TokenLoss};
 use crate::error::{ModelError, Result};
 use crate::kernels::{HeadInput, Kernels, Scores};
 use crate::pack::{Packed, check_ids};
@@ -11,7 +11,7 @@ use crate::pack::{Packed, check_ids};
 struct Forward<M> {
     /// The input of each layer, and the output of the last one.
     inputs: Vec<M>,
-    /// Each layer's activations; empty if they are recomputed.
+    /// Each layer's activations; empty if all are recomputed.
     saved: Vec<Saved<M>>,
 }
 
@@ -87,8 +87,10 @@ impl<K: Kernels> Network<K> {
         for layer in &ids.layers {
             let (y, activations) = pass.forward(&inputs[inputs.len() - 1], layer, batch.starts())?;
             inputs.push(y);
-            if !self.options.recompute {
-                saved.push(activations);
+            match self.options.recompute {
+                Recompute::None => saved.push(activations),
+                Recompute::Selective => saved.push(activations.without_cheap()),
+                Recompute::Full => {}
             }
         }
         Ok(Forward { inputs, saved })

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Subcommand)]
 pub(crate) enum GpuCommand {
@@ -30,9 +30,12 @@ pub(crate) struct GpuPlanOptions {
     /// Tokens in a micro-batch: compute.micro_batch_tokens. 0 is the setting's own default.
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     pub(crate) micro_batch_tokens: usize,
-    /// Activations are recomputed: compute.recompute.
-    #[arg(long)]
-    pub(crate) recompute: bool,
+    /// What is recomputed: compute.recompute. Without this option or the next all ways are printed, and one must fit.
+    #[arg(long, value_name = "WHAT", value_enum)]
+    pub(crate) recompute: Option<RecomputeOption>,
+    /// Where AdamW's moments lie: optimizer.moments.
+    #[arg(long, value_name = "WHERE", value_enum)]
+    pub(crate) moments: Option<MomentsOption>,
     /// Compute in fp32 instead of bf16.
     #[arg(long)]
     pub(crate) f32: bool,
@@ -48,6 +51,21 @@ pub(crate) struct GpuPlanOptions {
     /// Print it as JSON, in bytes.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// As in the learner's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RecomputeOption {
+    None,
+    Selective,
+    Full,
+}
+
+/// As in the learner's settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MomentsOption {
+    Device,
+    Host,
 }
 
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! What steps and evaluations cost, before anything is measured: tokens, floating-point operations and bytes. docs/recipes.md states the
 //! formulas.
 
-use evenkeel_learner::{LearnerSettings, OldLogp, PublishType};
+use evenkeel_learner::{DiskPlan, LearnerSettings, OldLogp, PublishType};
 use evenkeel_model::Config;
 use evenkeel_tasks::Part;
 use serde::Serialize;
@@ -32,9 +32,9 @@ pub(super) struct Costs {
     pub(super) run: RunCost,
     /// Bytes of a published version of the weights.
     pub(super) published_bytes: u64,
-    /// Bytes of a checkpoint: weights and two moments in fp32.
+    /// Bytes of a checkpoint: weights and two moments.
     pub(super) checkpoint_bytes: u64,
-    /// Bytes of all checkpoints and versions that are kept at once; absent where all are kept.
+    /// Bytes of all checkpoints and versions that there are at a time; absent where all are kept.
     pub(super) disk_bytes: Option<u64>,
 }
 
@@ -97,15 +97,7 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Cost
         evaluation_samples: evaluations * evaluation_at_half.as_ref().map_or(0, |cost| cost.samples),
         flops: steps as f64 * per_step + evaluations as f64 * per_evaluation,
     };
-    let (published_bytes, checkpoint_bytes) =
-        (parameters(config) * type_bytes(recipe.model.publish_type), 12 * parameters(config));
-    let checkpoint = &recipe.checkpoint;
-    // The best checkpoint and its weights stay besides the newest ones.
-    let best = u64::from(!checkpoint.keep_best.is_empty());
-    let kept = |count: u64, bytes: u64| (count > 0).then(|| (count + best) * bytes);
-    let disk_bytes = kept(u64::from(checkpoint.keep), checkpoint_bytes)
-        .zip(kept(u64::from(checkpoint.keep_weights), published_bytes))
-        .map(|(checkpoints, weights)| checkpoints + weights);
+    let disk = disk(recipe, config);
     Costs {
         prompt_tokens: prompt,
         prompt_tokens_are_known: known.is_some(),
@@ -115,10 +107,19 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Cost
         evaluation_at_most,
         evaluations,
         run,
-        published_bytes,
-        checkpoint_bytes,
-        disk_bytes,
+        published_bytes: disk.published,
+        checkpoint_bytes: disk.checkpoint,
+        disk_bytes: disk.total(),
     }
+}
+
+/// Room on disks: the best checkpoint and its weights stay besides the newest ones.
+pub(super) fn disk(recipe: &Recipe, config: &Config) -> DiskPlan {
+    let checkpoint = &recipe.checkpoint;
+    let best = u64::from(!checkpoint.keep_best.is_empty());
+    let kept =
+        [checkpoint.keep, checkpoint.keep_weights].map(|kept| if kept == 0 { 0 } else { u64::from(kept) + best });
+    DiskPlan::new(parameters(config), recipe.model.checkpoint_type, recipe.model.publish_type, kept)
 }
 
 fn step_cost(recipe: &Recipe, config: &Config, passes: Passes, prompt: f64, answer: f64) -> StepCost {

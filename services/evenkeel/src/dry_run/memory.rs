@@ -1,9 +1,10 @@
-//! Memory of the learner and of the embedded engine, as an estimate, beside what the machine has.
+//! Memory of the learner and of the embedded engine beside what the machine has: on a GPU the learner's own plan, on a CPU an estimate.
 
 use std::process::Command;
 
-use evenkeel_learner::ComputeType;
+use evenkeel_learner::{ComputeType, MemoryPart, MemoryPlan, Recompute, host_memory};
 use evenkeel_model::Config;
+use evenkeel_orchestrator::Engines;
 use serde::Serialize;
 
 use super::cost::cache_bytes_a_token;
@@ -15,83 +16,137 @@ use crate::recipe::Recipe;
 
 /// Weights, two moments and a gradient in fp32.
 const STATE_BYTES: u64 = 16;
-/// What a step keeps of weights and moments until it is complete.
+/// What a step of several updates keeps of weights and moments until it is complete.
 const COPY_BYTES: u64 = 12;
+/// What an engine keeps of a GPU while it sleeps, for its context and libraries: an estimate.
+const ASLEEP: u64 = 2 << 30;
 
 /// Bytes by what they are for.
 #[derive(Debug, Serialize)]
 pub(super) struct Memory {
     /// `cpu`, `cuda` or `cuda:N`.
     pub(super) device: String,
-    /// Weights, moments and gradients.
-    pub(super) state_bytes: u64,
-    /// The old weights and moments, until a step is complete.
-    pub(super) copy_bytes: u64,
-    /// The weights of the reference of a KL term.
-    pub(super) reference_bytes: u64,
     /// Tokens of the largest micro-batch.
     pub(super) micro_batch_tokens: u64,
-    /// Activations of the micro-batches that are computed at once.
-    pub(super) activation_bytes: u64,
-    /// Logits of the rows that are computed at once.
-    pub(super) head_bytes: u64,
-    /// Tokens, masks and log-probabilities of a batch of the longest answers.
-    pub(super) batch_bytes: u64,
-    /// The embedded engine's weights, and its keys and values; 0 with engines of your own.
-    pub(super) engine_bytes: u64,
-    /// What the learner needs on its device, and on a CPU the engine beside it.
+    /// What the device holds at a time.
+    pub(super) parts: Vec<Part>,
+    /// The sum of those parts.
     pub(super) needed_bytes: u64,
     /// What the device has; absent where that is unknown.
     pub(super) available_bytes: Option<u64>,
+    /// What the host's memory holds beside a GPU.
+    pub(super) host_parts: Vec<Part>,
+    /// What the host has; absent where that is unknown.
+    pub(super) host_available_bytes: Option<u64>,
+    /// On a GPU: what stays there between steps, when engines that share it are awake.
+    pub(super) resident_bytes: Option<u64>,
+    #[serde(skip)]
+    plan: Option<Result<MemoryPlan, String>>,
 }
 
-/// The estimate for a recipe.
+/// A part of the memory.
+#[derive(Debug, Serialize)]
+pub(super) struct Part {
+    pub(super) what: String,
+    pub(super) bytes: u64,
+}
+
+impl From<&MemoryPart> for Part {
+    fn from(part: &MemoryPart) -> Self {
+        part_of(part.what, part.bytes)
+    }
+}
+
+fn part_of(what: impl Into<String>, bytes: u64) -> Part {
+    Part { what: what.into(), bytes }
+}
+
+/// The memory that a recipe takes.
 pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memory {
-    let (learner, compute) = (&recipe.learner, &recipe.learner.compute);
-    let parameters = parameters(config);
-    let is_cpu = compute.device == "cpu";
+    let compute = &recipe.learner.compute;
     let longest = data.longest_tokens() + u64::from(recipe.sampling.max_tokens);
     // A sequence is never split: a longer one is its own micro-batch.
     let micro_batch_tokens = (compute.resolved_micro_batch_tokens() as u64).max(longest);
-    let at_once = compute.resolved_threads() as u64;
-    let type_bytes = if compute.dtype == ComputeType::F32 { 4 } else { 2 };
-
-    let layer = layer_values(config);
-    let values = match compute.recompute {
-        // The input of each layer, and everything of the one that is recomputed.
-        true => (config.num_layers * config.hidden_size) as u64 + layer,
-        false => config.num_layers as u64 * layer,
-    };
-    let reference = if learner.objective.kl_coefficient > 0.0 { 4 * parameters } else { 0 };
-    let is_copied = !is_cpu || !learner.is_single_update();
-    let sampling = &recipe.sampling;
-    let tokens = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size) * longest;
-    // What arrives, and what passes work on: see docs/learner.md.
-    let batch_bytes = tokens * (9 + if reference > 0 { 17 } else { 13 });
-    let engine_bytes = match recipe.generation.endpoints.is_empty() {
-        true => 4 * parameters + recipe.engine.kv_cache_tokens as u64 * cache_bytes_a_token(config, 4),
-        false => 0,
-    };
     let mut memory = Memory {
         device: compute.device.clone(),
-        state_bytes: STATE_BYTES * parameters,
-        copy_bytes: if is_copied { COPY_BYTES * parameters } else { 0 },
-        reference_bytes: reference,
         micro_batch_tokens,
-        activation_bytes: at_once * micro_batch_tokens * values * type_bytes,
-        // Logits and their gradient in fp32.
-        head_bytes: at_once * (compute.head_chunk_rows as u64).min(micro_batch_tokens) * config.vocab_size as u64 * 8,
-        batch_bytes,
-        engine_bytes,
+        parts: Vec::new(),
         needed_bytes: 0,
-        available_bytes: if is_cpu { host_memory() } else { gpu_memory(&compute.device) },
+        available_bytes: None,
+        host_parts: beside(recipe, config, longest),
+        host_available_bytes: host_memory(),
+        resident_bytes: None,
+        plan: None,
     };
-    memory.needed_bytes =
-        memory.state_bytes + memory.copy_bytes + memory.reference_bytes + memory.activation_bytes + memory.head_bytes;
-    if is_cpu {
-        memory.needed_bytes += memory.batch_bytes + memory.engine_bytes;
+    match compute.device == "cpu" {
+        true => memory.on_cpu(recipe, config),
+        false => memory.on_gpu(recipe, config, longest),
     }
+    memory.needed_bytes = memory.parts.iter().map(|part| part.bytes).sum();
     memory
+}
+
+/// The batch, and the embedded engine: in the host's memory wherever the learner computes.
+fn beside(recipe: &Recipe, config: &Config, longest: u64) -> Vec<Part> {
+    let sampling = &recipe.sampling;
+    let tokens = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size) * longest;
+    let has_reference = recipe.learner.objective.kl_coefficient > 0.0;
+    // What arrives, and what passes work on: see docs/learner.md.
+    let mut parts = vec![part_of("the batch", tokens * (9 + if has_reference { 17 } else { 13 }))];
+    if recipe.generation.endpoints.is_empty() {
+        let cache = recipe.engine.kv_cache_tokens as u64 * cache_bytes_a_token(config, 4);
+        parts.push(part_of("embedded engine", 4 * parameters(config) + cache));
+    }
+    parts
+}
+
+/// Whether an engine of the recipe sleeps on the learner's GPU while it trains.
+fn shares_its_gpu(recipe: &Recipe) -> bool {
+    recipe.sampling.engines_while_training != Engines::Awake && !recipe.generation.endpoints.is_empty()
+}
+
+impl Memory {
+    fn on_gpu(&mut self, recipe: &Recipe, config: &Config, longest: u64) {
+        let longest = usize::try_from(longest).unwrap_or(usize::MAX);
+        let plan = MemoryPlan::of(config, &recipe.learner, longest).map_err(|error| error.to_string());
+        if let Ok(plan) = &plan {
+            self.parts = plan.parts.iter().map(Part::from).collect();
+            self.host_parts.extend(plan.host.iter().map(Part::from));
+            self.resident_bytes = Some(plan.resident());
+        }
+        if shares_its_gpu(recipe) {
+            self.parts.push(part_of("an engine that sleeps (estimate)", ASLEEP));
+        }
+        self.available_bytes = gpu_memory(&self.device);
+        self.plan = Some(plan);
+    }
+
+    fn on_cpu(&mut self, recipe: &Recipe, config: &Config) {
+        let (learner, compute) = (&recipe.learner, &recipe.learner.compute);
+        let (parameters, at_once) = (parameters(config), compute.resolved_threads() as u64);
+        let type_bytes = if compute.dtype == ComputeType::F32 { 4 } else { 2 };
+        let layer = layer_values(config);
+        let values = match compute.recompute {
+            // The input of each layer, and everything of the one that is recomputed.
+            Recompute::Full => (config.num_layers * config.hidden_size) as u64 + layer,
+            Recompute::Selective => config.num_layers as u64 * (layer - cheap_values(config)),
+            Recompute::None => config.num_layers as u64 * layer,
+        };
+        let tokens = self.micro_batch_tokens;
+        // Logits and their gradient in fp32.
+        let logits = (compute.head_chunk_rows as u64).min(tokens) * config.vocab_size as u64 * 8;
+        self.parts = vec![part_of("weights, moments and gradients", STATE_BYTES * parameters)];
+        if !learner.is_single_update() {
+            self.parts.push(part_of("old weights and moments until a step is complete", COPY_BYTES * parameters));
+        }
+        if learner.objective.kl_coefficient > 0.0 {
+            self.parts.push(part_of("reference of the KL term", 4 * parameters));
+        }
+        self.parts.push(part_of("activations", at_once * tokens * values * type_bytes));
+        self.parts.push(part_of("logits", at_once * logits));
+        self.parts.append(&mut self.host_parts);
+        self.available_bytes = self.host_available_bytes;
+    }
 }
 
 /// Values that a layer keeps for its backward pass, for each token: two norms, queries, keys and values before and after rotation, the
@@ -101,50 +156,68 @@ fn layer_values(config: &Config) -> u64 {
     (4 * hidden + (query + 2 * kv) + (query + kv) + query + 3 * config.intermediate_size) as u64
 }
 
-/// What is wrong with the device, or with the memory that it has.
+/// Those of them that norms and the gated activation make.
+fn cheap_values(config: &Config) -> u64 {
+    (2 * config.hidden_size + config.query_width() + config.kv_width() + config.intermediate_size) as u64
+}
+
+/// What is wrong with the device, or with the memory that it or the host has.
 pub(super) fn check(recipe: &Recipe, memory: &Memory, findings: &mut Findings) {
     if let Err(error) = recipe.learner.compute.open() {
         findings.problem(format!("learner.{error}"));
     }
-    let Some(available) = memory.available_bytes else {
-        findings.note(format!(
-            "the memory of {} is unknown here: {} are needed",
-            memory.device,
-            gib(memory.needed_bytes)
-        ));
+    if let Some(Err(error)) = &memory.plan {
+        findings.problem(format!("learner's memory cannot be planned: {error}"));
         return;
-    };
-    if memory.needed_bytes > available {
-        let (needed, available) = (gib(memory.needed_bytes), gib(available));
-        let way_out = match (recipe.learner.compute.recompute, memory.activation_bytes > memory.needed_bytes / 4) {
-            (false, true) => {
-                "learner.compute.recompute = true, fewer learner.compute.micro_batch_tokens, or more memory"
+    }
+    match (&memory.plan, memory.available_bytes) {
+        (Some(Ok(plan)), Some(available)) => check_gpu(recipe, memory, plan, available, findings),
+        (_, None) => {
+            let (device, needed) = (&memory.device, gib(memory.needed_bytes));
+            findings.note(format!("the memory of {device} is unknown here: {needed} are needed"));
+            if let (Some(resident), true) = (memory.resident_bytes, shares_its_gpu(recipe)) {
+                findings.note(format!("{} of {device} stay with the learner while engines are awake", gib(resident)));
             }
-            (true, true) => "fewer learner.compute.micro_batch_tokens, or more memory",
-            _ => "a smaller model, or more memory",
-        };
-        findings.problem(format!(
-            "learner.compute.device: about {needed} are needed, {} has {available}, allowed: {way_out}",
-            memory.device
-        ));
+        }
+        (_, Some(available)) if memory.needed_bytes > available => {
+            let (needed, available) = (gib(memory.needed_bytes), gib(available));
+            let way_out = match recipe.learner.compute.recompute {
+                Recompute::Full => "fewer learner.compute.micro_batch_tokens, a smaller model, or more memory",
+                _ => {
+                    "learner.compute.recompute = full, fewer learner.compute.micro_batch_tokens, a smaller model, or more \
+                     memory"
+                }
+            };
+            findings.problem(format!(
+                "learner.compute.device: about {needed} are needed, {} has {available}, allowed: {way_out}",
+                memory.device
+            ));
+        }
+        _ => {}
     }
 }
 
-/// Memory that programs can still get, of this machine or its control group.
-fn host_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let free = 1024 * line.split_whitespace().next()?.parse::<u64>().ok()?;
-    Some(free.min(control_group().unwrap_or(u64::MAX)))
-}
-
-/// What the control group of this process may still take; `None` without a limit.
-fn control_group() -> Option<u64> {
-    let number = |name: &str| {
-        let text = std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
-    Some(number("memory.max")?.saturating_sub(number("memory.current")?))
+fn check_gpu(recipe: &Recipe, memory: &Memory, plan: &MemoryPlan, available: u64, findings: &mut Findings) {
+    let asleep = memory.needed_bytes - plan.total();
+    // The batch is in the host's memory too.
+    let host = memory.host_available_bytes.map(|host| {
+        let others: u64 = memory.host_parts.iter().map(|part| part.bytes).sum::<u64>() - plan.host_total();
+        host.saturating_sub(others)
+    });
+    if let Err(error) = plan.check(available.saturating_sub(asleep), host, &recipe.learner) {
+        findings.problem(format!("learner: {error}"));
+    }
+    if asleep > 0 {
+        let room = available.saturating_sub(plan.resident());
+        findings.note(format!(
+            "{} of {} stay with the learner while engines are awake: an engine on it has {}, {:.0} % of the device (vLLM's \
+             --gpu-memory-utilization)",
+            gib(plan.resident()),
+            memory.device,
+            gib(room),
+            (100.0 * room as f64 / available as f64).floor()
+        ));
+    }
 }
 
 /// The memory of a GPU as its driver's tool says; `None` where there is no such tool.
@@ -163,39 +236,96 @@ mod tests {
     use super::super::flops::shapes::{large, small};
     use super::*;
 
-    fn memory(name: &str, config: &Config, set: &[&str]) -> Memory {
+    fn recipe(name: &str, set: &[&str]) -> Recipe {
         let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-        let recipe = crate::recipe::load(&[name.to_owned()], &set).unwrap().settings;
-        of_run(&recipe, config, &DataFacts::default())
+        crate::recipe::load(&[name.to_owned()], &set).unwrap().settings
+    }
+
+    fn memory(name: &str, config: &Config, set: &[&str]) -> Memory {
+        of_run(&recipe(name, set), config, &DataFacts::default())
+    }
+
+    fn bytes_of(memory: &Memory, what: &str) -> u64 {
+        let all = memory.parts.iter().chain(&memory.host_parts);
+        all.filter(|part| part.what.starts_with(what)).map(|part| part.bytes).sum()
+    }
+
+    const SMALL: &str = "paper/qwen3-1.7b-dapo-balanced";
+    const ON_CPU: [&str; 2] = ["learner.compute.device=cpu", "learner.compute.dtype=f32"];
+
+    #[test]
+    fn on_a_gpu_the_learners_own_plan_counts() {
+        let found = memory(SMALL, &small(), &[]);
+        let plan = MemoryPlan::of(&small(), &recipe(SMALL, &[]).learner, 8192).unwrap();
+        assert_eq!(found.needed_bytes, plan.total() + ASLEEP, "the engine sleeps on the same GPU");
+        assert_eq!(bytes_of(&found, "weights and moments before the step"), 12 * 1_720_574_976);
+        assert_eq!(found.resident_bytes, Some(plan.resident()));
+        let single = memory(SMALL, &small(), &["learner.mini_batch_groups=0"]);
+        assert_eq!(bytes_of(&single, "weights and moments before the step"), 0, "one update is in place");
+        assert_eq!(bytes_of(&single, "embedded engine"), 0, "the engines are elsewhere");
     }
 
     #[test]
-    fn state_is_sixteen_bytes_a_parameter_and_activations_are_those_of_a_micro_batch() {
-        let of = |set: &[&str]| memory("paper/qwen3-1.7b-dapo-balanced", &small(), set);
-        let kept = of(&[]);
-        assert_eq!(kept.state_bytes, 16 * 1_720_574_976);
+    fn on_a_cpu_state_is_sixteen_bytes_a_parameter_and_activations_are_those_of_the_micro_batches_at_once() {
+        let of = |set: &[&str]| memory(SMALL, &small(), &[&ON_CPU[..], &["learner.compute.threads=1"], set].concat());
+        let kept = of(&["learner.compute.micro_batch_tokens=32768"]);
+        assert_eq!(bytes_of(&kept, "weights, moments"), 16 * 1_720_574_976);
         assert_eq!(kept.micro_batch_tokens, 32_768);
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-        assert!((55.0..75.0).contains(&gib(kept.activation_bytes)), "{}", gib(kept.activation_bytes));
-        let recomputed = of(&["learner.compute.recompute=true"]);
-        assert!((3.5..7.0).contains(&gib(recomputed.activation_bytes)), "{}", gib(recomputed.activation_bytes));
-        assert_eq!(kept.needed_bytes - recomputed.needed_bytes, kept.activation_bytes - recomputed.activation_bytes);
-        assert_eq!(kept.engine_bytes, 0, "the engines are elsewhere");
+        let of_activations = |memory: &Memory| gib(bytes_of(memory, "activations"));
+        assert!((110.0..150.0).contains(&of_activations(&kept)), "{}", of_activations(&kept));
+        let full = of(&["learner.compute.micro_batch_tokens=32768", "learner.compute.recompute=full"]);
+        assert!((7.0..14.0).contains(&of_activations(&full)), "{}", of_activations(&full));
         let long = of(&["learner.compute.micro_batch_tokens=1000"]);
         assert_eq!(long.micro_batch_tokens, 8192, "a sequence is never split");
     }
 
+    fn problem(recipe: &Recipe, memory: &Memory) -> String {
+        let mut findings = Findings::default();
+        check(recipe, memory, &mut findings);
+        findings.problems.pop().unwrap_or_default()
+    }
+
     #[test]
     fn a_model_that_does_not_fit_is_a_problem_with_a_way_out() {
-        let set = ["learner.compute.device=cpu", "learner.compute.dtype=f32"];
-        let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
-        let recipe = crate::recipe::load(&["paper/qwen2.5-math-7b-dapo-token".to_owned()], &set).unwrap().settings;
+        let recipe = recipe("paper/qwen2.5-math-7b-dapo-token", &ON_CPU);
         let memory = Memory { available_bytes: Some(64 << 30), ..of_run(&recipe, &large(), &DataFacts::default()) };
+        let said = problem(&recipe, &memory);
+        assert!(said.contains("cpu has 64.0 GiB") && said.contains("allowed:"), "{said}");
         let mut findings = Findings::default();
-        check(&recipe, &memory, &mut findings);
-        let [problem] = &findings.problems[..] else { panic!("{findings:?}") };
-        assert!(problem.contains("cpu has 64.0 GiB") && problem.contains("allowed:"), "{problem}");
         check(&recipe, &Memory { available_bytes: None, ..memory }, &mut findings);
         assert!(findings.notes[0].contains("the memory of cpu is unknown here"), "{findings:?}");
+    }
+
+    #[test]
+    fn a_gpu_or_a_host_that_is_too_small_is_a_problem_with_what_to_lower() {
+        let on_device = recipe(SMALL, &[]);
+        let memory = Memory {
+            available_bytes: Some(40 << 30),
+            host_available_bytes: Some(64 << 30),
+            ..of_run(&on_device, &small(), &DataFacts::default())
+        };
+        let said = problem(&on_device, &memory);
+        assert!(said.contains("free memory of compute.device is 38.0 GiB, allowed: "), "{said}");
+        assert!(said.contains("optimizer.moments = host"), "{said}");
+        let on_host = recipe(SMALL, &["learner.optimizer.moments=host"]);
+        let memory = Memory {
+            available_bytes: Some(140 << 30),
+            host_available_bytes: Some(20 << 30),
+            ..of_run(&on_host, &small(), &DataFacts::default())
+        };
+        let said = problem(&on_host, &memory);
+        assert!(said.contains("free memory of the host is ") && said.contains("page-locked"), "{said}");
+    }
+
+    #[test]
+    fn what_an_engine_on_the_same_gpu_has_is_noted() {
+        let recipe = recipe(SMALL, &[]);
+        let memory = Memory { available_bytes: Some(140 << 30), ..of_run(&recipe, &small(), &DataFacts::default()) };
+        let mut findings = Findings::default();
+        check(&recipe, &memory, &mut findings);
+        // 12 bytes for each of 1.72 billion parameters, and a GiB for the libraries.
+        let said = findings.notes.iter().find(|note| note.contains("stay with the learner")).unwrap();
+        assert!(said.contains("20.2 GiB of cuda stay") && said.contains("85 % of the device"), "{said}");
     }
 }

@@ -41,6 +41,11 @@ pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, jso
     if let Some(memory) = &memory {
         memory::check(recipe, memory, &mut findings);
     }
+    if let Some(config) = &model.config {
+        let run = out.unwrap_or(Path::new("runs"));
+        let missing = cost::disk(recipe, config).missing(&run.join("checkpoints"), &run.join("weights"));
+        missing.into_iter().for_each(|sentence| findings.problem(format!("--out: {sentence}")));
+    }
     services::look(recipe, &data, &mut findings).await;
     let report = Report::new(recipe, name, model, data, costs, memory, findings);
     print::print(&report, json)?;

@@ -6,7 +6,7 @@ use evenkeel_tasks::Part;
 use evenkeel_tasks::read::printable;
 
 use super::cost::{Costs, EvaluationCost, StepCost};
-use super::memory::Memory;
+use super::memory::{Memory, Part};
 use super::report::Report;
 use super::sets::DataFacts;
 use super::units::{count, gib, scaled};
@@ -126,19 +126,15 @@ fn prices(costs: &Costs) -> String {
 
 fn needs(memory: &Memory) -> String {
     let mut rows = vec![[format!("memory of {}", memory.device), gib(memory.needed_bytes)]];
-    let activations = format!("activations of {} tokens", count(memory.micro_batch_tokens));
-    for (name, bytes) in [
-        ("weights, moments and gradients", memory.state_bytes),
-        ("old weights and moments until a step is complete", memory.copy_bytes),
-        ("reference of the KL term", memory.reference_bytes),
-        (activations.as_str(), memory.activation_bytes),
-        ("logits", memory.head_bytes),
-        ("the batch, in the host's memory", memory.batch_bytes),
-        ("embedded engine", memory.engine_bytes),
-    ] {
-        if bytes > 0 {
-            rows.push([format!("  {name}"), gib(bytes)]);
-        }
+    let row = |part: &Part| match part.what.starts_with("activations") {
+        true => [format!("  {}, {} tokens", part.what, count(memory.micro_batch_tokens)), gib(part.bytes)],
+        false => [format!("  {}", part.what), gib(part.bytes)],
+    };
+    rows.extend(memory.parts.iter().map(row));
+    if !memory.host_parts.is_empty() {
+        let bytes = memory.host_parts.iter().map(|part| part.bytes).sum();
+        rows.push(["memory of the host".to_owned(), gib(bytes)]);
+        rows.extend(memory.host_parts.iter().map(row));
     }
     table(&rows)
 }

@@ -48,13 +48,34 @@ fn a_plan_lists_its_parts_and_what_the_device_has() {
     let output = plan(&["--memory", "8"]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
-    for part in ["weights, fp32", "moments, fp32", "activations and workspace", "in all", "8.0 GiB  on the device"] {
+    for part in ["weights, fp32", "moments, fp32", "activations and workspace", "in all", "of 8.0 on the device"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let json: Value = serde_json::from_slice(&plan(&["--memory", "8", "--json"]).stdout).unwrap();
-    let sum: u64 = json["parts"].as_array().unwrap().iter().map(|part| part["bytes"].as_u64().unwrap()).sum();
-    assert_eq!(json["bytes"], sum);
-    assert_eq!(json["fits"], true);
+    let plans = json["plans"].as_array().unwrap();
+    for plan in plans {
+        let sum: u64 = plan["parts"].as_array().unwrap().iter().map(|part| part["bytes"].as_u64().unwrap()).sum();
+        assert_eq!(plan["bytes"], sum);
+        assert_eq!(plan["fits"], true);
+    }
+    let text = |plan: &Value, key: &str| plan[key].as_str().unwrap().to_owned();
+    let ways: Vec<_> = plans.iter().map(|plan| (text(plan, "moments"), text(plan, "recompute"))).collect();
+    let wanted = ["device", "host"].map(|place| ["none", "selective", "full"].map(|what| (place.into(), what.into())));
+    assert_eq!(ways, wanted.concat());
+    for (device, host) in plans[..3].iter().zip(&plans[3..]) {
+        let of = |plan: &Value, key: &str| plan[key].as_u64().unwrap();
+        assert_eq!(of(device, "host_bytes"), 0);
+        assert!(of(host, "host_bytes") > 0 && of(host, "resident_bytes") < of(device, "resident_bytes"), "{host}");
+    }
+}
+
+#[test]
+fn a_plan_for_one_way_has_that_alone() {
+    let output = plan(&["--memory", "8", "--recompute", "selective", "--moments", "host", "--json"]);
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["plans"].as_array().unwrap().len(), 1);
+    assert_eq!(json["plans"][0]["recompute"], "selective");
+    assert_eq!(json["plans"][0]["moments"], "host");
 }
 
 #[test]

@@ -58,6 +58,9 @@ fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
         ),
         (&["learner.objective.clip_low=-1"], &["learner.objective.clip_low", "-1", "0 to 1"]),
         (&["learner.epochs=0"], &["learner.epochs", "0", "1 or more"]),
+        // A truth value in earlier versions.
+        (&["learner.compute.recompute=true"], &["learner.compute.recompute", "true", "full was called true"]),
+        (&["learner.compute.recompute=some"], &["learner.compute.recompute", "some", "none, selective or full"]),
         (&["learner.objective.aggregation=avarage"], &["aggregation", "avarage", "balanced"]),
         (&["reward.threads=100000"], &["reward.threads", "100000"]),
         (&["sampling.group_size=1"], &["sampling.group_size", "at least 2 with advantage = grpo"]),

@@ -64,7 +64,7 @@ fn a_resumed_run_may_change_what_decides_no_result_and_nothing_else() {
     }
     let mut command = resume(&out);
     let free = [
-        "learner.compute.recompute=true",
+        "learner.compute.recompute=selective",
         "reward.threads=1",
         "generation.engine.max_waiting=3",
         "engine.max_queue=99",

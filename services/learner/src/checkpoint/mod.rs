@@ -13,6 +13,8 @@ mod write;
 use std::collections::BTreeMap;
 
 use evenkeel_files::FileDigest;
+use evenkeel_model::ParameterSpec;
+use evenkeel_model::kernels::Moment;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use read::{is_checkpoint, read_client_state, restore, verify_weights};
@@ -21,17 +23,27 @@ pub(crate) use write::save;
 use crate::optimizer::Phase;
 
 const STATE: &str = "state.json";
+const CONFIG: &str = "config.json";
 const MOMENTS: &str = "moments.safetensors";
 const CLIENT_STATE: &str = "client_state.bin";
 
 /// The files of a checkpoint other than its state.
-const FILES: [&str; 4] = ["model.safetensors", "config.json", MOMENTS, CLIENT_STATE];
+const FILES: [&str; 4] = ["model.safetensors", CONFIG, MOMENTS, CLIENT_STATE];
 
 /// The layout that this version writes.
 const FORMAT: u32 = 2;
 
 /// The oldest layout that it reads: 1 lacks `phase_steps`.
 const OLDEST_FORMAT: u32 = 1;
+
+/// The name of a moment in its file.
+fn name_of(moment: Moment, spec: &ParameterSpec) -> String {
+    let kind = match moment {
+        Moment::First => "first",
+        Moment::Second => "second",
+    };
+    format!("{kind}.{}", spec.name)
+}
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,23 +1,23 @@
 //! Reading a checkpoint: first the digests, then the content.
 
-use std::collections::HashMap;
 use std::path::Path;
 
-use candle_core::{DType, Tensor};
+use candle_core::{DType, Device, Tensor};
 use evenkeel_files::FileDigest;
-use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{Config, Parameters};
+use evenkeel_model::folder::{StoredParameters, StoredTensors};
+use evenkeel_model::kernels::Moment;
+use evenkeel_model::{Config, ParameterSpec, parameter_specs};
 
-use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, OLDEST_FORMAT, STATE, State};
+use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, OLDEST_FORMAT, STATE, State, name_of};
 use crate::error::{LearnerError, Result};
-use crate::optimizer::OptimizerState;
-use crate::trainer::{Trainer, TrainerState};
+use crate::optimizer::Progress;
+use crate::trainer::{StoredNumbers, StoredState, Trainer};
 
 /// Restores a checkpoint: weights, moments, version and seed. Returns the caller's state.
 ///
 /// # Errors
 /// A file that is missing, truncated or altered, another layout or another architecture. The error names it, and the
-/// trainer is unchanged.
+/// trainer is unchanged. If a file or the device fails after all was checked, the trainer refuses to work until a checkpoint is restored.
 #[tracing::instrument(skip_all, fields(path = %folder.display()))]
 pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     let state = read_state(folder)?;
@@ -26,19 +26,57 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     if config != *trainer.config() {
         return Err(LearnerError::checkpoint(folder.join("config.json"), "is of another architecture"));
     }
-    let device = trainer.parameters().get(0).device().clone();
-    let parameters = load_parameters(folder, &config, &device)?;
+    let stored = Stored::open(folder, &config)?;
     let client_state = read_client_state(folder)?;
-    let [first, second] = read_moments(trainer.parameters(), &folder.join(MOMENTS))?;
     // Format 1 is older than schedules in steps, and mostly had one update in each.
     let steps = state.phase_steps.unwrap_or(state.updates);
-    trainer.restore(TrainerState {
-        weights: parameters.values().to_vec(),
-        optimizer: OptimizerState { first, second, updates: state.updates, steps, phase: state.phase },
-        version: state.steps,
-        seed: state.seed,
-    })?;
+    let optimizer = Progress { updates: state.updates, steps, phase: state.phase };
+    trainer.restore(&stored, StoredNumbers { optimizer, version: state.steps, seed: state.seed })?;
     Ok(client_state)
+}
+
+/// Weights and moments, all of which are known to be there.
+struct Stored<'a> {
+    folder: &'a Path,
+    weights: StoredParameters,
+    moments: StoredTensors,
+    specs: Vec<ParameterSpec>,
+}
+
+impl<'a> Stored<'a> {
+    fn open(folder: &'a Path, config: &Config) -> Result<Self> {
+        let path = folder.join(MOMENTS);
+        let moments = StoredTensors::open(&path)
+            .map_err(|e| LearnerError::checkpoint(&path, format!("is not a complete safetensors file: {e}")))?;
+        let (specs, _) = parameter_specs(config);
+        for (spec, moment) in specs.iter().flat_map(|spec| Moment::ALL.map(|moment| (spec, moment))) {
+            let name = name_of(moment, spec);
+            match moments.find(&name) {
+                Some((DType::F32 | DType::BF16, shape)) if shape == spec.shape => {}
+                Some((dtype, shape)) => {
+                    let found = format!("`{name}` is {dtype:?} of shape {shape:?}");
+                    let reason = format!("{found}, allowed: F32 or BF16 of {:?}", spec.shape);
+                    return Err(LearnerError::checkpoint(path, reason));
+                }
+                None => return Err(LearnerError::checkpoint(path, format!("`{name}` is missing"))),
+            }
+        }
+        Ok(Self { folder, weights: StoredParameters::open(folder, config)?, moments, specs })
+    }
+}
+
+impl StoredState for Stored<'_> {
+    fn folder(&self) -> &Path {
+        self.folder
+    }
+
+    fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor> {
+        Ok(self.weights.read(parameter, device)?)
+    }
+
+    fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor> {
+        Ok(self.moments.read(&name_of(moment, &self.specs[parameter]), device)?)
+    }
 }
 
 /// Whether a folder holds a checkpoint.
@@ -73,29 +111,6 @@ fn verify(folder: &Path, name: &str, expected: &FileDigest) -> Result<()> {
 pub(crate) fn read_client_state(folder: &Path) -> Result<Vec<u8>> {
     let path = folder.join(CLIENT_STATE);
     std::fs::read(&path).map_err(LearnerError::file(&path))
-}
-
-fn read_moments(parameters: &Parameters, path: &Path) -> Result<[Vec<Tensor>; 2]> {
-    let device = parameters.get(0).device();
-    let mut tensors: HashMap<String, Tensor> = candle_core::safetensors::load(path, device)
-        .map_err(|e| LearnerError::checkpoint(path, format!("is not a complete safetensors file: {e}")))?;
-    let mut take = |kind: &str| {
-        let all = parameters.specs().iter().map(|spec| {
-            let name = format!("{kind}.{}", spec.name);
-            match tensors.remove(&name) {
-                Some(tensor) if tensor.dims() == spec.shape && matches!(tensor.dtype(), DType::F32 | DType::BF16) => {
-                    Ok(tensor.to_dtype(DType::F32)?)
-                }
-                Some(tensor) => {
-                    let found = format!("`{name}` is {:?} of shape {:?}", tensor.dtype(), tensor.dims());
-                    Err(LearnerError::checkpoint(path, format!("{found}, allowed: F32 or BF16 of {:?}", spec.shape)))
-                }
-                None => Err(LearnerError::checkpoint(path, format!("`{name}` is missing"))),
-            }
-        });
-        all.collect::<Result<Vec<_>>>()
-    };
-    Ok([take("first")?, take("second")?])
 }
 
 fn read_state(folder: &Path) -> Result<State> {

@@ -1,14 +1,19 @@
 //! Writing a checkpoint.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use candle_core::{DType, Device, Tensor};
+use candle_core::DType;
 use evenkeel_files::FileDigest;
-use evenkeel_model::folder::{SaveOptions, save_parameters};
+use evenkeel_model::ParameterSpec;
+use evenkeel_model::folder::{NamedValues, SaveOptions, SavedFile, save_parameters, write_tensors};
+use evenkeel_model::kernels::Moment;
 
-use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, STATE, State};
+use super::{CLIENT_STATE, CONFIG, FORMAT, MOMENTS, STATE, State, name_of};
 use crate::error::{LearnerError, Result};
-use crate::files::{write_file, write_folder};
+use crate::files::{check_room, write_file, write_folder};
+use crate::memory::checkpoint_bytes;
+use crate::optimizer::Optimizer;
 use crate::source::ModelSource;
 use crate::trainer::Trainer;
 
@@ -27,20 +32,29 @@ pub(crate) fn save(
     if !matches!(dtype, DType::F32 | DType::BF16) {
         return Err(LearnerError::setting("dtype", format!("{dtype:?}"), "F32 or BF16"));
     }
-    let optimizer = trainer.optimizer().state(false)?;
+    trainer.check_whole()?;
+    let parameters = trainer.parameters();
+    check_room(target, checkpoint_bytes(parameters.count() as u64, dtype))?;
+    let optimizer = trainer.optimizer();
     write_folder(target, |folder| {
         write_file(&folder.join(CLIENT_STATE), client_state)?;
-        // A single file of any size: only this crate reads checkpoints.
-        let options = SaveOptions { max_shard_bytes: usize::MAX, dtype };
-        save_parameters(folder, trainer.parameters(), options)?;
-        source.write_config(folder, options.dtype)?;
-        let names = trainer.parameters().specs().iter().map(|spec| spec.name.as_str());
-        save_moments(&folder.join(MOMENTS), names, [&optimizer.first, &optimizer.second], dtype)?;
-        let mut files = std::collections::BTreeMap::new();
-        for name in FILES {
-            let path = folder.join(name);
-            files.insert(name.to_owned(), FileDigest::of(&path).map_err(LearnerError::file(&path))?);
-        }
+        source.write_config(folder, dtype)?;
+        // Each takes one processor for its digest.
+        let (weights, moments) = std::thread::scope(|scope| {
+            let moments = scope.spawn(|| save_moments(&folder.join(MOMENTS), parameters.specs(), optimizer, dtype));
+            // A single file of any size: only this crate reads checkpoints.
+            let options = SaveOptions { max_shard_bytes: usize::MAX, dtype };
+            (save_parameters(folder, parameters, options), moments.join())
+        });
+        let moments = moments.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let mut files = BTreeMap::from([
+            (MOMENTS.to_owned(), moments),
+            (CLIENT_STATE.to_owned(), FileDigest::of_bytes(client_state)),
+        ]);
+        files.extend(weights?.into_iter().map(|SavedFile { name, digest }| (name, digest)));
+        let config = folder.join(CONFIG);
+        files.insert(CONFIG.to_owned(), FileDigest::of(&config).map_err(LearnerError::file(&config))?);
+        let optimizer = optimizer.progress();
         let state = State {
             format: FORMAT,
             steps: trainer.version(),
@@ -55,19 +69,13 @@ pub(crate) fn save(
     })
 }
 
-fn save_moments<'a>(
-    path: &Path,
-    names: impl Iterator<Item = &'a str>,
-    [first, second]: [&[Tensor]; 2],
-    dtype: DType,
-) -> Result<()> {
-    let mut tensors: Vec<(String, Tensor)> = Vec::new();
-    for (id, name) in names.enumerate() {
-        for (kind, moments) in [("first", first), ("second", second)] {
-            tensors.push((format!("{kind}.{name}"), moments[id].to_dtype(dtype)?.to_device(&Device::Cpu)?));
-        }
-    }
-    safetensors::serialize_to_file(tensors, None, path)
-        .map_err(|e| LearnerError::checkpoint(path, format!("not written: {e}")))?;
-    std::fs::File::open(path).and_then(|file| file.sync_all()).map_err(LearnerError::file(path))
+fn save_moments(path: &Path, specs: &[ParameterSpec], optimizer: &Optimizer, dtype: DType) -> Result<FileDigest> {
+    let tensors = specs.iter().enumerate().flat_map(|(id, spec)| {
+        Moment::ALL.map(|moment| NamedValues {
+            name: name_of(moment, spec),
+            shape: &spec.shape,
+            values: optimizer.moments().values(moment, id),
+        })
+    });
+    Ok(write_tensors(path, tensors.collect(), dtype, None)?)
 }

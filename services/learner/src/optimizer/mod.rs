@@ -1,6 +1,7 @@
 //! AdamW over fp32 master weights, with global-norm clipping.
 
 mod adamw;
+mod moments;
 mod norm;
 
 use std::fmt;
@@ -10,9 +11,10 @@ use evenkeel_model::Parameters;
 use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
-use crate::settings::OptimizerSettings;
+use crate::error::{LearnerError, Result};
+use crate::settings::{MomentsPlace, OptimizerSettings};
 use adamw::Update;
+pub(crate) use moments::{Both, Moments};
 
 /// The phase that the moments belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,19 +62,21 @@ pub(crate) struct UpdateReport {
     pub(crate) skipped: Option<SkipReason>,
 }
 
-/// The optimizer's state: two fp32 moments for each parameter, the numbers of updates and steps, and their phase.
-#[derive(Clone, Debug)]
-pub(crate) struct OptimizerState {
-    /// Running mean of each gradient.
-    pub(crate) first: Vec<Tensor>,
-    /// Running mean of its square.
-    pub(crate) second: Vec<Tensor>,
+/// How far the optimizer is: the numbers of updates and steps of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
     /// Updates done. One that was skipped does not count.
     pub(crate) updates: u64,
     /// Steps done, with or without an update.
     pub(crate) steps: u64,
-    /// The phase that they belong to.
+    /// The phase that they and the moments belong to.
     pub(crate) phase: Phase,
+}
+
+/// The moments and numbers before a step.
+pub(crate) struct OptimizerState {
+    moments: Both<Vec<Tensor>>,
+    progress: Progress,
 }
 
 /// What is updated.
@@ -90,43 +94,62 @@ impl<'a> From<&'a mut Parameters> for UpdateTarget<'a> {
 
 /// AdamW.
 pub(crate) struct Optimizer {
-    state: OptimizerState,
+    moments: Moments,
+    progress: Progress,
 }
 
 impl Optimizer {
     /// Moments of policy steps before the first update.
-    pub(crate) fn new(parameters: &Parameters) -> Result<Self> {
-        Ok(Self { state: zeros(Phase::Policy, parameters)? })
+    pub(crate) fn new<'a>(target: impl Into<UpdateTarget<'a>>, place: MomentsPlace) -> Result<Self> {
+        let UpdateTarget { kernels, parameters } = target.into();
+        let moments = Moments::zeros(place, kernels, parameters)?;
+        Ok(Self { moments, progress: Progress { updates: 0, steps: 0, phase: Phase::Policy } })
+    }
+
+    /// The moments.
+    pub(crate) fn moments(&self) -> &Moments {
+        &self.moments
+    }
+
+    /// The same, to be replaced by those of a checkpoint.
+    pub(crate) fn moments_mut(&mut self) -> &mut Moments {
+        &mut self.moments
+    }
+
+    /// How far it is.
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Continues from a checkpoint's numbers.
+    pub(crate) fn set_progress(&mut self, progress: Progress) {
+        self.progress = progress;
     }
 
     /// The current state; with `copy` in separate tensors, which later in-place updates do not change.
-    pub(crate) fn state(&self, copy: bool) -> Result<OptimizerState> {
-        let OptimizerState { first, second, updates, steps, phase } = &self.state;
-        let keep = |tensors: &[Tensor]| match copy {
-            true => tensors.iter().map(Tensor::copy).collect::<Result<Vec<_>, _>>(),
-            false => Ok(tensors.to_vec()),
-        };
-        let (first, second) = (keep(first)?, keep(second)?);
-        Ok(OptimizerState { first, second, updates: *updates, steps: *steps, phase: *phase })
+    pub(crate) fn state(&self, copy: bool, parameters: &Parameters) -> Result<OptimizerState> {
+        Ok(OptimizerState { moments: self.moments.tensors(copy, parameters)?, progress: self.progress })
     }
 
-    /// Continues from a state.
-    pub(crate) fn restore(&mut self, state: OptimizerState) {
-        self.state = state;
+    /// Goes back to a state.
+    pub(crate) fn restore(&mut self, state: OptimizerState) -> Result<()> {
+        self.progress = state.progress;
+        self.moments.restore(state.moments)
     }
 
     /// Counts a step whose updates are done.
     pub(crate) fn step_done(&mut self, phase: Phase, parameters: &Parameters) -> Result<()> {
         // A step without any update may be the first of its phase.
         self.enter(phase, parameters)?;
-        self.state.steps += 1;
+        self.progress.steps += 1;
         Ok(())
     }
 
     /// Begins a phase with fresh moments, unless it is the current one.
     fn enter(&mut self, phase: Phase, parameters: &Parameters) -> Result<()> {
-        if self.state.phase != phase {
-            self.state = zeros(phase, parameters)?;
+        if self.progress.phase != phase {
+            self.moments.reset(parameters)?;
+            self.progress = Progress { updates: 0, steps: 0, phase };
         }
         Ok(())
     }
@@ -151,34 +174,33 @@ impl Optimizer {
                 Some(kernels) => kernels.norm(gradients)?,
                 None => norm::global(gradients)?,
             };
-        let learning_rate = settings.learning_rate_at(self.state.updates, self.state.steps);
+        let learning_rate = settings.learning_rate_at(self.progress.updates, self.progress.steps);
         let skipped = match (loss_is_finite, grad_norm.is_finite()) {
             (true, true) => None,
             (false, _) => Some(SkipReason::NonFiniteLoss),
             (true, false) => Some(SkipReason::NonFiniteGradient),
         };
         if skipped.is_none() {
-            self.state.apply(settings, target, gradients, scale, grad_norm, learning_rate)?;
+            // As in torch.nn.utils.clip_grad_norm_.
+            let clip = settings.max_grad_norm.map_or(1.0, |limit| (limit / (grad_norm + 1e-6)).min(1.0));
+            self.apply(settings, target, gradients, scale * clip, learning_rate)?;
         }
         Ok(UpdateReport { grad_norm, learning_rate, skipped })
     }
 }
 
-impl OptimizerState {
+impl Optimizer {
     fn apply(
         &mut self,
         settings: &OptimizerSettings,
         target: UpdateTarget<'_>,
         gradients: &[Tensor],
-        scale: f64,
-        grad_norm: f64,
+        factor: f64,
         learning_rate: f64,
     ) -> Result<()> {
-        // As in torch.nn.utils.clip_grad_norm_.
-        let clip = settings.max_grad_norm.map_or(1.0, |limit| (limit / (grad_norm + 1e-6)).min(1.0));
-        self.updates += 1;
+        let updates = self.progress.updates + 1;
         let [beta1, beta2] = settings.betas;
-        let corrected = |beta: f64| 1.0 - libm::pow(beta, self.updates as f64);
+        let corrected = |beta: f64| 1.0 - libm::pow(beta, updates as f64);
         let numbers = |decay: bool| AdamW {
             betas: settings.betas,
             step: learning_rate / corrected(beta1),
@@ -188,25 +210,36 @@ impl OptimizerState {
         };
         let UpdateTarget { kernels, parameters } = target;
         let numbers: Vec<AdamW> = parameters.specs().iter().map(|spec| numbers(spec.decay)).collect();
-        if let Some(kernels) = kernels {
-            let (first, second) = (&self.first, &self.second);
-            let arrays = UpdateArrays { weights: parameters.values(), first, second, gradients };
-            return Ok(kernels.update(arrays, scale * clip, &numbers)?);
+        match (&mut self.moments, kernels) {
+            (Moments::Device(moments), Some(kernels)) => {
+                let Both { first, second } = moments;
+                let arrays = UpdateArrays { weights: parameters.values(), first, second, gradients };
+                kernels.update(arrays, factor, &numbers)?;
+            }
+            (Moments::Host(moments), Some(kernels)) => {
+                kernels.update_from_host(parameters.values(), gradients, moments, factor, &numbers)?;
+            }
+            (Moments::Device(moments), None) => {
+                for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
+                    let (first, second) = (&mut moments.first[id], &mut moments.second[id]);
+                    let update = Update { gradient_scale: factor, numbers };
+                    update.apply(&mut parameters.values_mut()[id], first, second, gradient)?;
+                }
+            }
+            (Moments::Host(_), None) => {
+                return Err(LearnerError::setting(
+                    "optimizer.moments",
+                    "host",
+                    "device where there are no own kernels",
+                ));
+            }
         }
-        for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
-            let (first, second) = (&mut self.first[id], &mut self.second[id]);
-            let update = Update { gradient_scale: scale * clip, numbers };
-            update.apply(&mut parameters.values_mut()[id], first, second, gradient)?;
-        }
+        self.progress.updates = updates;
         Ok(())
     }
 }
 
-/// The state before the first update of a phase.
-fn zeros(phase: Phase, parameters: &Parameters) -> Result<OptimizerState> {
-    let zeros = || parameters.values().iter().map(Tensor::zeros_like).collect::<Result<Vec<_>, _>>();
-    Ok(OptimizerState { first: zeros()?, second: zeros()?, updates: 0, steps: 0, phase })
-}
-
+#[cfg(test)]
+mod host_tests;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@ use candle_core::{Device, Tensor};
 use evenkeel_model::{Config, Family, Parameters};
 
 use super::{Optimizer, Phase, SkipReason};
-use crate::settings::OptimizerSettings;
+use crate::settings::{MomentsPlace, OptimizerSettings};
 
 fn parameters() -> Parameters {
     let config = Config {
@@ -43,7 +43,7 @@ fn weight_decay_shrinks_matrices_and_spares_norms() {
     let before = flat(parameters.values());
     let settings = OptimizerSettings { weight_decay: 0.5, ..plain() };
     let gradients = constant(&parameters, 0.0);
-    Optimizer::new(&parameters)
+    Optimizer::new(&mut parameters, MomentsPlace::Device)
         .unwrap()
         .update(Phase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
         .unwrap();
@@ -61,7 +61,7 @@ fn the_first_update_moves_each_weight_by_the_learning_rate_against_its_gradient(
     let before = flat(parameters.values());
     let settings = OptimizerSettings { weight_decay: 0.0, ..plain() };
     let gradients = constant(&parameters, -3.0);
-    Optimizer::new(&parameters)
+    Optimizer::new(&mut parameters, MomentsPlace::Device)
         .unwrap()
         .update(Phase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
         .unwrap();
@@ -73,7 +73,7 @@ fn the_first_update_moves_each_weight_by_the_learning_rate_against_its_gradient(
 #[test]
 fn a_gradient_that_is_not_finite_changes_nothing_and_is_reported() {
     let mut parameters = parameters();
-    let mut optimizer = Optimizer::new(&parameters).unwrap();
+    let mut optimizer = Optimizer::new(&mut parameters, MomentsPlace::Device).unwrap();
     let before = flat(parameters.values());
     for poison in [f64::NAN, f64::INFINITY] {
         let mut gradients = constant(&parameters, 1.0);
@@ -81,20 +81,20 @@ fn a_gradient_that_is_not_finite_changes_nothing_and_is_reported() {
         let report = optimizer.update(Phase::Policy, &plain(), &mut parameters, &gradients, 1.0, true).unwrap();
         assert_eq!(report.skipped, Some(SkipReason::NonFiniteGradient));
         assert!(!report.grad_norm.is_finite());
-        assert_eq!((flat(parameters.values()), optimizer.state.updates), (before.clone(), 0));
+        assert_eq!((flat(parameters.values()), optimizer.progress.updates), (before.clone(), 0));
     }
 }
 
 #[test]
 fn a_loss_that_is_not_finite_changes_nothing_and_is_reported_with_the_norm_of_its_gradient() {
     let mut parameters = parameters();
-    let mut optimizer = Optimizer::new(&parameters).unwrap();
+    let mut optimizer = Optimizer::new(&mut parameters, MomentsPlace::Device).unwrap();
     let before = flat(parameters.values());
     let gradients = constant(&parameters, 1.0);
     let report = optimizer.update(Phase::Policy, &plain(), &mut parameters, &gradients, 1.0, false).unwrap();
     assert_eq!(report.skipped, Some(SkipReason::NonFiniteLoss));
     assert!(report.grad_norm.is_finite());
-    assert_eq!((flat(parameters.values()), optimizer.state.updates), (before, 0));
+    assert_eq!((flat(parameters.values()), optimizer.progress.updates), (before, 0));
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn clipping_bounds_the_norm_of_the_scaled_gradient() {
     let mut scaled = parameters();
     let gradients = constant(&clipped, 2.0);
     let settings = OptimizerSettings { max_grad_norm: Some(0.5), epsilon: 1e-2, ..plain() };
-    let report = Optimizer::new(&clipped)
+    let report = Optimizer::new(&mut clipped, MomentsPlace::Device)
         .unwrap()
         .update(Phase::Policy, &settings, &mut clipped, &gradients, 3.0, true)
         .unwrap();
@@ -111,6 +111,9 @@ fn clipping_bounds_the_norm_of_the_scaled_gradient() {
     assert!((report.grad_norm - 6.0 * count.sqrt()).abs() < 1e-9 * report.grad_norm);
     let by_hand = 0.5 / (report.grad_norm + 1e-6) * 3.0;
     let settings = OptimizerSettings { max_grad_norm: None, ..settings };
-    Optimizer::new(&scaled).unwrap().update(Phase::Policy, &settings, &mut scaled, &gradients, by_hand, true).unwrap();
+    Optimizer::new(&mut scaled, MomentsPlace::Device)
+        .unwrap()
+        .update(Phase::Policy, &settings, &mut scaled, &gradients, by_hand, true)
+        .unwrap();
     assert_eq!(flat(clipped.values()), flat(scaled.values()));
 }

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
+use crate::memory::DiskPlan;
 use crate::publish::PublishOptions;
 use crate::settings::LearnerSettings;
 
@@ -134,8 +135,15 @@ impl ServiceSettings {
         Ok(())
     }
 
+    /// What does not fit the disks, as far as the learner knows: how many are kept is decided by each run.
+    pub(super) fn disk_notes(&self, parameters: usize) -> Vec<String> {
+        let plan = DiskPlan::new(parameters as u64, self.checkpoint_dtype, self.publish_dtype, [1, 1]);
+        plan.missing(&self.checkpoints, &self.weights)
+    }
+
     pub(super) fn publish_options(&self) -> PublishOptions {
-        PublishOptions { dtype: self.publish_dtype.into(), ..PublishOptions::default() }
+        // Files of half a GiB, which are written and digested at the same time.
+        PublishOptions { dtype: self.publish_dtype.into(), max_shard_bytes: 512 << 20 }
     }
 }
 

@@ -39,6 +39,9 @@ pub async fn bind(settings: ServiceSettings) -> Result<Server, StartError> {
         match Learner::open(&thread_settings.model, thread_settings.training.clone()) {
             Err(error) => drop(ready.send(Err(error))),
             Ok(learner) => {
+                for note in thread_settings.disk_notes(learner.parameters().count()) {
+                    tracing::warn!("{note}");
+                }
                 let _ = ready.send(Ok(describe(&learner)));
                 Worker::new(learner, &thread_settings, thread_status).run(receiver);
             }

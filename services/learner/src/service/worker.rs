@@ -70,6 +70,8 @@ impl Worker {
         self.check_version(request.version)?;
         self.lease.renew();
         let response = self.weights.publish(&self.learner, request)?;
+        // Engines that share the device wake next.
+        self.learner.release_unused().map_err(convert::error)?;
         if !response.already_published {
             record("evenkeel_publish_seconds", response.write_us);
         }

@@ -1,9 +1,12 @@
 //! Device, compute type, threads and memory.
 
+use std::fmt;
+
 use candle_core::{DType, Device};
 use evenkeel_model::{NetworkOptions, cuda_device};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::attention::AttentionPath;
 use crate::error::{LearnerError, Result};
@@ -29,6 +32,65 @@ impl From<ComputeType> for DType {
     }
 }
 
+/// What the backward pass recomputes instead of keeping it. The bits are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Recompute {
+    /// Nothing.
+    #[default]
+    None,
+    /// Norms and the gated activation: a third less memory, hardly any more work.
+    Selective,
+    /// Everything of a layer but its input: the least memory, a third more work.
+    Full,
+}
+
+impl Recompute {
+    /// All of them, from the most memory to the least.
+    pub const ALL: [Self; 3] = [Self::None, Self::Selective, Self::Full];
+
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Selective => "selective",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl From<Recompute> for evenkeel_model::Recompute {
+    fn from(recompute: Recompute) -> Self {
+        match recompute {
+            Recompute::None => Self::None,
+            Recompute::Selective => Self::Selective,
+            Recompute::Full => Self::Full,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Recompute {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Name)
+    }
+}
+
+/// Refuses the truth values of earlier versions with what they are called now.
+struct Name;
+
+impl Visitor<'_> for Name {
+    type Value = Recompute;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("none, selective or full (none was called false, full was called true)")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Recompute, E> {
+        let found = Recompute::ALL.into_iter().find(|recompute| recompute.name() == text);
+        found.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
 /// Device, compute type, threads and memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -43,8 +105,9 @@ pub struct Compute {
     /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split: a longer one is its
     /// own micro-batch.
     pub micro_batch_tokens: usize,
-    /// Whether each layer's activations are recomputed in the backward pass instead of kept.
-    pub recompute: bool,
+    /// What the backward pass recomputes instead of keeping it, with the same bits: `none`, `selective` (norms and the gated activation) or
+    /// `full` (everything of a layer but its input).
+    pub recompute: Recompute,
     /// Tokens whose logits over the vocabulary are in memory at once, at least 1.
     pub head_chunk_rows: usize,
     /// How a GPU computes attention.
@@ -61,7 +124,7 @@ impl Default for Compute {
             dtype: ComputeType::F32,
             threads: 0,
             micro_batch_tokens: 0,
-            recompute: false,
+            recompute: Recompute::None,
             head_chunk_rows: 1024,
             attention: AttentionPath::Auto,
             deterministic: false,
@@ -142,7 +205,7 @@ impl Compute {
     pub fn network_options(&self) -> NetworkOptions {
         NetworkOptions {
             threads: self.resolved_threads(),
-            recompute: self.recompute,
+            recompute: self.recompute.into(),
             head_chunk_rows: self.head_chunk_rows,
             attention: self.attention.options(self.deterministic),
         }

@@ -5,8 +5,8 @@ mod compute;
 mod optimizer;
 
 pub use attention::AttentionPath;
-pub use compute::{Compute, ComputeType};
-pub use optimizer::{OptimizerSettings, Schedule};
+pub use compute::{Compute, ComputeType, Recompute};
+pub use optimizer::{MomentsPlace, OptimizerSettings, Schedule};
 
 use evenkeel_objective::{Correction, Error, MAX_REWARD};
 use schemars::JsonSchema;
@@ -95,6 +95,11 @@ impl LearnerSettings {
         self.optimizer.validate("optimizer")?;
         self.supervised.validate("supervised")?;
         self.compute.validate()?;
+        // Both phases use the same memory.
+        if self.supervised.moments != MomentsPlace::Device {
+            let allowed = "device: optimizer.moments holds for supervised steps too";
+            return Err(LearnerError::setting("supervised.moments", self.supervised.moments.name(), allowed));
+        }
         if !(self.temperature.is_finite() && self.temperature > 0.0) {
             return Err(LearnerError::setting("temperature", self.temperature, "a finite number above 0"));
         }
@@ -157,16 +162,17 @@ impl LearnerSettings {
     pub fn rules(&self) -> Self {
         let compute = Compute {
             threads: self.compute.resolved_threads(),
-            recompute: Compute::default().recompute,
+            recompute: Recompute::default(),
             ..self.compute.clone()
         };
-        Self { compute, ..self.clone() }
+        let optimizer = OptimizerSettings { moments: MomentsPlace::default(), ..self.optimizer.clone() };
+        Self { compute, optimizer, ..self.clone() }
     }
 
     /// Digest of the training settings, by which caller and learner check that theirs agree: `sha256:` and hexadecimal digits,
     /// over every setting that affects results (not the device or micro-batches).
     pub fn hash(&self) -> String {
-        let rules = Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.clone() };
+        let rules = Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.rules() };
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
         evenkeel_files::sha256(text)
     }

@@ -3,128 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use candle_core::{Device, Tensor};
-use evenkeel_model::kernels::OptimizerKernels;
-use evenkeel_model::{Config, Family, ModelError, Packed, Parameters, Scores, TokenLoss, Train};
+use evenkeel_model::{Config, Parameters, Train};
 
-use crate::{Group, Learner, LearnerSettings, OptimizerSettings, Response};
-
-/// A model whose backward passes fail once some have succeeded, as on a device that is lost. It counts the micro-batches
-/// that it scores.
-struct FailsAfter {
-    passes: usize,
-    scored: Arc<AtomicUsize>,
-    model: Box<dyn Train>,
-}
-
-impl Train for FailsAfter {
-    fn config(&self) -> &Config {
-        self.model.config()
-    }
-
-    fn parameters(&self) -> &Parameters {
-        self.model.parameters()
-    }
-
-    fn parameters_mut(&mut self) -> &mut Parameters {
-        self.model.parameters_mut()
-    }
-
-    fn for_update(&mut self) -> (Option<&dyn OptimizerKernels>, &mut Parameters) {
-        self.model.for_update()
-    }
-
-    fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>, ModelError> {
-        self.scored.fetch_add(batches.len(), Ordering::Relaxed);
-        self.model.score(batches, temperature)
-    }
-
-    fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<(), ModelError> {
-        match self.passes.checked_sub(1) {
-            Some(left) => {
-                self.passes = left;
-                self.model.accumulate(batches, temperature, loss)
-            }
-            None => Err(ModelError::Loss("the device is lost".into())),
-        }
-    }
-
-    fn take_gradients(&mut self) -> Result<Vec<Tensor>, ModelError> {
-        self.model.take_gradients()
-    }
-
-    fn discard_gradients(&mut self) {
-        self.model.discard_gradients();
-    }
-
-    fn logits(&self, ids: &[u32]) -> Result<Vec<f32>, ModelError> {
-        self.model.logits(ids)
-    }
-}
+use crate::test_model::{TestModel, groups, state};
+use crate::{Learner, LearnerSettings};
 
 fn learner(passes: usize) -> Learner {
     counted(passes, Arc::default())
 }
 
 fn counted(passes: usize, scored: Arc<AtomicUsize>) -> Learner {
-    let config = Config {
-        family: Family::Qwen3,
-        vocab_size: 11,
-        hidden_size: 8,
-        intermediate_size: 16,
-        num_layers: 1,
-        num_heads: 1,
-        num_kv_heads: 1,
-        head_dim: 8,
-        max_position_embeddings: 16,
-        rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: false,
-        output_bias: false,
-        tie_word_embeddings: true,
-        eos_token_ids: vec![1],
-    };
-    let parameters = Parameters::random(&config, 5, 0.2, &Device::Cpu).unwrap();
-    let optimizer = OptimizerSettings { learning_rate: 1e-2, ..OptimizerSettings::default() };
-    let mut settings = LearnerSettings { optimizer, mini_batch_groups: 1, ..LearnerSettings::default() };
-    settings.compute.threads = 1;
     // A sequence each, and every group is worth a pass.
+    let mut settings = LearnerSettings { mini_batch_groups: 1, ..LearnerSettings::default() };
+    settings.optimizer.learning_rate = 1e-2;
     settings.compute.micro_batch_tokens = 1;
-    let mut learner = Learner::new(config.clone(), parameters, settings).unwrap();
-    let placeholder = evenkeel_model::network(
-        config.clone(),
-        Parameters::random(&config, 0, 0.1, &Device::Cpu).unwrap(),
-        candle_core::DType::F32,
-        Default::default(),
-    );
-    let model = learner.trainer_mut().model_mut().replace_policy(placeholder.unwrap());
-    learner.trainer_mut().model_mut().replace_policy(Box::new(FailsAfter { passes, scored, model }));
-    learner
-}
-
-fn groups() -> Vec<Group> {
-    let response = |token: u32, reward: f64| Response {
-        tokens: vec![token, token + 1],
-        mask: vec![true; 2],
-        rollout_logp: vec![-2.0; 2],
-        raw_reward: reward,
-        reward,
-        valid: true,
-    };
-    let group = |number: u32| Group {
-        id: format!("prompt-{number}"),
-        prompt: vec![2, 3 + number],
-        responses: vec![response(4 + number, 1.0), response(6 + number, 0.0)],
-    };
-    (0..3).map(group).collect()
-}
-
-/// Every bit that a later step depends on.
-fn state(learner: &mut Learner) -> (Vec<u32>, u64, u64) {
-    let optimizer = learner.trainer_mut().optimizer().state(false).unwrap();
-    let tensors = [learner.parameters().values(), &optimizer.first, &optimizer.second].concat();
-    let bits = tensors.iter().flat_map(|tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap());
-    (bits.map(f32::to_bits).collect(), optimizer.updates, learner.version())
+    TestModel { passes, scored, kernels: None }.learner(settings)
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The kernels on a GPU, through candle's device, memory and stream.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use candle_core::cuda_backend::cudarc::driver::sys::CUdevice_attribute as Attribute;
+use candle_core::cuda_backend::cudarc::driver::sys::CUresult;
 use candle_core::cuda_backend::cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg,
+    CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg, result,
 };
 use candle_core::cuda_backend::cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts};
 use candle_core::op::BackpropOp;
@@ -14,13 +16,17 @@ use evenkeel_kernels::{Argument, Chip, FusedAttention, FusedPass, FusedShape, La
 
 use super::cublaslt::CublasLt;
 use super::cudnn::{Library, check_library};
-use super::{Device, failed};
+use super::{Device, Lane, failed};
 use crate::error::{ModelError, Result};
+use crate::kernels::HostValues;
+use crate::pinned::PinnedBytes;
 
 /// A GPU that candle has opened, with the kernels compiled for it.
 pub struct CandleDevice {
     device: CudaDevice,
     stream: Arc<CudaStream>,
+    /// Copies from the host and to it, beside the kernels.
+    copies: [Arc<CudaStream>; 2],
     functions: HashMap<String, CudaFunction>,
     products: CublasLt,
     attention: Library,
@@ -55,7 +61,41 @@ impl CandleDevice {
         }
         let products = CublasLt::new(&stream)?;
         let attention = Library::new(&stream, capability);
-        Ok(Self { device: device.clone(), stream, functions, products, attention, chip: Chip { multiprocessors } })
+        let copies = [context.new_stream().map_err(failed)?, context.new_stream().map_err(failed)?];
+        let chip = Chip { multiprocessors };
+        Ok(Self { device: device.clone(), stream, copies, functions, products, attention, chip })
+    }
+}
+
+impl CandleDevice {
+    fn lane(&self, lane: Lane) -> &CudaStream {
+        match lane {
+            Lane::Compute => &self.stream,
+            Lane::In => &self.copies[0],
+            Lane::Out => &self.copies[1],
+        }
+    }
+
+    /// Why memory of so many bytes was refused.
+    fn refused(&self, bytes: usize, error: DriverError) -> ModelError {
+        if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return failed(error);
+        }
+        let left = match self.stream.context().mem_get_info() {
+            Ok((free, total)) => format!("{free} of {total} bytes are free outside of the pool"),
+            Err(error) => error.to_string(),
+        };
+        ModelError::out_of_memory("memory of the device", bytes as u64, left)
+    }
+}
+
+impl HostValues for PinnedBytes {
+    fn values(&self) -> &[f32] {
+        self.floats()
+    }
+
+    fn values_mut(&mut self) -> &mut [f32] {
+        self.floats_mut()
     }
 }
 
@@ -79,6 +119,7 @@ fn kernel_of(line: &str) -> Option<&str> {
 
 impl Device for CandleDevice {
     type Memory = CudaSlice<u8>;
+    type Event = CudaEvent;
 
     fn chip(&self) -> Chip {
         self.chip
@@ -86,15 +127,18 @@ impl Device for CandleDevice {
 
     fn allocate(&self, bytes: usize) -> Result<CudaSlice<u8>> {
         // SAFETY: whoever allocates writes it before it is read.
-        unsafe { self.stream.alloc(bytes.max(1)) }.map_err(failed)
+        unsafe { self.stream.alloc(bytes.max(1)) }.map_err(|error| self.refused(bytes, error))
     }
 
     fn zeros(&self, bytes: usize) -> Result<CudaSlice<u8>> {
-        self.stream.alloc_zeros(bytes.max(1)).map_err(failed)
+        self.stream.alloc_zeros(bytes.max(1)).map_err(|error| self.refused(bytes, error))
     }
 
     fn upload(&self, bytes: &[u8]) -> Result<CudaSlice<u8>> {
-        if bytes.is_empty() { self.allocate(0) } else { self.stream.clone_htod(bytes).map_err(failed) }
+        match bytes.is_empty() {
+            true => self.allocate(0),
+            false => self.stream.clone_htod(bytes).map_err(|error| self.refused(bytes.len(), error)),
+        }
     }
 
     fn download(&self, memory: &CudaSlice<u8>, bytes: usize) -> Result<Vec<u8>> {
@@ -165,6 +209,47 @@ impl Device for CandleDevice {
 
     fn attend(&self, attention: &FusedAttention) -> Result<()> {
         self.attention.attend(attention)
+    }
+
+    fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>> {
+        Ok(Box::new(PinnedBytes::new(&self.device, 4 * count)?))
+    }
+
+    fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &CudaSlice<u8>) -> Result<()> {
+        let (from, room) = (&from.values()[range], to.len());
+        if room < size_of_val(from) {
+            return Err(ModelError::input("bytes to copy to the device", size_of_val(from), format!("up to {room}")));
+        }
+        let (stream, to) = (self.lane(Lane::In), self.address(to).0);
+        stream.context().bind_to_thread().map_err(failed)?;
+        // SAFETY: both memories are large enough and stay until the device has settled, as the trait asks for.
+        unsafe { result::memcpy_htod_async(to, from, stream.cu_stream()) }.map_err(failed)
+    }
+
+    fn copy_out(&self, from: &CudaSlice<u8>, to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
+        let (to, there) = (&mut to.values_mut()[range], from.len());
+        if there < size_of_val(to) {
+            return Err(ModelError::input("bytes to copy to the host", size_of_val(to), format!("up to {there}")));
+        }
+        let (stream, from) = (self.lane(Lane::Out), self.address(from).0);
+        stream.context().bind_to_thread().map_err(failed)?;
+        // SAFETY: as in `copy_in`.
+        unsafe { result::memcpy_dtoh_async(to, from, stream.cu_stream()) }.map_err(failed)
+    }
+
+    fn record(&self, lane: Lane) -> Result<CudaEvent> {
+        self.lane(lane).record_event(None).map_err(failed)
+    }
+
+    fn wait(&self, lane: Lane, event: &CudaEvent) -> Result<()> {
+        self.lane(lane).wait(event).map_err(failed)
+    }
+
+    fn settle(&self) -> Result<()> {
+        [Lane::Compute, Lane::In, Lane::Out]
+            .into_iter()
+            .try_for_each(|lane| self.lane(lane).synchronize())
+            .map_err(failed)
     }
 }
 

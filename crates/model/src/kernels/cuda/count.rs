@@ -1,13 +1,15 @@
 //! A device that computes nothing: it counts what a real one would be given.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{Shape, Tensor};
 use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 
-use super::Device;
-use crate::error::Result;
+use super::{Device, Lane};
+use crate::error::{ModelError, Result};
+use crate::kernels::HostValues;
 
 /// What one kernel, or the products of one type, took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,10 @@ pub struct Counts {
     pub uploads: Tally,
     /// Copies to the host, each of which waits.
     pub downloads: Tally,
+    /// Copies of moments in the host's memory, to the device and back, beside the kernels.
+    pub streamed: Tally,
+    /// Bytes of the host's memory that is page-locked.
+    pub pinned: u64,
     /// Bytes that are allocated now.
     pub live: u64,
     /// The most bytes that were allocated at a time, since the counts were last taken.
@@ -53,9 +59,12 @@ impl Counts {
 const PARAMETER: Pointer = Pointer(4096);
 const ALIGNMENT: u64 = 256;
 
-/// A device that only counts. What is read from it is zeros, and tensors that it makes are.
+/// A device that only counts. What is read from it is zeros, and tensors that it makes are. A clone is the same device.
+#[derive(Clone)]
 pub struct Counter {
     chip: Chip,
+    /// Bytes that there are.
+    memory: u64,
     counts: Arc<Mutex<Counts>>,
 }
 
@@ -70,14 +79,19 @@ impl Counter {
     /// Counts what a device with these multiprocessors would be given.
     pub fn new(chip: Chip) -> Self {
         let end = PARAMETER.0 + ALIGNMENT;
-        Self { chip, counts: Arc::new(Mutex::new(Counts { end, ..Counts::default() })) }
+        Self { chip, memory: u64::MAX, counts: Arc::new(Mutex::new(Counts { end, ..Counts::default() })) }
+    }
+
+    /// With so many bytes of memory, beyond which an allocation is refused.
+    pub fn with_memory(self, bytes: u64) -> Self {
+        Self { memory: bytes, ..self }
     }
 
     /// Takes what was counted since the last call. What is allocated stays so.
     pub fn take(&self) -> Counts {
         let mut counts = lock(&self.counts);
-        let (live, end) = (counts.live, counts.end);
-        std::mem::replace(&mut *counts, Counts { live, peak: live, end, ..Counts::default() })
+        let (live, end, pinned) = (counts.live, counts.end, counts.pinned);
+        std::mem::replace(&mut *counts, Counts { live, peak: live, end, pinned, ..Counts::default() })
     }
 
     fn count(&self, kernel: &str, bytes: u64, flops: u64) {
@@ -102,8 +116,22 @@ fn copied(tally: &mut Tally, bytes: usize) {
     tally.bytes += bytes as u64;
 }
 
+/// Page-locked memory that does not exist either.
+struct CountedValues;
+
+impl HostValues for CountedValues {
+    fn values(&self) -> &[f32] {
+        &[]
+    }
+
+    fn values_mut(&mut self) -> &mut [f32] {
+        &mut []
+    }
+}
+
 impl Device for Counter {
     type Memory = Counted;
+    type Event = ();
 
     fn chip(&self) -> Chip {
         self.chip
@@ -112,6 +140,11 @@ impl Device for Counter {
     fn allocate(&self, bytes: usize) -> Result<Counted> {
         let mut counts = lock(&self.counts);
         let (at, bytes) = (Pointer(counts.end), (bytes as u64).next_multiple_of(ALIGNMENT));
+        let free = self.memory - counts.live;
+        if bytes > free {
+            let reason = format!("{free} of {} bytes are free", self.memory);
+            return Err(ModelError::out_of_memory("memory of the device", bytes, reason));
+        }
         counts.end += bytes;
         counts.live += bytes;
         counts.peak = counts.peak.max(counts.live);
@@ -170,11 +203,47 @@ impl Device for Counter {
         self.count(attention.name(), attention.bytes(), attention.flops());
         Ok(())
     }
+
+    fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>> {
+        lock(&self.counts).pinned += 4 * count as u64;
+        Ok(Box::new(CountedValues))
+    }
+
+    fn copy_in(&self, _from: &dyn HostValues, range: Range<usize>, _to: &Counted) -> Result<()> {
+        copied(&mut lock(&self.counts).streamed, 4 * range.len());
+        Ok(())
+    }
+
+    fn copy_out(&self, _from: &Counted, _to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
+        copied(&mut lock(&self.counts).streamed, 4 * range.len());
+        Ok(())
+    }
+
+    fn record(&self, _lane: Lane) -> Result<()> {
+        Ok(())
+    }
+
+    fn wait(&self, _lane: Lane, _event: &()) -> Result<()> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_allocation_beyond_the_memory_is_refused_with_what_was_asked_and_what_was_free() {
+        let counter = Counter::new(Chip { multiprocessors: 1 }).with_memory(4 << 20);
+        let _kept = counter.allocate(3 << 20).unwrap();
+        let error = counter.zeros(2 << 20).err().unwrap().to_string();
+        assert_eq!(error, "out of memory of the device: 2.0 MiB were asked for (1048576 of 4194304 bytes are free)");
+        counter.upload(&[0; 1 << 20]).unwrap();
+    }
 
     #[test]
     fn the_peak_is_of_what_is_allocated_together() {

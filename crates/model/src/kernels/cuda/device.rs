@@ -1,14 +1,20 @@
 //! What the kernels need of a device.
 
+use std::ops::Range;
+
 use candle_core::{Shape, Tensor};
 use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
 
 use crate::error::Result;
+use crate::kernels::HostValues;
 
 /// A device that runs launches and products one after another, in the order in which it is given them. The host need not wait for them.
+/// Beside them it copies from and to the host, in lanes of their own: see [`Lane`].
 pub trait Device: Send + Sync {
     /// Memory of the device, at an address divisible by 256. When it is dropped, whatever was launched before may still use it.
     type Memory: Send + Sync;
+    /// A point in the work of a lane.
+    type Event: Send + Sync;
 
     /// What launches depend on.
     fn chip(&self) -> Chip;
@@ -36,4 +42,28 @@ pub trait Device: Send + Sync {
     fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Result<Option<usize>>;
     /// Computes a pass of attention for which there is a plan. The addresses in it must be this device's.
     fn attend(&self, attention: &FusedAttention) -> Result<()>;
+
+    /// So many fp32 zeros in memory of the host that this device copies from and to by itself.
+    fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>>;
+    /// Copies some values to the beginning of the device's memory, in [`Lane::In`]. They must stay as they are until [`Device::settle`].
+    fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &Self::Memory) -> Result<()>;
+    /// Copies as many values from the beginning of the device's memory, in [`Lane::Out`]. They must not be touched until [`Device::settle`].
+    fn copy_out(&self, from: &Self::Memory, to: &mut dyn HostValues, range: Range<usize>) -> Result<()>;
+    /// Marks what was given to a lane so far.
+    fn record(&self, lane: Lane) -> Result<Self::Event>;
+    /// Lets whatever is given to a lane from now on begin only when what the event marks is done.
+    fn wait(&self, lane: Lane, event: &Self::Event) -> Result<()>;
+    /// Waits until all that was given to any lane is done.
+    fn settle(&self) -> Result<()>;
+}
+
+/// What a device does in order. Different lanes run beside each other, as far as events let them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lane {
+    /// Memory, launches and products.
+    Compute,
+    /// Copies from the host by [`Device::copy_in`].
+    In,
+    /// Copies to the host by [`Device::copy_out`].
+    Out,
 }

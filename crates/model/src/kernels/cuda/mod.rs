@@ -21,6 +21,7 @@ mod cudnn;
 mod device;
 mod fused;
 mod head;
+mod host_update;
 mod linear;
 mod matrix;
 mod norm;
@@ -35,7 +36,7 @@ pub use candle::CandleDevice;
 #[cfg(feature = "cuda")]
 pub(crate) use candle::attention_library;
 pub use count::{Counter, Counts, Tally};
-pub use device::Device;
+pub use device::{Device, Lane};
 pub use evenkeel_kernels::Chip;
 pub use head::Kept;
 pub use matrix::{Gradient, Matrix};
@@ -59,6 +60,8 @@ pub struct Cuda<D: Device> {
     kind: Type,
     attention_block: usize,
     attention: AttentionOptions,
+    /// Values of a moment that are on the device at a time, if moments are in the host's memory; a multiple of 4.
+    moment_piece: usize,
     /// The last positions that were uploaded: every layer of a pass has the same.
     positions: Mutex<Option<(Vec<u32>, D::Memory)>>,
     /// The last lengths and offsets, for the same reason.
@@ -81,6 +84,7 @@ impl<D: Device> Cuda<D> {
             kind,
             attention_block: ATTENTION_BLOCK,
             attention: AttentionOptions::default(),
+            moment_piece: host_update::PIECE,
             positions: Mutex::default(),
             layouts: Mutex::default(),
         })
@@ -94,6 +98,17 @@ impl<D: Device> Cuda<D> {
         match queries {
             0 => Err(ModelError::input("queries of a block of attention", 0, "1 or more")),
             attention_block => Ok(Self { attention_block, ..self }),
+        }
+    }
+
+    /// With other pieces of moments in the host's memory.
+    ///
+    /// # Errors
+    /// 0, or no multiple of 4: each piece begins at an address that is divisible by 16.
+    pub fn with_moment_piece(self, values: usize) -> Result<Self> {
+        match values > 0 && values.is_multiple_of(4) {
+            true => Ok(Self { moment_piece: values, ..self }),
+            false => Err(ModelError::input("values of a piece of moments", values, "a multiple of 4, above 0")),
         }
     }
 

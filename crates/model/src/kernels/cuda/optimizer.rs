@@ -3,9 +3,10 @@
 use candle_core::Tensor;
 use evenkeel_kernels::{AdamW, Clip, Pointer, adamw, clip, square_parts, squares};
 
+use super::host_update::Update;
 use super::{Cuda, Device};
 use crate::error::{ModelError, Result};
-use crate::kernels::{OptimizerKernels, UpdateArrays};
+use crate::kernels::{HostMoments, OptimizerKernels, UpdateArrays};
 
 impl<D: Device> OptimizerKernels for Cuda<D> {
     fn norm(&self, gradients: &[Tensor]) -> Result<f64> {
@@ -40,6 +41,24 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
             self.run(adamw(self.device.chip(), *numbers, count, state, gradient, factor, Pointer::NULL))?;
         }
         Ok(())
+    }
+
+    fn host_moments(&self, counts: &[usize]) -> Result<HostMoments> {
+        let zeros = || counts.iter().map(|&count| self.device.host_values(count)).collect::<Result<Vec<_>>>();
+        Ok(HostMoments::new(zeros()?, zeros()?))
+    }
+
+    fn update_from_host(
+        &self,
+        weights: &[Tensor],
+        gradients: &[Tensor],
+        moments: &mut HostMoments,
+        factor: f64,
+        updates: &[AdamW],
+    ) -> Result<()> {
+        let memory = self.upload_floats(&[factor as f32])?;
+        let factor = self.device.address(&memory);
+        self.update_in_pieces(&Update { weights, gradients, factor, numbers: updates }, moments)
     }
 }
 

@@ -1,0 +1,151 @@
+//! Writing fp32 values as tensors of a safetensors file, a piece at a time: no copy of the whole is ever in the host's memory.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use candle_core::{DType, Device, Tensor};
+use evenkeel_files::{DigestWriter, FileDigest};
+use safetensors::tensor::{Metadata, TensorInfo};
+
+use crate::error::{ModelError, Result};
+use crate::staging::Staging;
+
+/// Values that are converted and copied at once.
+const PIECE: usize = 1 << 20;
+
+/// Where fp32 values lie.
+#[derive(Clone, Copy, Debug)]
+pub enum Values<'a> {
+    /// A contiguous tensor of any device.
+    Tensor(&'a Tensor),
+    /// Memory of the host.
+    Host(&'a [f32]),
+}
+
+/// A tensor to be written.
+#[derive(Clone, Debug)]
+pub struct NamedValues<'a> {
+    /// Its name in the file.
+    pub name: String,
+    /// Its shape.
+    pub shape: &'a [usize],
+    /// Its values, row by row.
+    pub values: Values<'a>,
+}
+
+impl Values<'_> {
+    fn device(&self) -> Device {
+        match self {
+            Self::Tensor(tensor) => tensor.device().clone(),
+            Self::Host(_) => Device::Cpu,
+        }
+    }
+
+    /// Some of the values in a type, as a tensor on their device.
+    fn piece(&self, first: usize, count: usize, dtype: DType) -> Result<Tensor> {
+        let piece = match self {
+            Self::Tensor(tensor) => tensor.flatten_all()?.narrow(0, first, count)?,
+            Self::Host(values) => Tensor::from_slice(&values[first..first + count], count, &Device::Cpu)?,
+        };
+        Ok(piece.to_dtype(dtype)?)
+    }
+}
+
+/// Writes and syncs a file with these tensors in a type (F32, BF16 or F16), and returns its digest, which is made on the way. The bytes are
+/// those that the safetensors library writes.
+///
+/// # Errors
+/// A file that cannot be written, another type, or values that do not fill their shape.
+pub fn write_tensors(
+    path: &Path,
+    mut tensors: Vec<NamedValues<'_>>,
+    dtype: DType,
+    metadata: Option<HashMap<String, String>>,
+) -> Result<FileDigest> {
+    tensors.sort_by(|a, b| a.name.cmp(&b.name));
+    let file = File::create(path).map_err(ModelError::file(path))?;
+    let mut out = DigestWriter::new(file);
+    out.write_all(&header(path, &tensors, dtype, metadata)?).map_err(ModelError::file(path))?;
+    let device = tensors.first().map_or(Device::Cpu, |tensor| tensor.values.device());
+    let mut staging = Staging::new(&device, PIECE * dtype.size_in_bytes())?;
+    for NamedValues { shape, values, .. } in &tensors {
+        let count: usize = shape.iter().product();
+        for first in (0..count).step_by(PIECE) {
+            let piece = values.piece(first, PIECE.min(count - first), dtype)?;
+            out.write_all(staging.copy(&piece)?).map_err(ModelError::file(path))?;
+        }
+    }
+    let (file, digest) = out.finish();
+    file.sync_all().map_err(ModelError::file(path))?;
+    Ok(digest)
+}
+
+/// The length of the header, and the header, filled up with blanks to a multiple of eight bytes.
+fn header(
+    path: &Path,
+    tensors: &[NamedValues<'_>],
+    dtype: DType,
+    metadata: Option<HashMap<String, String>>,
+) -> Result<Vec<u8>> {
+    let failed =
+        |e: &dyn std::fmt::Display| ModelError::Corrupt { path: path.into(), reason: format!("not written: {e}") };
+    let kind = match dtype {
+        DType::F32 => safetensors::Dtype::F32,
+        DType::BF16 => safetensors::Dtype::BF16,
+        DType::F16 => safetensors::Dtype::F16,
+        other => return Err(ModelError::input("type of tensors", format!("{other:?}"), "F32, BF16 or F16")),
+    };
+    let mut end = 0;
+    let infos = tensors.iter().map(|tensor| {
+        let begin = end;
+        end += tensor.shape.iter().product::<usize>() * dtype.size_in_bytes();
+        let info = TensorInfo { dtype: kind, shape: tensor.shape.to_vec(), data_offsets: (begin, end) };
+        (tensor.name.clone(), info)
+    });
+    let metadata = Metadata::new(metadata, infos.collect()).map_err(|e| failed(&e))?;
+    let mut text = serde_json::to_vec(&metadata).map_err(|e| failed(&e))?;
+    text.resize(text.len().next_multiple_of(8), b' ');
+    Ok([&(text.len() as u64).to_le_bytes()[..], &text].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_bytes_that_the_library_writes_and_their_digest() {
+        let folder = tempfile::tempdir().unwrap();
+        // More than one piece, an empty tensor, and a part of a larger one.
+        let large = Tensor::randn(0.0f32, 1.0, (3, PIECE / 2 + 7), &Device::Cpu).unwrap();
+        let empty = Tensor::zeros((0, 4), DType::F32, &Device::Cpu).unwrap();
+        let rows = large.narrow(0, 1, 1).unwrap();
+        let host: Vec<f32> = vec![1.0, f32::NAN, -0.0, 1e-40, 3.1, f32::INFINITY];
+        let host_tensor = Tensor::from_slice(&host, (2, 3), &Device::Cpu).unwrap();
+        let metadata = || Some(HashMap::from([("format".to_owned(), "pt".to_owned())]));
+        for dtype in [DType::F32, DType::BF16, DType::F16] {
+            let named = |name: &str, shape, values| NamedValues { name: name.into(), shape, values };
+            let tensors = vec![
+                named("z", large.dims(), Values::Tensor(&large)),
+                named("a.host", &[2, 3], Values::Host(&host)),
+                named("m", empty.dims(), Values::Tensor(&empty)),
+                named("n", rows.dims(), Values::Tensor(&rows)),
+            ];
+            let path = folder.path().join("ours.safetensors");
+            let digest = write_tensors(&path, tensors, dtype, metadata()).unwrap();
+            let all = [("z", &large), ("a.host", &host_tensor), ("m", &empty), ("n", &rows)];
+            let all = all.map(|(name, tensor)| (name, tensor.contiguous().unwrap().to_dtype(dtype).unwrap()));
+            let wanted = safetensors::serialize(all, metadata()).unwrap();
+            assert!(std::fs::read(&path).unwrap() == wanted, "{dtype:?}");
+            assert_eq!(digest, FileDigest::of_bytes(&wanted));
+        }
+    }
+
+    #[test]
+    fn a_type_that_models_do_not_have_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = write_tensors(&folder.path().join("x"), Vec::new(), DType::U8, None).unwrap_err().to_string();
+        assert!(error.contains("type of tensors is U8, allowed: F32, BF16 or F16"), "{error}");
+    }
+}

@@ -1,0 +1,308 @@
+//! AdamW with moments in the host's memory: they pass through two buffers on the device, one of which is filled and emptied while the other
+//! is updated.
+//!
+//! A piece is copied in, updated and copied out in three lanes. Copies in and out use different directions of the bus, so that with two
+//! buffers both directions are always busy: the update itself is short beside them.
+
+use candle_core::Tensor;
+use evenkeel_kernels::{AdamW, Pointer, adamw};
+
+use super::device::Lane;
+use super::{Cuda, Device};
+use crate::error::{ModelError, Result};
+use crate::kernels::{HostMoments, Moment};
+
+/// Values of a piece, if nothing else is set: 64 MiB of each moment.
+pub(super) const PIECE: usize = 16 << 20;
+const BUFFERS: usize = 2;
+
+/// Memory of the device for a piece of both moments.
+struct Buffer<D: Device> {
+    first: D::Memory,
+    second: D::Memory,
+    /// When its last piece has left it; when it was allocated, at first.
+    free: D::Event,
+}
+
+/// A part of a parameter.
+#[derive(Clone, Copy)]
+struct Piece {
+    parameter: usize,
+    first: usize,
+    count: usize,
+}
+
+/// What an update works on besides the moments.
+pub(super) struct Update<'a> {
+    pub(super) weights: &'a [Tensor],
+    pub(super) gradients: &'a [Tensor],
+    /// Where the gradients' factor lies.
+    pub(super) factor: Pointer,
+    pub(super) numbers: &'a [AdamW],
+}
+
+impl<D: Device> Cuda<D> {
+    /// Bytes of the device's memory that the buffers take for parameters of these sizes.
+    pub(super) fn buffer_bytes(&self, counts: impl Iterator<Item = usize>) -> usize {
+        BUFFERS * Moment::ALL.len() * 4 * counts.max().unwrap_or(0).min(self.moment_piece)
+    }
+
+    pub(super) fn update_in_pieces(&self, update: &Update<'_>, moments: &mut HostMoments) -> Result<()> {
+        let counts: Vec<usize> = update.weights.iter().map(Tensor::elem_count).collect();
+        let given = self.give_pieces(update, moments, &counts);
+        // Also after a failure: until then the device may use the moments.
+        let settled = self.device.settle();
+        given.map(drop).and(settled)
+    }
+
+    /// Returns the buffers, which must live until the device has settled.
+    fn give_pieces(&self, update: &Update<'_>, moments: &mut HostMoments, counts: &[usize]) -> Result<Vec<Buffer<D>>> {
+        let bytes = self.buffer_bytes(counts.iter().copied()) / (BUFFERS * Moment::ALL.len());
+        let buffers = (0..BUFFERS).map(|_| {
+            let (first, second) = (self.device.allocate(bytes)?, self.device.allocate(bytes)?);
+            Ok(Buffer { first, second, free: self.device.record(Lane::Compute)? })
+        });
+        let mut buffers = buffers.collect::<Result<Vec<Buffer<D>>>>()?;
+        for (number, piece) in pieces(counts, self.moment_piece).enumerate() {
+            self.give_piece(update, moments, piece, &mut buffers[number % BUFFERS])?;
+        }
+        Ok(buffers)
+    }
+
+    fn give_piece(
+        &self,
+        update: &Update<'_>,
+        moments: &mut HostMoments,
+        Piece { parameter, first, count }: Piece,
+        buffer: &mut Buffer<D>,
+    ) -> Result<()> {
+        let device = &self.device;
+        let range = first..first + count;
+        device.wait(Lane::In, &buffer.free)?;
+        device.copy_in(moments.of(Moment::First, parameter), range.clone(), &buffer.first)?;
+        device.copy_in(moments.of(Moment::Second, parameter), range.clone(), &buffer.second)?;
+        device.wait(Lane::Compute, &device.record(Lane::In)?)?;
+
+        let part = |tensor: &Tensor| Ok::<_, ModelError>(Pointer(device.parameter(tensor)?.0 + 4 * first as u64));
+        let weight = part(&update.weights[parameter])?;
+        let state = [weight, device.address(&buffer.first), device.address(&buffer.second)];
+        let (gradient, numbers) = (part(&update.gradients[parameter])?, update.numbers[parameter]);
+        self.run(adamw(device.chip(), numbers, count, state, gradient, update.factor, Pointer::NULL))?;
+
+        device.wait(Lane::Out, &device.record(Lane::Compute)?)?;
+        device.copy_out(&buffer.first, moments.of_mut(Moment::First, parameter), range.clone())?;
+        device.copy_out(&buffer.second, moments.of_mut(Moment::Second, parameter), range)?;
+        buffer.free = device.record(Lane::Out)?;
+        Ok(())
+    }
+}
+
+/// The parts of parameters of these sizes, in order. All but the last of a parameter have `largest` values.
+fn pieces(counts: &[usize], largest: usize) -> impl Iterator<Item = Piece> {
+    counts.iter().enumerate().flat_map(move |(parameter, &all)| {
+        (0..all).step_by(largest).map(move |first| Piece { parameter, first, count: largest.min(all - first) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::Range;
+    use std::sync::Mutex;
+
+    use candle_core::{DType, Shape};
+    use evenkeel_kernels::{Argument, Chip, Launch, Product};
+
+    use super::*;
+    use crate::kernels::{HostValues, OptimizerKernels};
+
+    /// For each lane, how much of its work is known to be done.
+    type Clock = BTreeMap<Lane, usize>;
+
+    /// A use of memory: an address of the device, or one of the host's values with a first one.
+    #[derive(Clone, Debug)]
+    struct Use {
+        memory: (u64, usize),
+        lane: Lane,
+        /// The number of this work in its lane, and what had to be done before.
+        number: usize,
+        after: Clock,
+    }
+
+    #[derive(Default)]
+    struct Log {
+        clocks: BTreeMap<Lane, Clock>,
+        uses: Vec<Use>,
+        addresses: Vec<u64>,
+        waits: usize,
+    }
+
+    /// A device that checks orders: of any two uses of the same memory the later one must wait for the earlier.
+    struct Lanes {
+        log: Mutex<Log>,
+        /// A call of `wait` that is left out.
+        forgets: Option<usize>,
+    }
+
+    impl Lanes {
+        fn add(&self, lane: Lane, memories: impl IntoIterator<Item = (u64, usize)>) {
+            let mut log = self.log.lock().unwrap();
+            let clock = log.clocks.entry(lane).or_default();
+            let number = *clock.entry(lane).and_modify(|number| *number += 1).or_insert(1);
+            let after = clock.clone();
+            let uses = memories.into_iter().map(|memory| Use { memory, lane, number, after: after.clone() });
+            log.uses.extend(uses);
+        }
+
+        fn order(&self, lane: Lane, event: &Clock) {
+            let mut log = self.log.lock().unwrap();
+            let clock = log.clocks.entry(lane).or_default();
+            for (&lane, &number) in event {
+                clock.entry(lane).and_modify(|done| *done = (*done).max(number)).or_insert(number);
+            }
+        }
+
+        fn races(&self) -> usize {
+            let uses = &self.log.lock().unwrap().uses;
+            let is_ordered = |a: &Use, b: &Use| b.after.get(&a.lane).is_some_and(|&done| done >= a.number);
+            let pairs = uses.iter().enumerate().flat_map(|(i, b)| uses[..i].iter().map(move |a| (a, b)));
+            pairs.filter(|(a, b)| a.memory == b.memory && !is_ordered(a, b)).count()
+        }
+    }
+
+    impl Device for Lanes {
+        type Memory = u64;
+        type Event = Clock;
+
+        fn chip(&self) -> Chip {
+            Chip { multiprocessors: 4 }
+        }
+
+        fn allocate(&self, _: usize) -> Result<u64> {
+            let mut log = self.log.lock().unwrap();
+            let at = 4096 * (1 + log.addresses.len() as u64);
+            log.addresses.push(at);
+            drop(log);
+            // In the order of the lane, as a pool does.
+            self.add(Lane::Compute, [(at, 0)]);
+            Ok(at)
+        }
+
+        fn zeros(&self, bytes: usize) -> Result<u64> {
+            self.allocate(bytes)
+        }
+
+        fn upload(&self, bytes: &[u8]) -> Result<u64> {
+            self.allocate(bytes.len())
+        }
+
+        fn download(&self, _: &u64, bytes: usize) -> Result<Vec<u8>> {
+            Ok(vec![0; bytes])
+        }
+
+        fn address(&self, memory: &u64) -> Pointer {
+            Pointer(*memory)
+        }
+
+        fn parameter(&self, _: &Tensor) -> Result<Pointer> {
+            Ok(Pointer(64))
+        }
+
+        fn tensor(&self, _: u64, shape: &Shape) -> Result<Tensor> {
+            Ok(Tensor::zeros(shape, DType::F32, &candle_core::Device::Cpu)?)
+        }
+
+        fn launch(&self, launch: &Launch) -> Result<()> {
+            let known = self.log.lock().unwrap().addresses.clone();
+            let pointers = launch.arguments.iter().map(Argument::bits).filter(|bits| known.contains(bits));
+            self.add(Lane::Compute, pointers.map(|at| (at, 0)));
+            Ok(())
+        }
+
+        fn multiply(&self, _: &Product) -> Result<()> {
+            Ok(())
+        }
+
+        fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>> {
+            Ok(Box::new(vec![0.0; count]))
+        }
+
+        fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &u64) -> Result<()> {
+            let from = (from.values().as_ptr() as u64, range.start);
+            self.add(Lane::In, [from, (*to, 0)]);
+            Ok(())
+        }
+
+        fn copy_out(&self, from: &u64, to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
+            let to = (to.values().as_ptr() as u64, range.start);
+            self.add(Lane::Out, [to, (*from, 0)]);
+            Ok(())
+        }
+
+        fn record(&self, lane: Lane) -> Result<Clock> {
+            Ok(self.log.lock().unwrap().clocks.entry(lane).or_default().clone())
+        }
+
+        fn wait(&self, lane: Lane, event: &Clock) -> Result<()> {
+            let number = {
+                let mut log = self.log.lock().unwrap();
+                log.waits += 1;
+                log.waits
+            };
+            if self.forgets != Some(number) {
+                self.order(lane, event);
+            }
+            Ok(())
+        }
+
+        fn settle(&self) -> Result<()> {
+            const ALL: [Lane; 3] = [Lane::Compute, Lane::In, Lane::Out];
+            for from in ALL {
+                let event = self.record(from)?;
+                ALL.into_iter().for_each(|to| self.order(to, &event));
+            }
+            Ok(())
+        }
+    }
+
+    const NUMBERS: AdamW = AdamW { betas: [0.9, 0.99], step: 0.1, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
+
+    /// Pairs of uses without an order in two updates of parameters with one to three pieces, and how often a lane waited.
+    fn races(forgets: Option<usize>) -> (usize, usize) {
+        let kernels = Cuda::new(Lanes { log: Mutex::default(), forgets }, DType::F32).unwrap();
+        let kernels = kernels.with_moment_piece(64).unwrap();
+        let tensors = [64, 5, 190].map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());
+        let mut moments = kernels.host_moments(&[64, 5, 190]).unwrap();
+        for _ in 0..2 {
+            kernels.update_from_host(&tensors, &tensors, &mut moments, 1.0, &[NUMBERS; 3]).unwrap();
+        }
+        let waits = kernels.device().log.lock().unwrap().waits;
+        (kernels.device().races(), waits)
+    }
+
+    #[test]
+    fn copies_and_updates_are_ordered_and_no_wait_could_be_left_out() {
+        let (none, waits) = races(None);
+        assert_eq!((none, waits), (0, 2 * 5 * 3));
+        for left_out in 1..=waits {
+            assert!(races(Some(left_out)).0 > 0, "wait {left_out} is not needed, or no order is checked");
+        }
+    }
+
+    #[test]
+    fn every_moment_goes_to_the_device_and_back_once_and_only_two_pieces_are_there_at_a_time() {
+        let counter = crate::kernels::cuda::Counter::new(Chip { multiprocessors: 132 });
+        let kernels = Cuda::new(counter, DType::F32).unwrap().with_moment_piece(1 << 10).unwrap();
+        let counts = [3000, 10, 1 << 20];
+        let tensors = counts.map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());
+        let mut moments = kernels.host_moments(&counts).unwrap();
+        kernels.update_from_host(&tensors, &tensors, &mut moments, 1.0, &[NUMBERS; 3]).unwrap();
+        let counts_of = kernels.device().take();
+        let all: usize = counts.iter().sum();
+        assert_eq!(counts_of.pinned, 8 * all as u64);
+        assert_eq!(counts_of.streamed.bytes, 16 * all as u64);
+        assert_eq!(counts_of.total().bytes, 28 * all as u64);
+        // Two buffers for two moments, and the factor.
+        assert_eq!(counts_of.peak, 4 * 4096 + 256);
+    }
+}

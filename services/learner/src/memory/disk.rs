@@ -1,0 +1,125 @@
+//! Room that checkpoints and published weights take on disks.
+
+use std::path::Path;
+
+use candle_core::DType;
+use evenkeel_files::free_space;
+
+use super::gibibytes;
+
+/// Bytes of a checkpoint's weights and moments.
+pub(crate) fn checkpoint_bytes(parameters: u64, dtype: DType) -> u64 {
+    3 * parameters * dtype.size_in_bytes() as u64
+}
+
+/// What is kept at a time: a new folder is complete before an old one is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskPlan {
+    /// Bytes of a checkpoint.
+    pub checkpoint: u64,
+    /// Bytes of a published version.
+    pub published: u64,
+    /// Checkpoints that there are at a time, at most; `None` where all are kept.
+    pub checkpoints: Option<u64>,
+    /// Published versions that there are at a time, at most; `None` where all are kept.
+    pub versions: Option<u64>,
+}
+
+impl DiskPlan {
+    /// For a model of so many parameters in files of these types. `kept` are the checkpoints and the versions that stay once one has been
+    /// written, 0 for all.
+    pub fn new(parameters: u64, checkpoints: impl Into<DType>, published: impl Into<DType>, kept: [u64; 2]) -> Self {
+        let [checkpoints_at_a_time, versions] = kept.map(|kept| (kept > 0).then_some(kept + 1));
+        Self {
+            checkpoint: checkpoint_bytes(parameters, checkpoints.into()),
+            published: parameters * published.into().size_in_bytes() as u64,
+            checkpoints: checkpoints_at_a_time,
+            versions,
+        }
+    }
+
+    /// Bytes of all of them at a time; `None` where all are kept.
+    pub fn total(&self) -> Option<u64> {
+        Some(self.checkpoint * self.checkpoints? + self.published * self.versions?)
+    }
+
+    /// Bytes of the checkpoints at a time; of two where all are kept, the least that a run writes.
+    fn all_checkpoints(&self) -> u64 {
+        self.checkpoint * self.checkpoints.unwrap_or(2)
+    }
+
+    fn all_versions(&self) -> u64 {
+        self.published * self.versions.unwrap_or(2)
+    }
+
+    /// What does not fit where checkpoints and weights are to be written, one sentence for each disk. What is there already is not known to
+    /// be of this run and counts as taken.
+    pub fn missing(&self, checkpoints: &Path, weights: &Path) -> Vec<String> {
+        let (Ok(for_checkpoints), Ok(for_weights)) = (free_space(checkpoints), free_space(weights)) else {
+            return Vec::new();
+        };
+        let many = |count: Option<u64>| {
+            count.map_or_else(|| "2 of them (all are kept)".to_owned(), |n| format!("{n} of them"))
+        };
+        let of_checkpoints = (
+            self.all_checkpoints(),
+            format!("checkpoints of {} GiB, {} at a time", gibibytes(self.checkpoint), many(self.checkpoints)),
+        );
+        let of_weights = (
+            self.all_versions(),
+            format!("published weights of {} GiB, {} at a time", gibibytes(self.published), many(self.versions)),
+        );
+        let disks = match for_checkpoints.id == for_weights.id {
+            true => {
+                let (bytes, what) =
+                    (of_checkpoints.0 + of_weights.0, format!("{} and {}", of_checkpoints.1, of_weights.1));
+                vec![(checkpoints, for_checkpoints.free, bytes, what)]
+            }
+            false => vec![
+                (checkpoints, for_checkpoints.free, of_checkpoints.0, of_checkpoints.1),
+                (weights, for_weights.free, of_weights.0, of_weights.1),
+            ],
+        };
+        let short = disks.into_iter().filter(|(_, free, bytes, _)| bytes > free);
+        short
+            .map(|(path, free, bytes, what)| {
+                format!(
+                    "the disk of {} has {} GiB left, allowed: {} GiB or more for {what}; to need less, keep fewer or write them in bf16",
+                    path.display(),
+                    gibibytes(free),
+                    gibibytes(bytes)
+                )
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_one_is_written_before_an_old_one_is_removed() {
+        let plan = DiskPlan::new(1000, DType::F32, DType::BF16, [2, 3]);
+        assert_eq!((plan.checkpoint, plan.published), (12_000, 2000));
+        assert_eq!((plan.all_checkpoints(), plan.all_versions()), (3 * 12_000, 4 * 2000));
+        let all = DiskPlan::new(1000, DType::BF16, DType::F32, [0, 0]);
+        assert_eq!((all.checkpoint, all.published, all.checkpoints), (6000, 4000, None));
+        assert_eq!(all.all_checkpoints(), 12_000);
+    }
+
+    #[test]
+    fn a_disk_that_both_share_is_named_once_with_what_both_take() {
+        let folder = tempfile::tempdir().unwrap();
+        let (checkpoints, weights) = (folder.path().join("checkpoints"), folder.path().join("weights"));
+        let small = DiskPlan::new(1000, DType::F32, DType::BF16, [2, 2]);
+        assert_eq!(small.missing(&checkpoints, &weights), Vec::<String>::new());
+        let large = DiskPlan::new(1 << 50, DType::F32, DType::BF16, [2, 2]);
+        let missing = large.missing(&checkpoints, &weights);
+        let [sentence] = &missing[..] else { panic!("{missing:?}") };
+        assert!(sentence.contains(&checkpoints.display().to_string()), "{sentence}");
+        for words in ["3 of them at a time", "checkpoints of 12582912.0 GiB", "published weights of 2097152.0 GiB"] {
+            assert!(sentence.contains(words), "{words}: {sentence}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What training takes of memory, computed before it begins.
+
+mod advice;
+mod disk;
+mod host;
+
+use std::fmt;
+
+use evenkeel_model::kernels::cuda::Chip;
+use evenkeel_model::{Config, count_pass, count_update_from_host, parameter_specs};
+
+use crate::error::{LearnerError, Result};
+use crate::settings::{LearnerSettings, MomentsPlace};
+pub(crate) use advice::Phase;
+pub use disk::DiskPlan;
+pub(crate) use disk::checkpoint_bytes;
+pub use host::host_memory;
+
+/// Memory of the driver, of CUDA's libraries and of their kernels: an estimate.
+const LIBRARIES: u64 = 1 << 30;
+/// Of activations and workspace: what is lost between blocks of the pool, an estimate.
+const LOST_SHARE: u64 = 20;
+/// An H200's. More or fewer change the workspace by little.
+const CHIP: Chip = Chip { multiprocessors: 132 };
+
+/// A part of the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryPart {
+    /// What it holds.
+    pub what: &'static str,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Whether it is there between steps too.
+    pub stays: bool,
+}
+
+/// The memory of a learner on a GPU at its peak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryPlan {
+    /// The parts on the device, all of them at a time.
+    pub parts: Vec<MemoryPart>,
+    /// The parts in the host's memory that grow with the model.
+    pub host: Vec<MemoryPart>,
+}
+
+impl MemoryPlan {
+    /// For micro-batches that are full of sequences of `longest` tokens. The pass is counted through the learner's own code on a device that
+    /// computes nothing.
+    ///
+    /// # Errors
+    /// No tokens, or more than the model's context.
+    pub fn of(config: &Config, settings: &LearnerSettings, longest: usize) -> Result<Self> {
+        let compute = &settings.compute;
+        if longest == 0 || longest > config.max_position_embeddings {
+            let allowed = format!("1 to max_position_embeddings = {}", config.max_position_embeddings);
+            return Err(LearnerError::setting("longest", longest, allowed));
+        }
+        let count =
+            parameter_specs(config).0.iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum::<u64>();
+        let sequences = (compute.resolved_micro_batch_tokens() / longest).max(1);
+        let pass =
+            count_pass(config, &vec![longest; sequences], compute.dtype.into(), compute.network_options(), CHIP)?;
+        let mut pass = pass.peak.saturating_sub(4 * count);
+        let (stays, passes) = (
+            |what, bytes| MemoryPart { what, bytes, stays: true },
+            |what, bytes| MemoryPart { what, bytes, stays: false },
+        );
+        let mut parts = vec![stays("weights, fp32", 4 * count), passes("gradients, fp32", 4 * count)];
+        let mut host = Vec::new();
+        let on_host = settings.optimizer.moments == MomentsPlace::Host;
+        if on_host {
+            let update = count_update_from_host(config, CHIP)?;
+            // An update's buffers are there when activations are not.
+            pass = pass.max(update.peak);
+            host.push(stays("moments, fp32, page-locked", update.pinned));
+        } else {
+            parts.push(stays("moments, fp32", 8 * count));
+        }
+        if settings.objective.kl_coefficient != 0.0 {
+            parts.push(stays("weights of the reference, fp32", 4 * count));
+        }
+        if !settings.is_single_update() && on_host {
+            parts.push(passes("weights before the step, fp32", 4 * count));
+            host.push(passes("moments before the step, fp32", 8 * count));
+        } else if !settings.is_single_update() {
+            parts.push(passes("weights and moments before the step, fp32", 12 * count));
+        }
+        parts.push(passes("activations and workspace of a pass", pass));
+        parts.push(passes("lost between blocks (estimate)", pass / LOST_SHARE));
+        parts.push(stays("driver and libraries (estimate)", LIBRARIES));
+        Ok(Self { parts, host })
+    }
+
+    /// The bytes of all parts on the device.
+    pub fn total(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// The bytes on the device that stay between steps, when an engine on the same device is awake and the learner's pool is trimmed.
+    pub fn resident(&self) -> u64 {
+        self.parts.iter().filter(|part| part.stays).map(|part| part.bytes).sum()
+    }
+
+    /// The bytes of all parts in the host's memory.
+    pub fn host_total(&self) -> u64 {
+        self.host.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Refuses a device or a host that is too small; `None` where the host's memory is unknown.
+    ///
+    /// # Errors
+    /// The memory that there is, what is needed and for what, and what to change.
+    pub fn check(&self, device: u64, host: Option<u64>, settings: &LearnerSettings) -> Result<()> {
+        let refused = |field: &str, available: u64, parts: &[MemoryPart], advice: Vec<String>| {
+            let total: u64 = parts.iter().map(|part| part.bytes).sum();
+            let list: Vec<String> =
+                parts.iter().map(|part| format!("{} GiB {}", gibibytes(part.bytes), part.what)).collect();
+            let (total, list, advice) = (gibibytes(total), list.join(", "), advice.join(", or "));
+            let allowed = format!("{total} GiB or more for {list}; to need less, {advice}");
+            Err(LearnerError::setting(field, format!("{} GiB", gibibytes(available)), allowed))
+        };
+        if self.total() > device {
+            return refused("free memory of compute.device", device, &self.parts, advice::device(settings));
+        }
+        match host {
+            Some(host) if self.host_total() > host => {
+                refused("free memory of the host", host, &self.host, advice::host(settings))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn gibibytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / (1u64 << 30) as f64)
+}
+
+impl fmt::Display for MemoryPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for part in &self.parts {
+            writeln!(f, "{:>8} GiB  {}", gibibytes(part.bytes), part.what)?;
+        }
+        write!(f, "{:>8} GiB  in all", gibibytes(self.total()))?;
+        for part in &self.host {
+            write!(f, "\n{:>8} GiB  {}, in the host's memory", gibibytes(part.bytes), part.what)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_model::Family;
+
+    use super::*;
+    use crate::settings::{Compute, ComputeType, Recompute};
+
+    fn config(hidden: usize, inner: usize, heads: usize, kv_heads: usize, tied: bool) -> Config {
+        Config {
+            family: if tied { Family::Qwen3 } else { Family::Qwen2 },
+            vocab_size: 151_936,
+            hidden_size: hidden,
+            intermediate_size: inner,
+            num_layers: 28,
+            num_heads: heads,
+            num_kv_heads: kv_heads,
+            head_dim: 128,
+            max_position_embeddings: 8192,
+            rms_norm_eps: 1e-6,
+            rope_theta: 1e6,
+            qkv_bias: !tied,
+            output_bias: false,
+            tie_word_embeddings: tied,
+            eos_token_ids: Vec::new(),
+        }
+    }
+
+    fn settings(tokens: usize, recompute: Recompute) -> LearnerSettings {
+        let compute = Compute {
+            device: "cuda".into(),
+            dtype: ComputeType::Bf16,
+            micro_batch_tokens: tokens,
+            recompute,
+            ..Compute::default()
+        };
+        LearnerSettings { compute, ..LearnerSettings::default() }
+    }
+
+    const H200: u64 = 150_754_820_096;
+
+    #[test]
+    fn a_model_of_two_billion_parameters_needs_no_recomputing_on_an_h200() {
+        let (config, settings) = (config(2048, 6144, 16, 8, true), settings(32_768, Recompute::None));
+        let plan = MemoryPlan::of(&config, &settings, 4096).unwrap();
+        plan.check(H200, None, &settings).unwrap();
+        // 16 bytes for each of 1.72 billion parameters, and 60 GiB of activations.
+        let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
+        let state: u64 = plan.parts[..3].iter().map(|part| part.bytes).sum();
+        assert!((gib(state) - 25.6).abs() < 0.1, "{}", gib(state));
+        assert!((60.0..70.0).contains(&gib(plan.parts[3].bytes)), "{plan}");
+    }
+
+    #[test]
+    fn one_of_eight_billion_fits_if_it_recomputes_and_is_refused_by_name_if_not() {
+        let config = config(3584, 18_944, 28, 4, false);
+        let small = settings(16_384, Recompute::Full);
+        MemoryPlan::of(&config, &small, 2048).unwrap().check(H200, None, &small).unwrap();
+        let large = settings(16_384, Recompute::None);
+        let error = MemoryPlan::of(&config, &large, 2048).unwrap().check(H200, None, &large).unwrap_err().to_string();
+        assert!(error.starts_with("free memory of compute.device is 140.4 GiB, allowed: "), "{error}");
+        for part in [
+            "GiB moments, fp32",
+            "micro_batch_tokens (now 16384)",
+            "compute.recompute = selective or full",
+            "optimizer.moments = host",
+        ] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
+
+    #[test]
+    fn several_updates_and_a_reference_have_their_own_parts() {
+        let (config, mut settings) = (config(256, 512, 4, 2, true), settings(1024, Recompute::Full));
+        let plain = MemoryPlan::of(&config, &settings, 512).unwrap();
+        settings.epochs = 2;
+        settings.objective.kl_coefficient = 0.1;
+        let more = MemoryPlan::of(&config, &settings, 512).unwrap();
+        assert_eq!(more.total() - plain.total(), 4 * plain.parts[0].bytes);
+    }
+
+    #[test]
+    fn moments_in_the_hosts_memory_are_counted_there_and_make_room_for_activations() {
+        let config = config(3584, 18_944, 28, 4, false);
+        let mut settings = settings(16_384, Recompute::Selective);
+        let on_device = MemoryPlan::of(&config, &settings, 2048).unwrap();
+        settings.optimizer.moments = MomentsPlace::Host;
+        let on_host = MemoryPlan::of(&config, &settings, 2048).unwrap();
+        let moments = 2 * on_device.parts[0].bytes;
+        assert_eq!(on_device.total() - on_host.total(), moments);
+        assert_eq!((on_device.host_total(), on_host.host_total()), (0, moments));
+        assert_eq!(on_device.resident() - on_host.resident(), moments);
+        // 7B without the moments on the card: 57 GiB less.
+        on_host.check(H200, Some(64 << 30), &settings).unwrap();
+        let error = on_host.check(H200, Some(32 << 30), &settings).unwrap_err().to_string();
+        assert!(error.starts_with("free memory of the host is 32.0 GiB, allowed: "), "{error}");
+        assert!(
+            error.contains("moments, fp32, page-locked") && error.contains("optimizer.moments = device"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn selective_recomputing_needs_a_third_less_for_activations() {
+        let config = config(2048, 6144, 16, 8, true);
+        let of = |recompute| {
+            let plan = MemoryPlan::of(&config, &settings(32_768, recompute), 4096).unwrap();
+            plan.parts.iter().find(|part| part.what.starts_with("activations")).unwrap().bytes as f64
+        };
+        let [kept, cheap, full] = Recompute::ALL.map(of);
+        assert!((0.55..0.75).contains(&(cheap / kept)), "{}", cheap / kept);
+        assert!(full < 0.3 * kept, "{}", full / kept);
+    }
+}

@@ -1,0 +1,180 @@
+//! Moments in the host's memory beside those on the device, over kernels on a CPU.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use candle_core::{Device, Tensor};
+use evenkeel_model::ModelError;
+use evenkeel_model::kernels::{AdamW, HostMoments, HostValues, Moment, OptimizerKernels, UpdateArrays};
+
+use super::adamw::Update;
+use super::norm;
+use crate::test_model::{TestModel, groups, state};
+use crate::{Example, Learner, LearnerSettings, MomentsPlace};
+
+/// The loops of a CPU as kernels, and how many updates took moments from the host's memory.
+struct Loops(Arc<AtomicUsize>);
+
+fn failed(error: impl ToString) -> ModelError {
+    ModelError::Loss(error.to_string().into())
+}
+
+impl OptimizerKernels for Loops {
+    fn norm(&self, gradients: &[Tensor]) -> Result<f64, ModelError> {
+        norm::global(gradients).map_err(failed)
+    }
+
+    fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<(), ModelError> {
+        for (id, &numbers) in updates.iter().enumerate() {
+            let [mut weight, mut first, mut second] =
+                [arrays.weights, arrays.first, arrays.second].map(|all| all[id].clone());
+            let update = Update { gradient_scale: factor, numbers };
+            update.apply(&mut weight, &mut first, &mut second, &arrays.gradients[id])?;
+        }
+        Ok(())
+    }
+
+    fn host_moments(&self, counts: &[usize]) -> Result<HostMoments, ModelError> {
+        let zeros = || counts.iter().map(|&count| Box::new(vec![0.0f32; count]) as Box<dyn HostValues>).collect();
+        Ok(HostMoments::new(zeros(), zeros()))
+    }
+
+    fn update_from_host(
+        &self,
+        weights: &[Tensor],
+        gradients: &[Tensor],
+        moments: &mut HostMoments,
+        factor: f64,
+        updates: &[AdamW],
+    ) -> Result<(), ModelError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        for (id, &number) in updates.iter().enumerate() {
+            let tensor =
+                |moment| Tensor::from_slice(moments.of(moment, id).values(), weights[id].shape(), &Device::Cpu);
+            let [first, second] = [tensor(Moment::First)?, tensor(Moment::Second)?];
+            let one = |tensor: &Tensor| [tensor.clone()];
+            let arrays = UpdateArrays {
+                weights: &one(&weights[id]),
+                first: &one(&first),
+                second: &one(&second),
+                gradients: &one(&gradients[id]),
+            };
+            self.update(arrays, factor, &[number])?;
+            for (moment, tensor) in [(Moment::First, first), (Moment::Second, second)] {
+                let values: Vec<f32> = tensor.flatten_all()?.to_vec1()?;
+                moments.of_mut(moment, id).values_mut().copy_from_slice(&values);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A learner whose backward passes fail after some, and its counter of updates from the host.
+fn learner(place: MomentsPlace, passes: usize) -> (Learner, Arc<AtomicUsize>) {
+    let mut settings = LearnerSettings { mini_batch_groups: 1, ..LearnerSettings::default() };
+    settings.optimizer.learning_rate = 1e-2;
+    settings.optimizer.moments = place;
+    let updates = Arc::new(AtomicUsize::new(0));
+    let kernels = Some(Box::new(Loops(Arc::clone(&updates))) as Box<dyn OptimizerKernels + Send>);
+    (TestModel { passes, kernels, ..TestModel::default() }.learner(settings), updates)
+}
+
+fn train(learner: &mut Learner, steps: usize) {
+    (0..steps).for_each(|_| drop(learner.train(groups()).unwrap()));
+}
+
+#[test]
+fn both_places_give_the_same_bits_through_a_change_of_phase() {
+    let run = |place| {
+        let (mut learner, updates) = learner(place, usize::MAX);
+        train(&mut learner, 2);
+        learner.supervised_step(&[Example { prompt: vec![2], response: vec![3, 4] }]).unwrap();
+        train(&mut learner, 1);
+        (state(&mut learner), updates.load(Ordering::Relaxed))
+    };
+    let (device, none) = run(MomentsPlace::Device);
+    let (host, all) = run(MomentsPlace::Host);
+    assert_eq!(device, host);
+    // Three updates a step, and one of the supervised step.
+    assert_eq!((none, all), (0, 10));
+}
+
+#[test]
+fn a_checkpoint_of_one_place_is_resumed_in_the_other_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let places = [MomentsPlace::Device, MomentsPlace::Host];
+    let (mut whole, _) = learner(MomentsPlace::Device, usize::MAX);
+    train(&mut whole, 4);
+    for (from, to) in places.into_iter().flat_map(|from| places.map(|to| (from, to))) {
+        let path = folder.path().join(format!("{}-{}", from.name(), to.name()));
+        let (mut first, _) = learner(from, usize::MAX);
+        train(&mut first, 2);
+        first.save_checkpoint(&path, b"").unwrap();
+        let (mut second, _) = learner(to, usize::MAX);
+        train(&mut second, 1);
+        second.restore_checkpoint(&path).unwrap();
+        assert_eq!(state(&mut second), state(&mut first));
+        train(&mut second, 2);
+        assert_eq!(state(&mut second), state(&mut whole), "{from:?} to {to:?}");
+    }
+    // The files do not say where the moments were.
+    let of = |name: &str| std::fs::read(folder.path().join(name).join("moments.safetensors")).unwrap();
+    assert!(of("device-host") == of("host-device"));
+}
+
+#[test]
+fn a_step_that_fails_after_an_update_leaves_moments_in_the_hosts_memory_as_they_were() {
+    let (mut learner, updates) = learner(MomentsPlace::Host, 5);
+    train(&mut learner, 1);
+    let before = state(&mut learner);
+    learner.train(groups()).unwrap_err();
+    assert_eq!(updates.load(Ordering::Relaxed), 5, "two updates of the step that failed");
+    assert_eq!(state(&mut learner), before);
+}
+
+#[test]
+fn a_checkpoint_that_fails_while_it_is_read_leaves_a_learner_that_refuses_to_work_until_one_is_restored() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut learner, _) = learner(MomentsPlace::Host, usize::MAX);
+    train(&mut learner, 1);
+    let before = state(&mut learner);
+    let path = folder.path().join("whole");
+    learner.save_checkpoint(&path, b"").unwrap();
+    learner.trainer_mut().restore(&Fails(&path), numbers()).unwrap_err();
+    let refused = |result: crate::Result<()>| {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("was not read to its end: load a checkpoint"), "{error}");
+    };
+    refused(learner.train(groups()).map(drop));
+    refused(learner.score(&[(&[2], &[3])], 1.0).map(drop));
+    refused(learner.save_checkpoint(&folder.path().join("torn"), b""));
+    refused(learner.publish(folder.path(), crate::PublishOptions::default()).map(drop));
+    learner.restore_checkpoint(&path).unwrap();
+    assert_eq!(state(&mut learner), before);
+    train(&mut learner, 1);
+}
+
+/// A checkpoint whose disk fails at its second parameter.
+struct Fails<'a>(&'a std::path::Path);
+
+impl crate::trainer::StoredState for Fails<'_> {
+    fn folder(&self) -> &std::path::Path {
+        self.0
+    }
+
+    fn weights(&self, parameter: usize, device: &Device) -> crate::Result<Tensor> {
+        match parameter {
+            0 => Ok(Tensor::ones((11, 8), candle_core::DType::F32, device)?),
+            _ => Err(crate::LearnerError::checkpoint(self.0, "the disk is gone")),
+        }
+    }
+
+    fn moment(&self, _: Moment, _: usize, device: &Device) -> crate::Result<Tensor> {
+        Ok(Tensor::ones((11, 8), candle_core::DType::F32, device)?)
+    }
+}
+
+fn numbers() -> crate::trainer::StoredNumbers {
+    let optimizer = super::Progress { updates: 1, steps: 1, phase: super::Phase::Policy };
+    crate::trainer::StoredNumbers { optimizer, version: 7, seed: 0 }
+}
