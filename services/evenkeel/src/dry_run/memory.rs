@@ -29,13 +29,13 @@ pub(super) struct Memory {
     /// Tokens of the largest micro-batch.
     pub(super) micro_batch_tokens: u64,
     /// What the device holds at a time.
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<Need>,
     /// The sum of those parts.
     pub(super) needed_bytes: u64,
     /// What the device has; absent where that is unknown.
     pub(super) available_bytes: Option<u64>,
     /// What the host's memory holds beside a GPU.
-    pub(super) host_parts: Vec<Part>,
+    pub(super) host_parts: Vec<Need>,
     /// What the host has; absent where that is unknown.
     pub(super) host_available_bytes: Option<u64>,
     /// On a GPU: what stays there between steps, when engines that share it are awake.
@@ -44,21 +44,21 @@ pub(super) struct Memory {
     plan: Option<Result<MemoryPlan, String>>,
 }
 
-/// A part of the memory.
+/// What something takes.
 #[derive(Debug, Serialize)]
-pub(super) struct Part {
+pub(super) struct Need {
     pub(super) what: String,
     pub(super) bytes: u64,
 }
 
-impl From<&MemoryPart> for Part {
+impl From<&MemoryPart> for Need {
     fn from(part: &MemoryPart) -> Self {
-        part_of(part.what, part.bytes)
+        need(part.what, part.bytes)
     }
 }
 
-fn part_of(what: impl Into<String>, bytes: u64) -> Part {
-    Part { what: what.into(), bytes }
+fn need(what: impl Into<String>, bytes: u64) -> Need {
+    Need { what: what.into(), bytes }
 }
 
 /// The memory that a recipe takes.
@@ -87,15 +87,15 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memo
 }
 
 /// The batch, and the embedded engine: in the host's memory wherever the learner computes.
-fn beside(recipe: &Recipe, config: &Config, longest: u64) -> Vec<Part> {
+fn beside(recipe: &Recipe, config: &Config, longest: u64) -> Vec<Need> {
     let sampling = &recipe.sampling;
     let tokens = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size) * longest;
     let has_reference = recipe.learner.objective.kl_coefficient > 0.0;
     // What arrives, and what passes work on: see docs/learner.md.
-    let mut parts = vec![part_of("the batch", tokens * (9 + if has_reference { 17 } else { 13 }))];
+    let mut parts = vec![need("the batch", tokens * (9 + if has_reference { 17 } else { 13 }))];
     if recipe.generation.endpoints.is_empty() {
         let cache = recipe.engine.kv_cache_tokens as u64 * cache_bytes_a_token(config, 4);
-        parts.push(part_of("embedded engine", 4 * parameters(config) + cache));
+        parts.push(need("embedded engine", 4 * parameters(config) + cache));
     }
     parts
 }
@@ -110,12 +110,12 @@ impl Memory {
         let longest = usize::try_from(longest).unwrap_or(usize::MAX);
         let plan = MemoryPlan::of(config, &recipe.learner, longest).map_err(|error| error.to_string());
         if let Ok(plan) = &plan {
-            self.parts = plan.parts.iter().map(Part::from).collect();
-            self.host_parts.extend(plan.host.iter().map(Part::from));
+            self.parts = plan.parts.iter().map(Need::from).collect();
+            self.host_parts.extend(plan.host.iter().map(Need::from));
             self.resident_bytes = Some(plan.resident());
         }
         if shares_its_gpu(recipe) {
-            self.parts.push(part_of("an engine that sleeps (estimate)", ASLEEP));
+            self.parts.push(need("an engine that sleeps (estimate)", ASLEEP));
         }
         self.available_bytes = gpu_memory(&self.device);
         self.plan = Some(plan);
@@ -135,15 +135,15 @@ impl Memory {
         let tokens = self.micro_batch_tokens;
         // Logits and their gradient in fp32.
         let logits = (compute.head_chunk_rows as u64).min(tokens) * config.vocab_size as u64 * 8;
-        self.parts = vec![part_of("weights, moments and gradients", STATE_BYTES * parameters)];
+        self.parts = vec![need("weights, moments and gradients", STATE_BYTES * parameters)];
         if !learner.is_single_update() {
-            self.parts.push(part_of("old weights and moments until a step is complete", COPY_BYTES * parameters));
+            self.parts.push(need("old weights and moments until a step is complete", COPY_BYTES * parameters));
         }
         if learner.objective.kl_coefficient > 0.0 {
-            self.parts.push(part_of("reference of the KL term", 4 * parameters));
+            self.parts.push(need("reference of the KL term", 4 * parameters));
         }
-        self.parts.push(part_of("activations", at_once * tokens * values * type_bytes));
-        self.parts.push(part_of("logits", at_once * logits));
+        self.parts.push(need("activations", at_once * tokens * values * type_bytes));
+        self.parts.push(need("logits", at_once * logits));
         self.parts.append(&mut self.host_parts);
         self.available_bytes = self.host_available_bytes;
     }

@@ -6,7 +6,7 @@ use evenkeel_tasks::Part;
 use evenkeel_tasks::read::printable;
 
 use super::cost::{Costs, EvaluationCost, StepCost};
-use super::memory::{Memory, Part};
+use super::memory::{Memory, Need};
 use super::report::Report;
 use super::sets::DataFacts;
 use super::units::{count, gib, scaled};
@@ -126,7 +126,7 @@ fn prices(costs: &Costs) -> String {
 
 fn needs(memory: &Memory) -> String {
     let mut rows = vec![[format!("memory of {}", memory.device), gib(memory.needed_bytes)]];
-    let row = |part: &Part| match part.what.starts_with("activations") {
+    let row = |part: &Need| match part.what.starts_with("activations") {
         true => [format!("  {}, {} tokens", part.what, count(memory.micro_batch_tokens)), gib(part.bytes)],
         false => [format!("  {}", part.what), gib(part.bytes)],
     };
