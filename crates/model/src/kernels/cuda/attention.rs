@@ -43,10 +43,11 @@ impl<D: Device> Attention for Cuda<D> {
         shape: HeadShape,
         starts: &[usize],
     ) -> Result<(Self::Matrix, Self::Matrix)> {
-        match self.fused(shape, starts, FusedPass::Forward)? {
-            Some(fused) => self.fused_attention(q, k, v, &fused),
-            None => self.attention_in_blocks(q, k, v, shape, starts),
-        }
+        let [out, log_sum] = match self.fused(shape, starts, FusedPass::Forward)? {
+            Some(fused) => self.fused_attention(q, k, v, &fused)?,
+            None => self.attention_in_blocks(q, k, v, shape, starts)?,
+        };
+        Ok((out, log_sum))
     }
 
     fn attention_backward(

@@ -22,7 +22,7 @@ impl<D: Device> Cuda<D> {
         v: &Matrix<D::Memory>,
         shape: HeadShape,
         starts: &[usize],
-    ) -> Result<(Matrix<D::Memory>, Matrix<D::Memory>)> {
+    ) -> Result<[Matrix<D::Memory>; 2]> {
         let out = self.blank(q.rows(), q.width())?;
         let log_sum = self.blank_of(Type::F32, q.rows(), shape.heads)?;
         for rows in sequences(starts) {
@@ -40,7 +40,7 @@ impl<D: Device> Cuda<D> {
                 self.multiply(Product::new(sizes, weights, values.operand, to).batch(shape.heads))?;
             }
         }
-        Ok((out, log_sum))
+        Ok([out, log_sum])
     }
 
     pub(super) fn attention_in_blocks_backward(

@@ -127,12 +127,12 @@ impl<D: Device> Cuda<D> {
         k: &Matrix<D::Memory>,
         v: &Matrix<D::Memory>,
         fused: &Fused<D::Memory>,
-    ) -> Result<(Matrix<D::Memory>, Matrix<D::Memory>)> {
+    ) -> Result<[Matrix<D::Memory>; 2]> {
         let out = self.blank(q.rows(), q.width())?;
         let log_sum = self.blank_of(Type::F32, q.rows(), fused.layout.shape.heads)?;
         let forward = AttentionForward { q, k, v, out: &out, log_sum: &log_sum };
         self.attend(fused, &forward, FusedGradients::default())?;
-        Ok((out, log_sum))
+        Ok([out, log_sum])
     }
 
     pub(super) fn fused_attention_backward(
