@@ -35,7 +35,9 @@ mod tensorboard;
 mod text;
 
 pub use clients::Endpoints;
-pub use directory::{ForkPoint, METRICS_FILE, RunDirectory, RunOverview, RunRecord, SkippedDirectory, overviews};
+pub use directory::{
+    ForkPoint, METRICS_FILE, RunDirectory, RunOverview, RunRecord, SkippedDirectory, flat_settings, overviews,
+};
 pub use error::RunError;
 pub use evaluation::{Answer, AnswerReader, AnswerVerdict, list_answers};
 pub use events::{Activity, Event, Progress, RunOutcome, Subscription};

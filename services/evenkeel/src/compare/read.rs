@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_comparison::{Arm, Evaluation, Run, RunState, Score, Scores};
-use evenkeel_orchestrator::{MetricsLine, RunRecord};
-use toml::{Table, Value};
+use evenkeel_orchestrator::{MetricsLine, RunRecord, flat_settings};
+use toml::Table;
 
 use crate::columns;
 use crate::recipe;
@@ -43,8 +43,7 @@ impl Read {
         let record = RunRecord::read(directory)?;
         let loaded = recipe::finish(record.settings()?, &[]).with_context(|| directory.display().to_string())?.settings;
         let table: Table = loaded.to_toml()?.parse()?;
-        let mut settings = BTreeMap::new();
-        flatten(&mut settings, "", &table);
+        let settings = flat_settings(&table);
         let data = record.data.as_ref().and_then(|data| data.files.first().map(|file| file.source.clone()));
         let data = data.unwrap_or_else(|| "data".to_owned());
         Ok(Self { record, settings, seed: loaded.run.seed, steps: loaded.run.steps, data })
@@ -136,19 +135,6 @@ fn evaluation(line: &MetricsLine) -> Evaluation {
         (!is_average).then(|| (name.to_owned(), scores))
     };
     Evaluation { step: line.step, benchmarks: columns::evaluated(line).into_iter().filter_map(of).collect() }
-}
-
-/// All values of a table with their whole keys.
-fn flatten(values: &mut BTreeMap<String, String>, prefix: &str, table: &Table) {
-    for (key, value) in table {
-        let key = format!("{prefix}{key}");
-        match value {
-            Value::Table(inner) => flatten(values, &format!("{key}."), inner),
-            value => {
-                values.insert(key, value.to_string());
-            }
-        }
-    }
 }
 
 /// A text without its quotes.

@@ -86,8 +86,7 @@ fn changes(origin: &Path, recipe: &ResolvedRecipe) -> Result<Vec<String>, RunErr
 /// The values that differ, as `section.key: theirs → ours`; names of runs are none.
 fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
     let flat = |table: &Table| {
-        let mut values = BTreeMap::new();
-        flatten(&mut values, "", table);
+        let mut values = flat_settings(table);
         values.remove("run.name");
         values
     };
@@ -101,7 +100,13 @@ fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
     changed.map(|(key, theirs, ours)| format!("{key}: {} → {}", shown(theirs), shown(ours))).collect()
 }
 
-/// All values of a table with their whole keys.
+/// All values of a table by their whole keys, as TOML writes them: `run.seed` is `3`.
+pub fn flat_settings(table: &Table) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    flatten(&mut values, "", table);
+    values
+}
+
 fn flatten(values: &mut BTreeMap<String, String>, prefix: &str, table: &Table) {
     for (key, value) in table {
         let key = format!("{prefix}{key}");

@@ -34,6 +34,7 @@ use crate::recipe::ResolvedRecipe;
 
 pub(crate) use files::replace;
 use files::{clear_incomplete, run_id};
+pub use fork::flat_settings;
 pub(crate) use lock::{Lock, is_locked};
 pub use manifest::ForkPoint;
 pub(crate) use manifest::RunManifest;
