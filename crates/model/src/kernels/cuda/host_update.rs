@@ -111,7 +111,7 @@ mod tests {
     use std::sync::Mutex;
 
     use candle_core::{DType, Shape};
-    use evenkeel_kernels::{Argument, Chip, Launch, Product};
+    use evenkeel_kernels::{Argument, Chip, FusedAttention, FusedPass, FusedShape, Launch, Product};
 
     use super::*;
     use crate::kernels::{HostValues, OptimizerKernels};
@@ -221,6 +221,18 @@ mod tests {
 
         fn multiply(&self, _: &Product) -> Result<()> {
             Ok(())
+        }
+
+        fn attention_library(&self) -> std::result::Result<String, String> {
+            Err("an update has no attention".into())
+        }
+
+        fn attention_workspace(&self, _: FusedShape, _: FusedPass) -> Result<Option<usize>> {
+            Ok(None)
+        }
+
+        fn attend(&self, _: &FusedAttention) -> Result<()> {
+            unreachable!("an update has no attention")
         }
 
         fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>> {
