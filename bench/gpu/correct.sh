@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Whether the learner computes on a GPU what it computes on a CPU: driver and device, the goldens in f32 and bf16, 50 GRPO steps beside the
-# CPU's, and one layer of real width, timed.
+# Whether the learner computes on a GPU what it computes on a CPU: driver and device, each kernel, the goldens in f32 and bf16, models of real
+# width against PyTorch's if a Python has it, 50 GRPO steps beside the CPU's, training resumed to the bit, and one layer of real width, timed.
+#
+# EVENKEEL_PYTHON names a Python with PyTorch and transformers (default: python3). What it writes lies in OUT until it is compared: 11 GB.
 #
 #   bench/gpu/correct.sh OUT [PROGRAM] [cuda|cpu]
 . "$(dirname "$0")/run.sh"

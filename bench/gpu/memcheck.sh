@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The goldens' forward and backward passes under NVIDIA's compute-sanitizer: reads and writes out of bounds, uninitialised values.
+# Each kernel, and the goldens' forward and backward passes, under NVIDIA's compute-sanitizer: reads and writes out of bounds, misaligned addresses.
 #
 #   bench/gpu/memcheck.sh OUT [PROGRAM]
 #

@@ -14,15 +14,23 @@ if [ -z "$nvcc" ]; then
   done < <(type -ap nvcc)
 fi
 
-object='' skipped=''
+object='' folder='' source='' skipped=''
 arguments=("$@")
 for at in "${!arguments[@]}"; do
   case ${arguments[at]} in
     -o) object=${arguments[at + 1]} ;;
-    */moe/*.cu | */mmq_gguf/*.cu | */mmvq_gguf.cu | src/moe/*.cu | src/mmq_gguf/*.cu | src/mmvq_gguf.cu) skipped=yes ;;
+    --output-directory) folder=${arguments[at + 1]} ;;
+    */moe/*.cu | */mmq_gguf/*.cu | */mmvq_gguf.cu | src/moe/*.cu | src/mmq_gguf/*.cu | src/mmvq_gguf.cu | */quantized.cu | src/quantized.cu)
+      source=${arguments[at]} skipped=yes
+      ;;
   esac
 done
 if [ -n "$skipped" ] && [ -n "$object" ]; then
   exec "${CXX:-c++}" -x c++ -fPIC -c /dev/null -o "$object"
+fi
+if [ -n "$skipped" ] && [ -n "$folder" ]; then
+  name=${source##*/}
+  : >"$folder/${name%.cu}.ptx"
+  exit
 fi
 exec "$nvcc" "$@"

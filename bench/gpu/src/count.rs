@@ -7,67 +7,14 @@ use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::cuda::{Chip, Counter, Counts, Cuda, Tally};
 use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
-use evenkeel_model::{Config, Family, NetworkOptions, count_pass, parameter_specs};
+use evenkeel_model::{NetworkOptions, count_pass, parameter_specs};
 use serde_json::{Value, json};
 
-/// An H200: multiprocessors, bytes a second, bf16 operations a second.
+use crate::shapes::{Case, PEAK, cases};
+
+/// An H200: multiprocessors, bytes a second.
 const CHIP: Chip = Chip { multiprocessors: 132 };
 const BANDWIDTH: f64 = 4.8e12;
-const PEAK: f64 = 989e12;
-
-/// A model and a micro-batch.
-struct Case {
-    name: &'static str,
-    config: Config,
-    sequences: usize,
-    length: usize,
-    recompute: bool,
-}
-
-fn cases() -> [Case; 3] {
-    let small = Config {
-        family: Family::Qwen3,
-        vocab_size: 151_936,
-        hidden_size: 2048,
-        intermediate_size: 6144,
-        num_layers: 28,
-        num_heads: 16,
-        num_kv_heads: 8,
-        head_dim: 128,
-        max_position_embeddings: 16_385,
-        rms_norm_eps: 1e-6,
-        rope_theta: 1e6,
-        qkv_bias: false,
-        output_bias: false,
-        tie_word_embeddings: true,
-        eos_token_ids: Vec::new(),
-    };
-    let large = Config {
-        family: Family::Qwen2,
-        vocab_size: 152_064,
-        hidden_size: 3584,
-        intermediate_size: 18_944,
-        num_heads: 28,
-        num_kv_heads: 4,
-        max_position_embeddings: 4096,
-        rope_theta: 1e4,
-        qkv_bias: true,
-        tie_word_embeddings: false,
-        ..small.clone()
-    };
-    let of = |name, config: &Config, sequences, length, recompute| Case {
-        name,
-        config: config.clone(),
-        sequences,
-        length,
-        recompute,
-    };
-    [
-        of("Qwen3-1.7B", &small, 8, 4096, false),
-        of("Qwen3-1.7B", &small, 2, 16_384, false),
-        of("Qwen2.5-Math-7B", &large, 8, 2048, true),
-    ]
-}
 
 pub(crate) fn print(out: &Path) -> Result<()> {
     println!("computed, not measured: counted through the host's code on a device that computes nothing");
@@ -81,7 +28,7 @@ impl Case {
     fn table(&self) -> Result<Value> {
         let pass = self.pass()?;
         let update = self.update()?;
-        let (tokens, formula) = (self.sequences * self.length, self.formula());
+        let (tokens, formula) = (self.tokens(), self.flops());
         let how = if self.recompute { ", everything recomputed" } else { "" };
         println!("\n{}: a micro-batch of {} x {} tokens, bf16{how}", self.name, self.sequences, self.length);
         println!("{:<42} {:>9} {:>10} {:>10} {:>9}", "", "launches", "GB", "TFLOP", "ms");
@@ -134,16 +81,6 @@ impl Case {
         cuda.update(all, 1.0, &vec![numbers; arrays.len()])?;
         Ok(cuda.device().take())
     }
-
-    /// 6 N T, with the head once, and 6 s² heads dim for each sequence and layer.
-    fn formula(&self) -> f64 {
-        let Config { hidden_size, intermediate_size, num_layers, vocab_size, .. } = self.config;
-        let (query, kv) = (self.config.query_width(), self.config.kv_width());
-        let layer = 2 * hidden_size * query + 2 * hidden_size * kv + 3 * hidden_size * intermediate_size;
-        let weights = num_layers * layer + vocab_size * hidden_size;
-        let tokens = (self.sequences * self.length) as f64;
-        6.0 * weights as f64 * tokens + 6.0 * tokens * self.length as f64 * (query * num_layers) as f64
-    }
 }
 
 fn least_ms(tally: &Tally) -> f64 {
@@ -169,6 +106,8 @@ fn object(name: &str, tally: &Tally) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_model::Config;
+
     use super::*;
 
     #[test]
@@ -181,7 +120,7 @@ mod tests {
         let layers = 2.0 * 6.0 * 8.0 * 1024.0 * 1024.0 * 2048.0;
         let scores = layers * (7.0 / 6.0 * 1.5 - 1.0);
         let logits = 2.0 * (8.0 * 1024.0) * 2048.0 * 151_936.0;
-        let wanted = case.formula() + scores + logits;
+        let wanted = case.flops() + scores + logits;
         assert!((counts.total().flops as f64 / wanted - 1.0).abs() < 1e-6, "{} for {wanted}", counts.total().flops);
     }
 }

@@ -116,7 +116,7 @@ impl Numbers {
 }
 
 /// The recipe's settings.
-fn settings(device: &str, dtype: ComputeType, threads: usize, warm_start: u64) -> LearnerSettings {
+pub(crate) fn settings(device: &str, dtype: ComputeType, threads: usize, warm_start: u64) -> LearnerSettings {
     let mut settings = LearnerSettings {
         optimizer: OptimizerSettings {
             learning_rate: 1.5e-4,

@@ -215,7 +215,7 @@ pub(crate) fn host(tensor: &Tensor) -> Result<Vec<f32>> {
 }
 
 /// The largest difference; NaN if there is one.
-fn largest(found: &[f32], wanted: &[f32]) -> f64 {
+pub(crate) fn largest(found: &[f32], wanted: &[f32]) -> f64 {
     if found.len() != wanted.len() {
         return f64::NAN;
     }

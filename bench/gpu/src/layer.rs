@@ -1,15 +1,15 @@
 //! One decoder layer and the head at the width of Qwen3-1.7B, timed as differences of whole passes, so that what a pass costs besides
 //! them does not count.
 
-use std::time::Instant;
-
 use anyhow::Result;
 use candle_core::{DType, Device};
-use evenkeel_model::{BoxError, Coefficients, Config, Family, Packed, Parameters, Scores, TokenLoss};
+use evenkeel_model::{Config, Packed, Parameters};
 use serde_json::json;
 
+use crate::model::{Even, fastest};
 use crate::path::KernelPath;
 use crate::report::Part;
+use crate::shapes::{PEAK, qwen3_1_7b};
 
 /// How much is measured.
 #[derive(Clone, Copy, PartialEq)]
@@ -19,9 +19,6 @@ pub(crate) enum Effort {
     /// Several lengths.
     Table,
 }
-
-/// bf16, dense, on an H100 or H200: what shares of the peak are computed from.
-const PEAK: f64 = 989e12;
 
 /// A width and a batch.
 #[derive(Clone, Copy)]
@@ -80,21 +77,10 @@ pub(crate) fn measure(part: &mut Part<'_>, device: &Device, effort: Effort) -> R
     Ok(())
 }
 
-struct Even;
-
-impl TokenLoss for Even {
-    fn coefficients(&self, _: usize, _: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
-        let count = scores.logp.len();
-        Ok(Coefficients { logp: vec![-1.0 / count as f32; count], entropy: vec![0.0; count] })
-    }
-}
-
 impl Shape {
     /// Seconds of one forward and backward pass: the fastest of some, after one that does not count.
     fn pass(self, path: KernelPath, device: &Device, layers: usize, vocabulary: usize) -> Result<f64> {
-        const RUNS: usize = 3;
         let config = Config {
-            family: Family::Qwen3,
             vocab_size: vocabulary,
             hidden_size: self.hidden,
             intermediate_size: self.inner,
@@ -103,12 +89,7 @@ impl Shape {
             num_kv_heads: self.kv_heads,
             head_dim: self.dim,
             max_position_embeddings: self.length + 1,
-            rms_norm_eps: 1e-6,
-            rope_theta: 1e6,
-            qkv_bias: false,
-            output_bias: false,
-            tie_word_embeddings: true,
-            eos_token_ids: Vec::new(),
+            ..qwen3_1_7b()
         };
         let mut batch = Packed::default();
         for sequence in 0..self.sequences {
@@ -120,17 +101,7 @@ impl Shape {
         let parameters = Parameters::random(&config, 0, 0.02, device)?;
         let mut network = path.network(config, parameters, DType::BF16)?;
         let batches = [batch];
-        let mut fastest = f64::INFINITY;
-        for run in 0..=RUNS {
-            device.synchronize()?;
-            let began = Instant::now();
-            network.accumulate(&batches, 1.0, &Even)?;
-            device.synchronize()?;
-            if run > 0 {
-                fastest = fastest.min(began.elapsed().as_secs_f64());
-            }
-        }
-        Ok(fastest)
+        fastest(device, || Ok(network.accumulate(&batches, 1.0, &Even)?))
     }
 
     /// 6 N T for the products and 6 s² heads dim for each sequence's causal attention, forward and backward.

@@ -11,9 +11,13 @@ mod goldens;
 #[cfg(feature = "cuda")]
 mod kernels;
 mod layer;
+mod model;
 mod path;
 mod report;
+mod resume;
 mod sampling;
+mod shapes;
+mod torch;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -73,11 +77,25 @@ fn main() -> Result<ExitCode> {
                 report.part("kernels", |part| kernels::check(part, &device));
             }
             report.part("goldens", |part| goldens::all(part, goldens, &device));
+            report.part("torch", |part| torch::compare(part, &device));
             report.part("curve", |part| curve::compare(part, name));
+            report.part("resume", |part| resume::compare(part, name));
             report.part("layer", |part| layer::measure(part, &device, layer::Effort::Once));
         }
-        "memcheck" => report.part("goldens", |part| goldens::forward_only(part, goldens, &device)),
-        _ => report.part("layer", |part| layer::measure(part, &device, layer::Effort::Table)),
+        "memcheck" => {
+            #[cfg(feature = "cuda")]
+            if device.is_cuda() {
+                report.part("kernels", |part| kernels::check(part, &device));
+            }
+            report.part("goldens", |part| goldens::forward_only(part, goldens, &device));
+        }
+        _ => {
+            // First: what this program has freed stays in its pool.
+            report.part("torch", |part| torch::measure(part, &device));
+            report.part("model", |part| model::passes(part, &device));
+            report.part("publish", |part| model::publish(part, &device));
+            report.part("layer", |part| layer::measure(part, &device, layer::Effort::Table));
+        }
     }
     Ok(if report.finish()? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

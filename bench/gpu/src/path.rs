@@ -29,7 +29,18 @@ impl KernelPath {
 
     /// A network over parameters on their device.
     pub(crate) fn network(self, config: Config, parameters: Parameters, dtype: DType) -> Result<Box<dyn Train>> {
-        let options = NetworkOptions::default();
+        self.network_with(config, parameters, dtype, false)
+    }
+
+    /// The same, with activations computed again in the backward pass or kept.
+    pub(crate) fn network_with(
+        self,
+        config: Config,
+        parameters: Parameters,
+        dtype: DType,
+        recompute: bool,
+    ) -> Result<Box<dyn Train>> {
+        let options = NetworkOptions { recompute, ..NetworkOptions::default() };
         Ok(match self {
             Self::Portable => {
                 let kernels = Portable::new(parameters.get(0).device().clone(), dtype)?;

@@ -1,11 +1,11 @@
 //! Results as files: a line for each check while it runs, and a summary at the end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -42,9 +42,39 @@ impl Part<'_> {
         self.facts.push(fact);
     }
 
+    /// Records that the rest is not run, and why.
+    pub(crate) fn skip(&mut self, reason: &str) {
+        println!("skipped {}: {reason}", self.name);
+        self.facts.push(json!({"skipped": reason}));
+    }
+
+    /// A folder for large files, which is removed with its guard.
+    pub(crate) fn scratch(&self) -> Result<Scratch> {
+        let path = self.out.join("scratch");
+        fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
+        Ok(Scratch(path))
+    }
+
     /// A file of its own for a table.
     pub(crate) fn table(&self, name: &str) -> Result<File> {
         Ok(File::create(self.out.join(name))?)
+    }
+}
+
+/// A folder that lives as long as this does.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            println!("{} stays: {error}", self.0.display());
+        }
     }
 }
 

@@ -45,6 +45,36 @@ fn passed_checks_are_written_with_their_limits() {
     assert!(checks.iter().all(|check| check["value"].as_f64().unwrap() <= check["limit"].as_f64().unwrap()));
 }
 
+/// Small shapes stand for the real ones, and a Python that is not there for a machine without PyTorch.
+#[test]
+fn speeds_are_measured_and_what_there_is_nothing_to_compare_with_is_said() {
+    let out = tempfile::tempdir().unwrap();
+    let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
+    let arguments = ["speed".as_ref(), out.path(), &goldens, "cpu".as_ref()];
+    let output = Command::new(PROGRAM).args(arguments).env("EVENKEEL_PYTHON", "/nowhere/python3").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(out.path().join("speed.json")).unwrap()).unwrap();
+    let facts = |part: usize, what: &str| -> Vec<serde_json::Value> {
+        let facts = summary["parts"][part]["facts"].as_array().unwrap().iter();
+        facts.filter(|fact| fact["what"] == what || what.is_empty()).cloned().collect()
+    };
+    let reason = facts(0, "")[0]["skipped"].as_str().unwrap().to_owned();
+    assert!(reason.contains("/nowhere/python3") && reason.contains("EVENKEEL_PYTHON"), "{reason}");
+    let passes = facts(1, "pass");
+    assert_eq!(passes.len(), 3);
+    assert!(passes.iter().all(|pass| pass["tokens_per_second"].as_f64().unwrap() > 0.0), "{passes:?}");
+    let published = &facts(2, "publish").pop().unwrap();
+    let seconds = |key: &str| published[key].as_f64().unwrap();
+    assert!(
+        seconds("read_seconds") >= seconds("published_seconds") && seconds("published_seconds") > 0.0,
+        "{published}"
+    );
+    assert!(published["bytes"].as_u64().unwrap() > 100_000, "{published}");
+    assert_eq!(facts(3, "layer").len(), 3);
+    assert!(!out.path().join("scratch").exists());
+}
+
 #[test]
 fn a_part_that_cannot_run_fails_the_run_and_says_why() {
     let (out, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -35,6 +35,29 @@ pub enum DriverError {
     /// Older than the libraries.
     #[error("the driver supports CUDA {}, older than the libraries' {}: allowed is a driver of version 580 or later", version(*.0), version(CUDA))]
     TooOld(i32),
+    /// A device that the kernels cannot be compiled for.
+    #[error("device {number} ({name}) has compute capability {}, allowed: 8.0 or later (A100, RTX 30 and newer)", capability_text(*capability))]
+    Capability {
+        /// Its number.
+        number: i32,
+        /// Its name.
+        name: String,
+        /// 100 * major + 10 * minor.
+        capability: i32,
+    },
+    /// A number that no device has.
+    #[error("device {number} does not exist: the driver shows {count}")]
+    NoSuchDevice {
+        /// The number.
+        number: usize,
+        /// Devices that the driver shows.
+        count: usize,
+    },
+}
+
+/// `9.0` of 900.
+pub(crate) fn capability_text(capability: i32) -> String {
+    format!("{}.{}", capability / 100, capability % 100 / 10)
 }
 
 /// `13.0` of 13000.
@@ -127,6 +150,23 @@ pub struct Device {
     pub ecc_enabled: i32,
 }
 
+impl Device {
+    /// The first compute capability with bf16 products, the A100's, as [`device_ver`](Self::device_ver) has it.
+    const CAPABILITY: i32 = 800;
+
+    /// Whether the kernels can run on it.
+    ///
+    /// # Errors
+    /// [`DriverError::Capability`].
+    pub fn check(&self) -> Result<(), DriverError> {
+        let Self { cuda_device_id: number, device_ver: capability, .. } = *self;
+        match capability >= Self::CAPABILITY {
+            true => Ok(()),
+            false => Err(DriverError::Capability { number, name: self.device_name.clone(), capability }),
+        }
+    }
+}
+
 impl Driver {
     /// Opens and initialises it.
     ///
@@ -176,6 +216,16 @@ impl Driver {
         // SAFETY: writes one integer.
         self.check("cuDeviceGetCount", unsafe { (self.api.device_count)(&raw mut count) })?;
         (0..count).map(|number| self.describe(number)).collect()
+    }
+
+    /// Whether there is a device of that number that the kernels can run on.
+    ///
+    /// # Errors
+    /// [`DriverError::NoSuchDevice`], [`DriverError::Capability`], or a call fails.
+    pub fn check_device(&self, number: usize) -> Result<(), DriverError> {
+        let devices = self.devices()?;
+        let device = devices.get(number).ok_or(DriverError::NoSuchDevice { number, count: devices.len() })?;
+        device.check()
     }
 
     fn describe(&self, number: i32) -> Result<Device, DriverError> {
@@ -311,6 +361,12 @@ mod tests {
         0
     }
 
+    unsafe extern "C" fn turing(value: *mut c_int, attribute: c_int, _: c_int) -> c_int {
+        // SAFETY: a valid pointer.
+        unsafe { *value = if attribute == 75 { 7 } else { 5 } };
+        0
+    }
+
     unsafe extern "C" fn broken(_: *mut c_int, _: c_int, _: c_int) -> c_int {
         214
     }
@@ -345,6 +401,24 @@ mod tests {
     fn a_driver_older_than_the_libraries_is_refused_with_both_versions() {
         let error = driver().check_version().unwrap_err().to_string();
         assert!(error.contains("CUDA 12.8") && error.contains("13.0") && error.contains("580"), "{error}");
+    }
+
+    #[test]
+    fn a_device_that_the_kernels_cannot_run_on_is_refused_with_its_compute_capability() {
+        assert_eq!(driver().check_device(0), Ok(()));
+        let mut old = driver();
+        old.api.attribute = turing;
+        let error = old.check_device(0).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "device 0 (NVIDIA H200) has compute capability 7.5, allowed: 8.0 or later (A100, RTX 30 and newer)"
+        );
+    }
+
+    #[test]
+    fn a_number_that_no_device_has_is_refused_with_how_many_there_are() {
+        let error = driver().check_device(3).unwrap_err().to_string();
+        assert_eq!(error, "device 3 does not exist: the driver shows 1");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::driver::{Device, Driver, version};
+use crate::driver::{Device, Driver, capability_text, version};
 use crate::library::Library;
 use crate::search::{Opened, open};
 
@@ -52,6 +52,8 @@ pub struct LibraryReport {
     pub searched: Vec<String>,
     /// Why a file that is there could not be loaded.
     pub broken: Vec<String>,
+    /// Files of another version that were found instead.
+    pub other_versions: Vec<String>,
     /// How to get it, if it is missing.
     pub source: Option<&'static str>,
 }
@@ -78,7 +80,9 @@ impl Probe {
 
     fn new(driver: StatusOfDriver, libraries: Vec<LibraryReport>, devices: Vec<Device>) -> Self {
         let complete = libraries.iter().all(|report| report.path.is_some() || !report.needed);
-        Self { usable: complete && driver.problem.is_none() && !devices.is_empty(), driver, libraries, devices }
+        // What runs without a number takes the first device.
+        let device = devices.first().is_some_and(|device| device.check().is_ok());
+        Self { usable: complete && driver.problem.is_none() && device, driver, libraries, devices }
     }
 }
 
@@ -93,6 +97,7 @@ impl LibraryReport {
             version: None,
             searched: Vec::new(),
             broken: Vec::new(),
+            other_versions: Vec::new(),
             source: None,
         };
         match open(library) {
@@ -102,6 +107,7 @@ impl LibraryReport {
             }
             Err(missing) => {
                 (report.searched, report.broken) = (missing.searched, missing.broken);
+                report.other_versions = missing.other_versions;
                 report.source = Some(library.source());
             }
         }
@@ -184,7 +190,11 @@ impl fmt::Display for Probe {
                 None => {
                     let source = report.source.unwrap_or_default();
                     let need = if report.needed { "missing" } else { "missing, not needed yet" };
-                    writeln!(f, "{need} ({}): {source}", report.purpose)?;
+                    let others = match report.other_versions.as_slice() {
+                        [] => String::new(),
+                        files => format!("; of another version: {}", files.join(", ")),
+                    };
+                    writeln!(f, "{need} ({}): {source}{others}", report.purpose)?;
                 }
             }
         }
@@ -194,11 +204,11 @@ impl fmt::Display for Probe {
         for device in &self.devices {
             writeln!(
                 f,
-                "device {}   {}, compute capability {}.{}, {:.1} GiB, {} multiprocessors",
+                "device {}   {}, compute capability {}{}, {:.1} GiB, {} multiprocessors",
                 device.cuda_device_id,
                 device.device_name,
-                device.device_ver / 100,
-                device.device_ver % 100 / 10,
+                capability_text(device.device_ver),
+                if device.check().is_ok() { "" } else { " (not supported: 8.0 or later is)" },
                 device.total_global_mem as f64 / (1u64 << 30) as f64,
                 device.multi_processor_count
             )?;
@@ -232,6 +242,7 @@ mod tests {
             version: None,
             searched: Vec::new(),
             broken: Vec::new(),
+            other_versions: Vec::new(),
             source: None,
         }
     }
@@ -256,6 +267,8 @@ mod tests {
         assert!(whole.to_string().contains("device 0   NVIDIA H200, compute capability 9.0, 140.4 GiB"), "{whole}");
         assert!(!probe(&|driver, _, _| driver.problem = Some("no driver".into())).usable);
         assert!(!probe(&|_, _, devices| devices.clear()).usable);
+        let old = probe(&|_, _, devices| devices[0].device_ver = 750);
+        assert!(!old.usable && old.to_string().contains("7.5 (not supported: 8.0 or later is)"), "{old}");
         for library in Library::ALL {
             let without = probe(&|_, libraries, _| {
                 libraries.iter_mut().filter(|report| report.library == library).for_each(|report| report.path = None);

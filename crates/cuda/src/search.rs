@@ -44,6 +44,8 @@ pub struct Missing {
     pub searched: Vec<String>,
     /// Files of its name that could not be loaded, with the loader's reason.
     pub broken: Vec<String>,
+    /// Files of another version of it in the folders that were searched: their names end otherwise.
+    pub other_versions: Vec<String>,
 }
 
 impl fmt::Display for Missing {
@@ -52,6 +54,9 @@ impl fmt::Display for Missing {
         write!(f, "{} ({}) ", library.file(), library.purpose())?;
         if self.broken.is_empty() {
             write!(f, "was not found: searched {}", self.searched.join(", "))?;
+            if !self.other_versions.is_empty() {
+                write!(f, "; found of another version: {}", self.other_versions.join(", "))?;
+            }
         } else {
             write!(f, "cannot be loaded: {}", self.broken.join("; "))?;
         }
@@ -91,7 +96,7 @@ impl Places {
 }
 
 fn find(library: Library, places: &Places) -> Result<Opened, Missing> {
-    let mut missing = Missing { library, searched: Vec::new(), broken: Vec::new() };
+    let mut missing = Missing { library, searched: Vec::new(), broken: Vec::new(), other_versions: Vec::new() };
     for folder in &places.first {
         if let Some(opened) = load_from(folder, &mut missing) {
             return Ok(opened);
@@ -105,7 +110,11 @@ fn find(library: Library, places: &Places) -> Result<Opened, Missing> {
                 return Ok(keep(library, handle, path));
             }
             // The loader's own words for a file that is nowhere. Others are of a file that it found: of a library that this one needs, too.
-            Err(reason) if reason.starts_with(&format!("{}: cannot open", library.file())) => {}
+            Err(reason) if reason.starts_with(&format!("{}: cannot open", library.file())) => {
+                for folder in listed(std::env::var_os("LD_LIBRARY_PATH")) {
+                    missing.other_versions.extend(other_versions(&folder, library));
+                }
+            }
             Err(reason) => missing.broken.push(reason),
         }
     }
@@ -121,6 +130,7 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<Opened> {
     missing.searched.push(folder.display().to_string());
     let path = folder.join(missing.library.file());
     if !path.exists() {
+        missing.other_versions.extend(other_versions(folder, missing.library));
         return None;
     }
     match load(&path) {
@@ -130,6 +140,19 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<Opened> {
             None
         }
     }
+}
+
+/// Files of a folder that are the library in another version: `libcublas.so.12` where `libcublas.so.13` is needed. Not the name without a
+/// version that compilers link with.
+fn other_versions(folder: &Path, library: Library) -> impl Iterator<Item = String> {
+    let stem = library.file().trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_version = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    let has_version = move |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // Of libcublas.so.12 and libcublas.so.12.9.1 the first alone.
+        name.strip_prefix(stem).is_some_and(is_version)
+    };
+    children(folder).filter(has_version).map(|path| path.display().to_string())
 }
 
 /// The error is the loader's reason.
@@ -203,6 +226,21 @@ mod tests {
         assert_eq!(missing.searched, ["/nowhere", "/nor/here"]);
         let text = missing.to_string();
         for part in ["libcublas.so.13", "matrix products", "/nowhere, /nor/here", "nvidia-cublas", FOLDERS] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_library_of_another_version_is_named_where_the_right_one_was_searched() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["libcublas.so", "libcublas.so.12", "libcublas.so.12.9.1", "libcublasLt.so.12", "libnvrtc.so.12"] {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let places = Places { first: vec![folder.path().into()], ..Places::default() };
+        let missing = find(Library::Cublas, &places).unwrap_err();
+        assert_eq!(missing.other_versions, [folder.path().join("libcublas.so.12").display().to_string()]);
+        let text = missing.to_string();
+        for part in ["libcublas.so.13", "found of another version", "libcublas.so.12", "nvidia-cublas"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

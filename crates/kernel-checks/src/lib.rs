@@ -7,6 +7,7 @@
 mod attention;
 pub mod case;
 mod elementwise;
+mod emulation;
 mod head;
 mod host;
 mod memory;
@@ -18,6 +19,7 @@ mod rows;
 
 use evenkeel_kernels::{Chip, Launch, Product};
 
+pub use emulation::multiply_in_fp32;
 pub use host::Host;
 pub use memory::{Block, Buffer};
 pub use product::multiply;

@@ -34,7 +34,7 @@ fn address(operand: Operand, element: usize, row: usize, column: usize) -> u64 {
     operand.at.0 + ((element * operand.batch_stride + row * operand.stride + column) * operand.kind.size()) as u64
 }
 
-fn read(operand: Operand, element: usize, row: usize, column: usize) -> f32 {
+pub(crate) fn read(operand: Operand, element: usize, row: usize, column: usize) -> f32 {
     let at = address(operand, element, row, column);
     // SAFETY: a value of a live buffer; the checks' shapes are those of their buffers.
     unsafe {
@@ -45,7 +45,7 @@ fn read(operand: Operand, element: usize, row: usize, column: usize) -> f32 {
     }
 }
 
-fn write(operand: Operand, element: usize, row: usize, column: usize, value: f32) {
+pub(crate) fn write(operand: Operand, element: usize, row: usize, column: usize, value: f32) {
     let at = address(operand, element, row, column);
     // SAFETY: as above.
     unsafe {

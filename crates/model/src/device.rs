@@ -8,9 +8,9 @@ use crate::error::{ModelError, Result};
 ///
 /// # Errors
 /// A build without the feature `cuda`; no driver or one older than the libraries; a missing library, with the places that were searched; no
-/// such device.
+/// such device, or one with a compute capability below 8.0.
 pub fn cuda_device(number: usize) -> Result<Device> {
-    usable().and_then(|()| open(number).map_err(|error| error.to_string())).map_err(|reason| {
+    usable(number).and_then(|()| open(number).map_err(|error| error.to_string())).map_err(|reason| {
         ModelError::input("device", format!("cuda:{number}"), format!("a device that can be used ({reason})"))
     })
 }
@@ -63,12 +63,13 @@ pub fn free_memory(device: &Device) -> Result<Option<u64>> {
 
 /// Names what is missing. Without the check candle's first call of a library that is not there would end the process.
 #[cfg(feature = "cuda")]
-fn usable() -> Result<(), String> {
-    evenkeel_cuda::require().map(drop).map_err(|error| error.to_string())
+fn usable(number: usize) -> Result<(), String> {
+    let driver = evenkeel_cuda::require().map_err(|error| error.to_string())?;
+    driver.check_device(number).map_err(|error| error.to_string())
 }
 
 #[cfg(not(feature = "cuda"))]
-fn usable() -> Result<(), String> {
+fn usable(_: usize) -> Result<(), String> {
     Err("this build has no CUDA; one with --features cuda has".into())
 }
 
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_gpu_that_cannot_be_used_is_refused_with_the_reason() {
-        if let Err(reason) = usable() {
+        if let Err(reason) = usable(3) {
             let error = cuda_device(3).unwrap_err().to_string();
             assert!(error.starts_with("device is cuda:3, allowed: a device that can be used"), "{error}");
             assert!(error.contains(&reason), "{error}");

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use evenkeel_errors::FieldError;
 
+use crate::failure::DeviceFailure;
+
 /// An error of this crate. Its text names the field, the value and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
@@ -66,7 +68,11 @@ pub enum ModelError {
 
     /// A failure of the tensor library (out of memory, a missing kernel).
     #[error(transparent)]
-    Candle(#[from] candle_core::Error),
+    Candle(candle_core::Error),
+
+    /// A GPU that can no longer be used.
+    #[error(transparent)]
+    Device(DeviceFailure),
 
     /// The error of a caller's loss.
     #[error(transparent)]
@@ -88,5 +94,14 @@ impl ModelError {
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::File { path, source }
+    }
+}
+
+impl From<candle_core::Error> for ModelError {
+    fn from(error: candle_core::Error) -> Self {
+        match DeviceFailure::named_in(&error.to_string()) {
+            Some(failure) => Self::Device(failure),
+            None => Self::Candle(error),
+        }
     }
 }

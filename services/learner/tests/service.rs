@@ -239,6 +239,14 @@ async fn the_batch_of_a_skipped_update_is_written_and_too_many_in_a_row_end_the_
     assert_eq!(error.code(), Code::DataLoss);
     assert!(error.message().contains("allowed: fewer than max_skipped_updates = 2"), "{}", error.message());
     assert!(served.folder.path().join("checkpoints/skipped/run-step-000001.jsonl").exists());
+
+    let example =
+        SupervisedExample { example_id: "e".into(), prompt_token_ids: vec![2, 3], response_token_ids: vec![4, 1] };
+    let batch = train_request::Kind::Examples(SupervisedBatch { examples: vec![example] });
+    let error = served.train(served.header(TrainKind::Supervised, 1, 1, 1), vec![batch]).await.unwrap_err();
+    assert_eq!(error.code(), Code::DataLoss, "{error}");
+    let path = served.folder.path().join("checkpoints/skipped/run-supervised-step-000001.jsonl");
+    assert_eq!(std::fs::read_to_string(path).unwrap(), "{\"prompt\":[2,3],\"response\":[4,1]}\n");
     assert_eq!(served.version().await, 1);
 }
 

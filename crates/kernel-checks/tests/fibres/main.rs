@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod barriers;
+mod precision;
 mod shim;
 
 use std::process::ExitCode;
@@ -15,9 +16,11 @@ use shim::Shim;
 /// A check of what only fibres can show, by name.
 type OfFibres = (&'static str, fn(&Shim));
 
-const OF_FIBRES: [OfFibres; 4] = [
+const OF_FIBRES: [OfFibres; 6] = [
     ("barriers::every_barrier_is_needed", barriers::each_is_needed),
     ("barriers::no_schedule_changes_a_bit", barriers::schedules_agree),
+    ("precision::bf16_keeps_log_probabilities_of_the_goldens", precision::goldens),
+    ("precision::bf16_keeps_log_probabilities_at_real_width", precision::real_width),
     ("shim::every_kernel_of_the_source_has_a_launch", shim::knows_every_kernel),
     ("shim::a_write_behind_shared_memory_is_found", shim::finds_overruns),
 ];

@@ -47,7 +47,9 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
             }
         }
         // Not a failed precondition, after which a run goes back to its checkpoint and would come to the same step again.
-        error @ LearnerError::SkippedUpdates { .. } => ServiceError::DataLoss { message: error.to_string() },
+        error @ (LearnerError::SkippedUpdates { .. } | LearnerError::Model(ModelError::Device(_))) => {
+            ServiceError::DataLoss { message: error.to_string() }
+        }
         other => ServiceError::Internal { message: other.to_string() },
     }
 }
@@ -55,4 +57,25 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
 /// Whole microseconds.
 pub(super) fn micros(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_rpc::retry::is_retryable;
+    use tonic::{Code, Status};
+
+    use super::*;
+
+    #[test]
+    fn a_failed_gpu_ends_the_run_and_is_not_tried_again() {
+        let text = "DriverError(CUDA_ERROR_ECC_UNCORRECTABLE, \"uncorrectable ECC error encountered\")";
+        let status = Status::from(error(candle_core::Error::msg(text).into()));
+        assert_eq!(status.code(), Code::DataLoss);
+        assert!(!is_retryable(&status));
+        for part in
+            ["an error that ECC cannot correct", "CUDA_ERROR_ECC_UNCORRECTABLE", "resume from the last checkpoint"]
+        {
+            assert!(status.message().contains(part), "{part}: {}", status.message());
+        }
+    }
 }

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_proto::v1::TrainKind;
+use serde::Serialize;
+
 use crate::error::{LearnerError, Result};
 use crate::files::write_file;
-use crate::group::Group;
 
 /// Batches kept; further ones are not written, so that a run that goes on like this does not fill the disk.
 const MAX_BATCHES: usize = 20;
@@ -20,10 +22,10 @@ impl Inspection {
         Self { folder }
     }
 
-    /// Writes the groups of a step whose update was skipped, one as JSON on each line, and logs where. A failure to write
-    /// is logged: it must not hide why the update was skipped.
-    pub(super) fn write(&self, run_id: &str, step: u64, groups: &[Group]) {
-        match self.try_write(run_id, step, groups) {
+    /// Writes the groups or examples of a step whose update was skipped, one as JSON on each line, and logs where. A failure
+    /// to write is logged: it must not hide why the update was skipped.
+    pub(super) fn write(&self, run_id: &str, kind: TrainKind, step: u64, batch: &[impl Serialize]) {
+        match self.try_write(&file_name(run_id, kind, step), batch) {
             Ok(Some(path)) => tracing::warn!(path = %path.display(), "batch of a skipped update written"),
             Ok(None) => tracing::warn!(
                 folder = %self.folder.display(),
@@ -33,16 +35,16 @@ impl Inspection {
         }
     }
 
-    fn try_write(&self, run_id: &str, step: u64, groups: &[Group]) -> Result<Option<PathBuf>> {
+    fn try_write(&self, name: &str, batch: &[impl Serialize]) -> Result<Option<PathBuf>> {
         std::fs::create_dir_all(&self.folder).map_err(LearnerError::file(&self.folder))?;
-        let path = self.folder.join(file_name(run_id, step));
+        let path = self.folder.join(name);
         if !path.exists() && count(&self.folder)? >= MAX_BATCHES {
             return Ok(None);
         }
         let mut text = String::new();
-        for group in groups {
+        for part in batch {
             // JSON has no NaN: a number that is not finite becomes null.
-            text.push_str(&serde_json::to_string(group).expect("numbers and strings serialise"));
+            text.push_str(&serde_json::to_string(part).expect("numbers and strings serialise"));
             text.push('\n');
         }
         write_file(&path, text.as_bytes())?;
@@ -51,9 +53,10 @@ impl Inspection {
 }
 
 /// A name for any run: what a file name may not have is replaced.
-fn file_name(run_id: &str, step: u64) -> String {
+fn file_name(run_id: &str, kind: TrainKind, step: u64) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
-    format!("{}-step-{step:06}.jsonl", run_id.chars().map(safe).collect::<String>())
+    let kind = if kind == TrainKind::Supervised { "supervised-" } else { "" };
+    format!("{}-{kind}step-{step:06}.jsonl", run_id.chars().map(safe).collect::<String>())
 }
 
 fn count(folder: &Path) -> Result<usize> {
@@ -63,6 +66,7 @@ fn count(folder: &Path) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Example, Group};
 
     fn groups() -> Vec<Group> {
         (0..2).map(|n| Group { id: format!("g{n}"), prompt: vec![n], responses: Vec::new() }).collect()
@@ -72,7 +76,7 @@ mod tests {
     fn a_batch_is_one_group_a_line_in_a_file_of_its_run_and_step() {
         let folder = tempfile::tempdir().unwrap();
         let inspection = Inspection::new(folder.path().join("skipped"));
-        inspection.write("../run", 7, &groups());
+        inspection.write("../run", TrainKind::Grpo, 7, &groups());
         let text = std::fs::read_to_string(folder.path().join("skipped/___run-step-000007.jsonl")).unwrap();
         let ids: Vec<String> = text
             .lines()
@@ -82,10 +86,21 @@ mod tests {
     }
 
     #[test]
+    fn examples_of_a_warm_start_have_a_name_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let inspection = Inspection::new(folder.path().to_owned());
+        inspection.write("run", TrainKind::Grpo, 7, &groups());
+        inspection.write("run", TrainKind::Supervised, 7, &[Example { prompt: vec![2], response: vec![3, 1] }]);
+        let text = std::fs::read_to_string(folder.path().join("run-supervised-step-000007.jsonl")).unwrap();
+        assert_eq!(text, "{\"prompt\":[2],\"response\":[3,1]}\n");
+        assert_eq!(count(folder.path()).unwrap(), 2);
+    }
+
+    #[test]
     fn the_number_of_batches_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
         let inspection = Inspection::new(folder.path().to_owned());
-        (0..30).for_each(|step| inspection.write("run", step, &groups()));
+        (0..30).for_each(|step| inspection.write("run", TrainKind::Grpo, step, &groups()));
         assert_eq!(count(folder.path()).unwrap(), MAX_BATCHES);
     }
 }

@@ -151,7 +151,7 @@ impl Training {
     ) -> Result<TrainReport, Abort> {
         learner.take_work();
         let (mut report, receive) = match header.kind() {
-            TrainKind::Supervised => supervised(learner, header, session, started)?,
+            TrainKind::Supervised => self.supervised(learner, header, session, started)?,
             _ => self.grpo(learner, lease, header, session, started)?,
         };
         let (work, total) = (learner.take_work(), started.elapsed());
@@ -229,40 +229,48 @@ impl Training {
             Err(error) => matches!(error, LearnerError::SkippedUpdates { .. }),
         };
         if skipped {
-            self.inspection.write(&header.run_id, header.step, &groups);
+            self.inspection.write(&header.run_id, header.kind(), header.step, &groups);
         }
         Ok((report::grpo(header, &done.map_err(convert::error)?, counts), receive))
     }
-}
 
-/// Receives examples and runs a supervised step. Returns the same as [`grpo`].
-fn supervised(
-    learner: &mut Learner,
-    header: &TrainHeader,
-    session: &mut Session,
-    started: Instant,
-) -> Result<(TrainReport, Duration), Abort> {
-    let mut examples = Vec::new();
-    while let Some(part) = session.next()? {
-        let Part::Examples(batch) = part else {
-            return Err(FieldError::new("group", "present", "examples in a supervised step").into());
-        };
-        examples.extend(batch.into_iter().map(convert::example));
-        if examples.len() > header.expected_examples as usize {
-            break;
+    /// Receives examples and runs a supervised step. Returns the same as [`grpo`](Self::grpo).
+    fn supervised(
+        &self,
+        learner: &mut Learner,
+        header: &TrainHeader,
+        session: &mut Session,
+        started: Instant,
+    ) -> Result<(TrainReport, Duration), Abort> {
+        let mut examples = Vec::new();
+        while let Some(part) = session.next()? {
+            let Part::Examples(batch) = part else {
+                return Err(FieldError::new("group", "present", "examples in a supervised step").into());
+            };
+            examples.extend(batch.into_iter().map(convert::example));
+            if examples.len() > header.expected_examples as usize {
+                break;
+            }
         }
+        if examples.len() != header.expected_examples as usize {
+            return Err(wrong_count("examples", examples.len(), header.expected_examples));
+        }
+        let counts = Counts {
+            prompt_tokens: examples.iter().map(|example| example.prompt.len() as u64).sum(),
+            response_tokens: examples.iter().map(|example| example.response.len() as u64).sum(),
+            trainable_tokens: 0,
+        };
+        let receive = started.elapsed();
+        let done = learner.supervised_step(&examples);
+        let skipped = match &done {
+            Ok(report) => report.skipped.is_some(),
+            Err(error) => matches!(error, LearnerError::SkippedUpdates { .. }),
+        };
+        if skipped {
+            self.inspection.write(&header.run_id, header.kind(), header.step, &examples);
+        }
+        Ok((report::supervised(header, done.map_err(convert::error)?, counts), receive))
     }
-    if examples.len() != header.expected_examples as usize {
-        return Err(wrong_count("examples", examples.len(), header.expected_examples));
-    }
-    let counts = Counts {
-        prompt_tokens: examples.iter().map(|example| example.prompt.len() as u64).sum(),
-        response_tokens: examples.iter().map(|example| example.response.len() as u64).sum(),
-        trainable_tokens: 0,
-    };
-    let receive = started.elapsed();
-    let done = learner.supervised_step(&examples).map_err(convert::error)?;
-    Ok((report::supervised(header, done, counts), receive))
 }
 
 fn wrong_count(what: &str, found: impl ToString, expected: u32) -> Abort {

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss};
+use serde::Serialize;
 
 use crate::error::{LearnerError, Result};
 use crate::micro_batch::Sequence;
@@ -10,7 +11,7 @@ use crate::optimizer::{Phase, SkipReason};
 use crate::trainer::{Gradient, Trainer};
 
 /// A prompt and the response to imitate.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Example {
     /// Token ids of the prompt, at least 1.
     pub prompt: Vec<u32>,
@@ -42,6 +43,13 @@ struct CrossEntropy {
     sums: Vec<OnceLock<f64>>,
 }
 
+impl CrossEntropy {
+    /// The sum of all log-probabilities so far.
+    fn sum(&self) -> f64 {
+        self.sums.iter().filter_map(|sum| sum.get()).sum()
+    }
+}
+
 impl TokenLoss for CrossEntropy {
     fn coefficients(&self, index: usize, _batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
         self.sums[index].get_or_init(|| scores.logp.iter().map(|&x| f64::from(x)).sum());
@@ -69,11 +77,10 @@ pub(crate) fn supervised_step(trainer: &mut Trainer, examples: &[Example]) -> Re
     let loss = CrossEntropy { weight: 1.0 / tokens as f32, sums };
     let (update, version) = trainer.commit(Phase::Supervised, false, |trainer| {
         trainer.accumulate(&batches, 1.0, &loss)?;
-        trainer.update(Phase::Supervised, Gradient::Accumulated, 1.0, true)
+        trainer.update(Phase::Supervised, Gradient::Accumulated, 1.0, loss.sum().is_finite())
     })?;
-    let sum: f64 = loss.sums.iter().filter_map(|sum| sum.get()).sum();
     Ok(SupervisedReport {
-        loss: -sum / tokens as f64,
+        loss: -loss.sum() / tokens as f64,
         tokens,
         grad_norm: update.grad_norm,
         learning_rate: update.learning_rate,

@@ -267,6 +267,8 @@ mod tests {
         assert!(matches!(halt, Halt::LearnerLost(_)) && times == 1);
         let (halt, times) = call("generation", Status::invalid_argument("no")).await;
         assert!(matches!(halt, Halt::Error(RunError::Refused { service: "generation", .. })) && times == 1);
+        let (halt, times) = call("learner", Status::data_loss("the GPU failed")).await;
+        assert!(matches!(halt, Halt::Error(RunError::Refused { service: "learner", .. })) && times == 1);
         let (halt, times) = call("learner", Status::unavailable("down")).await;
         assert!(matches!(halt, Halt::Error(RunError::ServiceLost { service: "learner", .. })) && times > 2);
     }

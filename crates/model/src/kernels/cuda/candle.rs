@@ -16,9 +16,6 @@ use super::cublaslt::CublasLt;
 use super::{Device, failed};
 use crate::error::{ModelError, Result};
 
-/// The first compute capability with bf16 products: the A100's.
-const CAPABILITY: i32 = 80;
-
 /// A GPU that candle has opened, with the kernels compiled for it.
 pub struct CandleDevice {
     device: CudaDevice,
@@ -29,20 +26,16 @@ pub struct CandleDevice {
 }
 
 impl CandleDevice {
-    /// Compiles the kernels for a device: about a second.
+    /// Compiles the kernels for a device that [`cuda_device`](crate::cuda_device) has opened: about a second.
     ///
     /// # Errors
-    /// A compute capability below 8.0, or a library that fails.
+    /// A library that fails.
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let stream = device.cuda_stream();
         let context = stream.context();
         let attribute = |attribute| context.attribute(attribute).map_err(failed);
         let capability = 10 * attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?
             + attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        if capability < CAPABILITY {
-            let found = format!("{}.{}", capability / 10, capability % 10);
-            return Err(ModelError::input("compute capability of the device", found, "8.0 or later"));
-        }
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32;
         let mut functions = HashMap::new();
         for source in sources() {

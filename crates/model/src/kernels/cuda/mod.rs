@@ -144,7 +144,7 @@ struct Weight<M> {
 /// A failure of the driver or of one of its libraries.
 #[cfg(feature = "cuda")]
 fn failed(error: impl std::fmt::Display) -> ModelError {
-    ModelError::Candle(candle_core::Error::msg(error))
+    candle_core::Error::msg(error).into()
 }
 
 fn unsupported(error: Unsupported) -> ModelError {
@@ -176,5 +176,18 @@ impl<D: Device> Arrays for Cuda<D> {
     fn to_host(&self, matrix: &Self::Matrix) -> Result<Vec<f32>> {
         let bytes = self.device.download(matrix.memory(), matrix.values() * matrix.kind().size())?;
         Ok(floats(matrix.kind(), &bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_compute_type_without_kernels_is_refused_with_those_that_have() {
+        for compute in [DType::F16, DType::F64, DType::U8] {
+            let refused = Cuda::new(Counter::new(Chip { multiprocessors: 1 }), compute).err().unwrap().to_string();
+            assert_eq!(refused, format!("compute type is {compute:?}, allowed: F32 or BF16"));
+        }
     }
 }

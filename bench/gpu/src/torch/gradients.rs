@@ -1,0 +1,122 @@
+//! Log-probabilities and gradients of models of real width against PyTorch's.
+//!
+//! PyTorch draws the weights, in fp32 of values that bf16 holds exactly, and writes them with what it computes in fp32. So no weight is rounded
+//! on the way, and what differs is arithmetic. In bf16 the error of the whole gradient must be small, and no larger than PyTorch's own.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use candle_core::safetensors::MmapedSafetensors;
+use candle_core::{DType, Device};
+use evenkeel_model::folder::load_parameters;
+use evenkeel_model::{BoxError, Coefficients, Config, Packed, Scores, TokenLoss};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Torch;
+use crate::goldens::{host, largest};
+use crate::path::KernelPath;
+use crate::report::Part;
+use crate::shapes::{Case, qwen2_7b, qwen3_1_7b};
+
+/// Largest errors of the gradient of all parameters, relative.
+const F32: f64 = 1e-4;
+const BF16: f64 = 1e-2;
+/// Of a log-probability in fp32, nats.
+const LOGP: f64 = 1e-3;
+
+/// What PyTorch's own bf16 differs by from its fp32.
+#[derive(Deserialize)]
+struct Own {
+    bf16_gradient_error: f64,
+    bf16_largest_gap: f64,
+    bf16_mean_gap: f64,
+}
+
+fn cases() -> [Case; 2] {
+    let four_layers = Config { num_layers: 4, ..qwen2_7b() };
+    [("Qwen3-1.7B", qwen3_1_7b()), ("four layers of Qwen2.5-Math-7B", four_layers)].map(|(name, config)| Case {
+        name,
+        config,
+        sequences: 2,
+        length: 1024,
+        recompute: false,
+    })
+}
+
+pub(crate) fn compare(part: &mut Part<'_>, device: &Device) -> Result<()> {
+    let torch = match Torch::find(device) {
+        Ok(torch) => torch,
+        Err(reason) => {
+            part.skip(&reason);
+            return Ok(());
+        }
+    };
+    part.fact(torch.about.clone());
+    for case in cases() {
+        let case = case.on(device);
+        let folder = part.scratch()?;
+        let done = one(part, &torch, &case, folder.path(), device);
+        done.with_context(|| case.name)?;
+    }
+    Ok(())
+}
+
+fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &Device) -> Result<()> {
+    let weights = weights(case);
+    let batch = json!({"ids": case.ids(), "weights": weights.chunks(case.length).collect::<Vec<_>>()});
+    for (name, content) in [("config.json", case.config.to_json()), ("batch.json", batch)] {
+        std::fs::write(folder.join(name), serde_json::to_vec(&content)?)?;
+    }
+    let own: Own = torch.call("gradients", &[folder.as_os_str()])?;
+    // SAFETY: this program's own file, which nobody changes until it is removed.
+    let golden = unsafe { MmapedSafetensors::new(folder.join("golden.safetensors"))? };
+    let logp = host(&golden.load("logp", &Device::Cpu)?)?;
+
+    let path = *KernelPath::on(device).first().context("every device has kernels")?;
+    for dtype in [DType::F32, DType::BF16] {
+        let name = |what: &str| format!("{} {} {}: {what}", case.name, dtype.as_str(), path.name());
+        let parameters = load_parameters(folder, &case.config, device)?;
+        let mut network = path.network(case.config.clone(), parameters, dtype)?;
+        let batches = [case.batch()?];
+        let scores = network.score(&batches, 1.0)?;
+        network.accumulate(&batches, 1.0, &Weighted(&weights))?;
+        let gradients = network.take_gradients()?;
+        let (mut error, mut size) = (0.0, 0.0);
+        for (spec, gradient) in network.parameters().specs().iter().zip(gradients) {
+            let wanted = host(&golden.load(&format!("grad.{}", spec.name), &Device::Cpu)?)?;
+            for (found, wanted) in host(&gradient)?.into_iter().zip(wanted) {
+                error += f64::from(found - wanted).powi(2);
+                size += f64::from(wanted).powi(2);
+            }
+        }
+        let error = (error / size).sqrt();
+        let gap = largest(&scores[0].logp, &logp);
+        if dtype == DType::F32 {
+            part.check(name("log-probabilities"), gap, LOGP);
+            part.check(name("all gradients"), error, F32);
+        } else {
+            part.check(name("all gradients"), error, BF16);
+            part.check(name("all gradients, by PyTorch's own error"), error / own.bf16_gradient_error, 1.0);
+            part.fact(json!({
+                "model": case.name, "gradient_error": error, "torch_gradient_error": own.bf16_gradient_error, "largest_gap": gap,
+                "torch_largest_gap": own.bf16_largest_gap, "torch_mean_gap": own.bf16_mean_gap,
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// As advantages have them: sequences of either sign.
+fn weights(case: &Case) -> Vec<f32> {
+    let each = 1.0 / case.tokens() as f32;
+    (0..case.tokens()).map(|at| if at / case.length % 2 == 0 { each } else { -each }).collect()
+}
+
+struct Weighted<'a>(&'a [f32]);
+
+impl TokenLoss for Weighted<'_> {
+    fn coefficients(&self, _: usize, _: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
+        Ok(Coefficients { logp: self.0.to_vec(), entropy: vec![0.0; scores.logp.len()] })
+    }
+}
