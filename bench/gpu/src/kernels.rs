@@ -1,6 +1,7 @@
 //! Evenkeel's own kernels and cuBLASLt's products on the device, against the CPU's: the checks that the tests run on fibres.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use anyhow::{Context, Result, bail};
@@ -79,10 +80,11 @@ impl Card<'_> {
             return Ok(pointer);
         }
         let block = Block::of(pointer).with_context(|| format!("{pointer:?} leads into no buffer"))?;
-        if !copies.contains_key(&block) {
-            copies.insert(block, self.device.upload(&block.read())?);
-        }
-        Ok(Pointer(self.device.address(&copies[&block]).0 + (pointer.0 - block.address)))
+        let copy = match copies.entry(block) {
+            Entry::Occupied(copy) => copy.into_mut(),
+            Entry::Vacant(empty) => empty.insert(self.device.upload(&block.read())?),
+        };
+        Ok(Pointer(self.device.address(copy).0 + (pointer.0 - block.address)))
     }
 
     fn bring_back(&self, copies: &Copies) -> Result<()> {

@@ -62,7 +62,6 @@ macro_rules! jumps {
         );
     };
 }
-use jumps;
 
 /// Functions of candle for quantised weights and mixtures of experts, which Evenkeel has none of: a call fails as not supported
 /// (`cudaErrorNotSupported`). Defined here they keep candle's own out of the program, and with them the CUDA runtime's library. A build
@@ -83,7 +82,6 @@ macro_rules! refusals {
         );
     };
 }
-use refusals;
 
 mod functions;
 

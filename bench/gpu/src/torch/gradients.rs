@@ -110,7 +110,7 @@ fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &
 /// As advantages have them: sequences of either sign.
 fn weights(case: &Case) -> Vec<f32> {
     let each = 1.0 / case.tokens() as f32;
-    (0..case.tokens()).map(|at| if at / case.length % 2 == 0 { each } else { -each }).collect()
+    (0..case.tokens()).map(|at| if (at / case.length).is_multiple_of(2) { each } else { -each }).collect()
 }
 
 struct Weighted<'a>(&'a [f32]);

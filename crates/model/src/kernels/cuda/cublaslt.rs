@@ -1,6 +1,7 @@
 //! Matrix products by cuBLASLt.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -56,10 +57,10 @@ impl CublasLt {
         stream.context().bind_to_thread().map_err(failed)?;
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         let key = Key::of(product);
-        if !plans.contains_key(&key) {
-            plans.insert(key, self.plan(product)?);
-        }
-        let plan = &plans[&key];
+        let plan = match plans.entry(key) {
+            Entry::Occupied(plan) => plan.into_mut(),
+            Entry::Vacant(empty) => empty.insert(self.plan(product)?),
+        };
         let pointer = |Pointer(address): Pointer| address as *mut c_void;
         let beta: f32 = if key.adds { 1.0 } else { 0.0 };
         let added = if key.adds { product.add } else { product.to.at };
