@@ -51,7 +51,7 @@ pub enum LearnerError {
         /// Settings to lower.
         advice: String,
         /// What was asked for.
-        source: ModelError,
+        source: Box<ModelError>,
     },
 
     /// A file of a model folder.

@@ -84,7 +84,7 @@ impl MemoryPlan {
         error: LearnerError,
     ) -> LearnerError {
         let source = match error {
-            LearnerError::Model(source) if is_of_memory(&source) => source,
+            LearnerError::Model(source) if is_of_memory(&source) => Box::new(source),
             other => return other,
         };
         let planned = match plan {
