@@ -104,7 +104,7 @@ fn ids_of(text: &str) -> Vec<u32> {
 
 fn answer(item: &GenerateItem, weights: &WeightsRef, identical: bool, certain_from: u64) -> Vec<u32> {
     let prompt = text_of(&item.prompt_token_ids);
-    let (a, b) = prompt.trim_end_matches("=\n").split_once('+').unwrap();
+    let (a, b) = prompt.trim_end_matches(['=', '\n']).split_once('+').unwrap();
     let sum = a.parse::<u64>().unwrap() + b.parse::<u64>().unwrap();
     let sampling = item.sampling.as_ref().unwrap();
     let seed = if identical || sampling.temperature == Some(0.0) { 0 } else { sampling.seed.unwrap() };
