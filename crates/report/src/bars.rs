@@ -140,7 +140,7 @@ mod tests {
         let bars = Bars::new("Time", "of a step", bars);
         let html = bars.to_html().into_string();
         assert!(html.contains("gen&lt;eration") && html.contains(">3.0 s<") && html.contains(">-1<"), "{html}");
-        assert_eq!((html.matches("class=\"bar").count(), html.matches("class=\"error").count()), (2, 1));
+        assert_eq!((html.matches("class=\"bar c").count(), html.matches("class=\"error").count()), (2, 1));
         assert_eq!(bars.to_csv(), "name,value,low,high\ngen<eration,3,,\nloss,-1,-2,0.5\n");
         assert!(Bars::new("Time", "", [Bar::new("a", f64::NAN)]).is_empty());
     }
