@@ -26,7 +26,8 @@ fn compare(out: &Path, jobs: &str) -> Command {
 }
 
 fn compared(out: &Path) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(out.join("compare.json")).unwrap()).unwrap()
+    let text = std::fs::read_to_string(out.join("compare.json")).expect("it was written");
+    serde_json::from_str(&text).expect("it is JSON")
 }
 
 #[test]
