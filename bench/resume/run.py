@@ -98,8 +98,8 @@ def main():
         while kills < arguments.kills:
             killed = folder / f"killed-{completed}"
             while kills < arguments.kills:
-                # Before the directory has a recipe in it there is nothing to resume.
-                process = start(binary, options, killed, (killed / "config.toml").exists())
+                # Before the directory holds a run there is nothing to resume.
+                process = start(binary, options, killed, (killed / "run.json").exists())
                 try:
                     status = process.wait(moments.uniform(0.0, seconds))
                 except subprocess.TimeoutExpired:
@@ -112,7 +112,7 @@ def main():
                 if status:
                     sys.exit(f"the run ended with status {status}:\n{(folder / f'{killed.name}.log').read_text(errors='replace')[-2000:]}")
                 break
-            train(binary, options, killed, resume=(killed / "config.toml").exists())
+            train(binary, options, killed, resume=(killed / "run.json").exists())
             completed += 1
             found += differences(expected, lines(killed))
             if weights(killed) != expected_weights:
