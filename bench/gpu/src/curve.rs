@@ -101,7 +101,8 @@ impl Numbers {
             reward: report.raw_reward.context("the step has no reward")?,
             loss: update.loss,
             norm: update.grad_norm,
-            entropy: update.entropy.context("the step has no entropy")?,
+            // A step whose groups have no advantage trains no token.
+            entropy: update.entropy.unwrap_or(0.0),
         })
     }
 
@@ -128,7 +129,7 @@ pub(crate) fn settings(device: &str, dtype: ComputeType, threads: usize, warm_st
         supervised: OptimizerSettings {
             learning_rate: 2e-3,
             weight_decay: 0.0,
-            warmup_updates: 20,
+            warmup_updates: 20.min(warm_start / 2),
             schedule: Schedule::Cosine,
             total_updates: warm_start,
             ..OptimizerSettings::default()

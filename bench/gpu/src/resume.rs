@@ -58,7 +58,9 @@ fn rewarded(sampled: &[Group], step: usize) -> Vec<Group> {
 fn learner(config: &Config, parameters: &Parameters, device: &str, dtype: ComputeType) -> Result<Learner> {
     let on = if device == "cpu" { Device::Cpu } else { cuda_device(0)? };
     let parameters = Parameters::new(config, parameters.deep_copy()?.values().to_vec(), &on)?;
-    Ok(Learner::new(config.clone(), parameters, settings(device, dtype, 2, WARM_START))?)
+    let mut settings = settings(device, dtype, 2, WARM_START);
+    settings.compute.deterministic = true;
+    Ok(Learner::new(config.clone(), parameters, settings)?)
 }
 
 fn train(learner: &mut Learner, steps: &[Vec<Group>]) -> Result<()> {

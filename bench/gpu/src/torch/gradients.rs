@@ -99,7 +99,9 @@ fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &
             part.check(name("all gradients"), error, F32);
         } else {
             part.check(name("all gradients"), error, BF16);
-            part.check(name("all gradients, by PyTorch's own error"), error / own.bf16_gradient_error, 1.0);
+            // candle's own operations round scores and logits as well.
+            let most = if path == KernelPath::Portable { 1.5 } else { 1.0 };
+            part.check(name("all gradients, by PyTorch's own error"), error / own.bf16_gradient_error, most);
             part.fact(json!({
                 "model": case.name, "gradient_error": error, "torch_gradient_error": own.bf16_gradient_error, "largest_gap": gap,
                 "torch_largest_gap": own.bf16_largest_gap, "torch_mean_gap": own.bf16_mean_gap,
