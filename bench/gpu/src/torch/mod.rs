@@ -11,6 +11,8 @@ use candle_core::Device;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::report::Part;
+
 pub(crate) use gradients::compare;
 pub(crate) use speed::measure;
 
@@ -27,15 +29,23 @@ struct Torch {
 }
 
 impl Torch {
-    /// Looks for it.
-    ///
-    /// # Errors
-    /// Why there is none that can use the device.
-    fn find(device: &Device) -> Result<Self, String> {
+    /// Looks for it, and records what was found. Where there is none that can use the device, the part is skipped with the reason.
+    fn find(part: &mut Part<'_>, device: &Device) -> Option<Self> {
         let python = std::env::var_os(PYTHON).filter(|name| !name.is_empty()).unwrap_or_else(|| "python3".into());
-        Self::of(python, if device.is_cuda() { "cuda" } else { "cpu" })
+        match Self::of(python, if device.is_cuda() { "cuda" } else { "cpu" }) {
+            Ok(torch) => {
+                part.fact(torch.about.clone());
+                Some(torch)
+            }
+            Err(reason) => {
+                part.skip(&reason);
+                None
+            }
+        }
     }
 
+    /// # Errors
+    /// Why it cannot be used.
     fn of(python: OsString, device: &'static str) -> Result<Self, String> {
         let mut torch = Self { python, device, about: Value::Null };
         torch.about = torch.call("about", &[]).map_err(|error| {

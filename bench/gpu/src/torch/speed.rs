@@ -18,14 +18,7 @@ struct Measured {
 }
 
 pub(crate) fn measure(part: &mut Part<'_>, device: &Device) -> Result<()> {
-    let torch = match Torch::find(device) {
-        Ok(torch) => torch,
-        Err(reason) => {
-            part.skip(&reason);
-            return Ok(());
-        }
-    };
-    part.fact(torch.about.clone());
+    let Some(torch) = Torch::find(part, device) else { return Ok(()) };
     for case in cases() {
         let case = case.on(device);
         let argument = json!({
