@@ -1,7 +1,7 @@
 //! Every kernel on the CPU, its threads as fibres in random schedules, against the CPU's own kernels on random shapes.
 //!
 //! Needs a C++ compiler: `CXX`, or `c++` on the path. Without one the tests are reported as ignored.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking, and says what it found")]
 
 mod barriers;
 mod precision;

@@ -30,8 +30,10 @@ const GOLDENS: Gap = Gap { largest: 0.09, mean: 0.045 };
 /// 2 x 96 tokens (bench/gpu/src/torch/reference.py). It rounds logits to bf16, which these kernels do not.
 const WIDE: Gap = Gap { largest: 0.05, mean: 0.012 };
 
-/// All gradients, relative: what docs/gpu.md states for the goldens in bf16, which a small network with ordinary weights must keep with ease.
-const GRADIENTS: f64 = 0.02;
+/// All gradients of a small network of four layers, relative. PyTorch's own bf16 is 0.023 off on four layers of Qwen3-1.7B (docs/gpu.md).
+const GRADIENTS: f64 = 0.03;
+/// Attention is a small part of what is rounded, so that the way in which it is computed changes little.
+const LIBRARY: f64 = 1.1;
 
 /// How attention is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -206,9 +208,13 @@ pub(crate) fn gradients(shim: &Shim) {
         network.take_gradients().unwrap()
     };
     let wanted = of(&mut in_fp32(&config, &parameters));
-    for by in [By::Blocks, By::Library] {
+    let [blocks, library] = [By::Blocks, By::Library].map(|by| {
         let runner = Emulated { shim, by };
-        let error = distance(&of(&mut emulated(&runner, &config, &parameters)), &wanted);
-        assert!(error <= GRADIENTS && error > GRADIENTS / 100.0, "attention by {by:?}: {error}, allowed: {GRADIENTS}");
+        distance(&of(&mut emulated(&runner, &config, &parameters)), &wanted)
+    });
+    println!("gradients: {blocks} in blocks, {library} by the library");
+    for (error, limit) in [(blocks, GRADIENTS), (library, GRADIENTS.min(LIBRARY * blocks))] {
+        assert!(error <= limit && error > GRADIENTS / 100.0, "{error}, allowed: {limit}");
     }
+    assert!(blocks != library, "the library was not called");
 }
