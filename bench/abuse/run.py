@@ -14,10 +14,10 @@ train, and then
 What must hold: every honest item gets the verdict that it has alone, which is the one that is written beside it; its 99th percentile
 under abuse is at most three times the quiet one; every health check on a new connection is answered within five seconds; the memory of
 each service with its processes (PSS) ends at most a tenth, or 2 MiB, above where it began; no service ends or panics; logs have no control
-characters and no endless lines; no stranger's run, checkpoint or weights are there in the end. Exits with 1 where one does not.
+characters and no endless lines; no stranger's run, checkpoint or weights are there at the end. Exits with 1 where one does not.
 
 Hostile clients are paced so that a good part of the machine stays free, and bounded in number and time: `cpu` says what everybody took, in
-cores. `others` are processes that are none of ours, such as builds: where they have a priority of their own (SCHED_IDLE) they take
+cores. `others` are unrelated processes, such as builds: where they have a priority of their own (SCHED_IDLE) they take
 little from anybody, otherwise run this on a quiet machine. Needs about 6 GB of memory, and Linux.
 """
 

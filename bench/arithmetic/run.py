@@ -13,7 +13,7 @@ GRPO steps on 16 prompts x 16 samples. They take turns; the ratio of the medians
 - overhead: CPU time of the threads that carry gRPC, HTTP, verification and the loop, as a part of the process's CPU time in GRPO steps.
 - memory: the process's highest resident size.
 
-TORCH_PYTHON is a Python with torch and transformers (default: the one of ../shared/tools/vllm-cpu where that is there, else python3);
+TORCH_PYTHON is a Python with torch and transformers (default: the one of ../shared/tools/vllm-cpu if that exists, else python3);
 PEER is the PyTorch program (default ../shared/reference/tiny_grpo.py).
 """
 import json

@@ -253,7 +253,7 @@ def main() -> None:
         json.dump(work, file)
         file.flush()
         ours = json.loads(subprocess.run([binary, file.name], check=True, stdout=subprocess.PIPE, text=True).stdout)
-    print(f"load of the machine at the beginning: {load_before:.2f} on {CORES} cores; above 0.5 believe nothing", flush=True)
+    print(f"load of the machine at the beginning: {load_before:.2f} on {CORES} cores; above 0.5 the numbers are unreliable", flush=True)
     result = {"load_at_start": load_before, "python": sys.version.split()[0], "cores": CORES, "evenkeel": ours, "groups": {}, "kernels": {}}
     for name, programs in work["groups"].items():
         tests = sum(len(row["inputs"]) for row in programs)

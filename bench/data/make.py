@@ -3,7 +3,7 @@ hundred times over, in a shuffled order.
 
     python3 bench/data/make.py SMALL.parquet BIG.parquet [--prompts 17398] [--rows 1791700]
 
-SMALL has `data_source`, `prompt`, `ability`, `reward_model` and `extra_info`. Its prompts are told apart by a number at their end.
+SMALL has `data_source`, `prompt`, `ability`, `reward_model` and `extra_info`. Its prompts differ in a number at their end.
 """
 
 import argparse

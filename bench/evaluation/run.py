@@ -52,7 +52,7 @@ def look(url):
 
 
 class Watch:
-    """Looks at the engine until it is told to stop."""
+    """Polls the engine until it is stopped."""
 
     def __init__(self, url):
         self.url, self.seen, self.ended = url, [], threading.Event()

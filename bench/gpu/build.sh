@@ -3,7 +3,7 @@
 #
 #   bench/gpu/build.sh
 #
-# Needs nvcc and libraries (or stubs of them) to link against: docs/gpu.md. The program lies in target/gpu. It is refused if it is larger
+# Needs nvcc and libraries (or stubs of them) to link against: docs/gpu.md. The program is written to target/gpu. It is refused if it is larger
 # than 30 MiB, or if it needs a library to start that a machine without CUDA lacks.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

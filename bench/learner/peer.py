@@ -1,7 +1,7 @@
 """PyTorch's half of the bench: the same models and batches, with transformers and two threads.
 
   peer.py prepare CASE DIR       writes a random model and a batch to DIR
-  peer.py measure CASE DIR REPS  times the case on what lies in DIR, prints one JSON line
+  peer.py measure CASE DIR REPS  times the case in DIR, prints one JSON line
 """
 import json
 import random

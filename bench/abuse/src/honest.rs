@@ -96,7 +96,7 @@ async fn warm_up(dispatcher: &Dispatcher<VerifyItems>) {
     while programs.join_next().await.is_some() {}
 }
 
-/// Sends until the time is over. Items are due at fixed times: whoever waits for answers sends less while they are slow.
+/// Sends until the time is over. Items are due at fixed times: a client that waited for answers would send less while they are slow.
 async fn send(
     client: Client,
     dispatcher: Dispatcher<VerifyItems>,

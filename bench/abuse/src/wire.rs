@@ -50,7 +50,7 @@ pub(crate) fn encoded(message: &impl Message) -> Bytes {
     framed(&message.encode_to_vec())
 }
 
-/// Bytes as a body that stays open where it is told to.
+/// Bytes as a body, which stays open on request.
 struct Pieces<S> {
     pieces: S,
     stays_open: bool,

@@ -1,7 +1,7 @@
 //! GRPO steps of the arithmetic recipe on the device against the same steps on the CPU.
 //!
-//! The CPU's learner samples, and both learn from the same groups. So a difference is one of arithmetic, and does not grow by way of other
-//! samples.
+//! The CPU's learner samples, and both learn from the same groups. So a difference is one of arithmetic, and other samples do not
+//! amplify it.
 
 use std::io::Write;
 

@@ -92,7 +92,7 @@ fn update(network: &mut dyn Train, device: &Device) -> Result<Option<f64>> {
     Ok(Some(seconds))
 }
 
-/// How long a reader waits that is told of an update, with the files on a memory disk if there is one of that size.
+/// How long a reader waits for published weights, with the files on a memory disk if one is large enough.
 pub(crate) fn publish(part: &mut Part<'_>, device: &Device) -> Result<()> {
     let [case, ..] = cases();
     let case = case.on(device);
@@ -136,7 +136,7 @@ fn to_reader(learner: &Learner, folder: &Path) -> Result<(f64, f64, u64)> {
     })
 }
 
-/// Reads every file of a folder as soon as it is there.
+/// Reads every file of a folder as soon as it exists.
 fn wait_and_read(folder: &Path, failed: &AtomicBool) -> Result<u64> {
     while !folder.exists() {
         if failed.load(Ordering::Relaxed) {

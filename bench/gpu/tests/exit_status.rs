@@ -1,13 +1,16 @@
-//! What the scripts promise to whoever starts them: exit status and files.
+//! What the scripts promise to their caller: exit status and files.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_evenkeel-bench-gpu");
+/// Stands for a machine without PyTorch.
+const NO_PYTHON: &str = "/nowhere/python3";
 
 fn script(name: &str, arguments: &[&str]) -> Output {
-    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).args(arguments).output().unwrap()
+    let mut script = Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+    script.args(arguments).env("EVENKEEL_PYTHON", NO_PYTHON).output().unwrap()
 }
 
 fn text(output: &Output) -> String {
@@ -45,13 +48,31 @@ fn passed_checks_are_written_with_their_limits() {
     assert!(checks.iter().all(|check| check["value"].as_f64().unwrap() <= check["limit"].as_f64().unwrap()));
 }
 
-/// Small shapes stand for the real ones, and a Python that is not there for a machine without PyTorch.
+/// Every part of `correct.sh`, on tiny models.
+#[test]
+fn a_dry_run_on_a_cpu_checks_every_part_and_writes_the_curve() {
+    let out = tempfile::tempdir().unwrap();
+    let output = script("correct.sh", &[out.path().to_str().unwrap(), PROGRAM, "cpu"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(out.path().join("correct.json")).unwrap()).unwrap();
+    let parts = summary["parts"].as_array().unwrap();
+    let names: Vec<_> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();
+    assert_eq!(names, ["goldens", "torch", "curve", "resume", "layer"]);
+    for part in parts.iter().filter(|part| ["goldens", "curve", "resume"].iter().any(|name| part["part"] == *name)) {
+        let checks = part["checks"].as_array().unwrap();
+        assert!(!checks.is_empty() && checks.iter().all(|check| check["passed"] == true), "{part}");
+    }
+    let curve = std::fs::read_to_string(out.path().join("curve.jsonl")).unwrap();
+    assert_eq!(curve.lines().count(), 4);
+    assert!(out.path().join("correct.log").exists());
+}
+
+/// Small shapes stand for the real ones.
 #[test]
 fn speeds_are_measured_and_what_there_is_nothing_to_compare_with_is_said() {
     let out = tempfile::tempdir().unwrap();
-    let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden");
-    let arguments = ["speed".as_ref(), out.path(), &goldens, "cpu".as_ref()];
-    let output = Command::new(PROGRAM).args(arguments).env("EVENKEEL_PYTHON", "/nowhere/python3").output().unwrap();
+    let output = script("speed.sh", &[out.path().to_str().unwrap(), PROGRAM, "cpu"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     let summary: serde_json::Value =
         serde_json::from_slice(&std::fs::read(out.path().join("speed.json")).unwrap()).unwrap();
@@ -60,7 +81,7 @@ fn speeds_are_measured_and_what_there_is_nothing_to_compare_with_is_said() {
         facts.filter(|fact| fact["what"] == what || what.is_empty()).cloned().collect()
     };
     let reason = facts(0, "")[0]["skipped"].as_str().unwrap().to_owned();
-    assert!(reason.contains("/nowhere/python3") && reason.contains("EVENKEEL_PYTHON"), "{reason}");
+    assert!(reason.contains(NO_PYTHON) && reason.contains("EVENKEEL_PYTHON"), "{reason}");
     let passes = facts(1, "pass");
     assert_eq!(passes.len(), 3);
     assert!(passes.iter().all(|pass| pass["tokens_per_second"].as_f64().unwrap() > 0.0), "{passes:?}");

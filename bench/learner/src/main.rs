@@ -1,4 +1,4 @@
-//! `evenkeel-bench-learner train|decode FOLDER REPS TOKENS`: times the case that lies in FOLDER and prints one JSON
+//! `evenkeel-bench-learner train|decode FOLDER REPS TOKENS`: times the case in FOLDER and prints one JSON
 //! line. `run.py` calls it beside PyTorch.
 
 mod decode;

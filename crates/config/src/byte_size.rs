@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for ByteSize {
 
             fn visit_str<E: Error>(self, text: &str) -> Result<ByteSize, E> {
                 let refused = || E::invalid_value(Unexpected::Str(text), &self);
-                // A bare number would be taken for bytes; whoever meant another unit should learn of it.
+                // A bare number would be taken for bytes; a user who meant another unit should learn of it.
                 if !text.ends_with(|last: char| last.is_ascii_alphabetic()) {
                     return Err(refused());
                 }

@@ -16,7 +16,7 @@ pub struct Probe {
     pub usable: bool,
     /// The driver.
     pub driver: StatusOfDriver,
-    /// Every library, whether it is there or not.
+    /// Every library, found or not.
     pub libraries: Vec<LibraryReport>,
     /// Every device that the driver shows.
     pub devices: Vec<Device>,
@@ -44,13 +44,13 @@ pub struct LibraryReport {
     pub purpose: &'static str,
     /// Whether training needs it.
     pub needed: bool,
-    /// Where it lies.
+    /// Its file.
     pub path: Option<String>,
     /// Its version, as it gives it itself.
     pub version: Option<String>,
-    /// The places that were searched in vain.
+    /// The places that were searched without success.
     pub searched: Vec<String>,
-    /// Why a file that is there could not be loaded.
+    /// Why an existing file could not be loaded.
     pub broken: Vec<String>,
     /// Files of another version that were found instead.
     pub other_versions: Vec<String>,

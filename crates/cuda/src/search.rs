@@ -1,4 +1,4 @@
-//! Where libraries lie.
+//! Finding libraries.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -68,7 +68,7 @@ impl fmt::Display for Missing {
 /// places of a toolkit, and from the Python packages of an active environment.
 ///
 /// # Errors
-/// No place has it, or what is there cannot be loaded.
+/// It was found nowhere, or cannot be loaded.
 pub fn open(library: Library) -> Result<Opened, Missing> {
     static OPEN: Mutex<BTreeMap<Library, Opened>> = Mutex::new(BTreeMap::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,8 +170,8 @@ fn load_builtins(folder: &Path) {
 
 /// The error is the loader's reason.
 fn load(path: &Path) -> Result<libloading::Library, String> {
-    // SAFETY: NVIDIA's libraries may be initialised at any time and on any thread; that a file of this name is one of them is what
-    // whoever installed it answers for, as with every program that the dynamic loader links.
+    // SAFETY: NVIDIA's libraries may be initialised at any time and on any thread; that a file of this name is one of them is the
+    // responsibility of whoever installed it, as with every program that the dynamic loader links.
     let loaded = unsafe { libloading::Library::new(path) };
     loaded.map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))
 }

@@ -9,21 +9,17 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
-use evenkeel_cuda::cudnn::{AttentionArrays, AttentionPass, AttentionShape, Cudnn, CudnnError};
+use evenkeel_cuda::cudnn::{Cudnn, CudnnError};
 use evenkeel_cuda::{Library, open};
-use evenkeel_kernels::{FusedPass, FusedShape};
+use evenkeel_kernels::{FusedArrays, FusedAttention, FusedGradients, FusedPass, FusedShape, Pointer};
 use evenkeel_testing::{Trial, run, test};
 use libloading::os::unix::{Library as Loaded, RTLD_GLOBAL, RTLD_NOW};
 use serde_json::{Value, json};
 
-const PASSES: [(AttentionPass, FusedPass); 3] = [
-    (AttentionPass::Forward, FusedPass::Forward),
-    (AttentionPass::Backward, FusedPass::Backward),
-    (AttentionPass::DeterministicBackward, FusedPass::DeterministicBackward),
-];
+const PASSES: [FusedPass; 3] = [FusedPass::Forward, FusedPass::Backward, FusedPass::DeterministicBackward];
 
-const fn shape(sequences: usize, longest: usize, [heads, kv_heads, dim]: [usize; 3]) -> AttentionShape {
-    AttentionShape { sequences, longest, heads, kv_heads, dim }
+const fn shape(sequences: usize, longest: usize, [heads, kv_heads, dim]: [usize; 3]) -> FusedShape {
+    FusedShape { sequences, longest, heads, kv_heads, dim }
 }
 
 /// Heads of Qwen3-1.7B, of Qwen2.5-Math-7B, of a small model, and one whose query heads have their own keys.
@@ -72,7 +68,7 @@ fn load() -> Result<(), String> {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         // SAFETY: this test's own library, without initialisers.
         let loaded = unsafe { Loaded::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.unwrap();
-        // Whoever opens a library of this name from now on gets this one.
+        // From now on this one is opened under that name.
         std::mem::forget(loaded);
     }
     for library in [Library::Nvrtc, Library::Cudnn] {
@@ -109,12 +105,10 @@ fn recipes() {
         shape(24, 256, TINY),
         shape(3, 384, OWN),
     ] {
-        for (pass, counted) in PASSES {
-            let AttentionShape { sequences, longest, heads, kv_heads, dim } = shape;
-            let room = FusedShape { sequences, longest, heads, kv_heads, dim };
+        for pass in PASSES {
             // Plans are made for such shapes alone.
-            assert_eq!(room.rounded_up(), room);
-            let (plan, most) = (cudnn.plan(shape, pass).unwrap(), room.workspace(counted));
+            assert_eq!(shape.rounded_up(), shape);
+            let (plan, most) = (cudnn.plan(shape, pass).unwrap(), shape.workspace(pass));
             println!("{pass} {shape}: {} bytes of workspace, counted {most}", plan.workspace());
             assert!(plan.workspace() <= most, "{pass} {shape}: {} of {most}", plan.workspace());
         }
@@ -124,7 +118,7 @@ fn recipes() {
 fn files() {
     let folder = tempfile::tempdir().unwrap();
     let of_folder = || Cudnn::described(&h200(&json!({})), Some(folder.path())).unwrap();
-    for (pass, _) in PASSES {
+    for pass in PASSES {
         let shape = shape(4, 512, SMALL);
         let built = of_folder().plan(shape, pass).unwrap();
         let read = of_folder().plan(shape, pass).unwrap();
@@ -136,15 +130,15 @@ fn files() {
     let file = plans.join("forward-4x512-heads-16-8-dim-128.plan");
     let whole = std::fs::read(&file).unwrap();
     std::fs::write(&file, &whole[..whole.len() / 2]).unwrap();
-    let again = of_folder().plan(shape(4, 512, SMALL), AttentionPass::Forward).unwrap();
+    let again = of_folder().plan(shape(4, 512, SMALL), FusedPass::Forward).unwrap();
     assert!(!again.is_read());
-    assert!(of_folder().plan(shape(4, 512, SMALL), AttentionPass::Forward).unwrap().is_read());
+    assert!(of_folder().plan(shape(4, 512, SMALL), FusedPass::Forward).unwrap().is_read());
 }
 
 fn newer() {
     let device = json!({"deviceVer": 1000, "multiProcessorCount": 148, "deviceName": "NVIDIA B200"});
     let cudnn = Cudnn::described(&h200(&device), None).unwrap();
-    for pass in [AttentionPass::Forward, AttentionPass::Backward] {
+    for pass in [FusedPass::Forward, FusedPass::Backward] {
         cudnn.plan(shape(8, 4096, SMALL), pass).unwrap();
     }
 }
@@ -152,7 +146,7 @@ fn newer() {
 fn older() {
     let device = json!({"deviceVer": 800, "multiProcessorCount": 108, "deviceName": "NVIDIA A100"});
     let cudnn = Cudnn::described(&h200(&device), None).unwrap();
-    let error = cudnn.plan(shape(8, 4096, SMALL), AttentionPass::DeterministicBackward).err().unwrap();
+    let error = cudnn.plan(shape(8, 4096, SMALL), FusedPass::DeterministicBackward).err().unwrap();
     assert!(matches!(error, CudnnError::NoPlan { .. }), "{error}");
     let text = error.to_string();
     assert!(text.starts_with("no plan for the deterministic-backward pass of attention 8x4096-heads-16-8"), "{text}");
@@ -166,8 +160,10 @@ fn descriptions() {
 }
 
 fn described() {
-    let arrays = AttentionArrays::default();
+    let (shape, pass) = (shape(1, 128, TINY), FusedPass::Forward);
+    let (arrays, gradients, workspace) = (FusedArrays::default(), FusedGradients::default(), Pointer::NULL);
+    let attention = FusedAttention { shape, pass, tokens: 1, pairs: 1, arrays, gradients, workspace };
     // SAFETY: it is refused before any address is used.
-    let refused = unsafe { cudnn().run(shape(1, 128, TINY), AttentionPass::Forward, &arrays, 0) };
+    let refused = unsafe { cudnn().run(&attention) };
     assert_eq!(refused.unwrap_err(), CudnnError::Described);
 }

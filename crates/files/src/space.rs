@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_are_told_apart() {
+    fn file_systems_are_distinguished() {
         let folder = tempfile::tempdir().unwrap();
         assert_ne!(free_space(Path::new("/proc")).unwrap().id, free_space(folder.path()).unwrap().id);
     }

@@ -11,6 +11,7 @@ mod emulation;
 mod fused;
 mod head;
 mod host;
+mod library;
 mod memory;
 mod network;
 mod norm;
@@ -21,8 +22,8 @@ mod rows;
 use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Product};
 
 pub use emulation::multiply_in_fp32;
-pub use fused::attend;
 pub use host::Host;
+pub use library::{Factors, attend};
 pub use memory::{Block, Buffer};
 pub use product::multiply;
 

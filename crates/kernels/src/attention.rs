@@ -1,4 +1,4 @@
-//! What lies between the products of blocked attention.
+//! What runs between the products of blocked attention.
 
 use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of};
 

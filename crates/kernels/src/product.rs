@@ -9,11 +9,11 @@ pub struct Operand {
     pub at: Pointer,
     /// The type of its values.
     pub kind: Type,
-    /// Values between two rows, as they lie in memory.
+    /// Values between two rows in memory.
     pub stride: usize,
     /// Values between two matrices of the batch; 0 if they share one.
     pub batch_stride: usize,
-    /// Whether what lies in memory is the transpose.
+    /// Whether memory holds the transpose.
     pub transposed: bool,
 }
 

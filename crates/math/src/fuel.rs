@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spent_is_gone() {
+    fn spent_fuel_does_not_come_back() {
         let mut fuel = Fuel::new(10);
         assert_eq!(fuel.spend(4), Ok(()));
         assert_eq!(fuel.left(), 6);

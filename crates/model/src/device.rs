@@ -85,7 +85,7 @@ pub fn release_unused(device: &Device) -> Result<()> {
             use candle_core::cuda_backend::cudarc::driver::result;
 
             let stream = gpu.cuda_stream();
-            // What was freed in the order of the stream is free only when that has come so far.
+            // What was freed in the order of the stream is free only when the stream has reached that point.
             stream.synchronize().map_err(candle_core::Error::wrap)?;
             // SAFETY: the device's own pool, as in `open`.
             let trimmed = unsafe {

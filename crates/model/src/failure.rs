@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What the driver and its libraries call such a failure, and what it means. Every later call on the same device fails as well, until the
 /// process ends: <https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html> (`CUresult`).
-const FAILURES: [(&str, &str); 19] = [
+const FAILURES: [(&str, &str); 23] = [
     ("CUDA_ERROR_ECC_UNCORRECTABLE", "its memory has an error that ECC cannot correct"),
     ("CUDA_ERROR_NVLINK_UNCORRECTABLE", "its connection to another GPU has an error that cannot be corrected"),
     ("CUDA_ERROR_CONTAINED", "its memory had an error, which was contained to this process"),
@@ -22,8 +22,12 @@ const FAILURES: [(&str, &str); 19] = [
     ("CUDA_ERROR_INVALID_ADDRESS_SPACE", "a kernel used an address of another kind of memory"),
     ("CUDA_ERROR_ILLEGAL_INSTRUCTION", "a kernel has an instruction that it does not know"),
     ("CUDA_ERROR_INVALID_PC", "a kernel left its code"),
+    ("CUDA_ERROR_ASSERT", "a kernel found a value that cannot be"),
     ("CUDA_ERROR_UNKNOWN", "an unknown error, as when it has fallen off the bus"),
     ("CUBLAS_STATUS_EXECUTION_FAILED", "a matrix product failed while it ran"),
+    ("CUDNN_STATUS_EXECUTION_FAILED", "attention by cuDNN failed while it ran"),
+    ("CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER", "attention by cuDNN failed in the driver"),
+    ("CUDNN_STATUS_EXECUTION_FAILED_CUDART", "attention by cuDNN failed in the CUDA runtime"),
 ];
 
 /// A GPU that failed: weights, moments and gradients on it are lost.

@@ -70,7 +70,7 @@ impl PinnedBytes {
             return Err(ModelError::input("bytes to copy to the host", bytes, format!("up to {room}")));
         }
         let to = &mut self.as_mut_slice()[..bytes];
-        // SAFETY: the range lies in the tensor, whose storage the caller borrows; the copy has ended when this returns.
+        // SAFETY: the range is within the tensor, whose storage the caller borrows; the copy has ended when this returns.
         unsafe { result::memcpy_dtoh_async(to, at + (first * size) as u64, stream.cu_stream()) }
             .and_then(|()| stream.synchronize())
             .map_err(candle_core::Error::wrap)?;

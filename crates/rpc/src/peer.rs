@@ -20,7 +20,7 @@ pub struct ClientId {
 pub enum Host {
     /// An IPv4 address.
     V4(Ipv4Addr),
-    /// An IPv6 /64 network: whoever has one of its addresses has all.
+    /// An IPv6 /64 network: a host that has one of its addresses has all.
     V6([u16; 4]),
     /// Unknown; each connection counts as a host of its own.
     Unknown(u64),

@@ -87,7 +87,7 @@ impl RetryPolicy {
     }
 
     fn backoff(&self) -> ExponentialBackoff {
-        // backon adds up to the whole delay as jitter: with half the delay the pause lies between a half and the whole.
+        // backon adds up to the whole delay as jitter: with half the delay the pause is between half of it and all of it.
         let part = if self.jitter_seed.is_some() { 2 } else { 1 };
         let builder = ExponentialBuilder::new().with_min_delay(self.initial / part).with_max_delay(self.max / part);
         let builder = match self.max_attempts {

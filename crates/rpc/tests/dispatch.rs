@@ -245,7 +245,7 @@ async fn a_deadline_ends_the_item_here_and_there() {
         let mut late = item("a", "hang");
         late.deadline_ms = Some(300);
         let result = dispatcher.call(late).await;
-        // Whoever notices first: the worker answers INVALID, the dispatcher by itself.
+        // Either may notice first: the worker, which answers INVALID, or the dispatcher.
         match result {
             Ok(verdict) => assert!(!verdict.is_valid()),
             Err(error) => assert!(matches!(error, DispatchError::Deadline { .. }), "{error}"),

@@ -39,7 +39,7 @@ async fn a_taken_port_is_refused_by_address_and_setting() {
 }
 
 #[tokio::test]
-async fn health_is_told_for_each_service_and_the_whole() {
+async fn health_is_reported_for_each_service_and_the_whole() {
     bounded(async {
         let worker = Setup::default().start("worker").await;
         let endpoint = worker.server.endpoint();
@@ -259,7 +259,7 @@ async fn metrics_count_calls_by_method_and_code() {
             let mut page = String::new();
             connection.read_to_string(&mut page).await.unwrap();
             assert!(page.starts_with("HTTP/1.1 200 OK"), "{page}");
-            // The call is recorded when its last byte is gone, which may be after the client has it.
+            // The call is recorded when its last byte is sent, which may be after the client has it.
             if page.contains(expected) && page.contains("evenkeel_grpc_call_seconds_bucket{") {
                 break;
             }

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_lie_at_the_order_statistics() {
+    fn quantiles_are_at_the_order_statistics() {
         let values: Vec<f64> = (1..=99).map(f64::from).collect();
         assert!((quantile(&values, 0.025) - 2.5).abs() < 1e-12);
         assert!((quantile(&values, 0.5) - 50.0).abs() < 1e-12);

@@ -1,13 +1,9 @@
-//! From rows to problems: what is unreadable is dropped, what is there twice is merged, what contradicts itself is named.
+//! From the rows of files to problems: rows at fault are dropped and counted, or end the reading.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::digest::Digest;
-use crate::known::{Known, Outcome, Variant};
-use crate::lint::check_golds;
+use crate::merge::MergedProblems;
 use crate::read::{self, Columns, Limits, Unread};
 use crate::report::Part;
 use crate::{
@@ -39,25 +35,14 @@ pub struct Collector<'a> {
     limits: &'a Limits,
     cancel: &'a Cancel,
     refuse_faults: bool,
-    problems: Vec<Option<Problem>>,
-    /// Different rows, which the limit on problems counts: also those that are dropped are remembered.
-    variants: usize,
-    known: HashMap<Digest, Known>,
+    merged: MergedProblems,
     report: DataReport,
 }
 
 impl<'a> Collector<'a> {
     /// A collector that has read nothing. With `refuse_faults` a row at fault ends it, instead of being dropped and counted.
     pub fn new(limits: &'a Limits, cancel: &'a Cancel, refuse_faults: bool) -> Self {
-        Self {
-            limits,
-            cancel,
-            refuse_faults,
-            problems: Vec::new(),
-            variants: 0,
-            known: HashMap::new(),
-            report: DataReport::default(),
-        }
+        Self { limits, cancel, refuse_faults, merged: MergedProblems::default(), report: DataReport::default() }
     }
 
     /// Reads a file of the source of that index and name. Returns the index of the file in the report.
@@ -91,12 +76,12 @@ impl<'a> Collector<'a> {
                 }
             };
             self.report.files[file].rows += 1;
-            let added = problem.and_then(|problem| self.add(problem, place));
+            let added = problem.and_then(|problem| self.merged.add(problem, place, &mut self.report));
             if let Err(error) = added {
                 self.refuse(&error, path, place)?;
                 self.report.reject(file, error.reason, place, &error.message);
             }
-            if self.variants > self.limits.max_problems {
+            if self.merged.variants() > self.limits.max_problems {
                 let most = self.limits.max_problems;
                 let message = format!("{place}: is one more than {most} problems (limits.max_problems)");
                 return Err(DataError::file(path, message));
@@ -114,82 +99,6 @@ impl<'a> Collector<'a> {
             true => Err(DataError::file(path, format!("{place}: {error}"))),
             false => Ok(()),
         }
-    }
-
-    /// Keeps a problem, or merges it with an earlier one.
-    fn add(&mut self, mut problem: Problem, place: RowLocation) -> Result<(), RowError> {
-        let (file, gold) = (problem.origin.file, problem.task.digest());
-        let known = match self.known.entry(Digest::of_prompt(&problem.prompt)) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(vacant) => {
-                let checked = check_golds(&mut problem);
-                let outcome = match &checked {
-                    Ok(_) => Outcome::Problem(self.problems.len()),
-                    Err(error) => Outcome::Unreadable(error.clone()),
-                };
-                self.variants += 1;
-                vacant.insert(Known { first: Variant { gold, outcome }, others: Vec::new() });
-                let suspicions = checked?;
-                self.keep(problem, suspicions);
-                return Ok(());
-            }
-        };
-        if let Some(same) = known.variants().find(|variant| variant.gold == gold) {
-            return match &same.outcome {
-                Outcome::Unreadable(error) => Err(error.clone()),
-                Outcome::Problem(index) => {
-                    let first = self.problems[*index].as_ref().map(|first| first.id.to_string());
-                    self.report.merge(file, place, first.unwrap_or_else(|| "a row in conflict".to_owned()));
-                    Ok(())
-                }
-                Outcome::Contradiction => {
-                    self.report.merge(file, place, "a row in conflict");
-                    Ok(())
-                }
-            };
-        }
-        let checked = check_golds(&mut problem);
-        let first = known.variants().find_map(|variant| match variant.outcome {
-            Outcome::Problem(index) => Some(index),
-            _ => None,
-        });
-        let (outcome, result) = match (checked, first) {
-            (Err(error), _) => (Outcome::Unreadable(error.clone()), Err(error)),
-            (Ok(_), Some(index)) => {
-                let error = self.contradiction(index, &problem);
-                (Outcome::Contradiction, Err(error))
-            }
-            (Ok(suspicions), None) => (Outcome::Problem(self.problems.len()), Ok(suspicions)),
-        };
-        if let Some(known) = self.known.get_mut(&Digest::of_prompt(&problem.prompt)) {
-            known.others.push(Variant { gold, outcome });
-            self.variants += 1;
-        }
-        self.keep(problem, result?);
-        Ok(())
-    }
-
-    fn keep(&mut self, problem: Problem, suspicions: Vec<crate::lint::Suspicion>) {
-        let file = problem.origin.file;
-        for suspicion in suspicions {
-            self.report.suspect(file, suspicion.code, &problem.id, suspicion.message);
-        }
-        self.report.keep(file);
-        self.problems.push(Some(problem));
-    }
-
-    /// Drops the problem at `index`, which `other` contradicts.
-    fn contradiction(&mut self, index: usize, other: &Problem) -> RowError {
-        let golds = |problem: &Problem| problem.task.golds().collect::<Vec<_>>().join(" or ");
-        let message = |other: &Problem, own: &Problem| {
-            format!("has the messages of `{}` and another gold answer: {}, not {}", other.id, golds(own), golds(other))
-        };
-        let Some(first) = self.problems[index].take() else {
-            let words = format!("has the messages of rows in conflict, and the gold answer {}", golds(other));
-            return RowError::new(Reason::Conflict, words);
-        };
-        self.report.drop_prompt(first.origin.file, Reason::Conflict, &first.id, message(other, &first));
-        RowError::new(Reason::Conflict, message(&first, other))
     }
 
     /// What has been read so far.
@@ -212,7 +121,7 @@ impl<'a> Collector<'a> {
 
     /// The problems in the order of their rows, and what became of the other rows.
     pub fn finish(self) -> (Vec<Problem>, DataReport) {
-        (self.problems.into_iter().flatten().collect(), self.report)
+        (self.merged.into_problems(), self.report)
     }
 }
 
@@ -257,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_there_again_are_merged_with_the_first_and_counted_in_the_later_file() {
+    fn repeated_rows_are_merged_with_the_first_and_counted_in_the_later_file() {
         let first = row("a", "1") + &row("b", "2") + &row("a", "1");
         let second = row("b", "2") + &row("c", "3");
         let (problems, report) = collect(&[&first, &second], &RowRules::default());

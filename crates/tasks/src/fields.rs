@@ -114,7 +114,7 @@ impl Fields {
         if row.is_of_table()
             && let Value::Array(messages) = &mut value
         {
-            // A table has every key in every message; a template asks whether a key is there.
+            // A table has every key in every message; a template asks whether a key exists.
             messages.iter_mut().filter_map(Value::as_object_mut).for_each(|keys| keys.retain(|_, key| !key.is_null()));
         }
         let reason = if value.is_string() { Reason::EmptyPrompt } else { Reason::InvalidMessages };
@@ -163,7 +163,7 @@ impl Fields {
     /// # Errors
     /// A row with neither gold answer nor tests; columns that cannot be read; a verifier that nobody declared.
     pub fn task(&self, row: &Row) -> Result<Task, RowError> {
-        // Whoever names the gold answer's column wants it compared, whatever else is in the row.
+        // A user who names the gold answer's column wants it compared, whatever else is in the row.
         let by_columns = matches!(self.gold, Names::Usual(_));
         match self.verifiers.choose(row, by_columns)? {
             Choice::Custom(name) => Ok(self.custom(name, row)),

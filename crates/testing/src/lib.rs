@@ -1,6 +1,6 @@
 //! Data for tests.
 //!
-//! Small goldens are committed in `tests/golden`. Larger ones of the same form, and data sets that may not be passed on, lie outside the
+//! Small goldens are committed in `tests/golden`. Larger ones of the same form, and data sets that may not be redistributed, are kept outside the
 //! repository, in the folder that `EVENKEEL_OUTSIDE_DATA` names (default: `shared` beside the checkout). A clone does not have them. A test
 //! that needs them is declared with [`outside`] or [`golden`] in a test target with `harness = false`: where a file is missing it is reported
 //! as ignored, never as passed, and where `EVENKEEL_REQUIRE_OUTSIDE_DATA` is set, as `.ci/run` does beside the data, it fails.

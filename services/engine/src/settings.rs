@@ -180,7 +180,7 @@ impl Settings for EngineSettings {
             return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
         }
         if self.development_routes && self.weights_roots.is_empty() && !is_loopback(&self.listen) {
-            let allowed = "folders that weights lie below, since others reach `listen` ([\"/\"] for any)";
+            let allowed = "folders that contain the weights, since others reach `listen` ([\"/\"] for any)";
             return Err(FieldError::new("weights_roots", "empty", allowed));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! How memory that was freed goes back to the system.
 //!
-//! glibc keeps it for whoever asks next: it raises its thresholds to the largest block that was ever freed (up to 64 MiB for each of its
+//! glibc keeps it for the next allocation: it raises its thresholds to the largest block that was ever freed (up to 64 MiB for each of its
 //! arenas), and gives back the end of a heap only. A service that held many large messages for a moment would stay as large as its peak.
 //! Other C libraries need none of this.
 
@@ -10,7 +10,7 @@ pub(crate) fn return_freed_memory() -> std::io::Result<()> {
     use std::thread;
     use std::time::Duration;
 
-    /// Larger blocks are mapped each on its own, and unmapped when they are freed. Tensors of that size are reused by whoever computes.
+    /// Larger blocks are mapped each on its own, and unmapped when they are freed. Tensors of that size are reused by the code that computes.
     const MAP_FROM_BYTES: libc::c_int = 1 << 20;
     /// Free bytes at the end of a heap from which it shrinks.
     const SHRINK_FROM_BYTES: libc::c_int = 256 << 10;

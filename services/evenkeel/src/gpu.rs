@@ -18,7 +18,7 @@ pub(crate) fn gpu(command: &GpuCommand) -> Result<ExitCode> {
     }
 }
 
-/// Answers with success whatever is there: a machine without a GPU is one of the answers.
+/// Succeeds whatever the machine has: no GPU is a valid answer.
 #[expect(clippy::print_stdout, reason = "the answer")]
 fn probe(options: &GpuProbeOptions) -> Result<ExitCode> {
     let probe = Probe::of_this_machine();

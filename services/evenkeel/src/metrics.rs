@@ -29,7 +29,7 @@ pub(crate) fn print(options: &MetricsOptions) -> Result<ExitCode> {
         TableFormat::Jsonl => jsonl(out, &rows),
     };
     match written {
-        // Whoever reads it has seen enough.
+        // The reader has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => {
             written?;

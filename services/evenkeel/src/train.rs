@@ -79,14 +79,14 @@ async fn parent_gone(is_watched: bool) {
     if !is_watched {
         return std::future::pending().await;
     }
-    let (gone, told) = oneshot::channel::<()>();
+    let (ended, end) = oneshot::channel::<()>();
     // A thread of its own, which the end of the process does not wait for.
     std::thread::spawn(move || {
         // An error means that nobody can write to it either.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        drop(gone);
+        drop(ended);
     });
-    let _ = told.await;
+    let _ = end.await;
 }
 
 /// Starts the services, the run and its page; all refusals come before the first step.

@@ -59,7 +59,7 @@ impl Discovery {
         }
     }
 
-    /// Drains engines whose address is gone, and takes back those whose address returned.
+    /// Drains engines whose address disappeared, and takes back those whose address returned.
     fn update_known(&mut self, found: &[ServerAddress]) {
         let pool = &self.pool;
         let members: BTreeSet<usize> = pool.members().iter().map(|engine| engine.id()).collect();

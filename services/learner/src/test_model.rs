@@ -1,4 +1,4 @@
-//! For tests: a small model that counts, fails when it is told to, and has an optimizer's kernels on a CPU.
+//! For tests: a small model that counts, fails on request, and has an optimizer's kernels on a CPU.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -81,7 +81,7 @@ impl Trainer {
         Self::of(Model::new(config, parameters, &settings)?, settings)
     }
 
-    /// The same for a model that is there.
+    /// The same for an existing model.
     pub(crate) fn of(mut model: Model, settings: LearnerSettings) -> Result<Self> {
         let optimizer = Optimizer::new(model.for_update(), settings.optimizer.moments)?;
         Ok(Self {

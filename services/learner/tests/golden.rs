@@ -1,17 +1,14 @@
 //! Whole steps of PyTorch, one of them in verl's terms: `tests/golden`, and others outside the repository.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
 use std::path::Path;
 use std::process::ExitCode;
 
-use candle_core::Device;
+use candle_core::{Device, Tensor};
 use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Recompute, Response};
 use evenkeel_objective::{Advantage, Aggregation, Policy};
 use evenkeel_testing::{GoldenCheck, golden, run, test};
 use serde_json::Value;
-use support::host;
 
 /// Two updates of a batch with verl's settings.
 const VERL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/qwen3/verl.json");
@@ -25,6 +22,10 @@ fn main() -> ExitCode {
     let each = |family| checks.map(|(name, check)| golden(&format!("{family}::{name}"), family, check));
     let verl = test("verl::two_updates_a_batch_are_reproduced", || as_verl(Path::new(VERL)));
     run(families.flat_map(each).flatten().chain([verl]).collect())
+}
+
+fn host(tensor: &Tensor) -> Vec<f32> {
+    tensor.flatten_all().unwrap().to_vec1().unwrap()
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
@@ -65,7 +66,7 @@ fn groups(step: &Value) -> Vec<Group> {
         let responses = group.as_array().unwrap().iter().map(|x| Response {
             tokens: ids(&x["response"]),
             mask: numbers(&x["mask"]).into_iter().map(|m| m == 1.0).collect(),
-            // The goldens' old log-probabilities carry noise and may lie above 0, which no engine's may.
+            // The goldens' old log-probabilities carry noise and may be above 0, which no engine's may.
             rollout_logp: numbers(&x["old_logp"]).into_iter().map(|x| x as f32).collect(),
             raw_reward: x["reward"].as_f64().unwrap(),
             reward: x["reward"].as_f64().unwrap(),

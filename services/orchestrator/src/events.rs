@@ -229,7 +229,7 @@ impl Events {
         self.resume_phase();
     }
 
-    /// Ends a wait. Whoever still waits for something else reports so again.
+    /// Ends a wait. A caller that still waits for something else reports so again.
     pub(crate) fn resume_phase(&self) {
         let state = *self.phase.borrow();
         self.update(|progress| (progress.state, progress.message) = (state, String::new()));

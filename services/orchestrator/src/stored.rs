@@ -31,7 +31,7 @@ pub(crate) fn stored_summary(
     Ok(Summary { forked_from, ..Summary::of(&run_id, &planned.run, rule, state, written, &versions) })
 }
 
-/// The state of a run that is none of this process: what its summary says, but active only while a process has its directory.
+/// The state of a run of another process: what its summary says, but active only while a process has its directory.
 pub(crate) fn stored_state(directory: &Path, summary: Option<&Summary>) -> RunState {
     let said = summary.and_then(|summary| RunState::from_label(&summary.state));
     let has_ended = matches!(said, Some(RunState::Completed | RunState::Stopped | RunState::Failed));
@@ -94,7 +94,7 @@ mod tests {
     use crate::metrics::Curves;
 
     #[test]
-    fn a_run_whose_process_is_gone_has_stopped_whatever_its_summary_says() {
+    fn a_run_whose_process_has_exited_has_stopped_whatever_its_summary_says() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(stored_state(dir.path(), None), RunState::Stopped);
         let written = WrittenLines { steps: &Curves::default(), warm_start: &Curves::default(), evaluations: &[] };

@@ -36,7 +36,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The header of a request, in HPACK without its dynamic table: `POST` of a method that is there.
+/// The header of a request, in HPACK without its dynamic table: `POST` of an existing method.
 fn request() -> Vec<u8> {
     // Entries of the static table: method POST, scheme http; names path, authority and content-type (15 and 16 more).
     let fields: [(&[u8], &[u8]); 5] = [

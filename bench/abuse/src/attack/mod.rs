@@ -28,7 +28,7 @@ use tonic::transport::Channel;
 
 use crate::wire::{self, Failed};
 
-/// Where the servers are, and what is there to be used against them.
+/// Where the servers are, and what can be used against them.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Targets {
     reward: SocketAddr,
@@ -40,7 +40,7 @@ pub(crate) struct Targets {
     metrics: Vec<SocketAddr>,
     /// Files of base64, each the private tests of a row.
     rows: Vec<PathBuf>,
-    /// A folder of weights that lies where none are to be taken from.
+    /// A folder of weights outside of where the engine may read them.
     foreign_weights: PathBuf,
 }
 

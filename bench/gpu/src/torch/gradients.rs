@@ -23,6 +23,10 @@ use crate::shapes::{Case, qwen2_7b, qwen3_1_7b};
 /// Largest errors of the gradient of all parameters, relative.
 const F32: f64 = 1e-4;
 const BF16: f64 = 1e-2;
+/// What candle's own operations may be off, in terms of PyTorch's own error: products give them bf16, so that scores are rounded before the
+/// softmax, which PyTorch's attention keeps in fp32; one rounding more among some fifteen of a layer. The small models of a CPU are 0.95 and 1.09
+/// of PyTorch 2.13's error off, and the rest is room for processors on which PyTorch computes bf16 in another way.
+const PORTABLE: f64 = 1.25;
 /// Of a log-probability in fp32, nats.
 const LOGP: f64 = 1e-3;
 
@@ -92,8 +96,7 @@ fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &
             part.check(name("all gradients"), error, F32);
         } else {
             part.check(name("all gradients"), error, BF16);
-            // candle's own operations round scores and logits as well.
-            let most = if path == KernelPath::Portable { 1.5 } else { 1.0 };
+            let most = if path == KernelPath::Portable { PORTABLE } else { 1.0 };
             part.check(name("all gradients, by PyTorch's own error"), error / own.bf16_gradient_error, most);
             part.fact(json!({
                 "model": case.name, "gradient_error": error, "torch_gradient_error": own.bf16_gradient_error, "largest_gap": gap,

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_without_pytorch_is_told_how_to_name_one() {
+    fn without_pytorch_the_reason_says_how_to_name_one() {
         for python in ["/nowhere/python3", "false"] {
             let reason = Torch::of(python.into(), "cpu").err().unwrap();
             assert!(reason.contains(python) && reason.contains(PYTHON), "{reason}");

@@ -1,4 +1,4 @@
-//! Errors of rendering in the words of Python, where they can be told from minijinja's.
+//! Errors of rendering in the words of Python, where minijinja's allow it.
 
 use minijinja::{Error, ErrorKind};
 

@@ -47,7 +47,7 @@ impl ChatTemplate {
     /// Reads and compiles the templates of a folder; `None` where it has none, as the folders of many base models.
     ///
     /// # Errors
-    /// A file that cannot be read, or a template that is none.
+    /// A file that cannot be read, or an invalid template.
     pub fn read(folder: &Folder) -> Result<Option<Self>, FolderError> {
         let templates = ChatTemplates::read(folder)?;
         if templates == ChatTemplates::default() {

@@ -1,6 +1,8 @@
 //! Causal attention of packed sequences as graphs of the operations that the library knows as one: the pattern of NVIDIA's own
 //! cudnn-frontend (`scaled_dot_product_flash_attention.h`), which the library's engines recognise and fuse.
 
+use evenkeel_kernels::{FusedPass, FusedShape};
+
 use super::CudnnError;
 use super::api::Api;
 use super::arrays::{
@@ -9,19 +11,14 @@ use super::arrays::{
 };
 use super::graph::{Graph, Layout, OperationGraph, Tensor};
 use super::numbers::{Attribute, DataType, Pointwise, Reduction};
-use super::shape::{AttentionPass, AttentionShape};
 
 /// The graph of a pass.
-pub(super) fn graph(
-    api: &'static Api,
-    shape: AttentionShape,
-    pass: AttentionPass,
-) -> Result<OperationGraph, CudnnError> {
+pub(super) fn graph(api: &'static Api, shape: FusedShape, pass: FusedPass) -> Result<OperationGraph, CudnnError> {
     shape.check()?;
     let mut attention = Attention::new(api, shape)?;
     match pass {
-        AttentionPass::Forward => attention.forward()?,
-        AttentionPass::Backward | AttentionPass::DeterministicBackward => attention.backward(pass)?,
+        FusedPass::Forward => attention.forward()?,
+        FusedPass::Backward | FusedPass::DeterministicBackward => attention.backward(pass)?,
     }
     attention.graph.finalize()
 }
@@ -29,7 +26,7 @@ pub(super) fn graph(
 /// What both passes have.
 struct Attention {
     graph: Graph,
-    shape: AttentionShape,
+    shape: FusedShape,
     /// Of queries, and of keys.
     of_queries: Layout,
     of_keys: Layout,
@@ -43,7 +40,7 @@ struct Attention {
 }
 
 impl Attention {
-    fn new(api: &'static Api, shape: AttentionShape) -> Result<Self, CudnnError> {
+    fn new(api: &'static Api, shape: FusedShape) -> Result<Self, CudnnError> {
         let mut graph = Graph::new(api);
         let [sequences, longest, heads, kv_heads, dim] =
             [shape.sequences, shape.longest, shape.heads, shape.kv_heads, shape.dim].map(|size| size as i64);
@@ -165,7 +162,7 @@ impl Attention {
         self.graph.product([weights, v, out], &lengths)
     }
 
-    fn backward(&mut self, pass: AttentionPass) -> Result<(), CudnnError> {
+    fn backward(&mut self, pass: FusedPass) -> Result<(), CudnnError> {
         let q = self.bf16(Q, self.of_queries)?;
         let (k, key_offsets) = self.packed(K, DataType::Bf16, self.of_keys.t())?;
         let v = self.bf16(V, self.of_keys.t())?;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::shape::{AttentionPass, AttentionShape};
+use evenkeel_kernels::{FusedPass, FusedShape};
 
 /// Names the folder of plans; empty for none.
 pub const CACHE: &str = "EVENKEEL_CUDA_CACHE";
@@ -34,16 +34,16 @@ impl PlanCache {
         Self { folder: root.join(format!("cudnn-{version}")).join(name), owner: format!("cudnn {version} on {device}") }
     }
 
-    fn path(&self, shape: AttentionShape, pass: AttentionPass) -> PathBuf {
+    fn path(&self, shape: FusedShape, pass: FusedPass) -> PathBuf {
         self.folder.join(format!("{pass}-{shape}.plan"))
     }
 
-    fn header(&self, shape: AttentionShape, pass: AttentionPass, plan: &[u8]) -> String {
+    fn header(&self, shape: FusedShape, pass: FusedPass, plan: &[u8]) -> String {
         format!("{MAGIC}\n{}\n{pass} {shape}\n{} {:016x}\n", self.owner, plan.len(), checksum(plan))
     }
 
     /// A plan, or `None` where there is no file, or one that is damaged or of something else.
-    pub(super) fn read(&self, shape: AttentionShape, pass: AttentionPass) -> Option<Vec<u8>> {
+    pub(super) fn read(&self, shape: FusedShape, pass: FusedPass) -> Option<Vec<u8>> {
         let path = self.path(shape, pass);
         let about = fs::metadata(&path).ok()?;
         if !about.is_file() || about.len() > LARGEST {
@@ -57,7 +57,7 @@ impl PlanCache {
     }
 
     /// Keeps a plan. A reader sees the whole file or none.
-    pub(super) fn write(&self, shape: AttentionShape, pass: AttentionPass, plan: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&self, shape: FusedShape, pass: FusedPass, plan: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         let path = self.path(shape, pass);
         let unfinished = path.with_extension(format!("{}.tmp", std::process::id()));
@@ -94,20 +94,20 @@ fn checksum(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
-    const SHAPE: AttentionShape = AttentionShape { sequences: 8, longest: 4096, heads: 16, kv_heads: 8, dim: 128 };
+    const SHAPE: FusedShape = FusedShape { sequences: 8, longest: 4096, heads: 16, kv_heads: 8, dim: 128 };
     const PLAN: &[u8] = b"{\"plan\":\n\n\n\n\n\"with lines\"}";
 
     #[test]
     fn a_plan_is_read_as_it_was_written_and_under_its_own_shape_pass_version_and_device_alone() {
         let root = tempfile::tempdir().unwrap();
         let cache = PlanCache::new(root.path(), "9.19.0", "NVIDIA H200 9.0");
-        assert_eq!(cache.read(SHAPE, AttentionPass::Forward), None);
-        cache.write(SHAPE, AttentionPass::Forward, PLAN).unwrap();
-        assert_eq!(cache.read(SHAPE, AttentionPass::Forward).as_deref(), Some(PLAN));
-        assert_eq!(cache.read(SHAPE, AttentionPass::Backward), None);
-        assert_eq!(cache.read(AttentionShape { sequences: 4, ..SHAPE }, AttentionPass::Forward), None);
+        assert_eq!(cache.read(SHAPE, FusedPass::Forward), None);
+        cache.write(SHAPE, FusedPass::Forward, PLAN).unwrap();
+        assert_eq!(cache.read(SHAPE, FusedPass::Forward).as_deref(), Some(PLAN));
+        assert_eq!(cache.read(SHAPE, FusedPass::Backward), None);
+        assert_eq!(cache.read(FusedShape { sequences: 4, ..SHAPE }, FusedPass::Forward), None);
         for (version, device) in [("9.20.0", "NVIDIA H200 9.0"), ("9.19.0", "NVIDIA B200 10.0")] {
-            assert_eq!(PlanCache::new(root.path(), version, device).read(SHAPE, AttentionPass::Forward), None);
+            assert_eq!(PlanCache::new(root.path(), version, device).read(SHAPE, FusedPass::Forward), None);
         }
         // Nothing but the plan is left in the folder.
         assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 1);
@@ -117,22 +117,22 @@ mod tests {
     fn a_file_that_is_damaged_or_of_something_else_is_no_plan() {
         let root = tempfile::tempdir().unwrap();
         let cache = PlanCache::new(root.path(), "9.19.0", "NVIDIA H200 9.0");
-        cache.write(SHAPE, AttentionPass::Forward, PLAN).unwrap();
-        let path = cache.path(SHAPE, AttentionPass::Forward);
+        cache.write(SHAPE, FusedPass::Forward, PLAN).unwrap();
+        let path = cache.path(SHAPE, FusedPass::Forward);
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 1;
             fs::write(&path, &damaged).unwrap();
-            assert_eq!(cache.read(SHAPE, AttentionPass::Forward), None, "byte {at}");
+            assert_eq!(cache.read(SHAPE, FusedPass::Forward), None, "byte {at}");
             fs::write(&path, &whole[..at]).unwrap();
-            assert_eq!(cache.read(SHAPE, AttentionPass::Forward), None, "cut at {at}");
+            assert_eq!(cache.read(SHAPE, FusedPass::Forward), None, "cut at {at}");
         }
         // Another's file under this name.
         let other = PlanCache::new(root.path(), "9.19.0", "NVIDIA H100 9.0");
-        other.write(SHAPE, AttentionPass::Forward, PLAN).unwrap();
-        fs::copy(other.path(SHAPE, AttentionPass::Forward), &path).unwrap();
-        assert_eq!(cache.read(SHAPE, AttentionPass::Forward), None);
+        other.write(SHAPE, FusedPass::Forward, PLAN).unwrap();
+        fs::copy(other.path(SHAPE, FusedPass::Forward), &path).unwrap();
+        assert_eq!(cache.read(SHAPE, FusedPass::Forward), None);
     }
 
     #[test]
@@ -141,12 +141,12 @@ mod tests {
         let file = root.path().join("file");
         fs::write(&file, "").unwrap();
         let cache = PlanCache::new(&file, "9.19.0", "NVIDIA H200 9.0");
-        assert!(cache.write(SHAPE, AttentionPass::Forward, PLAN).is_err());
-        assert_eq!(cache.read(SHAPE, AttentionPass::Forward), None);
+        assert!(cache.write(SHAPE, FusedPass::Forward, PLAN).is_err());
+        assert_eq!(cache.read(SHAPE, FusedPass::Forward), None);
     }
 
     #[test]
-    fn plans_lie_in_the_folder_that_is_named_or_in_the_users_cache() {
+    fn plans_are_kept_in_the_folder_that_is_named_or_in_the_users_cache() {
         let of = |set: &'static [(&str, &str)]| {
             folder(|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into()))
         };

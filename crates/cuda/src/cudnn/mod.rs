@@ -11,17 +11,16 @@ mod descriptor;
 mod graph;
 mod numbers;
 mod plan;
-mod shape;
 
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-pub use arrays::{AttentionArrays, BackwardArrays};
 pub use cache::CACHE;
 pub use plan::AttentionPlan;
-pub use shape::{AttentionPass, AttentionShape};
+
+use evenkeel_kernels::{FusedAttention, FusedPass, FusedShape, Unsupported};
 
 use crate::search::Missing;
 use api::Api;
@@ -61,22 +60,15 @@ pub enum CudnnError {
         message: String,
     },
     /// A shape that no plan is made for.
-    #[error("{what} is {value}, allowed: {allowed}")]
-    Shape {
-        /// The quantity.
-        what: &'static str,
-        /// Its value.
-        value: usize,
-        /// What is allowed.
-        allowed: String,
-    },
+    #[error(transparent)]
+    Shape(#[from] Unsupported),
     /// No engine takes the shape on this device.
     #[error("no plan for the {pass} pass of attention {shape}: {reasons}")]
     NoPlan {
         /// The pass.
-        pass: AttentionPass,
+        pass: FusedPass,
         /// The shape.
-        shape: AttentionShape,
+        shape: FusedShape,
         /// What was tried and why it was refused.
         reasons: String,
     },
@@ -93,7 +85,7 @@ pub fn version() -> Result<String, CudnnError> {
     Api::get().map(Api::version)
 }
 
-type Known = HashMap<(AttentionShape, AttentionPass), Result<Arc<AttentionPlan>, CudnnError>>;
+type Known = HashMap<(FusedShape, FusedPass), Result<Arc<AttentionPlan>, CudnnError>>;
 
 /// The library for one device, with the plans that were needed so far.
 pub struct Cudnn {
@@ -147,17 +139,17 @@ impl Cudnn {
     ///
     /// # Errors
     /// The shape is refused, by this crate or by the library.
-    pub fn plan(&self, shape: AttentionShape, pass: AttentionPass) -> Result<Arc<AttentionPlan>, CudnnError> {
+    pub fn plan(&self, shape: FusedShape, pass: FusedPass) -> Result<Arc<AttentionPlan>, CudnnError> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         plans.entry((shape, pass)).or_insert_with(|| self.find(shape, pass).map(Arc::new)).clone()
     }
 
     /// From a file, or built and kept in one.
-    fn find(&self, shape: AttentionShape, pass: AttentionPass) -> Result<AttentionPlan, CudnnError> {
+    fn find(&self, shape: FusedShape, pass: FusedPass) -> Result<AttentionPlan, CudnnError> {
         if let Some(cache) = &self.cache
             && let Some(json) = cache.read(shape, pass)
             // One that the library no longer takes is built anew.
-            && let Ok(plan) = AttentionPlan::read(self.api, &self.target, shape, pass, &json)
+            && let Ok(plan) = AttentionPlan::read(self.api, &self.target, &json)
         {
             return Ok(plan);
         }
@@ -174,19 +166,13 @@ impl Cudnn {
     /// Gives a pass to the device.
     ///
     /// # Safety
-    /// The addresses must be of the device's memory, of the sizes that [`AttentionArrays`] states, and of as many bytes of workspace as the plan
-    /// needs; they must stay valid until the stream has come so far. Offsets must be those of the lengths.
+    /// The addresses must be of the device's memory, of the sizes that [`FusedAttention`] states, and of as many bytes of workspace as the plan
+    /// needs; they must stay valid until the stream has passed the call. Offsets must be those of the lengths.
     ///
     /// # Errors
     /// No plan, or a failure of the device.
-    pub unsafe fn run(
-        &self,
-        shape: AttentionShape,
-        pass: AttentionPass,
-        arrays: &AttentionArrays,
-        workspace: u64,
-    ) -> Result<(), CudnnError> {
+    pub unsafe fn run(&self, attention: &FusedAttention) -> Result<(), CudnnError> {
         let handle = self.handle.as_ref().ok_or(CudnnError::Described)?;
-        self.plan(shape, pass)?.execute(handle, arrays, workspace)
+        self.plan(attention.shape, attention.pass)?.execute(handle, attention)
     }
 }

@@ -4,15 +4,16 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::Mutex;
 
+use evenkeel_kernels::{FusedAttention, FusedPass, FusedShape, Pointer};
+
 use super::CudnnError;
 use super::api::Api;
-use super::arrays::{AttentionArrays, Numbers};
+use super::arrays::Numbers;
 use super::attention::graph;
 use super::descriptor::Descriptor;
 use super::numbers::{Attribute, Heuristic, Kind};
-use super::shape::{AttentionPass, AttentionShape};
 
-/// The device that plans are made for: one that is there, or a description of one.
+/// The device that plans are made for: a real one, or a description of one.
 pub(super) struct Target(Descriptor);
 
 impl Target {
@@ -72,8 +73,6 @@ pub struct AttentionPlan {
     plan: Descriptor,
     /// The engine that it was made of, if it was made and not read.
     engine: Option<Descriptor>,
-    shape: AttentionShape,
-    pass: AttentionPass,
     workspace: usize,
 }
 
@@ -82,8 +81,8 @@ impl AttentionPlan {
     pub(super) fn build(
         api: &'static Api,
         target: &Target,
-        shape: AttentionShape,
-        pass: AttentionPass,
+        shape: FusedShape,
+        pass: FusedPass,
     ) -> Result<Self, CudnnError> {
         let graph = graph(api, shape, pass)?;
         let mut reasons = Vec::new();
@@ -94,7 +93,7 @@ impl AttentionPlan {
             }) {
                 let mut plan = Descriptor::new(api, Kind::Plan)?;
                 match plan.refer(Attribute::PlanEngineConfig, &[&engine]).and_then(|()| plan.finalize()) {
-                    Ok(()) => return Self::of(api, plan, Some(engine), shape, pass),
+                    Ok(()) => return Self::of(api, plan, Some(engine)),
                     Err(reason) => reasons.push(reason.to_string()),
                 }
             }
@@ -106,29 +105,17 @@ impl AttentionPlan {
     }
 
     /// Reads what [`AttentionPlan::json`] gave on the same device with the same version of the library.
-    pub(super) fn read(
-        api: &'static Api,
-        target: &Target,
-        shape: AttentionShape,
-        pass: AttentionPass,
-        json: &[u8],
-    ) -> Result<Self, CudnnError> {
+    pub(super) fn read(api: &'static Api, target: &Target, json: &[u8]) -> Result<Self, CudnnError> {
         let mut plan = Descriptor::new(api, Kind::Plan)?;
         plan.set(Attribute::PlanJson, json)?;
         plan.refer(Attribute::PlanDevice, &[&target.0])?;
         plan.finalize()?;
-        Self::of(api, plan, None, shape, pass)
+        Self::of(api, plan, None)
     }
 
-    fn of(
-        api: &'static Api,
-        plan: Descriptor,
-        engine: Option<Descriptor>,
-        shape: AttentionShape,
-        pass: AttentionPass,
-    ) -> Result<Self, CudnnError> {
+    fn of(api: &'static Api, plan: Descriptor, engine: Option<Descriptor>) -> Result<Self, CudnnError> {
         let workspace = usize::try_from(plan.number(Attribute::PlanWorkspace)?).unwrap_or(0);
-        Ok(Self { api, plan, engine, shape, pass, workspace })
+        Ok(Self { api, plan, engine, workspace })
     }
 
     /// The plan and its compiled kernels, in the library's own representation.
@@ -150,9 +137,10 @@ impl AttentionPlan {
     }
 
     /// Gives the pass to the device, which runs it in the order of the stream.
-    pub(super) fn execute(&self, handle: &Handle, arrays: &AttentionArrays, workspace: u64) -> Result<(), CudnnError> {
-        let numbers = Numbers::of(self.shape);
-        let (ids, at) = numbers.pack(self.shape, self.pass, arrays);
+    pub(super) fn execute(&self, handle: &Handle, attention: &FusedAttention) -> Result<(), CudnnError> {
+        let numbers = Numbers::of(attention.shape);
+        let (ids, at) = numbers.pack(attention);
+        let Pointer(workspace) = attention.workspace;
         let mut pack = Descriptor::new(self.api, Kind::VariantPack)?;
         pack.set(Attribute::PackIds, &ids)?;
         pack.set(Attribute::PackPointers, &at)?;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use evenkeel_kernel_checks::case::Case;
-use evenkeel_kernel_checks::{Buffer, Runner, attend, multiply};
+use evenkeel_kernel_checks::{Buffer, Factors, Runner, attend, multiply};
 use evenkeel_kernels::{
     Argument, Chip, FusedAttention, FusedPass, FusedShape, Launch, Norm, NormBackward, Pointer, Product, Type,
 };
@@ -135,7 +135,7 @@ impl Runner for Shim {
     }
 
     fn attend(&self, attention: &FusedAttention) {
-        attend(attention);
+        attend(attention, Factors::Exact);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the sequences of a pass lie.
+//! The layout of the sequences of a pass.
 
 use super::shape::FusedShape;
 use crate::launch::Unsupported;
@@ -54,7 +54,7 @@ mod tests {
     const SHAPE: FusedShape = FusedShape { sequences: 3, longest: 300, heads: 4, kv_heads: 2, dim: 64 };
 
     #[test]
-    fn sequences_that_are_not_there_are_empty_and_lie_behind_the_last() {
+    fn missing_sequences_are_empty_and_follow_the_last() {
         let layout = FusedLayout::new(SHAPE.rounded_up(), &[(5, 2), (7, 300)]).unwrap();
         assert_eq!(layout.lengths, [2, 300, 0]);
         assert_eq!(layout.offsets[0], [5 * 256, 7 * 256, 307 * 256, 307 * 256]);

@@ -42,13 +42,13 @@ pub struct FusedGradients {
     pub dk: Pointer,
     /// The gradient of the values.
     pub dv: Pointer,
-    /// fp32, (tokens, heads).
+    /// Sums of output times gradient, fp32, (tokens, heads).
     pub dots: Pointer,
-    /// fp32, as queries; null in a deterministic pass.
+    /// Sums for `dq`, fp32, as queries; null in a deterministic pass.
     pub dq_sum: Pointer,
-    /// bf16, as queries; null where each query head has its own keys.
+    /// The gradient of the keys by query head, bf16, as queries; null where each query head has its own keys.
     pub dk_heads: Pointer,
-    /// The same.
+    /// The same of the values.
     pub dv_heads: Pointer,
 }
 
@@ -86,8 +86,8 @@ impl FusedAttention {
         let of_token = match self.pass {
             FusedPass::Forward => forward,
             FusedPass::Backward | FusedPass::DeterministicBackward => {
-                let summed = if self.pass == FusedPass::Backward { 2 * 2 * queries } else { 0 };
-                let by_head = if heads == kv_heads { 0 } else { 2 * 2 * queries };
+                let summed = if self.pass.sums_dq() { 2 * 2 * queries } else { 0 };
+                let by_head = if self.shape.shares_keys() { 2 * 2 * queries } else { 0 };
                 forward + 2 * queries + 2 * keys + 2 * sums + summed + by_head
             }
         };

@@ -1,9 +1,15 @@
 //! The shapes that a library makes plans for.
 
+use std::fmt;
+
+use crate::launch::Unsupported;
+
 /// Tokens of the shortest sequence that a plan has room for.
 const SHORTEST: usize = 128;
 /// Bytes of workspace that a library may need for any pass.
 const WORKSPACE: usize = 1 << 20;
+/// Most sequences of a plan, and most tokens of one.
+const MOST: usize = 1 << 20;
 
 /// The shape that a library makes a plan for: room for so many sequences of at most so many tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,13 +31,64 @@ pub struct FusedShape {
 pub enum FusedPass {
     /// Output and logarithms of the denominators.
     Forward,
-    /// Gradients, whose last bits may differ from call to call.
+    /// Gradients. Those of queries are added up in the order in which blocks happen to end, so that last bits differ from call to call.
     Backward,
-    /// Gradients, the same bits each time.
+    /// Gradients, the same bits each time, for workspace that grows with the square of the length.
     DeterministicBackward,
 }
 
+impl FusedPass {
+    /// Whether gradients of queries are added up in memory.
+    pub fn sums_dq(self) -> bool {
+        self == Self::Backward
+    }
+}
+
+impl fmt::Display for FusedPass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::DeterministicBackward => "deterministic-backward",
+        })
+    }
+}
+
 impl FusedShape {
+    /// The widths of a head that the library takes.
+    pub const WIDTHS: [usize; 2] = [64, 128];
+
+    /// Whether several query heads read the same keys.
+    pub fn shares_keys(&self) -> bool {
+        self.heads != self.kv_heads
+    }
+
+    /// Refuses what no plan is made for.
+    ///
+    /// # Errors
+    /// No sequence, one without tokens, too many of either, heads of another width, or key heads that the query heads cannot share evenly.
+    pub fn check(&self) -> Result<(), Unsupported> {
+        for (what, value) in
+            [("sequences of attention", self.sequences), ("tokens of the longest sequence", self.longest)]
+        {
+            if value == 0 || value > MOST {
+                return Err(Unsupported::new(what, value, format!("1 to {MOST}")));
+            }
+        }
+        if !Self::WIDTHS.contains(&self.dim) {
+            return Err(Unsupported::new(
+                "width of a head",
+                self.dim,
+                Self::WIDTHS.map(|w| w.to_string()).join(" or "),
+            ));
+        }
+        if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) {
+            let allowed = format!("a divisor of the {} query heads", self.heads);
+            return Err(Unsupported::new("key heads", self.kv_heads, allowed));
+        }
+        Ok(())
+    }
+
     /// Few numbers of sequences and lengths, so that few plans serve all micro-batches: powers of two, and halfway between them.
     #[must_use]
     pub fn rounded_up(self) -> Self {
@@ -56,6 +113,13 @@ impl FusedShape {
     }
 }
 
+impl fmt::Display for FusedShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sequences, longest, heads, kv_heads, dim } = self;
+        write!(f, "{sequences}x{longest}-heads-{heads}-{kv_heads}-dim-{dim}")
+    }
+}
+
 /// The smallest of 1, 2, 3, 4, 6, 8, 12, 16, ... that is not less.
 fn rounded_up(number: usize) -> usize {
     let power = number.next_power_of_two();
@@ -70,6 +134,20 @@ mod tests {
     use super::*;
 
     const SHAPE: FusedShape = FusedShape { sequences: 3, longest: 300, heads: 4, kv_heads: 2, dim: 64 };
+
+    #[test]
+    fn shapes_without_a_plan_are_refused_by_name() {
+        let shape = FusedShape { sequences: 4, longest: 2048, heads: 28, kv_heads: 4, dim: 128 };
+        assert!(shape.check().is_ok());
+        let refused = |shape: FusedShape| shape.check().unwrap_err().to_string();
+        assert_eq!(refused(FusedShape { dim: 96, ..shape }), "width of a head is 96, allowed: 64 or 128");
+        assert_eq!(
+            refused(FusedShape { kv_heads: 5, ..shape }),
+            "key heads is 5, allowed: a divisor of the 28 query heads"
+        );
+        assert!(refused(FusedShape { sequences: 0, ..shape }).starts_with("sequences of attention is 0"));
+        assert!(refused(FusedShape { longest: 0, ..shape }).starts_with("tokens of the longest sequence is 0"));
+    }
 
     #[test]
     fn rounding_up_leaves_room_for_all_wastes_less_than_half_and_is_done_once() {

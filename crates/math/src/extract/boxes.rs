@@ -196,7 +196,7 @@ fn command_before(text: &str, at: usize) -> Option<usize> {
     COMMANDS.iter().find_map(|command| before.strip_suffix(command)).map(str::len)
 }
 
-/// `\boxed 5`: TeX would take one digit, but whoever writes it means the number.
+/// `\boxed 5`: TeX would take one digit, but the writer means the number.
 fn bare_box(text: &str, at: usize) -> Option<Span> {
     let rest = text.suffix_from(at);
     let argument = COMMANDS.iter().find_map(|command| rest.strip_prefix(command))?;

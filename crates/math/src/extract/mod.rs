@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_marker_that_is_there_wins() {
+    fn the_first_marker_that_is_found_wins() {
         let text = "#### 1\nAnswer: 2\n\\boxed{3}\nso 4";
         let by = |markers: &[Marker]| extract(text, &Policy { markers: markers.to_vec(), ..Policy::default() });
         assert_eq!(by(&[Marker::Boxed, Marker::Hashes]), Ok(Extracted::One("3")));

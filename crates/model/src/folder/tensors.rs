@@ -15,7 +15,7 @@ use crate::staging::Staging;
 /// Values that are converted and copied at once.
 const PIECE: usize = 1 << 20;
 
-/// Where fp32 values lie.
+/// The location of fp32 values.
 #[derive(Clone, Copy, Debug)]
 pub enum Values<'a> {
     /// A contiguous tensor of any device.

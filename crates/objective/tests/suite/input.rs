@@ -97,7 +97,7 @@ fn slices_of_different_lengths_are_refused() {
 }
 
 #[test]
-fn a_correction_without_the_engine_s_log_probabilities_is_refused() {
+fn a_correction_without_the_engines_log_probabilities_is_refused() {
     let settings = Settings { correction: Correction::TokenMask, ..Settings::default() };
     let owned = Owned::on_policy(1.0, 2);
     let mut view = owned.view();

@@ -36,7 +36,7 @@ fn k3_is_at_most_ten_and_does_not_move_there() {
 }
 
 #[test]
-fn the_gradient_is_added_to_what_is_there_and_masked_tokens_stay() {
+fn the_gradient_is_added_to_the_existing_one_and_masked_tokens_stay() {
     let mut response = Owned::on_policy(0.0, 3);
     response.reference_logp = vec![-1.2, f64::NAN, -0.9];
     response.mask[1] = false;

@@ -304,7 +304,7 @@ proptest! {
 }
 
 #[test]
-fn the_paper_s_rules_differ_where_lengths_do() {
+fn the_papers_rules_differ_where_lengths_do() {
     // Lengths 2, 4, 6 with advantages 1.5, 0.5, -2 before the first update; worked out by hand.
     let (a, t) = ([1.5, 0.5, -2.0], [2, 4, 6]);
     let loss = |aggregation| {

@@ -7,8 +7,9 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::backlog::Submission;
 use super::connection::{Event, WorkerConnection};
-use super::scheduler::{Scheduler, Submission};
+use super::scheduler::Scheduler;
 use super::{DispatchOptions, Endpoints, WorkerStatus};
 use crate::client::{Connector, ServerAddress};
 use crate::items::Items;

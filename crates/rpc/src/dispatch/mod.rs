@@ -5,6 +5,7 @@
 //! the same ids; every item is answered exactly once. Callers wait while all workers are full; dropping their future cancels the item.
 
 mod actor;
+mod backlog;
 mod connection;
 mod discovery;
 mod options;

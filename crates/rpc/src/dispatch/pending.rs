@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::DispatchError;
 use super::actor::Command;
-use super::scheduler::Submission;
+use super::backlog::Submission;
 use crate::items::Items;
 
 /// Resolves to the response. Dropping it cancels the item and frees its permit.

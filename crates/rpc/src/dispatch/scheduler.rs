@@ -1,98 +1,49 @@
 //! Assigns items to workers: a state machine of all unanswered items and all workers. It does no I/O and reads no clock, so that every rule
 //! can be tested step by step.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::backlog::{Backlog, Entry, Submission};
 use super::worker::{Slot, Worker, WorkerState};
-use super::{DeadlineStart, DispatchError, DispatchOptions, WorkerStatus, left_ms};
+use super::{DeadlineStart, DispatchError, DispatchOptions, WorkerStatus};
 use crate::balance::{Candidate, least_outstanding};
 use crate::error::millis;
 use crate::items::{Disposition, Items};
 
-/// An item as its caller submits it.
-pub(super) struct Submission<P: Items> {
-    pub(super) ticket: u64,
-    pub(super) item: P::Item,
-    pub(super) submitted: Instant,
-    /// Length of its deadline.
-    pub(super) budget: Duration,
-    pub(super) reply: oneshot::Sender<Result<P::Response, DispatchError>>,
-    pub(super) permit: OwnedSemaphorePermit,
-}
-
-/// An unanswered item.
-struct Entry<P: Items> {
-    submission: Submission<P>,
-    /// `None` in the queue if only time at a worker counts.
-    deadline: Option<Instant>,
-    /// Completed attempts: the worker failed or was lost.
-    attempts: u32,
-    worker: Option<u64>,
-    /// The worker that failed last; others are preferred.
-    avoid: Option<u64>,
-}
-
 /// All unanswered items and all workers.
 pub(super) struct Scheduler<P: Items> {
     options: DispatchOptions,
-    entries: HashMap<u64, Entry<P>>,
-    /// Tickets by id: no two unanswered items have the same.
-    tickets: HashMap<String, u64>,
-    queue: VecDeque<u64>,
-    deadlines: BTreeSet<(Instant, u64)>,
+    backlog: Backlog<P>,
     workers: BTreeMap<u64, Worker<P>>,
     assignments: u64,
 }
 
 impl<P: Items> Scheduler<P> {
     pub(super) fn new(options: DispatchOptions) -> Self {
-        Self {
-            options,
-            entries: HashMap::new(),
-            tickets: HashMap::new(),
-            queue: VecDeque::new(),
-            deadlines: BTreeSet::new(),
-            workers: BTreeMap::new(),
-            assignments: 0,
-        }
+        Self { options, backlog: Backlog::new(), workers: BTreeMap::new(), assignments: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.backlog.is_empty()
     }
 
     pub(super) fn submit(&mut self, submission: Submission<P>) {
-        let id = P::id(&submission.item);
-        if self.tickets.contains_key(id) {
-            let error = DispatchError::InFlight { id: id.to_owned() };
-            let _ = submission.reply.send(Err(error));
-            return;
-        }
-        let ticket = submission.ticket;
-        self.tickets.insert(id.to_owned(), ticket);
-        self.queue.push_back(ticket);
-        let deadline = match self.options.deadline_start {
-            DeadlineStart::Submitted => Some(end_of(submission.submitted, submission.budget)),
-            DeadlineStart::Assigned => None,
-        };
-        self.deadlines.extend(deadline.map(|deadline| (deadline, ticket)));
-        self.entries.insert(ticket, Entry { submission, deadline, attempts: 0, worker: None, avoid: None });
+        self.backlog.submit(submission, self.options.deadline_start);
     }
 
     /// The caller dropped its future.
     pub(super) fn cancel(&mut self, ticket: u64, now: Instant) {
         if let Some(entry) = self.remove(ticket, now) {
-            self.finish(entry, Err(DispatchError::Closed), "withdrawn", now);
+            self.backlog.finish(entry, Err(DispatchError::Closed), "withdrawn", now);
         }
     }
 
     /// Fails items whose deadline has passed.
     pub(super) fn expire(&mut self, now: Instant) {
-        while let Some(&(deadline, ticket)) = self.deadlines.first() {
+        while let Some((deadline, ticket)) = self.backlog.first_deadline() {
             if deadline > now {
                 return;
             }
@@ -108,38 +59,22 @@ impl<P: Items> Scheduler<P> {
                     (DispatchError::Deadline { id, waited_ms }, "deadline")
                 }
             };
-            self.finish(entry, Err(error), end, now);
+            self.backlog.finish(entry, Err(error), end, now);
         }
     }
 
     /// Removes an item and cancels it at its worker.
     fn remove(&mut self, ticket: u64, now: Instant) -> Option<Entry<P>> {
-        let entry = self.entries.remove(&ticket)?;
+        let entry = self.backlog.take(ticket)?;
         let id = P::id(&entry.submission.item);
         match entry.worker.and_then(|worker| self.workers.get_mut(&worker)) {
             Some(worker) => {
                 worker.slots.insert(id.to_owned(), Slot::Abandoned(now));
                 worker.send(P::cancel(id));
             }
-            None => self.queue.retain(|&queued| queued != ticket),
+            None => self.backlog.remove_queued(ticket),
         }
         Some(entry)
-    }
-
-    /// The one permit where an item ends.
-    fn finish(&mut self, entry: Entry<P>, result: Result<P::Response, DispatchError>, end: &'static str, now: Instant) {
-        let Submission { ticket, item, submitted, reply, permit, .. } = entry.submission;
-        self.entries.remove(&ticket);
-        self.tickets.remove(P::id(&item));
-        if let Some(deadline) = entry.deadline {
-            self.deadlines.remove(&(deadline, ticket));
-        }
-        metrics::counter!("evenkeel_dispatch_items_total", "items" => P::NAME, "end" => end).increment(1);
-        metrics::histogram!("evenkeel_dispatch_seconds", "items" => P::NAME).record(now - submitted);
-        // Before the response, so that the caller finds a free permit.
-        drop(permit);
-        // The caller may have dropped its future just now.
-        let _ = reply.send(result);
     }
 
     /// Queues an item for another worker, or fails it after its last attempt.
@@ -152,29 +87,26 @@ impl<P: Items> Scheduler<P> {
         response: Option<P::Response>,
         now: Instant,
     ) {
-        let Some(entry) = self.entries.get_mut(&ticket) else { return };
-        entry.worker = None;
-        entry.avoid = Some(failed_at);
-        if self.options.deadline_start == DeadlineStart::Assigned
-            && let Some(deadline) = entry.deadline.take()
-        {
-            self.deadlines.remove(&(deadline, ticket));
+        if self.options.deadline_start == DeadlineStart::Assigned {
+            self.backlog.clear_deadline(ticket);
         }
+        let Some(entry) = self.backlog.entry_mut(ticket) else { return };
+        (entry.worker, entry.avoid) = (None, Some(failed_at));
         entry.attempts += u32::from(counts);
         if !counts || entry.attempts < self.options.max_attempts {
             metrics::counter!("evenkeel_dispatch_retries_total", "items" => P::NAME).increment(1);
-            // In front of the queue, since it has waited longest.
-            self.queue.push_front(ticket);
+            // It has waited longest.
+            self.backlog.queue_in_front(ticket);
             return;
         }
-        let Some(entry) = self.entries.remove(&ticket) else { return };
+        let Some(entry) = self.backlog.take(ticket) else { return };
         let result = response.ok_or_else(|| DispatchError::WorkerLost {
             id: P::id(&entry.submission.item).to_owned(),
             attempts: entry.attempts,
             last: lost.unwrap_or_default().to_owned(),
         });
         let end = if result.is_ok() { "failed" } else { "lost" };
-        self.finish(entry, result, end, now);
+        self.backlog.finish(entry, result, end, now);
     }
 
     pub(super) fn add_worker(&mut self, worker: u64, name: String) {
@@ -235,10 +167,10 @@ impl<P: Items> Scheduler<P> {
                 metrics::counter!("evenkeel_dispatch_unasked_answers_total", "items" => P::NAME).increment(1);
                 let answered = P::response_id(&response).to_owned();
                 for ticket in worker.strayed(&answered, now) {
-                    let Some(entry) = self.entries.remove(&ticket) else { continue };
+                    let Some(entry) = self.backlog.take(ticket) else { continue };
                     let id = P::id(&entry.submission.item).to_owned();
                     let error = DispatchError::Misanswered { id, answered: answered.clone() };
-                    self.finish(entry, Err(error), "misanswered", now);
+                    self.backlog.finish(entry, Err(error), "misanswered", now);
                 }
                 return;
             }
@@ -247,8 +179,8 @@ impl<P: Items> Scheduler<P> {
         match P::disposition(&response) {
             Disposition::Final => {
                 worker.succeeded();
-                if let Some(entry) = self.entries.remove(&ticket) {
-                    self.finish(entry, Ok(response), "answered", now);
+                if let Some(entry) = self.backlog.take(ticket) {
+                    self.backlog.finish(entry, Ok(response), "answered", now);
                 }
             }
             Disposition::Failed => self.retry(ticket, key, true, None, Some(response), now),
@@ -276,14 +208,14 @@ impl<P: Items> Scheduler<P> {
             worker.end_backoff(now);
         }
         let mut waiting = Vec::new();
-        while let Some(ticket) = self.queue.pop_front() {
-            let Some(entry) = self.entries.get_mut(&ticket) else { continue };
-            let id = P::id(&entry.submission.item);
+        while let Some(ticket) = self.backlog.pop_queued() {
+            let Some(entry) = self.backlog.entry_mut(ticket) else { continue };
+            let (id, avoid) = (P::id(&entry.submission.item), entry.avoid);
             let candidates = self.workers.iter_mut().filter(|(_, worker)| worker.accepts(id));
             let best = least_outstanding(candidates.map(|(&key, worker)| Candidate {
                 outstanding: worker.slots.len() as u64,
                 last_assigned: worker.last_assigned,
-                avoid: entry.avoid == Some(key),
+                avoid: avoid == Some(key),
                 key: (key, worker),
             }));
             let Some((key, worker)) = best else {
@@ -294,25 +226,21 @@ impl<P: Items> Scheduler<P> {
                 }
                 break;
             };
-            let deadline = *entry.deadline.get_or_insert_with(|| end_of(now, entry.submission.budget));
-            self.deadlines.insert((deadline, ticket));
-            let mut item = entry.submission.item.clone();
-            P::set_deadline_ms(&mut item, left_ms(deadline, now));
             self.assignments += 1;
             worker.last_assigned = self.assignments;
             worker.slots.insert(id.to_owned(), Slot::Active(ticket));
-            entry.worker = Some(key);
+            let Some(item) = self.backlog.assign(ticket, key, now) else { continue };
             // If the stream broke just now, its reader reports it and the item is assigned again.
             worker.send(P::request(item));
         }
-        waiting.into_iter().rev().for_each(|ticket| self.queue.push_front(ticket));
+        waiting.into_iter().rev().for_each(|ticket| self.backlog.queue_in_front(ticket));
     }
 
     /// When [`Self::expire`], [`Self::stuck`] or [`Self::assign`] has to be called next without an event.
     pub(super) fn next_wake(&self) -> Option<Instant> {
         let timeout = self.options.abandon_timeout;
-        let deadline = self.deadlines.first().map(|&(deadline, _)| deadline);
-        let waiting = !self.queue.is_empty();
+        let deadline = self.backlog.first_deadline().map(|(deadline, _)| deadline);
+        let waiting = self.backlog.queued() > 0;
         let backoffs = self.workers.values().filter_map(|worker| match worker.state {
             WorkerState::BackingOff { until } if waiting => Some(until),
             _ => None,
@@ -331,7 +259,7 @@ impl<P: Items> Scheduler<P> {
     }
 
     pub(super) fn queued(&self) -> usize {
-        self.queue.len()
+        self.backlog.queued()
     }
 
     pub(super) fn status(&self) -> Vec<WorkerStatus> {
@@ -346,11 +274,6 @@ impl<P: Items> Scheduler<P> {
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     }
-}
-
-/// A deadline beyond the range of `Instant` becomes a century.
-fn end_of(start: Instant, budget: Duration) -> Instant {
-    start.checked_add(budget).unwrap_or(start + Duration::from_secs(3_000_000_000))
 }
 
 #[cfg(test)]

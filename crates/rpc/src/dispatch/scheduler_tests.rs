@@ -1,9 +1,10 @@
 //! The rules of the scheduler, step by step.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, VerifyItem, VerifyRequest, verify_request};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use super::*;
 use crate::items::VerifyItems;

@@ -92,7 +92,7 @@ impl<P: Items> Worker<P> {
         }
     }
 
-    /// Whether it may get the item of that id. While it has a cancelled item of the same id, their responses could not be told apart.
+    /// Whether it may get the item of that id. While it has a cancelled item of the same id, their responses could not be distinguished.
     pub(super) fn accepts(&self, id: &str) -> bool {
         let ready = self.state == WorkerState::Ready && !self.leaving && self.requests.is_some();
         ready && self.slots.len() < self.limit && !self.slots.contains_key(id)

@@ -234,7 +234,7 @@ mod tests {
         let first = connections.register(one, &abort);
         let others: Vec<_> = (0..10).map(|_| connections.register(many, &abort)).collect();
         assert!(!first.handle.closing().is_cancelled(), "although it is the oldest");
-        let standing = others.iter().filter(|registration| !registration.handle.closing().is_cancelled()).count();
-        assert_eq!(standing, 3);
+        let open = others.iter().filter(|registration| !registration.handle.closing().is_cancelled()).count();
+        assert_eq!(open, 3);
     }
 }

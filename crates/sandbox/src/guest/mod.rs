@@ -92,7 +92,7 @@ pub fn open(engine: &Engine, path: &Path) -> Result<Component, String> {
     }
     // SAFETY: the file contains machine code, and wasmtime requires that it comes from `precompile_component`. It is in a folder that belongs
     // to this program, was renamed to its name after it was written completely, is never modified, and matches the hash that was recorded
-    // when it was built. Whoever can forge both files can replace this program as well. Wasmtime itself refuses code for another version or
+    // when it was built. An attacker who can forge both files can replace this program as well. Wasmtime itself refuses code for another version or
     // processor.
     #[allow(unsafe_code)]
     let component = unsafe { Component::deserialize_file(engine, path) };

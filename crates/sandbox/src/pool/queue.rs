@@ -52,7 +52,7 @@ struct RunningTest {
     started: Instant,
     /// It is in a long-running slot.
     long_running: bool,
-    /// It was told to stop for other tests.
+    /// It has to stop for other tests.
     preempted: bool,
 }
 

@@ -35,7 +35,7 @@ pub fn run_worker_process(folder: &Path) -> Result<(), GuestError> {
             return Err(error);
         }
     };
-    // A failure means that the parent is gone, which also ends standard input.
+    // A failure means that the parent has exited, which also ends standard input.
     let _ = Frame::write(&mut io::stdout(), wire::READY, &[]);
     let (Ok(input), Ok(output)) = (io::stdin().as_fd().try_clone_to_owned(), io::stdout().as_fd().try_clone_to_owned())
     else {

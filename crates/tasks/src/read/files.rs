@@ -7,7 +7,7 @@ use crate::{Cancel, DataError};
 /// The files that a name stands for: itself, or what matches it where it is a pattern (`*`, `?`, `[a-z]`), in alphabetical order.
 ///
 /// # Errors
-/// A pattern that is none, one that searches whole trees (`**`), or one that no file matches.
+/// An invalid pattern, one that searches whole trees (`**`), or one that no file matches.
 pub fn expand(name: &Path, cancel: &Cancel) -> Result<Vec<PathBuf>, DataError> {
     let pattern = match name.to_str() {
         // A file may have such characters in its name.
@@ -48,7 +48,7 @@ mod tests {
         };
         assert_eq!(names("?.jsonl").unwrap(), ["a.jsonl", "b.jsonl"]);
         assert_eq!(names("[x].jsonl").unwrap(), ["[x].jsonl"], "a file of that name is meant");
-        assert_eq!(names("absent.jsonl").unwrap(), ["absent.jsonl"], "whoever opens it says that it is absent");
+        assert_eq!(names("absent.jsonl").unwrap(), ["absent.jsonl"], "opening it reports that it is absent");
         assert!(names("*.parquet").unwrap_err().contains("matches no file"));
         assert!(names("**/a.jsonl").unwrap_err().contains("is a pattern with `**`"));
         assert!(names("a[.jsonl").unwrap_err().contains("is no pattern"));

@@ -212,8 +212,8 @@ async fn every_sample_of_a_stream_has_its_own_frames_and_end() {
     for (index, choice) in whole["choices"].as_array().unwrap().iter().enumerate() {
         let own: Vec<&Value> =
             frames.iter().map(|frame| &frame["choices"][0]).filter(|own| own["index"] == index).collect();
-        let told: Vec<u32> = own.iter().flat_map(|own| tokens(own)).collect();
-        assert_eq!(told, tokens(choice));
+        let streamed: Vec<u32> = own.iter().flat_map(|own| tokens(own)).collect();
+        assert_eq!(streamed, tokens(choice));
         assert_eq!(own.iter().filter(|own| !own["finish_reason"].is_null()).count(), 1);
         assert_eq!(own.iter().filter(|own| !own["prompt_token_ids"].is_null()).count(), 1);
         assert_eq!(own.last().unwrap()["finish_reason"], choice["finish_reason"]);

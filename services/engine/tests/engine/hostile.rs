@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{PATIENCE, config, model, serve_with, write_model};
+use crate::support::{TIMEOUT, config, model, serve_with, write_model};
 
 /// Whether the server closes the connection within the tests' time limit, with or without a response.
 async fn closes(stream: &mut TcpStream) {
     let mut rest = Vec::new();
-    let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+    let end = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut rest)).await;
     let _ = end.expect("it is closed");
 }
 

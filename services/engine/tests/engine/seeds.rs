@@ -107,11 +107,11 @@ async fn a_stream_has_the_tokens_of_the_response_in_one_piece() {
     for number in 0..10 {
         let whole = served.client.complete(request(number)).await.good();
         let frames = served.client.frames(request(number)).await;
-        let told: Vec<u32> = frames.iter().flat_map(|frame| tokens(&frame["choices"][0])).collect();
-        let told_bits: Vec<u64> =
+        let streamed: Vec<u32> = frames.iter().flat_map(|frame| tokens(&frame["choices"][0])).collect();
+        let streamed_bits: Vec<u64> =
             frames.iter().flat_map(|frame| logprobs(&frame["choices"][0])).map(f64::to_bits).collect();
         let text: String = frames.iter().map(|frame| frame["choices"][0]["text"].as_str().unwrap()).collect();
-        assert_eq!((told, told_bits), bits(&whole["choices"][0]));
+        assert_eq!((streamed, streamed_bits), bits(&whole["choices"][0]));
         assert_eq!(text, whole["choices"][0]["text"].as_str().unwrap());
     }
     served.engine.stop().await;

@@ -142,8 +142,8 @@ async fn a_stop_text_ends_the_sample_at_the_token_that_completes_it() {
         .client
         .frames(json!({"temperature": 1, "seed": 11, "max_tokens": 60, "ignore_eos": true, "stop": pair}))
         .await;
-    let told: String = frames.iter().map(|frame| frame["choices"][0]["text"].as_str().unwrap()).collect();
-    assert_eq!(told, before);
+    let streamed: String = frames.iter().map(|frame| frame["choices"][0]["text"].as_str().unwrap()).collect();
+    assert_eq!(streamed, before);
     assert_eq!(frames.last().unwrap()["choices"][0]["stop_reason"], json!(pair));
     served.engine.stop().await;
 }

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// No test takes longer, even on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// End of sequence.
 pub const PAD: u32 = 0;
 pub const EOS: u32 = 1;
@@ -186,7 +186,7 @@ impl Client {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(Bytes::from(body))).unwrap();
-        tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("an answer in time").unwrap()
+        tokio::time::timeout(TIMEOUT, sender.send_request(request)).await.expect("an answer in time").unwrap()
     }
 
     pub async fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
@@ -194,7 +194,7 @@ impl Client {
         let status = response.status().as_u16();
         let content_type =
             response.headers().get("content-type").map_or("", |value| value.to_str().unwrap()).to_owned();
-        let bytes = tokio::time::timeout(PATIENCE, response.into_body().collect()).await.expect("a body in time");
+        let bytes = tokio::time::timeout(TIMEOUT, response.into_body().collect()).await.expect("a body in time");
         let text = String::from_utf8(bytes.unwrap().to_bytes().to_vec()).unwrap();
         Answer { status, content_type, text }
     }
@@ -244,7 +244,7 @@ impl Client {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{name} never became {value}"));
+        tokio::time::timeout(TIMEOUT, wait).await.unwrap_or_else(|_| panic!("{name} never became {value}"));
     }
 }
 
@@ -257,7 +257,7 @@ impl Client {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, wait).await.expect("tokens in time");
+        tokio::time::timeout(TIMEOUT, wait).await.expect("tokens in time");
     }
 
     /// Freezes all running sequences.

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Subcommand)]
 pub(crate) enum GpuCommand {
-    /// Print what this machine has, and what is missing for training on a GPU. That nothing is there is no error.
+    /// Print what this machine has, and what is missing for training on a GPU. A machine without a GPU is no error.
     Probe(GpuProbeOptions),
     /// Print what training a model takes of a GPU's memory, and fail if it does not fit.
     Plan(GpuPlanOptions),
@@ -33,7 +33,7 @@ pub(crate) struct GpuPlanOptions {
     /// What is recomputed: compute.recompute. Without this option or the next all ways are printed, and one must fit.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub(crate) recompute: Option<RecomputeOption>,
-    /// Where AdamW's moments lie: optimizer.moments.
+    /// Where AdamW's moments are kept: optimizer.moments.
     #[arg(long, value_name = "WHERE", value_enum)]
     pub(crate) moments: Option<MomentsOption>,
     /// Compute in fp32 instead of bf16.

@@ -30,7 +30,7 @@ pub(crate) struct EvalOptions {
     /// Every draw follows from it [default: as the recipe says, 0 without one].
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Folder for the answers; the same command goes on with what it has [default: evaluations/MODEL].
+    /// Folder for the answers; the same command continues with what it has [default: evaluations/MODEL].
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Prompts, verifiers, engines and benchmarks as this recipe says: one that comes with the program, or a TOML file.

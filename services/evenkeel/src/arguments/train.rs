@@ -62,7 +62,7 @@ pub(crate) struct CompareOptions {
     /// Count the steps until the mean reward reaches this.
     #[arg(long, value_name = "REWARD")]
     pub(crate) reward: Option<f64>,
-    /// Folder of the comparison; the same command goes on with what it has [default: comparisons/RECIPE].
+    /// Folder of the comparison; the same command continues with what it has [default: comparisons/RECIPE].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print the comparison as one JSON line.

@@ -40,7 +40,7 @@ pub(super) enum Start {
     WarmStart(PathBuf),
 }
 
-/// All jobs, seed by seed, so that whole pairs are there early. A job comes behind the one that it needs.
+/// All jobs, seed by seed, so that whole pairs are done early. A job comes after the one that it needs.
 pub(super) fn jobs(plan: &Plan, variants: &[Variant], folder: &Path) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::new();
     for seed in 0..plan.seeds {

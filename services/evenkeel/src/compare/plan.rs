@@ -1,4 +1,4 @@
-//! What a comparison runs: tasks, arms and seeds. It is kept in the folder of the comparison, so that the same command goes on with it.
+//! What a comparison runs: tasks, arms and seeds. It is kept in the folder of the comparison, so that the same command continues it.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -18,7 +18,7 @@ const SAME: &[&str] = &["model.", "data.", "evaluation.", "reward."];
 /// Settings of these that say where something is, or how fast it goes.
 const OF_A_PLACE: &[&str] =
     &["reward.server.", "reward.math.threads", "reward.code.workers", "evaluation.before", "evaluation.after"];
-/// Files are told apart by what they have.
+/// Files are distinguished by what they have.
 const FILES: &str = "files";
 /// Sections whose settings make an arm.
 const VARIED: &[&str] = &["learner.", "sampling.", "shaping.", "warm_start.", "run.steps"];
@@ -104,7 +104,7 @@ pub(super) fn existing(directories: &[String]) -> Result<Vec<Run>> {
     let read: Vec<Read> = directories.iter().map(|directory| Read::of(Path::new(directory))).collect::<Result<_>>()?;
     for (index, run) in read.iter().enumerate() {
         if read[..index].iter().any(|other| other.record.path == run.record.path) {
-            bail!("{} is there twice, allowed: each run once", run.record.path.display());
+            bail!("{} is given twice, allowed: each run once", run.record.path.display());
         }
     }
     let is_varied = |key: &&String| {

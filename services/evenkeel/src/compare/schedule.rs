@@ -48,7 +48,7 @@ pub(super) async fn run_all(
             let (job, program, steps) = (jobs[index].clone(), program.to_vec(), steps.clone());
             running.spawn(async move {
                 let on_step = |step| {
-                    // Whoever reads them outlives this.
+                    // Their reader outlives this.
                     let _ = steps.send((index, step));
                 };
                 (index, worker::run(&job, &program, on_step).await)

@@ -43,7 +43,7 @@ impl Varied {
         let mut seen = self.values.clone();
         seen.sort_unstable();
         match seen.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!("each value once (`{}` is there twice)", pair[0])),
+            Some(pair) => Err(format!("each value once (`{}` is given twice)", pair[0])),
             None => Ok(()),
         }
     }
@@ -134,7 +134,7 @@ mod tests {
             ("=1,2", "allowed: KEY=VALUE,VALUE"),
             ("a.b=1,", "allowed: KEY=VALUE,VALUE"),
             ("a.b=1", "two values or more"),
-            ("a.b=1,2,1", "each value once (`1` is there twice)"),
+            ("a.b=1,2,1", "each value once (`1` is given twice)"),
             ("a.b=[1,2", "brackets and quotes are closed"),
             ("run.seed=1,2", "--seeds says how many"),
         ] {

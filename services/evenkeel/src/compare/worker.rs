@@ -23,7 +23,7 @@ const LONGEST_END: Duration = Duration::from_secs(120);
 pub(super) enum Ended {
     /// After its last step.
     Finished,
-    /// Stopped before: it goes on with the next call of the command.
+    /// Stopped before: the next call of the command continues it.
     Stopped,
     /// With an error, in its words.
     Failed(String),
@@ -36,7 +36,7 @@ pub(super) fn is_finished(directory: &Path, steps: u64) -> bool {
     summary.is_some_and(|summary| summary["state"] == "completed" && summary["steps"].as_u64() == Some(steps))
 }
 
-/// Starts or resumes a run and waits for its end. `program` is this program, as a command. `on_step` is told the number of GRPO steps done.
+/// Starts or resumes a run and waits for its end. `program` is this program, as a command. `on_step` gets the number of GRPO steps done.
 pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u64)) -> Result<Ended> {
     if is_finished(&job.directory, job.steps) {
         return Ok(Ended::Finished);

@@ -22,7 +22,7 @@ struct Named<'a> {
     sampling: Option<(u32, u32)>,
 }
 
-/// Reads every file that is there.
+/// Reads every file that exists.
 pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings) -> DataFacts {
     let settings = &recipe.data;
     let held_out = recipe.evaluation.problems;

@@ -58,7 +58,7 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
 }
 
 fn hint(output: &Path) -> String {
-    format!("every answer until now is kept in {}; the same command goes on with them", output.display())
+    format!("every answer until now is kept in {}; the same command continues with them", output.display())
 }
 
 #[expect(clippy::print_stdout, reason = "the results")]

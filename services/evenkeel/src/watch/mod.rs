@@ -20,7 +20,7 @@ use crate::terminal::note;
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a page that was there may be away.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the news of a run come from.
 enum Source {
@@ -67,8 +67,10 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
                     note(&format!("lost, trying again: {error:#}"));
                     Instant::now()
                 });
-                if since.elapsed() >= PATIENCE {
-                    return Err(error).context("the page is gone: if the run has ended, its directory has the rest");
+                if since.elapsed() >= TIMEOUT {
+                    return Err(error).context(
+                        "the page does not answer any more: if the run has ended, its directory has the rest",
+                    );
                 }
                 tokio::time::sleep(PAUSE).await;
                 continue;

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// Time limit of an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of an answer: lines of some hundred steps take a fraction of it.
 const MOST_BYTES: u64 = 64 << 20;
 
@@ -34,8 +34,8 @@ impl Page {
     }
 
     pub(super) async fn news(&self, from: Since) -> Result<News> {
-        let answer = tokio::time::timeout(PATIENCE, self.get(from)).await;
-        let answer = answer.with_context(|| format!("{} did not answer within {PATIENCE:?}", self.host))?;
+        let answer = tokio::time::timeout(TIMEOUT, self.get(from)).await;
+        let answer = answer.with_context(|| format!("{} did not answer within {TIMEOUT:?}", self.host))?;
         let body = answer.with_context(|| format!("http://{}{}", self.host, self.path))?;
         serde_json::from_str(&body).context("the answer is none of a run's page")
     }

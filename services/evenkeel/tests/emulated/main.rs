@@ -39,7 +39,7 @@ fn has_fused_vectors() -> bool {
     return false;
 }
 
-/// Whether qemu is there and translates AVX2 (from 7.2 on): this program asks itself under it.
+/// Whether qemu is installed and translates AVX2 (from 7.2 on): this program asks itself under it.
 fn emulates_fused_vectors() -> bool {
     let Ok(program) = std::env::current_exe() else { return false };
     let mut command = Command::new(QEMU);

@@ -106,7 +106,7 @@ fn runs_that_exist_are_compared_where_they_were_asked_the_same() {
     let said = refused(compare(&[&balanced, &other], "d"));
     assert!(said.contains("evaluation.problems") && said.contains('8'), "{said}");
     let said = refused(compare(&[&token, &token], "d"));
-    assert!(said.contains("is there twice, allowed: each run once"), "{said}");
+    assert!(said.contains("is given twice, allowed: each run once"), "{said}");
     let mut command = compare(&[&token], "d");
     command.args(["--vary", RULES]);
     assert!(refused(command).contains("--vary is given, allowed: absent with runs that exist"));

@@ -36,7 +36,7 @@ impl Idle {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("bash is there");
+            .expect("bash is installed");
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("text");
         let opened = Self(child);

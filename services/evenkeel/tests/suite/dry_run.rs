@@ -183,7 +183,7 @@ fn a_run_that_can_start_says_so_and_writes_nothing() {
 }
 
 #[test]
-fn an_engine_that_is_there_is_no_problem_unless_its_context_is_too_short() {
+fn a_reachable_engine_is_no_problem_unless_its_context_is_too_short() {
     let dir = tempfile::tempdir().unwrap();
     let model = format!("model={}", written_model(dir.path()).display());
     let port = free_port();

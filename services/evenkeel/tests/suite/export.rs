@@ -78,7 +78,7 @@ fn large_models_are_written_in_several_files_and_a_run_begins_with_them() {
 }
 
 #[test]
-fn weights_that_are_gone_and_folders_that_hold_files_are_refused() {
+fn deleted_weights_and_folders_that_hold_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let run = run(dir.path());
     let to = dir.path().join("model");

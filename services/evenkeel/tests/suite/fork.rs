@@ -67,7 +67,7 @@ fn a_fork_takes_other_settings_and_can_be_resumed() {
 }
 
 #[test]
-fn a_checkpoint_that_is_gone_is_refused_with_those_that_exist() {
+fn a_deleted_checkpoint_is_refused_with_those_that_exist() {
     let dir = tempfile::tempdir().unwrap();
     let old = origin(dir.path());
     let new = dir.path().join("new");

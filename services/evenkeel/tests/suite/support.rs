@@ -77,7 +77,7 @@ impl Process {
 
     /// SIGINT, as Ctrl-C sends it.
     pub(crate) fn interrupt(&self) {
-        let status = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().expect("kill is there");
+        let status = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().expect("kill is installed");
         assert!(status.success());
     }
 }

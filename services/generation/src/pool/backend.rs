@@ -28,7 +28,7 @@ pub(crate) enum EngineState {
     Paused,
     /// None until it has the current weights.
     Stale,
-    /// None any more: its address is gone. Samples in flight are finished.
+    /// No longer a member: its address disappeared. Samples in flight are finished.
     Draining,
 }
 

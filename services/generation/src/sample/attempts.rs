@@ -28,7 +28,7 @@ const ENGINE_DEADLINE: &str = "ENGINE_DEADLINE";
 /// Counts requests, so that each has an id of its own.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
-/// How far a sample has come. It outlives the attempts, so that a sample that is stopped can answer with what it has.
+/// The progress of a sample. It outlives the attempts, so that a sample that is stopped can answer with what it has.
 #[derive(Default)]
 pub(super) struct Progress {
     /// The response, without the tokens of the current attempt.

@@ -1,4 +1,4 @@
-//! Scores of the same tokens by every engine, for whoever wants to know that they have the weights which they say they have.
+//! Scores of the same tokens by every engine, as proof that they have the weights which they say they have.
 
 use std::sync::Arc;
 

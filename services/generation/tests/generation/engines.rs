@@ -66,15 +66,15 @@ async fn without_any_engine_samples_fail_as_unavailable_before_their_deadline() 
         stream.send(item("in work", 1)).await;
         until(|| engine.live() == 1).await;
         engine.kill();
-        let told = |rollout: evenkeel_proto::v1::Rollout| {
+        let assert_no_engine = |rollout: evenkeel_proto::v1::Rollout| {
             let failure = rollout.failure.unwrap();
             assert_eq!((failure.code(), failure.reason.as_str()), (FailureCode::Unavailable, "NO_ENGINE"));
             assert!(failure.message.contains(&engine.name()), "{}", failure.message);
             assert_eq!(rollout.finish_reason, FinishReason::Failed as i32);
         };
-        told(stream.next().await);
+        assert_no_engine(stream.next().await);
         stream.send(item("later", 2)).await;
-        told(stream.next().await);
+        assert_no_engine(stream.next().await);
     })
     .await;
 }

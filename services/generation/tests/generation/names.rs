@@ -86,7 +86,7 @@ async fn a_new_address_is_a_new_engine_with_the_weights_of_the_others() {
 }
 
 #[tokio::test]
-async fn an_engine_whose_address_is_gone_finishes_what_it_has_and_gets_nothing_more() {
+async fn an_engine_whose_address_disappears_finishes_what_it_has_and_gets_nothing_more() {
     bounded(async {
         let (one, two) = (FakeEngine::start(), FakeEngine::start());
         one.script(|_| Reply::Tick(Duration::from_millis(20)));

@@ -175,7 +175,7 @@ async fn a_deadline_ends_a_sample_and_nothing_else() {
 async fn the_deadline_of_an_engine_begins_when_it_has_the_sample() {
     bounded(async {
         let engine = FakeEngine::start();
-        // The first sample keeps the engine for two seconds; the others are there at once when their turn comes.
+        // The first sample keeps the engine for two seconds; the others follow at once when their turn comes.
         engine.script(|body| match body["seed"].as_u64() {
             Some(0) => Reply::Tick(Duration::from_millis(250)),
             _ => Reply::Answer,

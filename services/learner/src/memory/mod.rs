@@ -30,7 +30,7 @@ pub struct MemoryPart {
     pub what: &'static str,
     /// Its bytes.
     pub bytes: u64,
-    /// Whether it is there between steps too.
+    /// Whether it is allocated between steps too.
     pub stays: bool,
 }
 
@@ -70,7 +70,7 @@ impl MemoryPlan {
         let on_host = settings.optimizer.moments == MomentsPlace::Host;
         if on_host {
             let update = count_update_from_host(config, CHIP)?;
-            // An update's buffers are there when activations are not.
+            // An update's buffers are allocated when activations are not.
             pass = pass.max(update.peak);
             host.push(stays("moments, fp32, page-locked", update.pinned));
         } else {

@@ -165,7 +165,7 @@ impl crate::trainer::StoredState for Fails<'_> {
     fn weights(&self, parameter: usize, device: &Device) -> crate::Result<Tensor> {
         match parameter {
             0 => Ok(Tensor::ones((11, 8), candle_core::DType::F32, device)?),
-            _ => Err(crate::LearnerError::checkpoint(self.0, "the disk is gone")),
+            _ => Err(crate::LearnerError::checkpoint(self.0, "the disk is lost")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Where AdamW's moments lie: on the device of the parameters, or in page-locked memory of the host.
+//! Where AdamW's moments are kept: on the device of the parameters, or in page-locked memory of the host.
 
 use candle_core::{Device, Tensor};
 use evenkeel_model::Parameters;

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::session::Session;
 
-/// Where the answer goes; it is discarded if the caller is gone.
+/// Where the answer goes; it is discarded if the caller has left.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, ServiceError>>;
 
 /// Work for the thread that owns the learner.

@@ -42,7 +42,7 @@ impl Worker {
         }
     }
 
-    /// Runs until every sender is gone.
+    /// Runs until every sender is dropped.
     pub(super) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut next = None;
         self.status.set_state(LearnerState::Idle, self.learner.version());
@@ -135,7 +135,7 @@ fn state_of(command: &Command) -> LearnerState {
     }
 }
 
-/// Sends the answer, unless the caller is gone.
+/// Sends the answer, unless the caller has left.
 fn answer<T>(reply: Reply<T>, result: Result<T, ServiceError>) {
     let _ = reply.send(result);
 }

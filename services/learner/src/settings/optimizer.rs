@@ -17,7 +17,7 @@ pub enum Schedule {
     Cosine,
 }
 
-/// Where AdamW's moments lie.
+/// Where AdamW's moments are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MomentsPlace {
@@ -71,7 +71,7 @@ pub struct OptimizerSettings {
     pub total_steps: u64,
     /// Where the cosine ends, as a fraction of `learning_rate`, 0 to 1.
     pub final_fraction: f64,
-    /// Where the moments lie: `device`, or `host` for page-locked memory of the host, which spares a GPU 8 bytes for each parameter and takes
+    /// Where the moments are kept: `device`, or `host` for page-locked memory of the host, which spares a GPU 8 bytes for each parameter and takes
     /// longer, with the same bits. On a CPU both are the same. `optimizer.moments` holds for supervised steps too.
     pub moments: MomentsPlace,
 }

@@ -185,7 +185,7 @@ impl Learner {
             loop {
                 let was_complete = feed.is_closed();
                 match self.train_once(feed).await {
-                    // Samples took longer than the learner waits for a group: it gets the step again once all groups are there.
+                    // Samples took longer than the learner waits for a group: it gets the step again once all groups are complete.
                     Err(status) if !was_complete && reason_of(&status).as_deref() == Some("STEP_IDLE") => {
                         feed.closed().await;
                     }

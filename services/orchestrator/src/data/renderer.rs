@@ -13,7 +13,7 @@ impl DataSettings {
     /// The renderer of prompts with the chat template and the tokenizer of a folder, which needs no model.
     ///
     /// # Errors
-    /// A file that is missing or broken, a template that is none; a system prompt or an argument that the template cannot take.
+    /// A file that is missing or broken, an invalid template; a system prompt or an argument that the template cannot take.
     pub fn prompt_renderer(&self, folder: &Folder) -> Result<PromptRenderer, RunError> {
         let tokenizer = evenkeel_hf::Tokenizer::require(folder)?;
         self.renderer_with(folder, Arc::new(tokenizer))

@@ -21,11 +21,11 @@ mod lock;
 mod manifest;
 mod metrics_file;
 mod overview;
+mod ownership;
 mod record;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_config::Loader;
 
@@ -40,6 +40,7 @@ pub use manifest::ForkPoint;
 pub(crate) use manifest::RunManifest;
 pub(crate) use metrics_file::{MetricsFile, read_lines};
 pub use overview::{RunOverview, SkippedDirectory, overviews};
+use ownership::Ownership;
 pub use record::RunRecord;
 
 /// The lines of GRPO steps.
@@ -61,33 +62,6 @@ pub struct RunDirectory {
     resumed: bool,
     forked_from: Option<ForkPoint>,
     ownership: Arc<Ownership>,
-}
-
-/// The lock of this process on a directory. If it is released before the run has started, the directory is removed.
-#[derive(Debug)]
-struct Ownership {
-    path: PathBuf,
-    /// Whether the run has started: the directory stays from then on.
-    started: AtomicBool,
-    /// Whether the checks of the services have passed.
-    entered: AtomicBool,
-    _lock: Lock,
-}
-
-impl Ownership {
-    fn new(path: &Path, lock: Lock, started: bool) -> Arc<Self> {
-        let (started, entered) = (AtomicBool::new(started), AtomicBool::new(started));
-        Arc::new(Self { path: path.to_owned(), started, entered, _lock: lock })
-    }
-}
-
-impl Drop for Ownership {
-    fn drop(&mut self) {
-        if !*self.started.get_mut() {
-            // What cannot be removed is reused by the next run that is created here.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
 }
 
 impl RunDirectory {
@@ -127,18 +101,18 @@ impl RunDirectory {
             RunManifest::new(&self.run_id, &self.identity, self.forked_from.clone()).write(&self.path)?;
             let _ = std::fs::remove_file(self.path.join(INCOMPLETE_FILE));
         }
-        self.ownership.started.store(true, Ordering::Release);
+        self.ownership.start();
         Ok(())
     }
 
     /// The services passed their checks: the run is about to do its first step.
     pub(crate) fn mark_entered(&self) {
-        self.ownership.entered.store(true, Ordering::Release);
+        self.ownership.enter();
     }
 
     /// Whether the services have passed their checks, now or before a resume.
     pub(crate) fn has_entered(&self) -> bool {
-        self.ownership.entered.load(Ordering::Acquire)
+        self.ownership.has_entered()
     }
 
     /// Opens the directory of a run to resume it.

@@ -74,7 +74,7 @@ impl Benchmarks {
     /// The held-out problems of the training data under its name, and the named benchmarks with their prompts.
     ///
     /// # Errors
-    /// Two benchmarks that cannot be told apart by their names.
+    /// Two benchmarks with the same name.
     pub(crate) fn new(
         settings: &LoopSettings,
         (data, held_out): (&str, &[Prompt]),

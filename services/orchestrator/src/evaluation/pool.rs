@@ -30,10 +30,10 @@ struct Progress {
     scores: Scores,
 }
 
-/// Samples, verifies and writes what the folder does not have yet. Answers that are there are not sampled again, where they are answers of
+/// Samples, verifies and writes what the folder does not have yet. Existing answers are not sampled again, where they are answers of
 /// the same weights to the same problems under the same settings; a problem with an answer that has no verdict is asked again.
 ///
-/// `None` where a stop after the step was requested meanwhile: the rest is asked when it is gone on with.
+/// `None` where a stop after the step was requested meanwhile: the rest is asked when the evaluation continues.
 ///
 /// # Errors
 /// A service that stays away, a disk that stays full, more samples that took too long than may be left out, an immediate stop.
@@ -122,7 +122,7 @@ fn open(benchmarks: &Benchmarks, asked: &Asked, seed: u64, folder: &Path) -> Res
         }
         all.push(Progress { file, scores });
     }
-    // Last: until it is there, the files are not taken for answers to what is asked.
+    // Last: until it exists, the files are not taken for answers to what is asked.
     manifest.write(folder)?;
     Ok(all)
 }
@@ -168,7 +168,7 @@ mod tests {
             let same = kept(dir.path(), &of_three, &asked(20, "weights"), 1);
             assert_eq!(same, [0], "what has no verdict is asked again");
             assert_eq!(open_as(dir.path()), [0; 0], "{what}");
-            assert_eq!(kept(dir.path(), &of_three, &asked(20, "weights"), 1), [0; 0], "they are gone");
+            assert_eq!(kept(dir.path(), &of_three, &asked(20, "weights"), 1), [0; 0], "they were removed");
         }
     }
 

@@ -10,7 +10,7 @@ use crate::clients::{Reward, Services};
 use crate::events::{Activity, Progress};
 
 /// How long the generation service may take to say what its engines do.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Engines that are listed.
 const MOST_ENGINES: usize = 64;
 
@@ -40,7 +40,7 @@ pub(super) async fn service_states(services: &Services, progress: &Progress) -> 
         awaited: awaited == "generation",
     }];
     // A service that does not answer is shown as it is; nothing is retried for a page.
-    match tokio::time::timeout(PATIENCE, generation.peek()).await {
+    match tokio::time::timeout(TIMEOUT, generation.peek()).await {
         Ok(Some(status)) => states.extend(engines(&status)),
         Ok(None) | Err(_) => "no answer to a question for its engines".clone_into(&mut states[0].health),
     }

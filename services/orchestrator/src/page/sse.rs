@@ -15,7 +15,7 @@ use super::view::MadePage;
 
 /// How often a stream looks whether there is anything new.
 const TICK: Duration = Duration::from_millis(500);
-/// Silence after which a comment is sent, so that a connection that is gone is noticed.
+/// Silence after which a comment is sent, so that a lost connection is noticed.
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long a browser waits before it connects again, in milliseconds.
 const RETRY: u32 = 2000;
@@ -26,7 +26,7 @@ pub(super) trait Source: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<Vec<Bytes>>> + Send;
 }
 
-/// The answer with the stream of a source. It begins with `hello`, upon which a browser forgets what it had.
+/// The answer with the stream of a source. It begins with `hello`, after which a browser discards what it had.
 pub(super) fn respond(source: impl Source) -> Response {
     let hello = Bytes::from(format!("retry: {RETRY}\n\n{}", event("hello", &env!("CARGO_PKG_VERSION"))));
     let begin = (source, vec![hello], None::<Instant>);

@@ -37,7 +37,7 @@ pub(super) fn table(summary: &Summary, evaluations: usize) -> Html {
     }
     let mut html = Html::element("h3", &[], "Benchmarks").with(table.to_html());
     if evaluations > 1 {
-        let text = "A peak is the highest of noisy values, and lies above what the run can do by chance alone: more so the more \
+        let text = "A peak is the highest of noisy values, and is above what the run can do by chance alone: more so the more \
                     evaluations it is taken from and the larger their standard errors. Compare it with ± one standard error.";
         html.push(Html::element("p", &[("class", "soft")], format!("{text} Here it is the highest of {evaluations}.")));
     }

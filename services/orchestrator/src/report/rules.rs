@@ -1,4 +1,4 @@
-//! What each aggregation rule would have made of the same answers, and where the run lies in the plane of the paper's criterion.
+//! What each aggregation rule would have made of the same answers, and where the run is in the plane of the paper's criterion.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ fn introduction(losses: &Losses<'_>, used: Option<&str>) -> String {
     text.push_str(
         "The other rules were computed on the very same answers, before any update: each gives the terms of an answer another weight. \
          Where wrong answers are longer than right ones, a rule that weighs tokens equally pulls more towards the negative side, and its \
-         loss lies above 0.",
+         loss is above 0.",
     );
     if !zero.is_empty() {
         text.push_str(&format!(
@@ -122,7 +122,7 @@ fn chart_has(losses: &Losses<'_>) -> bool {
     losses.values().any(|points| !is_zero(points))
 }
 
-/// How far from 0 the loss of each rule lies on average.
+/// How far from 0 the loss of each rule is on average.
 fn distances(losses: &Losses<'_>, used: Option<&str>) -> Bars {
     let bars = losses.iter().map(|(rule, points)| {
         let mean = points.iter().map(|point| point.y.abs()).sum::<f64>() / points.len().max(1) as f64;

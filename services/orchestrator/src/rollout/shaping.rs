@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_rewards_lie_between_wrong_and_correct_and_the_penalty_is_relative_to_that() {
+    fn raw_rewards_are_between_wrong_and_correct_and_the_penalty_is_relative_to_that() {
         let settings = ShapingSettings { correct: 1.0, wrong: -1.0, ..ShapingSettings::default() };
         let penalised = ShapingSettings { overlong_buffer_tokens: 20, ..settings.clone() };
         let of = |settings: &ShapingSettings, raw: f64| shaping(settings.clone()).rewards(&judged(raw), 100).0;

@@ -124,7 +124,7 @@ impl CheckpointKeeper {
     pub(super) async fn save(&mut self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Checkpointing);
-        // Whoever returns to this checkpoint needs the lines before it.
+        // A run that returns to this checkpoint needs the lines before it.
         journal.sync().await?;
         let request = SaveCheckpointRequest {
             run_id: self.run_id.clone(),

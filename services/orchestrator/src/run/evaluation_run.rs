@@ -40,7 +40,7 @@ pub struct EvaluationRequest {
     pub settings: LoopSettings,
     /// Folder with the tokenizer and the chat template of the model that the engines serve.
     pub model: PathBuf,
-    /// Where answers go. A folder that has answers of the same evaluation is gone on with.
+    /// Where answers go. A folder that has answers of the same evaluation is continued.
     pub output: PathBuf,
     /// The generation service.
     pub generation: String,

@@ -29,7 +29,7 @@ pub(super) struct Entry {
     lifecycle: watch::Receiver<Lifecycle>,
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lifecycle {
     Active,
@@ -51,7 +51,7 @@ impl Entry {
             // The error is an event as well, which the event log writes.
             let failed = handle.join().await.is_err();
             let end = if failed && !directory.has_entered() { Lifecycle::NeverStarted } else { Lifecycle::Ended };
-            // Either way the lock is released first: whoever waits for the end may resume the run at once.
+            // Either way the lock is released first: a caller that waits for the end may resume the run at once.
             match end {
                 Lifecycle::NeverStarted => directory.discard(),
                 Lifecycle::Active | Lifecycle::Ended => drop(directory),
@@ -107,7 +107,7 @@ impl Entry {
 
     /// Waits until it has ended.
     pub(super) async fn wait_for_end(&self) {
-        // A closed channel means that the task that followed it is gone, and the run with it.
+        // A closed channel means that the task that followed it has ended, and the run with it.
         let _ = self.lifecycle.clone().wait_for(|lifecycle| *lifecycle != Lifecycle::Active).await;
     }
 
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_from_one_that_is_broken_and_neither_is_a_defect() {
+    fn a_full_disk_is_distinguished_from_a_broken_one_and_neither_is_a_defect() {
         let lost = |full| RunError::DiskLost {
             path: "runs/a/metrics.jsonl".into(),
             waited_ms: 30,

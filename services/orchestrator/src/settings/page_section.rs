@@ -11,7 +11,7 @@ section! {
     /// Section `page`: the page in which a run is watched with a browser.
     pub struct PageSettings {
         /// Where it is served: `HOST:PORT`, or a port on this machine's loopback address; `off` for no page. Empty: `evenkeel train` takes a
-        /// free port of the loopback address, `evenkeel serve orchestrator` serves none. Whoever reaches the address can read the run.
+        /// free port of the loopback address, `evenkeel serve orchestrator` serves none. Anyone who reaches the address can read the run.
         listen: String = String::new(),
     }
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_loopback_unless_told_otherwise() {
+    fn an_address_is_loopback_by_default() {
         let of = |listen: &str, unset| PageSettings { listen: listen.to_owned() }.address(unset);
         let some = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(of("", Some("127.0.0.1:0")), some("127.0.0.1:0"));

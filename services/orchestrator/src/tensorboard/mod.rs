@@ -40,7 +40,7 @@ impl EventFiles {
         })
     }
 
-    /// Adds a line, unless it is there already.
+    /// Adds a line, unless it was added before.
     ///
     /// # Errors
     /// A file that cannot be written; its content is then unchanged.

@@ -17,7 +17,7 @@ const START: &str = "exec chromium --headless --no-sandbox --disable-gpu --disab
 /// How often a condition is looked at.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Time limit of a condition, and of an answer of the browser.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A browser with one page. It ends with this value.
 pub(crate) struct Chromium {
@@ -75,9 +75,9 @@ impl Chromium {
     pub(crate) fn until(&mut self, expression: &str) {
         let began = Instant::now();
         while self.value(expression) != true {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIMEOUT {
                 let text = self.value("document.body.innerText.slice(0, 1000)");
-                panic!("not within {PATIENCE:?}: {expression}\n{text}\n{:?}", self.complaints);
+                panic!("not within {TIMEOUT:?}: {expression}\n{text}\n{:?}", self.complaints);
             }
             std::thread::sleep(PAUSE);
         }
@@ -100,7 +100,7 @@ impl Chromium {
         bytes.push(0);
         self.commands.write_all(&bytes).unwrap();
         loop {
-            let message = self.answers.recv_timeout(PATIENCE).expect("the browser answers");
+            let message = self.answers.recv_timeout(TIMEOUT).expect("the browser answers");
             match message["method"].as_str() {
                 Some("Log.entryAdded") => self.complain(&message["params"]["entry"]),
                 Some("Runtime.exceptionThrown") => self.complaints.push(message["params"].to_string()),

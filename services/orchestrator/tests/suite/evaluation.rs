@@ -281,7 +281,7 @@ async fn the_best_checkpoint_stays_with_its_weights_whatever_follows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_gone_on_with() {
+async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_continued() {
     bounded(async {
         let (dir, output) = temp();
         let model = dir.path().join("model");

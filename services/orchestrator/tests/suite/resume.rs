@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Cluster, LEARNER, bounded, finish, lines, mix, recipe, resolved, temp, uninterrupted};
-use evenkeel_orchestrator::{Event, RunDirectory, RunOutcome, StopMode};
+use evenkeel_orchestrator::{Event, RunDirectory, RunError, RunOutcome, StopMode};
 
 /// Kills a run again and again after random times until it comes through; `with_learner` kills that, too.
 async fn kill_and_resume(with_learner: bool, seed: u64) {
@@ -76,6 +76,28 @@ async fn a_learner_that_dies_costs_no_finished_step() {
             events.iter().filter(|event| matches!(&***event, Event::Waiting { service: "learner", .. })).count();
         let rewinds = events.iter().filter(|event| matches!(&***event, Event::Rewound { .. })).count();
         assert!(waits >= 1 && rewinds >= 1, "{waits} {rewinds}");
+        assert_eq!(lines(&path), uninterrupted(&recipe()).await);
+    })
+    .await;
+}
+
+/// A lost GPU and too many skipped updates in a row have the same status.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_that_reports_a_loss_of_data_ends_the_run_which_resumes_from_its_checkpoint() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let mut cluster = Cluster::start().await;
+        cluster.learner.state.fails_at.lock().unwrap().insert(3);
+        let (events, result) = cluster.run(&path, &recipe()).await;
+        let error = result.unwrap_err();
+        let RunError::Refused { service: "learner", message, .. } = &error else { panic!("{error}") };
+        assert!(message.contains("the GPU failed: resume from the last checkpoint"), "{message}");
+        assert_eq!(cluster.learner.state.sent.lock().unwrap()[&3], 1, "the step is not tried again");
+        assert!(!events.iter().any(|event| matches!(&**event, Event::Waiting { .. })));
+        // The GPU's memory is lost with the process.
+        cluster.down(LEARNER).await;
+        cluster.up(LEARNER).await;
+        finish(cluster.resume(&path, &recipe())).await.1.unwrap();
         assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
     .await;

@@ -88,7 +88,7 @@ async fn a_run_is_started_once_watched_and_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_watches_a_long_step_sees_its_samples_progress() {
+async fn watchers_of_a_long_step_see_the_progress_of_its_samples() {
     bounded(async {
         let cluster = Cluster::start().await;
         cluster.generation.state.max_delay_ms.store(400, Ordering::Relaxed);

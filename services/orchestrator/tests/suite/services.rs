@@ -1,4 +1,4 @@
-//! Services that are gone, full disks, and what is refused before anything starts.
+//! Services that disappear, full disks, and what is refused before anything starts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ async fn generation_and_reward_may_die_and_come_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn engines_that_are_gone_are_waited_for_behind_a_service_that_is_there() {
+async fn a_run_waits_for_lost_engines_behind_a_reachable_service() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;

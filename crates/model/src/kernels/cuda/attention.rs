@@ -1,13 +1,10 @@
 //! Which way attention is computed.
 
-use evenkeel_kernels::{FusedPass, Type};
+use evenkeel_kernels::{FusedPass, FusedShape, Type};
 
 use super::{Cuda, Device};
 use crate::error::Result;
 use crate::kernels::{Attention, AttentionForward, AttentionOptions, HeadShape};
-
-/// Widths of a head that cuDNN has plans for.
-const WIDTHS: [usize; 2] = [64, 128];
 
 impl<D: Device> Cuda<D> {
     /// With other ways of attention than the library where it can and whatever order its sums have.
@@ -27,8 +24,11 @@ impl<D: Device> Cuda<D> {
         if self.kind != Type::Bf16 {
             return Err("the compute type is f32, cuDNN takes bf16".into());
         }
-        if !WIDTHS.contains(&dim) {
-            return Err(format!("a head is {dim} wide, cuDNN takes 64 and 128"));
+        if !FusedShape::WIDTHS.contains(&dim) {
+            return Err(format!(
+                "a head is {dim} wide, cuDNN takes {}",
+                FusedShape::WIDTHS.map(|width| width.to_string()).join(" and ")
+            ));
         }
         self.device.attention_library()
     }

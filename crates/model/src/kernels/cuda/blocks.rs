@@ -1,4 +1,4 @@
-//! Causal attention by products over blocks of queries, with an own softmax between them. It serves every compute type and head dimension,
+//! Causal attention by products over blocks of queries, with our own softmax between them. It serves every compute type and head dimension,
 //! and the same launches give the same bits.
 
 use evenkeel_kernels::{HeadRows, Operand, Pointer, Product, ScoreBlock, Type};

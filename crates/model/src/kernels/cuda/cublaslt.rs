@@ -167,7 +167,7 @@ fn layout(operand: Operand, [rows, columns]: [usize; 2], batch: usize) -> Result
         Type::F32 => sys::cudaDataType_t::CUDA_R_32F,
         Type::Bf16 => sys::cudaDataType_t::CUDA_R_16BF,
     };
-    // As they lie in memory.
+    // As they are in memory.
     let [rows, columns] = if operand.transposed { [columns, rows] } else { [rows, columns] };
     let layout =
         result::create_matrix_layout(kind, columns as u64, rows as u64, operand.stride as i64).map_err(failed)?;

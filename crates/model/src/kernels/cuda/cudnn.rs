@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::cuda_backend::cudarc::driver::CudaStream;
-use evenkeel_cuda::cudnn::{AttentionArrays, AttentionPass, AttentionShape, BackwardArrays, Cudnn, version};
-use evenkeel_kernels::{FusedAttention, FusedPass, FusedShape, Pointer};
+use evenkeel_cuda::cudnn::{Cudnn, version};
+use evenkeel_kernels::{FusedAttention, FusedPass, FusedShape};
 
 use super::failed;
 use crate::error::Result;
@@ -22,7 +22,7 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// Opens it for a device, where it is there and takes packed sequences on it.
+    /// Opens it for a device, if it is installed and takes packed sequences on it.
     pub(super) fn new(stream: &Arc<CudaStream>, capability: i32) -> Self {
         let cudnn = open(stream, capability);
         Self { cudnn, capability, refused: Mutex::default(), stream: stream.clone() }
@@ -44,7 +44,7 @@ impl Library {
                 let found = format!("{}.{}", self.capability / 10, self.capability % 10);
                 Err(format!("compute capability of the device is {found}, allowed for a deterministic pass: 9.0"))
             }
-            _ => bound.and_then(|()| cudnn.plan(shape_of(shape), pass_of(pass)).map_err(|error| error.to_string())),
+            _ => bound.and_then(|()| cudnn.plan(shape, pass).map_err(|error| error.to_string())),
         };
         match plan {
             Ok(plan) => Some(plan.workspace()),
@@ -61,15 +61,13 @@ impl Library {
     pub(super) fn attend(&self, attention: &FusedAttention) -> Result<()> {
         self.stream.context().bind_to_thread().map_err(failed)?;
         let cudnn = self.cudnn.as_ref().map_err(failed)?;
-        let (shape, pass) = (shape_of(attention.shape), pass_of(attention.pass));
-        let Pointer(workspace) = attention.workspace;
         // SAFETY: arrays of the sizes that the value states, which outlive the pass in the order of the stream; offsets were made of the lengths.
-        let done = unsafe { cudnn.run(shape, pass, &arrays_of(attention), workspace) };
+        let done = unsafe { cudnn.run(attention) };
         done.map_err(|error| failed(format!("attention {attention:?}: {error}")))
     }
 }
 
-/// The library's version, if it is there and takes packed sequences on devices of this capability.
+/// The library's version, if it is installed and takes packed sequences on devices of this capability.
 pub(super) fn check_library(capability: i32) -> std::result::Result<String, String> {
     // Elsewhere the library's backward pass takes no packed logarithms.
     if !(90..110).contains(&capability) {
@@ -88,42 +86,4 @@ fn open(stream: &Arc<CudaStream>, capability: i32) -> std::result::Result<Cudnn,
     let number = i32::try_from(context.ordinal()).map_err(|error| error.to_string())?;
     // SAFETY: `Library` keeps the stream as long as the handle.
     unsafe { Cudnn::of_device(number, stream.cu_stream().cast(), &name) }.map_err(|error| error.to_string())
-}
-
-fn shape_of(shape: FusedShape) -> AttentionShape {
-    let FusedShape { sequences, longest, heads, kv_heads, dim } = shape;
-    AttentionShape { sequences, longest, heads, kv_heads, dim }
-}
-
-fn pass_of(pass: FusedPass) -> AttentionPass {
-    match pass {
-        FusedPass::Forward => AttentionPass::Forward,
-        FusedPass::Backward => AttentionPass::Backward,
-        FusedPass::DeterministicBackward => AttentionPass::DeterministicBackward,
-    }
-}
-
-fn arrays_of(attention: &FusedAttention) -> AttentionArrays {
-    let (of, back) = (&attention.arrays, &attention.gradients);
-    AttentionArrays {
-        q: of.q.0,
-        k: of.k.0,
-        v: of.v.0,
-        out: of.out.0,
-        log_sum: of.log_sum.0,
-        lengths: of.lengths.0,
-        query_offsets: of.query_offsets.0,
-        key_offsets: of.key_offsets.0,
-        sum_offsets: of.sum_offsets.0,
-        backward: BackwardArrays {
-            dout: back.dout.0,
-            dq: back.dq.0,
-            dk: back.dk.0,
-            dv: back.dv.0,
-            dots: back.dots.0,
-            dq_sum: back.dq_sum.0,
-            dk_heads: back.dk_heads.0,
-            dv_heads: back.dv_heads.0,
-        },
-    }
 }

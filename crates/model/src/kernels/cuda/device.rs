@@ -28,7 +28,7 @@ pub trait Device: Send + Sync {
     fn download(&self, memory: &Self::Memory, bytes: usize) -> Result<Vec<u8>>;
     /// Where memory begins.
     fn address(&self, memory: &Self::Memory) -> Pointer;
-    /// Where the values of a parameter lie: fp32, row by row, on this device. The address is good as long as the tensor is.
+    /// The address of the values of a parameter: fp32, row by row, on this device. The address is good as long as the tensor is.
     fn parameter(&self, parameter: &Tensor) -> Result<Pointer>;
     /// Memory full of fp32 values as a tensor on this device.
     fn tensor(&self, memory: Self::Memory, shape: &Shape) -> Result<Tensor>;

@@ -34,7 +34,7 @@ pub(super) struct Layout<M> {
     _memory: M,
 }
 
-/// One call: its shape, tokens and pairs, and where its lengths and offsets lie.
+/// One call: its shape, tokens and pairs, and the addresses of its lengths and offsets.
 struct Call {
     shape: FusedShape,
     tokens: usize,
@@ -147,9 +147,9 @@ impl<D: Device> Cuda<D> {
         let shape = fused.layout.shape;
         let dots = self.blank_of(Type::F32, q.rows(), shape.heads)?;
         let scratch = |kind, is_used: bool| is_used.then(|| self.blank_of(kind, q.rows(), q.width())).transpose();
-        let dq_sum = scratch(Type::F32, fused.pass == FusedPass::Backward)?;
-        let [dk_heads, dv_heads] =
-            [scratch(Type::Bf16, shape.heads != shape.kv_heads)?, scratch(Type::Bf16, shape.heads != shape.kv_heads)?];
+        let dq_sum = scratch(Type::F32, fused.pass.sums_dq())?;
+        let shares_keys = shape.heads != shape.kv_heads;
+        let [dk_heads, dv_heads] = [scratch(Type::Bf16, shares_keys)?, scratch(Type::Bf16, shares_keys)?];
         let at = |matrix: &Option<Matrix<D::Memory>>| matrix.as_ref().map_or(Pointer::NULL, Matrix::at);
         let gradients = FusedGradients {
             dout: dout.at(),

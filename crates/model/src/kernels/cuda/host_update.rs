@@ -36,7 +36,7 @@ struct Piece {
 pub(super) struct Update<'a> {
     pub(super) weights: &'a [Tensor],
     pub(super) gradients: &'a [Tensor],
-    /// Where the gradients' factor lies.
+    /// The address of the gradients' factor.
     pub(super) factor: Pointer,
     pub(super) numbers: &'a [AdamW],
 }
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn every_moment_goes_to_the_device_and_back_once_and_only_two_pieces_are_there_at_a_time() {
+    fn every_moment_goes_to_the_device_and_back_once_and_only_two_pieces_are_on_it_at_a_time() {
         let counter = crate::kernels::cuda::Counter::new(Chip { multiprocessors: 132 });
         let kernels = Cuda::new(counter, DType::F32).unwrap().with_moment_piece(1 << 10).unwrap();
         let counts = [3000, 10, 1 << 20];

@@ -62,7 +62,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
         false => write(&mut table::Table::new(stdout), &problems, &mut report, &renderer),
     };
     match written {
-        // Whoever reads has seen enough.
+        // The reader has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
         written => written?,
     }

@@ -120,7 +120,7 @@ fn whole(body: &Value, tokens: &[(u64, f32)], finish: &str) -> String {
     .to_string()
 }
 
-/// Some bytes, then an end that is none.
+/// Some bytes, then an unexpected end.
 fn broken(text: String, bytes: usize) -> Response {
     let (chunks, stream) = mpsc::channel::<Result<String, std::io::Error>>(4);
     tokio::spawn(async move {

@@ -73,7 +73,7 @@ fn serves_as_an_engine() {
     let engine = FakeEngine::start_on(listen.parse().unwrap());
     engine.script(move |_| Reply::Tick(tick));
     println!("listens on {}", engine.address);
-    // Whoever started it ends it.
+    // Its starter ends it.
     loop {
         std::thread::park();
     }

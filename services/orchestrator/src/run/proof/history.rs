@@ -1,4 +1,4 @@
-//! What earlier proofs found, against which standing still shows.
+//! What earlier proofs found, which shows weights that no longer change.
 
 use std::collections::BTreeMap;
 

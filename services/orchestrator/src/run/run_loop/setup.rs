@@ -200,7 +200,7 @@ impl Inputs {
     }
 }
 
-/// The report with the digests of the files, so that it can be told later what a run was trained on.
+/// The report with the digests of the files, so that it is known later what a run was trained on.
 fn with_digests(mut report: DataReport, cancel: &Cancel) -> Result<DataReport, RunError> {
     let files = report.files.iter_mut().filter(|file| !file.file.is_empty());
     for file in files {

@@ -47,6 +47,8 @@ pub(crate) struct FakeState {
     pub(crate) cut_after: Mutex<BTreeSet<u64>>,
     /// These GRPO steps are dropped once before they are whole, as if nothing of them had come for too long.
     pub(crate) idle_at: Mutex<BTreeSet<u64>>,
+    /// These GRPO steps fail once as where a GPU is lost, or too many updates in a row were skipped.
+    pub(crate) fails_at: Mutex<BTreeSet<u64>>,
     /// How often a step was sent, whether it was done or not.
     pub(crate) sent: Mutex<BTreeMap<u64, u32>>,
     /// So many checkpoints find the disk full.
@@ -121,6 +123,10 @@ impl FakeLearner {
             if self.state.idle_at.lock().unwrap().remove(&header.step) {
                 let message = "nothing of it came for step_idle".to_owned();
                 return Err(ServiceError::Unavailable { reason: "STEP_IDLE", message }.into());
+            }
+            if self.state.fails_at.lock().unwrap().remove(&header.step) {
+                let message = "the GPU failed: resume from the last checkpoint".to_owned();
+                return Err(ServiceError::DataLoss { message }.into());
             }
         }
         let (mut groups, mut examples, mut digest) = (Vec::new(), 0, before.digest);

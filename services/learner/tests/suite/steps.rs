@@ -1,12 +1,9 @@
 //! Policy steps, independent of how they are split.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{bits, groups, host, learner, settings, update_difference, weights, without_signal};
 use candle_core::Device;
 use evenkeel_learner::{BatchShape, Group, LearnerSettings, OldLogp, StepReport};
 use evenkeel_objective::{Advantage, Aggregation, Correction, Policy};
-use support::{bits, groups, host, learner, settings, update_difference, weights, without_signal};
 
 fn trained(settings: LearnerSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
     let mut learner = learner(settings);
@@ -225,7 +222,7 @@ fn kl_and_entropy_terms_reach_groups_without_signal_under_every_aggregation() {
         assert_eq!(report.trained_responses, 14);
         let update = &report.updates[0];
         assert!(update.entropy_loss < 0.0 && update.kl_loss.abs() < 1e-9, "{update:?}");
-        // -0.01 times the mean over groups of the mean entropy, which lies below ln 29.
+        // -0.01 times the mean over groups of the mean entropy, which is below ln 29.
         assert!((-0.01 * 29f64.ln()..-0.02).contains(&update.entropy_loss), "{}", update.entropy_loss);
         assert_same_update(&found, &wanted);
     }

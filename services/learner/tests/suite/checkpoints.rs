@@ -1,12 +1,9 @@
 //! Checkpoints and published weights.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod support;
 
 use std::path::Path;
 
+use crate::support::{bits, config, groups, learner, settings};
 use evenkeel_learner::{Example, Learner, MARKER, PublishOptions, verify_published};
-use support::{bits, config, groups, learner, settings};
 
 fn example(seed: u32) -> Example {
     Example { prompt: vec![2 + seed % 5, 3], response: vec![4, 5 + seed % 7, 1] }
@@ -217,7 +214,7 @@ fn a_checkpoint_replaces_an_older_one_and_leaves_nothing_aside() {
     let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["latest"]);
-    let mut other = support::learner(settings());
+    let mut other = crate::support::learner(settings());
     other.restore_checkpoint(&path).unwrap();
     assert_eq!(bits(&other), bits(&learner));
 }
@@ -231,7 +228,7 @@ fn a_checkpoint_that_cannot_be_written_leaves_the_older_one() {
     std::fs::write(folder.path().join(".latest.partial"), "in the way").unwrap();
     let error = learner.save_checkpoint(&path, b"place in the data").unwrap_err().to_string();
     assert!(error.contains(".latest.partial"), "{error}");
-    support::learner(settings()).restore_checkpoint(&path).unwrap();
+    crate::support::learner(settings()).restore_checkpoint(&path).unwrap();
 }
 
 #[test]
@@ -261,7 +258,8 @@ fn published_weights_carry_the_tokenizer_and_the_type_asked_for() {
     assert_eq!(config["dtype"], "bfloat16");
     assert!(second.path.join("model.safetensors.index.json").exists());
     let rounded = Learner::open(&second.path, settings()).unwrap();
-    let errors = support::weights(&rounded).into_iter().zip(support::weights(&opened)).map(|(a, b)| (a - b).abs());
+    let errors =
+        crate::support::weights(&rounded).into_iter().zip(crate::support::weights(&opened)).map(|(a, b)| (a - b).abs());
     assert!(errors.fold(0.0, f32::max) < 0.005);
 }
 

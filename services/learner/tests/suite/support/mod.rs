@@ -1,5 +1,4 @@
-//! Shared by the black-box tests: a small model and random groups.
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+//! A small model and random groups.
 
 use candle_core::{Device, Tensor};
 use evenkeel_learner::{Group, Learner, LearnerSettings, OptimizerSettings, Response};
@@ -7,7 +6,7 @@ use evenkeel_model::{Config, Family, Parameters};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-pub fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         family: Family::Qwen3,
         vocab_size: 29,
@@ -27,7 +26,7 @@ pub fn config() -> Config {
     }
 }
 
-pub fn settings() -> LearnerSettings {
+pub(crate) fn settings() -> LearnerSettings {
     let optimizer = OptimizerSettings { learning_rate: 1e-3, warmup_updates: 0, ..OptimizerSettings::default() };
     let mut settings = LearnerSettings { supervised: optimizer.clone(), optimizer, ..LearnerSettings::default() };
     settings.compute.threads = 2;
@@ -36,17 +35,17 @@ pub fn settings() -> LearnerSettings {
 }
 
 /// A learner of the same random weights each time.
-pub fn learner(settings: LearnerSettings) -> Learner {
+pub(crate) fn learner(settings: LearnerSettings) -> Learner {
     let parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
     Learner::new(config(), parameters, settings).unwrap()
 }
 
-pub fn ids(random: &mut ChaCha8Rng, length: usize) -> Vec<u32> {
+pub(crate) fn ids(random: &mut ChaCha8Rng, length: usize) -> Vec<u32> {
     (0..length).map(|_| random.random_range(0..config().vocab_size as u32)).collect()
 }
 
 /// A group of `size` responses with both rewards present, some tokens injected.
-pub fn group(seed: u64, size: usize) -> Group {
+pub(crate) fn group(seed: u64, size: usize) -> Group {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let length = random.random_range(2..8);
     let prompt = ids(&mut random, length);
@@ -66,31 +65,31 @@ pub fn group(seed: u64, size: usize) -> Group {
     Group { id: format!("prompt-{seed}"), prompt, responses: responses.collect() }
 }
 
-pub fn groups(seed: u64, count: u64) -> Vec<Group> {
+pub(crate) fn groups(seed: u64, count: u64) -> Vec<Group> {
     (0..count).map(|number| group(1000 * seed + number, 5)).collect()
 }
 
 /// A group whose responses are all correct.
-pub fn without_signal(seed: u64) -> Group {
+pub(crate) fn without_signal(seed: u64) -> Group {
     let mut group = group(seed, 4);
     group.responses.iter_mut().for_each(|response| (response.reward, response.raw_reward) = (1.0, 1.0));
     group
 }
 
-pub fn host(tensor: &Tensor) -> Vec<f32> {
+pub(crate) fn host(tensor: &Tensor) -> Vec<f32> {
     tensor.flatten_all().unwrap().to_vec1().unwrap()
 }
 
-pub fn weights(learner: &Learner) -> Vec<f32> {
+pub(crate) fn weights(learner: &Learner) -> Vec<f32> {
     learner.parameters().values().iter().flat_map(host).collect()
 }
 
-pub fn bits(learner: &Learner) -> Vec<u32> {
+pub(crate) fn bits(learner: &Learner) -> Vec<u32> {
     weights(learner).into_iter().map(f32::to_bits).collect()
 }
 
 /// |a - b| / |b - origin|: how far apart two updates from `origin` are.
-pub fn update_difference(a: &[f32], b: &[f32], origin: &[f32]) -> f64 {
+pub(crate) fn update_difference(a: &[f32], b: &[f32], origin: &[f32]) -> f64 {
     let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|x| f64::from(x).powi(2)).sum::<f64>().sqrt();
     norm(&mut a.iter().zip(b).map(|(a, b)| a - b)) / norm(&mut b.iter().zip(origin).map(|(b, o)| b - o))
 }

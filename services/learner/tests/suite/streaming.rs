@@ -1,11 +1,8 @@
 //! Steps that take their groups as they arrive, with several updates.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{bits, groups, learner, settings, without_signal};
 use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, PolicyStep, StepPhase, StepReport};
 use evenkeel_objective::Aggregation;
-use support::{bits, groups, learner, settings, without_signal};
 
 /// Settings under which nearly every group is worth a pass.
 fn eager() -> LearnerSettings {
@@ -137,7 +134,7 @@ fn every_ratio_is_taken_against_the_weights_before_the_first_update() {
 
 #[test]
 fn the_size_of_passes_changes_no_more_than_rounding() {
-    let origin = support::weights(&learner(eager()));
+    let origin = crate::support::weights(&learner(eager()));
     let run = |tokens| {
         let mut learner = learner(with(|settings| {
             (settings.mini_batch_groups, settings.epochs, settings.compute.micro_batch_tokens) = (2, 2, tokens);
@@ -145,11 +142,11 @@ fn the_size_of_passes_changes_no_more_than_rounding() {
             (settings.optimizer.epsilon, settings.optimizer.learning_rate) = (1e3, 10.0);
         }));
         learner.train(groups(36, 6)).unwrap();
-        support::weights(&learner)
+        crate::support::weights(&learner)
     };
     let reference = run(100_000);
     for tokens in [8, 60] {
-        let difference = support::update_difference(&run(tokens), &reference, &origin);
+        let difference = crate::support::update_difference(&run(tokens), &reference, &origin);
         assert!(difference < 1e-4, "{tokens}: {difference:e}");
     }
 }

@@ -1,17 +1,14 @@
 //! Updates whose loss or gradient is not finite.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{bits, config, groups, learner, settings};
 use candle_core::Device;
 use evenkeel_learner::{Learner, LearnerSettings};
 use evenkeel_model::Parameters;
-use support::{bits, config, groups, learner, settings};
 
-/// A learner with NaN in a row of the embedding.
-fn poisoned(settings: LearnerSettings) -> Learner {
+/// A learner with a value that is not finite in a row of the embedding.
+fn poisoned(poison: f64, settings: LearnerSettings) -> Learner {
     let mut values = learner(settings.clone()).parameters().values().to_vec();
-    let poison = (values[0].get(3).unwrap() * f64::NAN).unwrap().unsqueeze(0).unwrap();
+    let poison = (values[0].get(3).unwrap() * poison).unwrap().unsqueeze(0).unwrap();
     values[0] = values[0].slice_scatter0(&poison, 3).unwrap();
     let parameters = Parameters::new(&config(), values, &Device::Cpu).unwrap();
     Learner::new(config(), parameters, settings).unwrap()
@@ -19,7 +16,8 @@ fn poisoned(settings: LearnerSettings) -> Learner {
 
 #[test]
 fn the_step_that_skips_too_many_updates_in_a_row_fails_and_changes_nothing() {
-    let mut learner = poisoned(LearnerSettings { max_skipped_updates: 3, mini_batch_groups: 2, ..settings() });
+    let mut learner =
+        poisoned(f64::NAN, LearnerSettings { max_skipped_updates: 3, mini_batch_groups: 2, ..settings() });
     let report = learner.train(groups(14, 4)).unwrap();
     assert!(report.updates.len() == 2 && report.updates.iter().all(|update| update.skipped.is_some()));
     let before = bits(&learner);
@@ -29,16 +27,18 @@ fn the_step_that_skips_too_many_updates_in_a_row_fails_and_changes_nothing() {
         assert!(error.contains(words) && error.contains("non_finite"), "{error}");
         assert_eq!((bits(&learner), learner.version()), (before.clone(), 1));
     }
-    let mut unlimited = poisoned(LearnerSettings { max_skipped_updates: 0, ..settings() });
+    let mut unlimited = poisoned(f64::NAN, LearnerSettings { max_skipped_updates: 0, ..settings() });
     (0..12).for_each(|seed| assert!(unlimited.train(groups(seed, 2)).is_ok()));
 }
 
 #[test]
 fn a_gradient_that_is_not_finite_skips_the_update_and_says_so() {
-    let mut learner = poisoned(settings());
-    let before = bits(&learner);
-    let report = learner.train(groups(14, 4)).unwrap();
-    assert!(report.updates[0].skipped.is_some() && !report.updates[0].grad_norm.is_finite());
-    assert_eq!(bits(&learner), before);
-    assert_eq!(report.version, 1, "the batch is used up all the same");
+    for poison in [f64::NAN, f64::INFINITY] {
+        let mut learner = poisoned(poison, settings());
+        let before = bits(&learner);
+        let report = learner.train(groups(14, 4)).unwrap();
+        assert!(report.updates[0].skipped.is_some() && !report.updates[0].grad_norm.is_finite());
+        assert_eq!(bits(&learner), before);
+        assert_eq!(report.version, 1, "the batch is used up all the same");
+    }
 }

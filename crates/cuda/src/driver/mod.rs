@@ -1,170 +1,24 @@
 //! The driver: its version and its devices.
 
+mod api;
+mod device;
+mod error;
+
 use std::ffi::{CStr, c_char, c_int};
 
-use serde::{Deserialize, Serialize};
+use api::Api;
+pub use device::Device;
+pub use error::DriverError;
+pub(crate) use error::{capability_text, version};
 
 use crate::CUDA;
 use crate::library::Library;
-use crate::search::{Missing, Opened, open};
-
-/// Why the driver is of no use.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DriverError {
-    /// No driver.
-    #[error(transparent)]
-    Missing(#[from] Missing),
-    /// The driver lacks a function that every driver has had for years.
-    #[error("{path} has no function {function}: allowed is a driver of version 580 or later")]
-    Function {
-        /// The driver's library.
-        path: String,
-        /// What it lacks.
-        function: &'static str,
-    },
-    /// A call failed: no device, a device lost, a driver and a kernel module of different versions.
-    #[error("{call} failed with error {code}: {name}")]
-    Call {
-        /// The function.
-        call: &'static str,
-        /// The `CUresult`.
-        code: i32,
-        /// What the driver calls it.
-        name: String,
-    },
-    /// Older than the libraries.
-    #[error("the driver supports CUDA {}, older than the libraries' {}: allowed is a driver of version 580 or later", version(*.0), version(CUDA))]
-    TooOld(i32),
-    /// A device that the kernels cannot be compiled for.
-    #[error("device {number} ({name}) has compute capability {}, allowed: 8.0 or later (A100, RTX 30 and newer)", capability_text(*capability))]
-    Capability {
-        /// Its number.
-        number: i32,
-        /// Its name.
-        name: String,
-        /// 100 * major + 10 * minor.
-        capability: i32,
-    },
-    /// A number that no device has.
-    #[error("device {number} does not exist: the driver shows {count}")]
-    NoSuchDevice {
-        /// The number.
-        number: usize,
-        /// Devices that the driver shows.
-        count: usize,
-    },
-}
-
-/// `9.0` of 900.
-pub(crate) fn capability_text(capability: i32) -> String {
-    format!("{}.{}", capability / 100, capability % 100 / 10)
-}
-
-/// `13.0` of 13000.
-pub(crate) fn version(number: i32) -> String {
-    format!("{}.{}", number / 1000, number % 1000 / 10)
-}
-
-type Call<T> = unsafe extern "C" fn(T) -> c_int;
-type Text = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
-
-type OfDevice<T> = unsafe extern "C" fn(*mut T, c_int) -> c_int;
-type Name = unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
-type Attribute = unsafe extern "C" fn(*mut c_int, c_int, c_int) -> c_int;
-
-/// The few functions that describe a machine.
-struct Api {
-    init: Call<u32>,
-    driver_version: Call<*mut c_int>,
-    device_count: Call<*mut c_int>,
-    device: OfDevice<c_int>,
-    name: Name,
-    memory: OfDevice<usize>,
-    attribute: Attribute,
-    error_text: Text,
-}
+use crate::search::open;
 
 /// The driver, initialised.
 pub struct Driver {
     api: Api,
     path: String,
-}
-
-/// A device, described under the names of cuDNN's device properties, so that the file can stand in for the device where there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Device {
-    /// Its number.
-    pub cuda_device_id: i32,
-    /// Its name.
-    pub device_name: String,
-    /// 100 * major + 10 * minor of its compute capability.
-    pub device_ver: i32,
-    /// The CUDA version that the driver supports.
-    pub driver_ver: i32,
-    /// Bytes of memory.
-    pub total_global_mem: usize,
-    /// Streaming multiprocessors.
-    pub multi_processor_count: i32,
-    /// kHz.
-    #[serde(rename = "smClockRateKHz")]
-    pub sm_clock_rate_khz: i32,
-    /// kHz.
-    #[serde(rename = "memClockRateKHz")]
-    pub mem_clock_rate_khz: i32,
-    /// Bytes.
-    pub l2_cache_size: i32,
-    /// Threads of a warp.
-    pub warp_size: i32,
-    /// Largest grid in each dimension.
-    pub max_grid_size: [i32; 3],
-    /// Largest block in each dimension.
-    pub max_block_size: [i32; 3],
-    /// 32-bit registers of a block.
-    pub regs_per_block: i32,
-    /// 32-bit registers of a multiprocessor.
-    #[serde(rename = "maxRegistersPerSM")]
-    pub max_registers_per_sm: i32,
-    /// Bytes of shared memory of a block.
-    pub max_shared_memory_per_block: i32,
-    /// Bytes of shared memory of a block that asks for more.
-    pub max_shared_memory_per_block_optin: i32,
-    /// Bytes of shared memory of each block that the driver uses itself.
-    pub reserved_shared_memory_per_block: i32,
-    /// Blocks on a multiprocessor.
-    #[serde(rename = "maxCtasPerSM")]
-    pub max_ctas_per_sm: i32,
-    /// Threads of a block.
-    pub max_threads_per_block: i32,
-    /// Threads on a multiprocessor.
-    #[serde(rename = "maxThreadsPerSM")]
-    pub max_threads_per_sm: i32,
-    /// On the PCI bus.
-    pub pci_device_id: i32,
-    /// 1 with the TCC driver of Windows.
-    pub is_tcc_driver: i32,
-    /// 1 if all blocks of a launch can be resident together.
-    pub support_coop_launch: i32,
-    /// 1 if memory errors are corrected. (Not one of cuDNN's properties.)
-    #[serde(default)]
-    pub ecc_enabled: i32,
-}
-
-impl Device {
-    /// The first compute capability with bf16 products, the A100's, as [`device_ver`](Self::device_ver) has it.
-    const CAPABILITY: i32 = 800;
-
-    /// Whether the kernels can run on it.
-    ///
-    /// # Errors
-    /// [`DriverError::Capability`].
-    pub fn check(&self) -> Result<(), DriverError> {
-        let Self { cuda_device_id: number, device_ver: capability, .. } = *self;
-        match capability >= Self::CAPABILITY {
-            true => Ok(()),
-            false => Err(DriverError::Capability { number, name: self.device_name.clone(), capability }),
-        }
-    }
 }
 
 impl Driver {
@@ -288,31 +142,6 @@ impl Driver {
             call,
             code,
             name: name.unwrap_or_else(|| "an error that the driver does not name".into()),
-        })
-    }
-}
-
-impl Api {
-    fn of(opened: Opened) -> Result<Self, DriverError> {
-        /// The function of that name.
-        macro_rules! function {
-            ($name:literal as $type:ty) => {{
-                let path = || opened.path().display().to_string();
-                let missing = || DriverError::Function { path: path(), function: $name };
-                let address = opened.address($name).ok_or_else(missing)?;
-                // SAFETY: the type is the function's in cuda.h.
-                unsafe { std::mem::transmute::<*const (), $type>(address) }
-            }};
-        }
-        Ok(Self {
-            init: function!("cuInit" as Call<u32>),
-            driver_version: function!("cuDriverGetVersion" as Call<*mut c_int>),
-            device_count: function!("cuDeviceGetCount" as Call<*mut c_int>),
-            device: function!("cuDeviceGet" as OfDevice<c_int>),
-            name: function!("cuDeviceGetName" as Name),
-            memory: function!("cuDeviceTotalMem_v2" as OfDevice<usize>),
-            attribute: function!("cuDeviceGetAttribute" as Attribute),
-            error_text: function!("cuGetErrorString" as Text),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Memory of the learner and of the embedded engine beside what the machine has: on a GPU the learner's own plan, on a CPU an estimate.
 
+mod check;
+
 use std::process::Command;
 
 use evenkeel_learner::{ComputeType, MemoryPart, MemoryPlan, Recompute, host_memory};
@@ -8,11 +10,10 @@ use evenkeel_orchestrator::Engines;
 use serde::Serialize;
 
 use super::cost::cache_bytes_a_token;
-use super::findings::Findings;
 use super::model::parameters;
 use super::sets::DataFacts;
-use super::units::gib;
 use crate::recipe::Recipe;
+pub(super) use check::check;
 
 /// Weights, two moments and a gradient in fp32.
 const STATE_BYTES: u64 = 16;
@@ -127,7 +128,7 @@ impl Memory {
         let type_bytes = if compute.dtype == ComputeType::F32 { 4 } else { 2 };
         let layer = layer_values(config);
         let values = match compute.recompute {
-            // The input of each layer, and everything of the one that is recomputed.
+            // The input of each layer, and everything of the layer that is recomputed.
             Recompute::Full => (config.num_layers * config.hidden_size) as u64 + layer,
             Recompute::Selective => config.num_layers as u64 * (layer - cheap_values(config)),
             Recompute::None => config.num_layers as u64 * layer,
@@ -161,65 +162,6 @@ fn cheap_values(config: &Config) -> u64 {
     (2 * config.hidden_size + config.query_width() + config.kv_width() + config.intermediate_size) as u64
 }
 
-/// What is wrong with the device, or with the memory that it or the host has.
-pub(super) fn check(recipe: &Recipe, memory: &Memory, findings: &mut Findings) {
-    if let Err(error) = recipe.learner.compute.open() {
-        findings.problem(format!("learner.{error}"));
-    }
-    if let Some(Err(error)) = &memory.plan {
-        findings.problem(format!("learner's memory cannot be planned: {error}"));
-        return;
-    }
-    match (&memory.plan, memory.available_bytes) {
-        (Some(Ok(plan)), Some(available)) => check_gpu(recipe, memory, plan, available, findings),
-        (_, None) => {
-            let (device, needed) = (&memory.device, gib(memory.needed_bytes));
-            findings.note(format!("the memory of {device} is unknown here: {needed} are needed"));
-            if let (Some(resident), true) = (memory.resident_bytes, shares_its_gpu(recipe)) {
-                findings.note(format!("{} of {device} stay with the learner while engines are awake", gib(resident)));
-            }
-        }
-        (_, Some(available)) if memory.needed_bytes > available => {
-            let (needed, available) = (gib(memory.needed_bytes), gib(available));
-            let way_out = match recipe.learner.compute.recompute {
-                Recompute::Full => "fewer learner.compute.micro_batch_tokens, a smaller model, or more memory",
-                _ => {
-                    "learner.compute.recompute = full, fewer learner.compute.micro_batch_tokens, a smaller model, or more \
-                     memory"
-                }
-            };
-            findings.problem(format!(
-                "learner.compute.device: about {needed} are needed, {} has {available}, allowed: {way_out}",
-                memory.device
-            ));
-        }
-        _ => {}
-    }
-}
-
-fn check_gpu(recipe: &Recipe, memory: &Memory, plan: &MemoryPlan, available: u64, findings: &mut Findings) {
-    let asleep = memory.needed_bytes - plan.total();
-    // The batch is in the host's memory too.
-    let host = memory.host_available_bytes.map(|host| {
-        let others: u64 = memory.host_parts.iter().map(|part| part.bytes).sum::<u64>() - plan.host_total();
-        host.saturating_sub(others)
-    });
-    if let Err(error) = plan.check(available.saturating_sub(asleep), host, &recipe.learner) {
-        findings.problem(format!("learner: {error}"));
-    }
-    if asleep > 0 {
-        let room = available.saturating_sub(plan.resident());
-        findings.note(format!(
-            "{} of {} stay with the learner while engines are awake: an engine on it has {}, {:.0} % of the device (vLLM's \
-             --gpu-memory-utilization)",
-            gib(plan.resident()),
-            memory.device,
-            gib(room),
-            (100.0 * room as f64 / available as f64).floor()
-        ));
-    }
-}
-
 /// The memory of a GPU as its driver's tool says; `None` where there is no such tool.
 fn gpu_memory(device: &str) -> Option<u64> {
     let number = device.split_once(':').map_or("0", |(_, number)| number);
@@ -233,10 +175,10 @@ fn gpu_memory(device: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flops::shapes::{large, small};
+    use super::super::flops::shapes::small;
     use super::*;
 
-    fn recipe(name: &str, set: &[&str]) -> Recipe {
+    pub(super) fn recipe(name: &str, set: &[&str]) -> Recipe {
         let set: Vec<String> = set.iter().map(|&text| text.to_owned()).collect();
         crate::recipe::load(&[name.to_owned()], &set).unwrap().settings
     }
@@ -250,8 +192,8 @@ mod tests {
         all.filter(|part| part.what.starts_with(what)).map(|part| part.bytes).sum()
     }
 
-    const SMALL: &str = "paper/qwen3-1.7b-dapo-balanced";
-    const ON_CPU: [&str; 2] = ["learner.compute.device=cpu", "learner.compute.dtype=f32"];
+    pub(super) const SMALL: &str = "paper/qwen3-1.7b-dapo-balanced";
+    pub(super) const ON_CPU: [&str; 2] = ["learner.compute.device=cpu", "learner.compute.dtype=f32"];
 
     #[test]
     fn on_a_gpu_the_learners_own_plan_counts() {
@@ -278,54 +220,5 @@ mod tests {
         assert!((7.0..14.0).contains(&of_activations(&full)), "{}", of_activations(&full));
         let long = of(&["learner.compute.micro_batch_tokens=1000"]);
         assert_eq!(long.micro_batch_tokens, 8192, "a sequence is never split");
-    }
-
-    fn problem(recipe: &Recipe, memory: &Memory) -> String {
-        let mut findings = Findings::default();
-        check(recipe, memory, &mut findings);
-        findings.problems.pop().unwrap_or_default()
-    }
-
-    #[test]
-    fn a_model_that_does_not_fit_is_a_problem_with_a_way_out() {
-        let recipe = recipe("paper/qwen2.5-math-7b-dapo-token", &ON_CPU);
-        let memory = Memory { available_bytes: Some(64 << 30), ..of_run(&recipe, &large(), &DataFacts::default()) };
-        let said = problem(&recipe, &memory);
-        assert!(said.contains("cpu has 64.0 GiB") && said.contains("allowed:"), "{said}");
-        let mut findings = Findings::default();
-        check(&recipe, &Memory { available_bytes: None, ..memory }, &mut findings);
-        assert!(findings.notes[0].contains("the memory of cpu is unknown here"), "{findings:?}");
-    }
-
-    #[test]
-    fn a_gpu_or_a_host_that_is_too_small_is_a_problem_with_what_to_lower() {
-        let on_device = recipe(SMALL, &[]);
-        let memory = Memory {
-            available_bytes: Some(40 << 30),
-            host_available_bytes: Some(64 << 30),
-            ..of_run(&on_device, &small(), &DataFacts::default())
-        };
-        let said = problem(&on_device, &memory);
-        assert!(said.contains("free memory of compute.device is 38.0 GiB, allowed: "), "{said}");
-        assert!(said.contains("optimizer.moments = host"), "{said}");
-        let on_host = recipe(SMALL, &["learner.optimizer.moments=host"]);
-        let memory = Memory {
-            available_bytes: Some(140 << 30),
-            host_available_bytes: Some(20 << 30),
-            ..of_run(&on_host, &small(), &DataFacts::default())
-        };
-        let said = problem(&on_host, &memory);
-        assert!(said.contains("free memory of the host is ") && said.contains("page-locked"), "{said}");
-    }
-
-    #[test]
-    fn what_an_engine_on_the_same_gpu_has_is_noted() {
-        let recipe = recipe(SMALL, &[]);
-        let memory = Memory { available_bytes: Some(140 << 30), ..of_run(&recipe, &small(), &DataFacts::default()) };
-        let mut findings = Findings::default();
-        check(&recipe, &memory, &mut findings);
-        // 12 bytes for each of 1.72 billion parameters, and a GiB for the libraries.
-        let said = findings.notes.iter().find(|note| note.contains("stay with the learner")).unwrap();
-        assert!(said.contains("20.2 GiB of cuda stay") && said.contains("85 % of the device"), "{said}");
     }
 }

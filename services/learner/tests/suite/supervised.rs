@@ -1,10 +1,7 @@
 //! Supervised fine-tuning and scoring.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{groups, learner, settings};
 use evenkeel_learner::Example;
-use support::{groups, learner, settings};
 
 fn examples() -> Vec<Example> {
     (0..12).map(|i| Example { prompt: vec![2 + i % 3, 5], response: vec![7 + i % 3, 9, 1] }).collect()

@@ -1,10 +1,7 @@
 //! Invalid input is refused with field, location, value and what is allowed, and leaves the weights unchanged.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{bits, group, groups, learner, settings};
 use evenkeel_learner::{Example, Group, LearnerSettings};
-use support::{bits, group, groups, learner, settings};
 
 fn refused(change: impl Fn(&mut Group), words: &[&str]) {
     let mut learner = learner(settings());

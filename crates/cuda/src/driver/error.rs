@@ -1,0 +1,61 @@
+//! Why the driver cannot be used.
+
+use crate::CUDA;
+use crate::search::Missing;
+
+/// Why the driver is of no use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DriverError {
+    /// No driver.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// The driver lacks a function that every driver has had for years.
+    #[error("{path} has no function {function}: allowed is a driver of version 580 or later")]
+    Function {
+        /// The driver's library.
+        path: String,
+        /// What it lacks.
+        function: &'static str,
+    },
+    /// A call failed: no device, a device lost, a driver and a kernel module of different versions.
+    #[error("{call} failed with error {code}: {name}")]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// The `CUresult`.
+        code: i32,
+        /// What the driver calls it.
+        name: String,
+    },
+    /// Older than the libraries.
+    #[error("the driver supports CUDA {}, older than the libraries' {}: allowed is a driver of version 580 or later", version(*.0), version(CUDA))]
+    TooOld(i32),
+    /// A device that the kernels cannot be compiled for.
+    #[error("device {number} ({name}) has compute capability {}, allowed: 8.0 or later (A100, RTX 30 and newer)", capability_text(*capability))]
+    Capability {
+        /// Its number.
+        number: i32,
+        /// Its name.
+        name: String,
+        /// 100 * major + 10 * minor.
+        capability: i32,
+    },
+    /// A number that no device has.
+    #[error("device {number} does not exist: the driver shows {count}")]
+    NoSuchDevice {
+        /// The number.
+        number: usize,
+        /// Devices that the driver shows.
+        count: usize,
+    },
+}
+
+/// `9.0` of 900.
+pub(crate) fn capability_text(capability: i32) -> String {
+    format!("{}.{}", capability / 100, capability % 100 / 10)
+}
+
+/// `13.0` of 13000.
+pub(crate) fn version(number: i32) -> String {
+    format!("{}.{}", number / 1000, number % 1000 / 10)
+}

@@ -1,0 +1,100 @@
+//! Attention, in training and over a cache.
+
+use super::Arrays;
+use crate::config::Config;
+use crate::error::Result;
+
+/// How query heads share key and value heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadShape {
+    /// Query heads.
+    pub heads: usize,
+    /// Key and value heads, a divisor of `heads`; query head h reads head h / (heads / kv_heads).
+    pub kv_heads: usize,
+    /// Width of each.
+    pub dim: usize,
+}
+
+impl HeadShape {
+    /// Of a model.
+    pub fn of(config: &Config) -> Self {
+        Self { heads: config.num_heads, kv_heads: config.num_kv_heads, dim: config.head_dim }
+    }
+
+    /// The factor on the scores, 1 / sqrt(dim).
+    pub fn scale(&self) -> f32 {
+        1.0 / (self.dim as f32).sqrt()
+    }
+}
+
+/// How a GPU computes attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionOptions {
+    /// By cuDNN where it can. Otherwise, and in any case without this, in blocks of queries.
+    pub library: bool,
+    /// Gradients whose bits are the same each time, for more time or memory.
+    pub deterministic: bool,
+}
+
+impl Default for AttentionOptions {
+    fn default() -> Self {
+        Self { library: true, deterministic: false }
+    }
+}
+
+/// Causal attention within each of the packed sequences, softmax(q kᵀ / sqrt(d)) v.
+pub trait Attention: Arrays {
+    /// q (n, heads * d), k and v (n, kv_heads * d), `starts` as [`crate::Packed::starts`]. Returns the output
+    /// (n, heads * d) and the logarithm of each softmax's denominator, (n, heads), for the backward pass.
+    fn attention(
+        &self,
+        q: &Self::Matrix,
+        k: &Self::Matrix,
+        v: &Self::Matrix,
+        shape: HeadShape,
+        starts: &[usize],
+    ) -> Result<(Self::Matrix, Self::Matrix)>;
+    /// The gradients of q, k and v; the probabilities are recomputed, so that memory stays linear in length.
+    fn attention_backward(
+        &self,
+        dout: &Self::Matrix,
+        forward: AttentionForward<'_, Self::Matrix>,
+        shape: HeadShape,
+        starts: &[usize],
+    ) -> Result<[Self::Matrix; 3]>;
+}
+
+/// The arguments and results of [`Attention::attention`].
+pub struct AttentionForward<'a, M> {
+    /// Queries.
+    pub q: &'a M,
+    /// Keys.
+    pub k: &'a M,
+    /// Values.
+    pub v: &'a M,
+    /// The output.
+    pub out: &'a M,
+    /// The logarithms of the denominators.
+    pub log_sum: &'a M,
+}
+
+/// Attention of new tokens over a sequence's cached keys and values.
+pub trait CachedAttention: Arrays {
+    /// The keys and values of one sequence in one layer.
+    type Cache: Send;
+    /// An empty cache.
+    fn new_cache(&self, shape: HeadShape) -> Result<Self::Cache>;
+    /// Appends the rows of k and v to the caches and attends: `rows[i]` new rows belong to `caches[i]`, in order.
+    /// A row attends to its sequence up to itself. Returns (n, heads * d); a row's bits depend on its sequence alone.
+    fn attend(
+        &self,
+        q: &Self::Matrix,
+        k: &Self::Matrix,
+        v: &Self::Matrix,
+        shape: HeadShape,
+        rows: &[usize],
+        caches: &mut [&mut Self::Cache],
+    ) -> Result<Self::Matrix>;
+    /// Drops the tokens from `length` on.
+    fn truncate(&self, cache: &mut Self::Cache, length: usize) -> Result<()>;
+}

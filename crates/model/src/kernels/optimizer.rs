@@ -1,0 +1,51 @@
+//! The optimizer's passes.
+
+use candle_core::Tensor;
+use evenkeel_kernels::AdamW;
+
+use super::host_moments::HostMoments;
+use crate::error::Result;
+
+/// A parameter's or all parameters' arrays, in the order of the parameters: fp32 on the kernels' device.
+#[derive(Clone, Copy, Debug)]
+pub struct UpdateArrays<'a> {
+    /// Changed in place.
+    pub weights: &'a [Tensor],
+    /// Running means of gradients, changed in place.
+    pub first: &'a [Tensor],
+    /// Running means of their squares, changed in place.
+    pub second: &'a [Tensor],
+    /// Gradients.
+    pub gradients: &'a [Tensor],
+}
+
+/// Passes over whole arrays that read and write each value once.
+pub trait OptimizerKernels {
+    /// Root of the sum of squares over all tensors, summed in f64.
+    ///
+    /// # Errors
+    /// A failure of the device.
+    fn norm(&self, gradients: &[Tensor]) -> Result<f64>;
+    /// One AdamW update in place, with `factor` times the gradients; the numbers are those of each parameter.
+    ///
+    /// # Errors
+    /// A failure of the device, after which it can no longer be used.
+    fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<()>;
+    /// Moments of zeros for parameters of so many values, in page-locked memory of the host.
+    ///
+    /// # Errors
+    /// No more such memory.
+    fn host_moments(&self, counts: &[usize]) -> Result<HostMoments>;
+    /// The same update as [`OptimizerKernels::update`], to the bit, with moments in the host's memory, which pass through the device in pieces.
+    ///
+    /// # Errors
+    /// A failure of the device, after which it can no longer be used.
+    fn update_from_host(
+        &self,
+        weights: &[Tensor],
+        gradients: &[Tensor],
+        moments: &mut HostMoments,
+        factor: f64,
+        updates: &[AdamW],
+    ) -> Result<()>;
+}

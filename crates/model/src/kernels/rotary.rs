@@ -1,0 +1,38 @@
+//! Rotary position embedding.
+
+use super::Arrays;
+use crate::config::Config;
+use crate::error::Result;
+
+/// The direction of [`Rotary::rotary`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// By the position's angle.
+    Forward,
+    /// By its negative: the backward pass of a rotation is its inverse.
+    Backward,
+}
+
+/// Rotary position embedding in the halves layout of Hugging Face (`rotate_half`).
+pub trait Rotary: Arrays {
+    /// Cosines and sines of every position and pair.
+    type Table: Send + Sync;
+    /// The table for a model, up to its longest context.
+    fn rotary_table(&self, config: &Config) -> Result<Self::Table>;
+    /// Rotates every head of x (n, heads * head_dim); row i is at `positions[i]`.
+    fn rotary(&self, x: Self::Matrix, table: &Self::Table, positions: &[u32], turn: Turn) -> Result<Self::Matrix>;
+}
+
+/// cos and sin of position * theta^(-2i / d), (positions, d / 2) each: angles in f32 as in transformers and
+/// vLLM (the rounding of a large angle is part of the model).
+pub(crate) fn rotary_angles(config: &Config) -> (Vec<f32>, Vec<f32>) {
+    let half = config.head_dim / 2;
+    let frequency = |i: usize| {
+        let exponent = (2 * i) as f32 / config.head_dim as f32;
+        1.0 / libm::pow(config.rope_theta, f64::from(exponent)) as f32
+    };
+    let frequencies: Vec<f32> = (0..half).map(frequency).collect();
+    let angle = |position: usize, i: usize| f64::from(position as f32 * frequencies[i]);
+    let angles = (0..config.max_position_embeddings).flat_map(|p| (0..half).map(move |i| (p, i)));
+    angles.map(|(p, i)| (libm::cos(angle(p, i)) as f32, libm::sin(angle(p, i)) as f32)).unzip()
+}

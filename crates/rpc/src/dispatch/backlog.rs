@@ -1,0 +1,149 @@
+//! All unanswered items: by ticket and id, in the queue, and by deadline.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::Instant;
+
+use super::{DeadlineStart, DispatchError, left_ms};
+use crate::items::Items;
+
+/// An item as its caller submits it.
+pub(super) struct Submission<P: Items> {
+    pub(super) ticket: u64,
+    pub(super) item: P::Item,
+    pub(super) submitted: Instant,
+    /// Length of its deadline.
+    pub(super) budget: Duration,
+    pub(super) reply: oneshot::Sender<Result<P::Response, DispatchError>>,
+    pub(super) permit: OwnedSemaphorePermit,
+}
+
+/// An unanswered item.
+pub(super) struct Entry<P: Items> {
+    pub(super) submission: Submission<P>,
+    /// `None` in the queue if only time at a worker counts.
+    deadline: Option<Instant>,
+    /// Completed attempts: the worker failed or was lost.
+    pub(super) attempts: u32,
+    /// The worker that has it; `None` in the queue.
+    pub(super) worker: Option<u64>,
+    /// The worker that failed last; others are preferred.
+    pub(super) avoid: Option<u64>,
+}
+
+/// The unanswered items.
+pub(super) struct Backlog<P: Items> {
+    entries: HashMap<u64, Entry<P>>,
+    /// Tickets by id: no two unanswered items have the same.
+    tickets: HashMap<String, u64>,
+    queue: VecDeque<u64>,
+    deadlines: BTreeSet<(Instant, u64)>,
+}
+
+impl<P: Items> Backlog<P> {
+    pub(super) fn new() -> Self {
+        Self { entries: HashMap::new(), tickets: HashMap::new(), queue: VecDeque::new(), deadlines: BTreeSet::new() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Number of items without a worker.
+    pub(super) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Queues an item. One whose id is that of an unanswered item fails at once.
+    pub(super) fn submit(&mut self, submission: Submission<P>, deadline_start: DeadlineStart) {
+        let id = P::id(&submission.item);
+        if self.tickets.contains_key(id) {
+            let error = DispatchError::InFlight { id: id.to_owned() };
+            let _ = submission.reply.send(Err(error));
+            return;
+        }
+        let ticket = submission.ticket;
+        self.tickets.insert(id.to_owned(), ticket);
+        self.queue.push_back(ticket);
+        let deadline = match deadline_start {
+            DeadlineStart::Submitted => Some(end_of(submission.submitted, submission.budget)),
+            DeadlineStart::Assigned => None,
+        };
+        self.deadlines.extend(deadline.map(|deadline| (deadline, ticket)));
+        self.entries.insert(ticket, Entry { submission, deadline, attempts: 0, worker: None, avoid: None });
+    }
+
+    pub(super) fn entry_mut(&mut self, ticket: u64) -> Option<&mut Entry<P>> {
+        self.entries.get_mut(&ticket)
+    }
+
+    /// Takes an item out, to [`finish`](Self::finish) it.
+    pub(super) fn take(&mut self, ticket: u64) -> Option<Entry<P>> {
+        self.entries.remove(&ticket)
+    }
+
+    /// The earliest deadline and its item.
+    pub(super) fn first_deadline(&self) -> Option<(Instant, u64)> {
+        self.deadlines.first().copied()
+    }
+
+    /// An item's time runs again from its next assignment.
+    pub(super) fn clear_deadline(&mut self, ticket: u64) {
+        if let Some(deadline) = self.entries.get_mut(&ticket).and_then(|entry| entry.deadline.take()) {
+            self.deadlines.remove(&(deadline, ticket));
+        }
+    }
+
+    /// Takes the first item of the queue.
+    pub(super) fn pop_queued(&mut self) -> Option<u64> {
+        self.queue.pop_front()
+    }
+
+    pub(super) fn queue_in_front(&mut self, ticket: u64) {
+        self.queue.push_front(ticket);
+    }
+
+    pub(super) fn remove_queued(&mut self, ticket: u64) {
+        self.queue.retain(|&queued| queued != ticket);
+    }
+
+    /// Notes the worker that gets an item. Returns the item with what is left of its time, which begins now at the latest.
+    pub(super) fn assign(&mut self, ticket: u64, worker: u64, now: Instant) -> Option<P::Item> {
+        let entry = self.entries.get_mut(&ticket)?;
+        let deadline = *entry.deadline.get_or_insert_with(|| end_of(now, entry.submission.budget));
+        self.deadlines.insert((deadline, ticket));
+        let mut item = entry.submission.item.clone();
+        P::set_deadline_ms(&mut item, left_ms(deadline, now));
+        entry.worker = Some(worker);
+        Some(item)
+    }
+
+    /// The one place where an item ends.
+    pub(super) fn finish(
+        &mut self,
+        entry: Entry<P>,
+        result: Result<P::Response, DispatchError>,
+        end: &'static str,
+        now: Instant,
+    ) {
+        let Submission { ticket, item, submitted, reply, permit, .. } = entry.submission;
+        self.entries.remove(&ticket);
+        self.tickets.remove(P::id(&item));
+        if let Some(deadline) = entry.deadline {
+            self.deadlines.remove(&(deadline, ticket));
+        }
+        metrics::counter!("evenkeel_dispatch_items_total", "items" => P::NAME, "end" => end).increment(1);
+        metrics::histogram!("evenkeel_dispatch_seconds", "items" => P::NAME).record(now - submitted);
+        // Before the response, so that the caller finds a free permit.
+        drop(permit);
+        // The caller may have dropped its future just now.
+        let _ = reply.send(result);
+    }
+}
+
+/// A deadline beyond the range of `Instant` becomes a century.
+fn end_of(start: Instant, budget: Duration) -> Instant {
+    start.checked_add(budget).unwrap_or(start + Duration::from_secs(3_000_000_000))
+}

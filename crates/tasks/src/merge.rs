@@ -1,0 +1,147 @@
+//! One problem for each prompt: rows that appear again are merged with the first, rows that contradict each other are dropped.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::digest::Digest;
+use crate::lint::{Suspicion, check_golds};
+use crate::{DataReport, Problem, Reason, RowError, RowLocation};
+
+/// What is known about the rows of one prompt.
+#[derive(Debug)]
+struct Known {
+    first: Variant,
+    /// With other gold answers.
+    others: Vec<Variant>,
+}
+
+/// The rows of one prompt and one gold answer.
+#[derive(Debug, Clone)]
+struct Variant {
+    gold: Digest,
+    outcome: Outcome,
+}
+
+/// What became of the first row of its kind.
+#[derive(Debug, Clone)]
+enum Outcome {
+    /// It is the problem at this index, or was until another row contradicted it.
+    Problem(usize),
+    /// It contradicted an earlier row.
+    Contradiction,
+    /// Its gold answer cannot be read.
+    Unreadable(RowError),
+}
+
+impl Known {
+    /// All of them.
+    fn variants(&self) -> impl Iterator<Item = &Variant> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+/// The problems of the rows read so far.
+#[derive(Debug, Default)]
+pub(crate) struct MergedProblems {
+    /// In the order of their rows; `None` where another row contradicted it.
+    problems: Vec<Option<Problem>>,
+    /// Different rows, also those that were dropped.
+    variants: usize,
+    known: HashMap<Digest, Known>,
+}
+
+impl MergedProblems {
+    /// Keeps a problem, or merges it with an earlier one.
+    ///
+    /// # Errors
+    /// A gold answer that cannot be read, or that contradicts an earlier row.
+    pub(crate) fn add(
+        &mut self,
+        mut problem: Problem,
+        place: RowLocation,
+        report: &mut DataReport,
+    ) -> Result<(), RowError> {
+        let (file, gold) = (problem.origin.file, problem.task.digest());
+        let known = match self.known.entry(Digest::of_prompt(&problem.prompt)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(vacant) => {
+                let checked = check_golds(&mut problem);
+                let outcome = match &checked {
+                    Ok(_) => Outcome::Problem(self.problems.len()),
+                    Err(error) => Outcome::Unreadable(error.clone()),
+                };
+                self.variants += 1;
+                vacant.insert(Known { first: Variant { gold, outcome }, others: Vec::new() });
+                let suspicions = checked?;
+                self.keep(problem, suspicions, report);
+                return Ok(());
+            }
+        };
+        if let Some(same) = known.variants().find(|variant| variant.gold == gold) {
+            return match &same.outcome {
+                Outcome::Unreadable(error) => Err(error.clone()),
+                Outcome::Problem(index) => {
+                    let first = self.problems[*index].as_ref().map(|first| first.id.to_string());
+                    report.merge(file, place, first.unwrap_or_else(|| "a row in conflict".to_owned()));
+                    Ok(())
+                }
+                Outcome::Contradiction => {
+                    report.merge(file, place, "a row in conflict");
+                    Ok(())
+                }
+            };
+        }
+        let checked = check_golds(&mut problem);
+        let first = known.variants().find_map(|variant| match variant.outcome {
+            Outcome::Problem(index) => Some(index),
+            _ => None,
+        });
+        let (outcome, result) = match (checked, first) {
+            (Err(error), _) => (Outcome::Unreadable(error.clone()), Err(error)),
+            (Ok(_), Some(index)) => {
+                let error = self.contradiction(index, &problem, report);
+                (Outcome::Contradiction, Err(error))
+            }
+            (Ok(suspicions), None) => (Outcome::Problem(self.problems.len()), Ok(suspicions)),
+        };
+        if let Some(known) = self.known.get_mut(&Digest::of_prompt(&problem.prompt)) {
+            known.others.push(Variant { gold, outcome });
+            self.variants += 1;
+        }
+        self.keep(problem, result?, report);
+        Ok(())
+    }
+
+    fn keep(&mut self, problem: Problem, suspicions: Vec<Suspicion>, report: &mut DataReport) {
+        let file = problem.origin.file;
+        for suspicion in suspicions {
+            report.suspect(file, suspicion.code, &problem.id, suspicion.message);
+        }
+        report.keep(file);
+        self.problems.push(Some(problem));
+    }
+
+    /// Drops the problem at `index`, which `other` contradicts.
+    fn contradiction(&mut self, index: usize, other: &Problem, report: &mut DataReport) -> RowError {
+        let golds = |problem: &Problem| problem.task.golds().collect::<Vec<_>>().join(" or ");
+        let message = |other: &Problem, own: &Problem| {
+            format!("has the messages of `{}` and another gold answer: {}, not {}", other.id, golds(own), golds(other))
+        };
+        let Some(first) = self.problems[index].take() else {
+            let words = format!("has the messages of rows in conflict, and the gold answer {}", golds(other));
+            return RowError::new(Reason::Conflict, words);
+        };
+        report.drop_prompt(first.origin.file, Reason::Conflict, &first.id, message(other, &first));
+        RowError::new(Reason::Conflict, message(&first, other))
+    }
+
+    /// Number of different rows: also those that are dropped are remembered.
+    pub(crate) fn variants(&self) -> usize {
+        self.variants
+    }
+
+    /// The problems in the order of their rows.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        self.problems.into_iter().flatten().collect()
+    }
+}

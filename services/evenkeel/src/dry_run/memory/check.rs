@@ -1,0 +1,125 @@
+//! Whether the memory suffices.
+
+use evenkeel_learner::{MemoryPlan, Recompute};
+
+use super::super::findings::Findings;
+use super::super::units::gib;
+use super::{Memory, shares_its_gpu};
+use crate::recipe::Recipe;
+
+/// What is wrong with the device, or with the memory that it or the host has.
+pub(in crate::dry_run) fn check(recipe: &Recipe, memory: &Memory, findings: &mut Findings) {
+    if let Err(error) = recipe.learner.compute.open() {
+        findings.problem(format!("learner.{error}"));
+    }
+    if let Some(Err(error)) = &memory.plan {
+        findings.problem(format!("learner's memory cannot be planned: {error}"));
+        return;
+    }
+    match (&memory.plan, memory.available_bytes) {
+        (Some(Ok(plan)), Some(available)) => check_gpu(recipe, memory, plan, available, findings),
+        (_, None) => {
+            let (device, needed) = (&memory.device, gib(memory.needed_bytes));
+            findings.note(format!("the memory of {device} is unknown here: {needed} are needed"));
+            if let (Some(resident), true) = (memory.resident_bytes, shares_its_gpu(recipe)) {
+                findings.note(format!("{} of {device} stay with the learner while engines are awake", gib(resident)));
+            }
+        }
+        (_, Some(available)) if memory.needed_bytes > available => {
+            let (needed, available) = (gib(memory.needed_bytes), gib(available));
+            let way_out = match recipe.learner.compute.recompute {
+                Recompute::Full => "fewer learner.compute.micro_batch_tokens, a smaller model, or more memory",
+                _ => {
+                    "learner.compute.recompute = full, fewer learner.compute.micro_batch_tokens, a smaller model, or more \
+                     memory"
+                }
+            };
+            findings.problem(format!(
+                "learner.compute.device: about {needed} are needed, {} has {available}, allowed: {way_out}",
+                memory.device
+            ));
+        }
+        _ => {}
+    }
+}
+
+fn check_gpu(recipe: &Recipe, memory: &Memory, plan: &MemoryPlan, available: u64, findings: &mut Findings) {
+    let asleep = memory.needed_bytes - plan.total();
+    // The batch is in the host's memory too.
+    let host = memory.host_available_bytes.map(|host| {
+        let others: u64 = memory.host_parts.iter().map(|part| part.bytes).sum::<u64>() - plan.host_total();
+        host.saturating_sub(others)
+    });
+    if let Err(error) = plan.check(available.saturating_sub(asleep), host, &recipe.learner) {
+        findings.problem(format!("learner: {error}"));
+    }
+    if asleep > 0 {
+        let room = available.saturating_sub(plan.resident());
+        findings.note(format!(
+            "{} of {} stay with the learner while engines are awake: an engine on it has {}, {:.0} % of the device (vLLM's \
+             --gpu-memory-utilization)",
+            gib(plan.resident()),
+            memory.device,
+            gib(room),
+            (100.0 * room as f64 / available as f64).floor()
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::flops::shapes::{large, small};
+    use super::super::super::sets::DataFacts;
+    use super::super::of_run;
+    use super::super::tests::{ON_CPU, SMALL, recipe};
+    use super::*;
+
+    fn problem(recipe: &Recipe, memory: &Memory) -> String {
+        let mut findings = Findings::default();
+        check(recipe, memory, &mut findings);
+        findings.problems.pop().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_model_that_does_not_fit_is_a_problem_with_a_way_out() {
+        let recipe = recipe("paper/qwen2.5-math-7b-dapo-token", &ON_CPU);
+        let memory = Memory { available_bytes: Some(64 << 30), ..of_run(&recipe, &large(), &DataFacts::default()) };
+        let said = problem(&recipe, &memory);
+        assert!(said.contains("cpu has 64.0 GiB") && said.contains("allowed:"), "{said}");
+        let mut findings = Findings::default();
+        check(&recipe, &Memory { available_bytes: None, ..memory }, &mut findings);
+        assert!(findings.notes[0].contains("the memory of cpu is unknown here"), "{findings:?}");
+    }
+
+    #[test]
+    fn a_gpu_or_a_host_that_is_too_small_is_a_problem_with_what_to_lower() {
+        let on_device = recipe(SMALL, &[]);
+        let memory = Memory {
+            available_bytes: Some(40 << 30),
+            host_available_bytes: Some(64 << 30),
+            ..of_run(&on_device, &small(), &DataFacts::default())
+        };
+        let said = problem(&on_device, &memory);
+        assert!(said.contains("free memory of compute.device is 38.0 GiB, allowed: "), "{said}");
+        assert!(said.contains("optimizer.moments = host"), "{said}");
+        let on_host = recipe(SMALL, &["learner.optimizer.moments=host"]);
+        let memory = Memory {
+            available_bytes: Some(140 << 30),
+            host_available_bytes: Some(20 << 30),
+            ..of_run(&on_host, &small(), &DataFacts::default())
+        };
+        let said = problem(&on_host, &memory);
+        assert!(said.contains("free memory of the host is ") && said.contains("page-locked"), "{said}");
+    }
+
+    #[test]
+    fn what_an_engine_on_the_same_gpu_has_is_noted() {
+        let recipe = recipe(SMALL, &[]);
+        let memory = Memory { available_bytes: Some(140 << 30), ..of_run(&recipe, &small(), &DataFacts::default()) };
+        let mut findings = Findings::default();
+        check(&recipe, &memory, &mut findings);
+        // 12 bytes for each of 1.72 billion parameters, and a GiB for the libraries.
+        let said = findings.notes.iter().find(|note| note.contains("stay with the learner")).unwrap();
+        assert!(said.contains("20.2 GiB of cuda stay") && said.contains("85 % of the device"), "{said}");
+    }
+}

@@ -1,0 +1,11 @@
+//! The learner as a library and as a service, on small random models.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bad_input;
+mod checkpoints;
+mod service;
+mod skipped;
+mod steps;
+mod streaming;
+mod supervised;
+mod support;

@@ -1,0 +1,114 @@
+//! Saving and loading checkpoints.
+
+use std::path::Path;
+
+use evenkeel_proto::v1::{LoadCheckpointRequest, SaveCheckpointRequest, TrainKind, load_checkpoint_request};
+use tonic::Code;
+
+use super::{load_path, save, start};
+
+#[tokio::test]
+async fn the_newest_intact_checkpoint_is_loaded_the_oldest_are_deleted_and_other_runs_are_refused() {
+    let mut service = start().await;
+    for step in 0..4 {
+        service.step(step, step).await.unwrap();
+        let client_state = format!("after {step}").into_bytes();
+        let save = SaveCheckpointRequest {
+            run_id: "run".into(),
+            step: step + 1,
+            client_state,
+            keep: Some(2),
+            ..SaveCheckpointRequest::default()
+        };
+        service.client.save_checkpoint(save).await.unwrap();
+    }
+    let kept = std::fs::read_dir(service.folder.path().join("checkpoints/run")).unwrap().count();
+    assert_eq!(kept, 2);
+    let load = |run_id: &str| LoadCheckpointRequest { run_id: run_id.into(), which: None, ..Default::default() };
+    let loaded = service.client.load_checkpoint(load("run")).await.unwrap().into_inner();
+    assert_eq!((loaded.client_state, loaded.checkpoint.unwrap().version), (b"after 3".to_vec(), 4));
+    let error = service.client.load_checkpoint(load("other")).await.unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable, "{error}");
+    // The newest is damaged: the previous one is loaded.
+    std::fs::write(service.folder.path().join("checkpoints/run/step-000004/model.safetensors"), b"broken").unwrap();
+    let loaded = service.client.load_checkpoint(load("run")).await.unwrap().into_inner();
+    assert_eq!((loaded.client_state, service.version().await), (b"after 2".to_vec(), 3));
+    // Training continues from there.
+    assert_eq!(service.step(3, 3).await.unwrap().version, 4);
+}
+
+#[tokio::test]
+async fn step_numbers_that_were_never_reached_are_refused_and_delete_nothing() {
+    let mut service = start().await;
+    for step in 0..2 {
+        service.step(step, step).await.unwrap();
+        service.client.save_checkpoint(save("run", step + 1)).await.unwrap();
+    }
+    for step in [u64::MAX, u64::MAX - 1, 3, 1, 0] {
+        let status = service.client.save_checkpoint(save("run", step)).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().contains("allowed: 2, the GRPO steps that the learner has done"), "{status}");
+    }
+    let mut kept: Vec<_> = std::fs::read_dir(service.folder.path().join("checkpoints/run"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    kept.sort();
+    assert_eq!(kept, ["step-000001", "step-000002"]);
+    let far = service.step(u64::MAX, 2).await.unwrap_err();
+    assert!(far.message().contains("allowed: at most base_version, which is 2"), "{far}");
+    let many = service.header(TrainKind::Supervised, 0, 2, u32::MAX);
+    let many = service.train(many, Vec::new()).await.unwrap_err();
+    assert!(many.message().contains("expected_examples is 4294967295"), "{many}");
+    let large = SaveCheckpointRequest { client_state: vec![0; (1 << 20) + 1], ..save("run", 2) };
+    let large = service.client.save_checkpoint(large).await.unwrap_err();
+    assert!(large.message().contains("client_state is 1048577 bytes"), "{large}");
+}
+
+#[tokio::test]
+async fn a_checkpoint_in_the_older_layout_with_one_folder_for_all_runs_is_found() {
+    let mut service = start().await;
+    service.step(0, 0).await.unwrap();
+    let saved = service.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
+    let inside = service.folder.path().join("checkpoints");
+    std::fs::rename(&saved.path, inside.join("step-000001")).unwrap();
+    for which in [None, Some(load_checkpoint_request::Which::Step(1))] {
+        let load = LoadCheckpointRequest { run_id: "run".into(), which, ..Default::default() };
+        assert_eq!(service.client.load_checkpoint(load).await.unwrap().into_inner().checkpoint.unwrap().step, 1);
+    }
+}
+
+#[tokio::test]
+async fn checkpoints_outside_the_checkpoint_folder_are_refused() {
+    let mut service = start().await;
+    service.step(0, 0).await.unwrap();
+    let saved = service.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
+    let (root, inside) = (service.folder.path().to_owned(), service.folder.path().join("checkpoints"));
+    let outside = root.join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    for file in std::fs::read_dir(&saved.path).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), outside.join(file.file_name())).unwrap();
+    }
+    std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+    std::os::unix::fs::symlink(&outside, inside.join("run/step-000009")).unwrap();
+    let linked = inside.join("step-000008");
+    std::fs::create_dir(&linked).unwrap();
+    for file in std::fs::read_dir(&outside).unwrap() {
+        let file = file.unwrap();
+        std::os::unix::fs::symlink(file.path(), linked.join(file.file_name())).unwrap();
+    }
+    let paths = [outside, inside.join("../outside"), inside.join("link"), linked, inside.clone()];
+    for path in paths {
+        let status = service.client.load_checkpoint(load_path("run", &path)).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument, "{}: {status}", path.display());
+        assert!(status.message().contains("allowed: a checkpoint below"), "{status}");
+    }
+    let by_step = LoadCheckpointRequest {
+        run_id: "run".into(),
+        which: Some(load_checkpoint_request::Which::Step(9)),
+        ..Default::default()
+    };
+    assert_eq!(service.client.load_checkpoint(by_step).await.unwrap_err().code(), Code::InvalidArgument);
+    service.client.load_checkpoint(load_path("run", Path::new(&saved.path))).await.unwrap();
+}

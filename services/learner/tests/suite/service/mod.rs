@@ -1,0 +1,152 @@
+//! The gRPC service, over real loopback connections.
+
+mod checkpoints;
+mod lease;
+mod progress;
+mod retention;
+mod score;
+mod skipped;
+mod start;
+mod steps;
+
+use std::path::Path;
+
+use evenkeel_learner::{LearnerSettings, PublishOptions, ServiceSettings, bind};
+use evenkeel_proto::v1::learner_client::LearnerClient;
+use evenkeel_proto::v1::{
+    LearnerGetStatusRequest, LoadCheckpointRequest, SaveCheckpointRequest, Segment, TrainEvent, TrainGroup,
+    TrainHeader, TrainKind, TrainReport, TrainRequest, TrainSample, load_checkpoint_request, train_event,
+    train_request,
+};
+use evenkeel_rpc::server::{RunningServer, ServerSettings};
+use tonic::Status;
+use tonic::transport::Channel;
+
+use crate::support::{group, learner, settings};
+
+/// A learner behind its API, with the folder that it writes to.
+struct TestService {
+    _server: RunningServer,
+    client: LearnerClient<Channel>,
+    hash: String,
+    folder: tempfile::TempDir,
+}
+
+async fn start() -> TestService {
+    start_training(settings()).await
+}
+
+async fn start_training(training: LearnerSettings) -> TestService {
+    let folder = tempfile::tempdir().unwrap();
+    let model = learner(training.clone()).publish(folder.path(), PublishOptions::default()).unwrap().path;
+    start_from(folder, &model, training).await
+}
+
+async fn start_with(change: impl FnOnce(&mut ServiceSettings)) -> TestService {
+    let folder = tempfile::tempdir().unwrap();
+    let model = learner(settings()).publish(folder.path(), PublishOptions::default()).unwrap().path;
+    start_from_with(folder, &model, settings(), change).await
+}
+
+async fn start_from(folder: tempfile::TempDir, model: &Path, training: LearnerSettings) -> TestService {
+    start_from_with(folder, model, training, |_| {}).await
+}
+
+async fn start_from_with(
+    folder: tempfile::TempDir,
+    model: &Path,
+    training: LearnerSettings,
+    change: impl FnOnce(&mut ServiceSettings),
+) -> TestService {
+    let hash = training.hash();
+    let mut settings = ServiceSettings {
+        server: ServerSettings::on("127.0.0.1:0"),
+        model: model.to_owned(),
+        checkpoints: folder.path().join("checkpoints"),
+        weights: folder.path().join("weights"),
+        training,
+        ..ServiceSettings::default()
+    };
+    change(&mut settings);
+    let server = bind(settings).await.unwrap().spawn();
+    let channel = Channel::from_shared(server.endpoint().to_owned()).unwrap().connect().await.unwrap();
+    let client = LearnerClient::new(channel);
+    TestService { _server: server, client, hash, folder }
+}
+
+impl TestService {
+    fn header(&self, kind: TrainKind, step: u64, base_version: u64, count: u32) -> TrainHeader {
+        let (groups, examples) = if kind == TrainKind::Grpo { (count, 0) } else { (0, count) };
+        TrainHeader {
+            run_id: "run".into(),
+            step,
+            base_version,
+            expected_groups: groups,
+            expected_examples: examples,
+            settings_hash: self.hash.clone(),
+            kind: kind.into(),
+            traceparent: String::new(),
+            seed: 0,
+        }
+    }
+
+    async fn train(&mut self, header: TrainHeader, parts: Vec<train_request::Kind>) -> Result<Vec<TrainEvent>, Status> {
+        let mut requests = vec![TrainRequest { kind: Some(train_request::Kind::Header(header)) }];
+        requests.extend(parts.into_iter().map(|kind| TrainRequest { kind: Some(kind) }));
+        let mut events = self.client.train(tokio_stream::iter(requests)).await?.into_inner();
+        let mut all = Vec::new();
+        while let Some(event) = events.message().await? {
+            all.push(event);
+        }
+        Ok(all)
+    }
+
+    /// GRPO step number `step` on two groups that depend on it.
+    async fn step(&mut self, step: u64, base_version: u64) -> Result<TrainReport, Status> {
+        let header = self.header(TrainKind::Grpo, step, base_version, 2);
+        let events = self.train(header, vec![message(2 * step, 0), message(2 * step + 1, 1)]).await?;
+        Ok(report(&events))
+    }
+
+    async fn version(&mut self) -> u64 {
+        self.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner().version
+    }
+}
+
+fn report(events: &[TrainEvent]) -> TrainReport {
+    match &events.last().unwrap().kind {
+        Some(train_event::Kind::Report(report)) => report.clone(),
+        other => panic!("no report but {other:?}"),
+    }
+}
+
+/// The tests' own group as a message; what is masked there is injected here.
+fn message(seed: u64, index: u32) -> train_request::Kind {
+    let group = group(seed, 4);
+    let samples = group.responses.iter().enumerate().map(|(number, response)| {
+        let segments = response.tokens.iter().zip(&response.mask).zip(&response.rollout_logp);
+        let segments = segments.map(|((&id, &mask), &logp)| match mask {
+            true => Segment::sampled(vec![id], vec![logp], 0),
+            false => Segment::injected(vec![id]),
+        });
+        TrainSample {
+            sample_id: format!("{seed}/{number}"),
+            segments: segments.collect(),
+            raw_reward: Some(response.raw_reward),
+            shaped_reward: Some(response.reward),
+            valid: true,
+            ..TrainSample::default()
+        }
+    });
+    let samples = samples.collect();
+    train_request::Kind::Group(TrainGroup { group_id: group.id, index, prompt_token_ids: group.prompt, samples })
+}
+
+fn save(run_id: &str, step: u64) -> SaveCheckpointRequest {
+    SaveCheckpointRequest { run_id: run_id.into(), step, ..SaveCheckpointRequest::default() }
+}
+
+fn load_path(run_id: &str, path: &Path) -> LoadCheckpointRequest {
+    let which = Some(load_checkpoint_request::Which::Path(path.to_str().unwrap().into()));
+    LoadCheckpointRequest { run_id: run_id.into(), which, ..Default::default() }
+}

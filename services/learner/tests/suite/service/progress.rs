@@ -1,0 +1,78 @@
+//! Progress, metrics and the end of silent streams.
+
+use std::time::Duration;
+
+use evenkeel_learner::LearnerSettings;
+use evenkeel_proto::v1::{TrainKind, TrainPhase, TrainRequest, train_event, train_request};
+use tonic::Code;
+
+use super::{message, report, start, start_training, start_with};
+use crate::support::settings;
+
+#[tokio::test]
+async fn progress_counts_groups_whose_gradient_is_summed_not_groups_received() {
+    let mut settings = LearnerSettings { mini_batch_groups: 2, ..settings() };
+    // No pass is worth it before the last group.
+    settings.compute.micro_batch_tokens = 100_000;
+    let mut service = start_training(settings).await;
+    let groups = (0..4).map(|index| message(index.into(), index)).collect();
+    let events = service.train(service.header(TrainKind::Grpo, 0, 0, 4), groups).await.unwrap();
+    let progress = events.iter().filter_map(|event| match &event.kind {
+        Some(train_event::Kind::Progress(progress)) => Some(progress),
+        _ => None,
+    });
+    for at in progress.clone().filter(|at| at.phase() == TrainPhase::Receiving) {
+        assert_eq!((at.accumulated, at.trainable_tokens, at.expected), (0, 0, 4), "{at:?}");
+    }
+    let progress: Vec<_> = progress.collect();
+    assert!(progress.windows(2).all(|pair| pair[0].accumulated <= pair[1].accumulated), "{progress:?}");
+    assert!(progress.iter().any(|at| at.phase() != TrainPhase::Receiving));
+    assert_eq!(report(&events).groups, 4);
+}
+
+#[tokio::test]
+async fn a_step_is_counted_and_timed_by_phase() {
+    let metrics = evenkeel_telemetry::install_metrics().unwrap();
+    let mut service = start().await;
+    let timings = service.step(0, 0).await.unwrap().timings.unwrap();
+    assert!(timings.gradient_us > 0 && timings.optimizer_us > 0, "{timings:?}");
+    assert_eq!(timings.score_us, 0, "one update with recomputed log-probabilities needs no pass of its own");
+    assert!(timings.total_us >= timings.gradient_us + timings.optimizer_us, "{timings:?}");
+    let text = metrics.render();
+    for metric in [
+        r#"evenkeel_training_steps_total{kind="grpo",outcome="updated"}"#,
+        r#"evenkeel_training_step_seconds_count{kind="grpo",phase="gradient"}"#,
+        r#"evenkeel_training_step_seconds_count{kind="grpo",phase="total"}"#,
+        r#"evenkeel_training_tokens_total{kind="grpo",tokens="trainable"}"#,
+        r#"evenkeel_training_micro_batches_total{kind="grpo"}"#,
+        "evenkeel_learner_version",
+    ] {
+        assert!(text.contains(metric), "{metric} is not in {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_whose_stream_falls_silent_is_dropped_and_frees_the_learner() {
+    let mut service = start_with(|settings| settings.step_idle = Duration::from_millis(300)).await;
+    // One that sends its header alone, one that stops after its first group.
+    for parts in [0, 1] {
+        let header = service.header(TrainKind::Grpo, 0, 0, 2);
+        let mut requests = vec![TrainRequest { kind: Some(train_request::Kind::Header(header)) }];
+        requests.extend((0..parts).map(|_| TrainRequest { kind: Some(message(0, 0)) }));
+        let endless = tokio_stream::StreamExt::chain(tokio_stream::iter(requests), tokio_stream::pending());
+        let mut events = service.client.train(endless).await.unwrap().into_inner();
+        let end = async {
+            loop {
+                match events.message().await {
+                    Ok(Some(_)) => {}
+                    other => return other.map(drop),
+                }
+            }
+        };
+        let status = tokio::time::timeout(Duration::from_secs(120), end).await.expect("it is dropped").unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable);
+        assert!(status.message().contains("no part of the step arrived for step_idle"), "{status}");
+    }
+    assert_eq!(service.version().await, 0);
+    assert_eq!(service.step(0, 0).await.unwrap().version, 1);
+}
