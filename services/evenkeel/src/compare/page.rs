@@ -6,6 +6,8 @@ use evenkeel_comparison::{
 };
 use evenkeel_report::{Chart, Figure, Html, Page, Point, Section, Series, Style, Table, figures};
 
+use super::plane;
+
 const NONE: &str = "–";
 /// The columns of the paper's Table 1.
 const TABLE_1: [Measure; 4] = [Measure::PeakAccuracy, Measure::PeakBest, Measure::LastAccuracy, Measure::LastBest];
@@ -46,6 +48,7 @@ fn of_task(task: &TaskComparison, is_named: bool) -> Html {
         html.push(Html::element("h2", &[], format!("{}{k}", task.task).as_str()));
     }
     html.push(figures(curves(task)));
+    html.push(plane::of_task(task));
     html.push(Html::element("h3", &[], "Arms")).push(arms(task));
     if task.arms.iter().any(|arm| arm.benchmarks.len() > 1) {
         html.push(Html::element("h3", &[], "Benchmarks")).push(benchmarks(task));
@@ -212,5 +215,5 @@ fn across(comparison: &Comparison) -> Html {
         }
         html.push(Html::element("h3", &[], across.measure.name())).push(table.to_html());
     }
-    html
+    html.with(plane::of_tasks(&comparison.criterion))
 }
