@@ -172,6 +172,38 @@ async fn a_step_through_the_door_is_the_library_s_to_the_bit() {
 }
 
 #[tokio::test]
+async fn steps_that_are_due_report_the_gradient_of_every_rule_and_train_alike() {
+    let probed = LearnerSettings {
+        probe_gradients: evenkeel_learner::ProbeSettings { every: 2, rules: Vec::new() },
+        ..training()
+    };
+    let (mut probed, mut plain) = (served_with(probed).await, served().await);
+    assert_eq!(probed.hash, plain.hash);
+    for step in 0..3 {
+        let (found, known) = (probed.step(step, step).await.unwrap(), plain.step(step, step).await.unwrap());
+        let own = |name: &str| name.starts_with("probe/") || name == "timing_s/probe_gradients";
+        let is_due = step != 1;
+        assert_eq!(found.metrics.keys().any(|name| own(name)), is_due, "step {step}");
+        if is_due {
+            let norm = found.metrics["probe/balanced/grad_norm"];
+            assert!((norm / found.gradient_norm.unwrap() - 1.0).abs() < 1e-5, "step {step}: {norm}");
+            let rate = found.metrics["probe/balanced/learning_rate"];
+            assert!((rate / found.learning_rate - 1.0).abs() < 1e-12, "step {step}: {rate}");
+            assert!(found.metrics["probe/token/cosine/balanced"] < 1.0);
+            assert!(!found.metrics.contains_key("probe/balanced/cosine/token"), "each pair once");
+        }
+        let rest = |report: &TrainReport| {
+            let metrics =
+                report.metrics.iter().filter(|(name, _)| !own(name)).map(|(name, value)| (name.clone(), *value));
+            (metrics.collect::<std::collections::BTreeMap<_, _>>(), report.loss, report.gradient_norm)
+        };
+        assert_eq!(rest(&found), rest(&known));
+        let quarters: f64 = (1..5).map(|quarter| found.metrics[&format!("aggregation/token/share_q{quarter}")]).sum();
+        assert!((quarters - 1.0).abs() < 3e-4, "{quarters}");
+    }
+}
+
+#[tokio::test]
 async fn a_step_that_was_done_answers_with_its_report_and_does_not_step_twice() {
     let mut served = served().await;
     let first = served.step(0, 0).await.unwrap();
