@@ -17,6 +17,7 @@ const MOST_BYTES: usize = 5_000_000;
 const LONGEST: f64 = 5_000.0;
 const RULES: [&str; 7] = ["token", "batch-token", "sequence", "sequence-sum", "balanced", "balanced-count", "vl-norm"];
 
+#[expect(clippy::print_stdout, reason = "the times are what somebody who runs this wants to know")]
 pub(crate) async fn open_heavy_pages() {
     let (dir, path) = temp();
     Cluster::start().await.run(&path, &recipe()).await.1.unwrap();
