@@ -15,6 +15,8 @@ pub struct ArmSummary {
     pub arm: Arm,
     /// How tables call it.
     pub label: String,
+    /// The canonical name of its aggregation rule, where it is known.
+    pub rule: Option<String>,
     /// Seeds that finished; collapsed ones are among them.
     pub seeds: Vec<u64>,
     /// Seeds that did not finish. No number knows them.
@@ -104,6 +106,7 @@ impl ArmSummary {
         let collapsed = |outcome: &Outcome| Some(CollapsedSeed { seed: outcome.seed, collapse: outcome.collapse? });
         Self {
             label: arm.label(),
+            rule: outcomes.iter().find_map(|outcome| outcome.rule.clone()),
             arm,
             seeds: outcomes.iter().map(|outcome| outcome.seed).collect(),
             failed,

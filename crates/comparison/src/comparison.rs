@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::across::{AcrossTasks, across_tasks};
 use crate::conclusions::{Conclusion, conclusions};
+use crate::criterion::{OrderedTasks, TaskInPlane, between_tasks};
 use crate::options::Options;
 use crate::run::Run;
 use crate::task::TaskComparison;
 use crate::validate::validate;
 
 /// Version of the form of `compare.json`.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// Arms of runs, compared seed by seed: what `compare.json` has.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +27,8 @@ pub struct Comparison {
     pub tasks: Vec<TaskComparison>,
     /// Over tasks, by measure; empty where there is one task alone.
     pub across_tasks: Vec<AcrossTasks>,
+    /// What the paper's criterion expects of tasks that are ordered in its plane.
+    pub criterion: Vec<OrderedTasks>,
     /// What can and what cannot be concluded.
     pub conclusions: Vec<Conclusion>,
 }
@@ -48,7 +51,22 @@ impl Comparison {
         let tasks = by_task.into_iter().map(|(task, runs)| TaskComparison::of(task, &runs, options, resampling));
         let tasks: Vec<TaskComparison> = tasks.collect::<Result<_, _>>()?;
         let across_tasks = across_tasks(&tasks, resampling)?;
-        let conclusions = conclusions(&tasks, &across_tasks);
-        Ok(Self { format: FORMAT, options: options.clone(), tasks, across_tasks, conclusions })
+        let criterion = criterion(&tasks, options)?;
+        let conclusions = conclusions(&tasks, &across_tasks, &criterion);
+        Ok(Self { format: FORMAT, options: options.clone(), tasks, across_tasks, criterion, conclusions })
     }
+}
+
+/// In the measure that all tasks with a place are about.
+fn criterion(tasks: &[TaskComparison], options: &Options) -> Result<Vec<OrderedTasks>, FieldError> {
+    let in_plane = |task: &'_ TaskComparison| task.criterion.as_ref().map(|criterion| criterion.start);
+    let known: Vec<&TaskComparison> = tasks.iter().filter(|task| in_plane(task).is_some()).collect();
+    let Some(measure) = known.first().and_then(|task| task.primary) else { return Ok(Vec::new()) };
+    if known.iter().any(|task| task.primary != Some(measure)) {
+        return Ok(Vec::new());
+    }
+    let known = known
+        .into_iter()
+        .filter_map(|task| Some(TaskInPlane { task: &task.task, start: in_plane(task)?, arms: &task.arms }));
+    between_tasks(&known.collect::<Vec<_>>(), measure, options.seed)
 }

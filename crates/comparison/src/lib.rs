@@ -7,6 +7,7 @@
 //! - for each pair of arms the differences paired by seed, with a [`Finding`] only where there are enough seeds, the interval excludes zero
 //!   and the exact test stands after Holm's correction;
 //! - over several tasks interquartile means and probabilities of improvement;
+//! - where runs lie in the plane of the paper's criterion, and whether what it expects held;
 //! - bands over seeds for plots, and [conclusions](Conclusion) in plain words.
 //!
 //! It is serialisable (`compare.json`), and [`Comparison::to_text`] is its table for a terminal. docs/statistics.md has the formulas.
@@ -18,6 +19,7 @@ mod bands;
 mod collapse;
 mod comparison;
 mod conclusions;
+mod criterion;
 mod mean;
 mod measure;
 mod options;
@@ -35,9 +37,11 @@ pub use bands::{Band, BandPoint, Quantity};
 pub use collapse::Collapse;
 pub use comparison::Comparison;
 pub use conclusions::{Conclusion, ConclusionKind};
+pub use criterion::{ArmCourse, Claim, ClaimKind, Criterion, OrderedTasks, Place, Preference, Verdict};
 pub use mean::Mean;
 pub use measure::Measure;
 pub use options::Options;
+pub use outcome::PeakByChance;
 pub use pairs::{FEWEST_SEEDS, Finding, PairedDifference};
-pub use run::{Arm, Evaluation, Run, RunState, Score, Scores};
+pub use run::{Arm, Evaluation, Lengths, Run, RunState, Score, Scores};
 pub use task::TaskComparison;

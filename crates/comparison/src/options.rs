@@ -1,5 +1,7 @@
 //! What a comparison is asked for.
 
+use std::collections::BTreeSet;
+
 use evenkeel_errors::FieldError;
 use evenkeel_statistics::Resampling;
 use serde::{Deserialize, Serialize};
@@ -14,8 +16,8 @@ pub struct Options {
     pub primary: Option<Measure>,
     /// The reward to which [`Measure::StepsToReward`] counts.
     pub reward: Option<f64>,
-    /// The benchmark that is held out of the training data: it counts in the average only where there is no other.
-    pub held_out: Option<String>,
+    /// The benchmarks that are held out of training data: they count in the average only where there is no other.
+    pub held_out: BTreeSet<String>,
     /// Resamples of a bootstrap.
     pub resamples: usize,
     /// Seed of bootstraps and of random sign flips.
@@ -24,7 +26,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { primary: None, reward: None, held_out: None, resamples: 9_999, seed: 0 }
+        Self { primary: None, reward: None, held_out: BTreeSet::new(), resamples: 9_999, seed: 0 }
     }
 }
 

@@ -16,12 +16,28 @@ pub(crate) struct Accuracy {
     pub(crate) by_chance: Option<PeakByChance>,
 }
 
-/// The expectation of a peak by chance.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PeakByChance {
-    pub(crate) expected: f64,
+/// By how much the highest of several evaluations is expected to stand above an accuracy that does not change, which is also the expected drop from
+/// it to the last one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PeakByChance {
+    /// The expectation.
+    pub expected: f64,
     /// It was computed from standard errors over problems, and the true one is at most as high.
-    pub(crate) is_bound: bool,
+    pub is_bound: bool,
+}
+
+impl PeakByChance {
+    /// That of a run's evaluations. `None` where the noise of one of them is unknown.
+    pub fn of(evaluations: impl IntoIterator<Item = Score>) -> Option<Self> {
+        let noise: Option<Vec<Noise>> = evaluations.into_iter().map(|score| score.noise()).collect();
+        Self::of_noise(&noise?)
+    }
+
+    fn of_noise(noise: &[Noise]) -> Option<Self> {
+        let errors: Vec<f64> = noise.iter().map(|noise| noise.error).collect();
+        let is_bound = noise.iter().any(|noise| noise.is_bound);
+        Some(Self { expected: peak_by_chance(&errors).ok()?, is_bound })
+    }
 }
 
 /// acc@k and best@k of a benchmark, or of the average of several.
@@ -37,6 +53,7 @@ pub(crate) struct Accuracies {
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) seed: u64,
+    pub(crate) rule: Option<String>,
     pub(crate) collapse: Option<Collapse>,
     pub(crate) reward: Option<Curve>,
     /// The average over benchmarks.
@@ -57,6 +74,7 @@ impl Outcome {
         let benchmarks = names.into_iter().filter_map(alone).collect();
         let mut outcome = Self {
             seed: run.seed,
+            rule: run.rule.clone(),
             collapse: Collapse::of(&run.rewards),
             reward: reward_curve(&run.rewards),
             average: accuracies(&run.evaluations, averaged),
@@ -139,12 +157,7 @@ fn accuracies(evaluations: &[Evaluation], averaged: &BTreeSet<String>) -> Option
 fn accuracy(points: &[(u64, (f64, Option<Noise>))]) -> Option<Accuracy> {
     let curve = Curve::new("accuracy", points.iter().map(|(step, (value, _))| (*step, *value)).collect()).ok()?;
     let noise: Option<Vec<Noise>> = points.iter().map(|(_, (_, noise))| *noise).collect();
-    let by_chance = noise.and_then(|noise| {
-        let errors: Vec<f64> = noise.iter().map(|noise| noise.error).collect();
-        let is_bound = noise.iter().any(|noise| noise.is_bound);
-        Some(PeakByChance { expected: peak_by_chance(&errors).ok()?, is_bound })
-    });
-    Some(Accuracy { curve, by_chance })
+    Some(Accuracy { curve, by_chance: noise.and_then(|noise| PeakByChance::of_noise(&noise)) })
 }
 
 /// The mean of the benchmarks' scores, whose noise is independent.

@@ -21,8 +21,25 @@ pub struct Run {
     pub evaluations: Vec<Evaluation>,
     /// Mean raw reward (0 to 1) of training steps, by ascending step. One that is not finite counts as 0, and the run as collapsed.
     pub rewards: Vec<(u64, f64)>,
+    /// The canonical name of its aggregation rule, where it is known.
+    pub rule: Option<String>,
+    /// Lengths of answers in training, by ascending step; steps without a gap are left out.
+    pub lengths: Vec<Lengths>,
     /// How it ended.
     pub state: RunState,
+}
+
+/// The lengths of a training step.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Lengths {
+    /// The step.
+    pub step: u64,
+    /// Coefficient of variation of lengths within a group.
+    pub variation: f64,
+    /// How many tokens longer answers with a negative advantage are than those with a positive one in their group.
+    pub gap: f64,
+    /// Mean length in tokens.
+    pub mean: f64,
 }
 
 /// How a run ended.

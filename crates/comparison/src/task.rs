@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arms::{ArmSummary, FailedSeed};
 use crate::bands::{Band, bands};
+use crate::criterion::Criterion;
 use crate::measure::Measure;
 use crate::options::Options;
 use crate::outcome::Outcome;
@@ -33,6 +34,8 @@ pub struct TaskComparison {
     pub arms: Vec<ArmSummary>,
     /// Each pair of arms, by measure.
     pub pairs: Vec<PairedDifference>,
+    /// Where its runs lie in the plane of the paper's criterion, and what became of its expectations. Absent where lengths are unknown.
+    pub criterion: Option<Criterion>,
     /// Curves over seeds.
     pub bands: Vec<Band>,
 }
@@ -42,31 +45,37 @@ impl TaskComparison {
     pub(crate) fn of(task: &str, runs: &[&Run], options: &Options, resampling: Resampling) -> Result<Self, FieldError> {
         let finished = || runs.iter().filter(|run| run.state == RunState::Finished);
         let averaged = averaged(finished().flat_map(|run| &run.evaluations).flat_map(|e| e.benchmarks.keys()), options);
-        let mut by_arm: BTreeMap<&Arm, (Vec<Outcome>, Vec<FailedSeed>)> = BTreeMap::new();
+        let mut by_arm: BTreeMap<&Arm, (Vec<&Run>, Vec<FailedSeed>)> = BTreeMap::new();
         for run in runs {
-            let (outcomes, failed) = by_arm.entry(&run.arm).or_default();
+            let (finished, failed) = by_arm.entry(&run.arm).or_default();
             match &run.state {
-                RunState::Finished => outcomes.push(Outcome::of(run, &averaged, options.reward)),
+                RunState::Finished => finished.push(*run),
                 RunState::Failed { reason } => failed.push(FailedSeed { seed: run.seed, reason: reason.clone() }),
             }
         }
-        let arms: Vec<_> = by_arm.into_iter().collect();
-        let outcomes: Vec<Vec<Outcome>> = arms.iter().map(|(_, (outcomes, _))| outcomes.clone()).collect();
+        let mut finished_runs = Vec::new();
+        let (mut arms, mut outcomes) = (Vec::new(), Vec::new());
+        for (arm, (finished, failed)) in by_arm {
+            let of_arm: Vec<Outcome> = finished.iter().map(|run| Outcome::of(run, &averaged, options.reward)).collect();
+            arms.push(ArmSummary::of(arm.clone(), &of_arm, failed));
+            outcomes.push(of_arm);
+            finished_runs.push(finished);
+        }
         let first = outcomes.iter().flatten().next();
         let has = |measure: &Measure| first.is_some_and(|outcome| outcome.value(*measure).is_some());
-        let summary = |(arm, (outcomes, failed)): (&Arm, (Vec<Outcome>, Vec<FailedSeed>))| {
-            ArmSummary::of(arm.clone(), &outcomes, failed)
-        };
+        let primary = options.primary.or([Measure::LastAccuracy, Measure::LastReward].into_iter().find(has));
+        let pairs = paired_differences(&outcomes, resampling, options.seed)?;
         Ok(Self {
             task: task.to_owned(),
             identity: runs.first().map(|run| run.identity.clone()).unwrap_or_default(),
             samples: first.and_then(|outcome| outcome.average.as_ref()?.samples),
             evaluations: finished().map(|run| run.evaluations.len()).max().unwrap_or(0),
             averaged,
-            primary: options.primary.or([Measure::LastAccuracy, Measure::LastReward].into_iter().find(has)),
-            pairs: paired_differences(&outcomes, resampling, options.seed)?,
+            primary,
+            criterion: Criterion::of(&finished_runs, &arms, &pairs, primary),
+            pairs,
             bands: outcomes.iter().enumerate().flat_map(|(arm, outcomes)| bands(arm, outcomes)).collect(),
-            arms: arms.into_iter().map(summary).collect(),
+            arms,
         })
     }
 }
@@ -74,7 +83,6 @@ impl TaskComparison {
 /// All benchmarks but the held-out problems of the training data, which count where there is nothing else.
 fn averaged<'a>(names: impl Iterator<Item = &'a String>, options: &Options) -> BTreeSet<String> {
     let names: BTreeSet<String> = names.cloned().collect();
-    let others: BTreeSet<String> =
-        names.iter().filter(|name| Some(name.as_str()) != options.held_out.as_deref()).cloned().collect();
+    let others: BTreeSet<String> = names.difference(&options.held_out).cloned().collect();
     if others.is_empty() { names } else { others }
 }

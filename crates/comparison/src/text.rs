@@ -7,6 +7,7 @@ use evenkeel_statistics::Interval;
 use crate::across::AcrossTasks;
 use crate::arms::{ArmSummary, BenchmarkSummary, ByChance, MeasureSummary, Peak};
 use crate::comparison::Comparison;
+use crate::criterion::{ArmCourse, Criterion, Place, Preference};
 use crate::mean::Mean;
 use crate::measure::Measure;
 use crate::pairs::{Finding, PairedDifference};
@@ -28,6 +29,9 @@ impl Comparison {
             }
             if !task.pairs.is_empty() {
                 let _ = writeln!(text, "{}", pairs(task).text());
+            }
+            if let Some(criterion) = &task.criterion {
+                let _ = writeln!(text, "{}", places(task, criterion).text());
             }
         }
         for across in &self.across_tasks {
@@ -144,6 +148,28 @@ fn pairs(task: &TaskComparison) -> Table {
             format!("{:.4}", pair.adjusted_p),
             mark,
         ]);
+    }
+    table
+}
+
+/// Where the runs lie in the plane of the paper's criterion.
+fn places(task: &TaskComparison, criterion: &Criterion) -> Table {
+    let header = ["place", "length variation", "gap, tokens", "of an answer", "deviations", "criterion prefers", ""];
+    let mut table = Table::new(header);
+    let verdict = |arm: usize| -> String {
+        let of_arm = criterion.claims.iter().filter(|claim| claim.arm == arm);
+        let words = of_arm.map(|claim| format!("over {}: {}", task.arms[claim.other].label, claim.verdict.name()));
+        words.collect::<Vec<_>>().join("; ")
+    };
+    let mut row = |name: String, place: &Place, preference: Preference, verdict: String| {
+        let deviations = place.deviations().map_or_else(|| NONE.to_owned(), |of| format!("{of:.2}"));
+        let share = format!("{:.0} %", 100.0 * place.relative_gap());
+        let numbers = [format!("{:.3}", place.variation), format!("{:.1}", place.gap), share, deviations];
+        table.row([name].into_iter().chain(numbers).chain([preference.name().to_owned(), verdict]));
+    };
+    row("first steps, all arms".to_owned(), &criterion.start, criterion.preference, String::new());
+    for ArmCourse { arm, end, preference, .. } in &criterion.arms {
+        row(format!("last steps, {}", task.arms[*arm].label), end, *preference, verdict(*arm));
     }
     table
 }

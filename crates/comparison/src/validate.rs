@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_errors::FieldError;
 
-use crate::run::{Evaluation, Run, RunState, Score, Scores};
+use crate::run::{Evaluation, Lengths, Run, RunState, Score, Scores};
 
 /// Runs of which those of a task differ in arm and seed alone.
 ///
@@ -57,6 +57,17 @@ fn values(run: &Run) -> Result<(), FieldError> {
     let has_values = !run.evaluations.is_empty() || !run.rewards.is_empty();
     FieldError::ensure(has_values, "evaluations", "empty", "an evaluation, where there are no rewards")?;
     ascending("rewards", run.rewards.iter().map(|(step, _)| *step))?;
+    ascending("lengths", run.lengths.iter().map(|at| at.step))?;
+    for (at, Lengths { variation, gap, mean, .. }) in run.lengths.iter().enumerate() {
+        let holds = [variation, gap, mean].iter().all(|value| value.is_finite()) && *variation >= 0.0 && *mean > 0.0;
+        let shown = format!("variation {variation}, gap {gap}, mean {mean}");
+        FieldError::ensure(
+            holds,
+            format!("lengths[{at}]"),
+            shown,
+            "finite numbers, a variation from 0, a mean above 0",
+        )?;
+    }
     ascending("evaluations", run.evaluations.iter().map(|evaluation| evaluation.step))?;
     for (at, evaluation) in run.evaluations.iter().enumerate() {
         for (benchmark, scores) in &evaluation.benchmarks {

@@ -47,6 +47,7 @@
 mod advantage;
 mod aggregation;
 mod batch;
+mod by_length;
 mod correction;
 mod error;
 mod exp;
@@ -64,6 +65,7 @@ mod validate;
 pub use advantage::{Advantage, MAX_REWARD, advantages};
 pub use aggregation::{Aggregation, GroupCounts, Normalizer, StepCounts, group_weights, regularizer_weights};
 pub use batch::{BatchLoss, Response, batch_loss};
+pub use by_length::{ByLength, QUARTERS};
 pub use correction::Correction;
 pub use error::{Error, Location};
 pub use kl::KlEstimator;

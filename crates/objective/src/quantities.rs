@@ -1,5 +1,5 @@
 //! The quantities by which the paper (arXiv 2605.04077) measures aggregation bias on a step: how much response lengths
-//! vary, how length correlates with the sign of the advantage, and how much weight each side gets under every rule.
+//! vary, how length correlates with the sign of the advantage, and how much weight each side, and short and long responses, get under every rule.
 //!
 //! A response counts if it is valid and has a trainable token; its length is the number of its trainable tokens.
 
@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::by_length::{ByLength, QUARTERS, Quarters};
 use crate::error::{Error, same_length};
 use crate::{Aggregation, StepCounts, group_weights};
 
@@ -66,6 +67,10 @@ pub struct Quantities {
     pub length_gap_pooled: Option<f64>,
     /// The pull of each side under every rule, not only the one in use; `sequence-sum` is absent if `max_tokens` is 0.
     pub pulls: BTreeMap<Aggregation, Pull>,
+    /// Mean length in each quarter of the responses that have an advantage, from the shortest to the longest; absent if there are none.
+    pub length_quarters: Option<[f64; QUARTERS]>,
+    /// What every rule gives to each of these quarters; empty if there are none.
+    pub by_length: BTreeMap<Aggregation, ByLength>,
 }
 
 impl Quantities {
@@ -84,13 +89,18 @@ impl Quantities {
         let gaps: Mean = groups.iter().filter_map(|group| gap(group.counted().map(|(a, t, _)| (a, t)))).collect();
         let everyone = || groups.iter().flat_map(GroupView::counted);
         let by_correctness = everyone().map(|(_, t, correct)| (if correct { 1.0 } else { -1.0 }, t));
+        let with_advantage = everyone().filter(|(advantage, ..)| *advantage != 0.0).map(|(_, t, _)| t);
+        let quarters = Quarters::of(with_advantage.collect());
+        let (pulls, by_length) = of_rules(groups, max_tokens, &quarters)?;
         Ok(Self {
             length_variation: within.value(),
             length_variation_pooled: variation(everyone().map(|(_, t, _)| t)),
             length_gap: gaps.value(),
             length_gap_groups: gaps.count,
             length_gap_pooled: gap(by_correctness),
-            pulls: pulls(groups, max_tokens)?,
+            pulls,
+            length_quarters: quarters.lengths(),
+            by_length,
         })
     }
 }
@@ -128,14 +138,21 @@ fn gap(signed_lengths: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> 
     Some(negative.value()? - positive.value()?)
 }
 
-fn pulls(groups: &[GroupView<'_>], max_tokens: usize) -> Result<BTreeMap<Aggregation, Pull>, Error> {
-    let mut pulls = BTreeMap::new();
-    let mut weights = Vec::new();
+type OfRules<T> = BTreeMap<Aggregation, T>;
+
+fn of_rules(
+    groups: &[GroupView<'_>],
+    max_tokens: usize,
+    quarters: &Quarters,
+) -> Result<(OfRules<Pull>, OfRules<ByLength>), Error> {
+    let (mut pulls, mut by_length) = (BTreeMap::new(), BTreeMap::new());
+    let (mut weights, mut terms) = (Vec::new(), Vec::new());
     for &aggregation in Aggregation::ALL {
         if aggregation.uses_max_tokens() && max_tokens == 0 {
             continue;
         }
         let (mut pull, mut counts) = (Pull::default(), StepCounts::default());
+        terms.clear();
         for (g, group) in groups.iter().enumerate() {
             weights.clear();
             weights.resize(group.trainable_tokens.len(), 0.0);
@@ -146,10 +163,14 @@ fn pulls(groups: &[GroupView<'_>], max_tokens: usize) -> Result<BTreeMap<Aggrega
             for ((&a, &t), &w) in a.iter().zip(t).zip(&weights) {
                 let side = if a > 0.0 { &mut pull.positive } else { &mut pull.negative };
                 *side += w * a.abs() * t as f64;
+                if a != 0.0 && t > 0 {
+                    terms.push((w, a.abs()));
+                }
             }
         }
         let scale = counts.scale(aggregation);
         pulls.insert(aggregation, Pull { positive: pull.positive * scale, negative: pull.negative * scale });
+        by_length.extend(quarters.of_rule(&terms).map(|of_rule| (aggregation, of_rule)));
     }
-    Ok(pulls)
+    Ok((pulls, by_length))
 }

@@ -10,7 +10,7 @@ use evenkeel_orchestrator::{
 };
 use tokio::sync::oneshot;
 
-use crate::arguments::TrainOptions;
+use crate::arguments::{TrainOptions, probe_setting};
 use crate::cluster::Cluster;
 use crate::dry_run::dry_run;
 use crate::fork;
@@ -66,7 +66,11 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
         }
     }
     screen.clear();
-    let (outcome, summary) = run.join().await.with_context(|| resume_hint(&path))?;
+    let joined = run.join().await;
+    if let Some(page) = &page {
+        page.farewell().await;
+    }
+    let (outcome, summary) = joined.with_context(|| resume_hint(&path))?;
     screen.last(outcome, &summary, &path);
     Ok(match outcome {
         RunOutcome::Completed => ExitCode::SUCCESS,
@@ -145,7 +149,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
 /// What the command line sets.
 fn settings(options: &TrainOptions) -> Vec<String> {
     let steps = options.steps.map(|steps| format!("run.steps={steps}"));
-    options.set.iter().cloned().chain(steps).collect()
+    options.set.iter().cloned().chain(steps).chain(probe_setting(options.probe_gradients)).collect()
 }
 
 fn resume_hint(path: &Path) -> String {

@@ -38,7 +38,10 @@ pub use publish::{MARKER, PublishOptions, Published, verify_published};
 pub use service::{CheckpointType, PublishType, ServiceSettings, StartError, bind, checkpoints_of, published_versions};
 pub use settings::{
     AttentionPath, BatchShape, Compute, ComputeType, LearnerSettings, MomentsPlace, OldLogp, OptimizerSettings,
-    Recompute, Schedule,
+    ProbeSettings, Recompute, Schedule,
 };
-pub use step::{Example, PolicyStep, StepPhase, StepProgress, StepReport, SupervisedReport, UpdateStats};
+pub use step::{
+    Example, GradientProbe, PolicyStep, RuleGradient, StepPhase, StepProgress, StepReport, SupervisedReport,
+    UpdateStats,
+};
 pub use trainer::WorkDone;

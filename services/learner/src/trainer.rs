@@ -185,6 +185,20 @@ impl Trainer {
         self.explained(memory::Phase::Training, passed)
     }
 
+    /// Runs passes whose gradients no update takes: what was summed before is discarded as well, and their work is not counted.
+    pub(crate) fn aside<T>(&mut self, passes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let work = self.work;
+        let done = passes(self);
+        self.model.discard_gradients();
+        self.work = work;
+        done
+    }
+
+    /// Takes the gradient summed so far, without an update.
+    pub(crate) fn take_gradient(&mut self) -> Result<Vec<Tensor>> {
+        self.model.take_gradients()
+    }
+
     /// One optimizer update with `scale` times the gradient. If the loss or the gradient is not finite it changes nothing
     /// and reports that.
     ///

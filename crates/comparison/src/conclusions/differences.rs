@@ -13,10 +13,31 @@ pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
     let mut sentences: Vec<Sentence> = too_few(task, &family).into_iter().collect();
     sentences.extend(family.iter().filter_map(|pair| of_pair(task, pair, family.len())));
     let others = task.pairs.iter().filter(|pair| pair.measure != primary && pair.finding.is_shown());
-    sentences.extend(
-        others.map(|pair| (ConclusionKind::Shown, format!("Besides the primary measure: {}", shown(task, pair)))),
-    );
+    sentences.extend(others.map(|pair| (ConclusionKind::Shown, besides(task, pair))));
     sentences
+}
+
+/// A difference in another measure than the primary one, in short: the table has its interval.
+fn besides(task: &TaskComparison, pair: &PairedDifference) -> String {
+    let (higher, lower, sign) = sides(pair);
+    let measure = pair.measure;
+    let better = if measure.is_higher_better() { "" } else { ", where less is better" };
+    format!(
+        "Besides: {} of {} above {} by {} (Holm p {}{better}).",
+        measure.name(),
+        task.arms[higher].label,
+        task.arms[lower].label,
+        measure.shown(sign * pair.difference.value),
+        p_value(pair.adjusted_p),
+    )
+}
+
+/// The higher arm, the lower one, and the sign of their difference.
+fn sides(pair: &PairedDifference) -> (usize, usize, f64) {
+    match pair.finding {
+        Finding::SecondHigher => (pair.second, pair.first, -1.0),
+        _ => (pair.first, pair.second, 1.0),
+    }
 }
 
 /// One sentence for all pairs without enough seeds.
@@ -67,10 +88,7 @@ fn of_pair(task: &TaskComparison, pair: &PairedDifference, family: usize) -> Opt
 }
 
 fn shown(task: &TaskComparison, pair: &PairedDifference) -> String {
-    let (higher, lower, sign) = match pair.finding {
-        Finding::SecondHigher => (pair.second, pair.first, -1.0),
-        _ => (pair.first, pair.second, 1.0),
-    };
+    let (higher, lower, sign) = sides(pair);
     let measure = pair.measure;
     let better = if measure.is_higher_better() { "" } else { " (less is better)" };
     let interval =

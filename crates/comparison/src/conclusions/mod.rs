@@ -3,12 +3,14 @@
 //! A sentence claims a difference only where its [`Finding`](crate::Finding) does.
 
 mod arms;
+mod criterion;
 mod differences;
 mod tasks;
 
 use serde::{Deserialize, Serialize};
 
 use crate::across::AcrossTasks;
+use crate::criterion::OrderedTasks;
 use crate::task::TaskComparison;
 
 /// A conclusion.
@@ -37,19 +39,33 @@ pub enum ConclusionKind {
 }
 
 /// All conclusions: task by task, then over tasks, then what holds for every comparison.
-pub(crate) fn conclusions(tasks: &[TaskComparison], across: &[AcrossTasks]) -> Vec<Conclusion> {
+pub(crate) fn conclusions(
+    tasks: &[TaskComparison],
+    across: &[AcrossTasks],
+    ordered: &[OrderedTasks],
+) -> Vec<Conclusion> {
     let mut all = Vec::new();
     for task in tasks {
         let own = |(kind, text)| Conclusion { kind, task: Some(task.task.clone()), text };
-        all.extend(differences::sentences(task).into_iter().chain(arms::sentences(task)).map(own));
+        let of_task = differences::sentences(task).into_iter().chain(criterion::sentences(task));
+        all.extend(of_task.chain(arms::sentences(task)).map(own));
     }
     let general = |(kind, text)| Conclusion { kind, task: None, text };
-    all.extend(tasks::sentences(across).into_iter().chain(limits(tasks)).map(general));
+    let of_tasks = tasks::sentences(across).into_iter().chain(ordered.iter().map(criterion::of_tasks));
+    all.extend(of_tasks.chain(convention(tasks)).chain(limits(tasks)).map(general));
     all
 }
 
 /// A conclusion before its task is known.
 type Sentence = (ConclusionKind, String);
+
+fn convention(tasks: &[TaskComparison]) -> Option<Sentence> {
+    let is_judged =
+        |task: &TaskComparison| task.criterion.as_ref().is_some_and(|criterion| !criterion.claims.is_empty());
+    let text = "The paper's criterion has no threshold. The convention here: it prefers token where the gap is at most half a deviation of length, \
+                sequence where it is one deviation or more, and neither in between. Where tasks are compared by their order, no threshold is needed.";
+    tasks.iter().any(is_judged).then(|| (ConclusionKind::Caution, text.to_owned()))
+}
 
 fn limits(tasks: &[TaskComparison]) -> Vec<Sentence> {
     if tasks.iter().all(|task| task.pairs.is_empty()) {

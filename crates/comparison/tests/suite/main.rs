@@ -3,6 +3,7 @@
 
 mod chance;
 mod collapsed_and_failed;
+mod criterion;
 mod findings;
 mod laws;
 mod refusals;

@@ -22,6 +22,8 @@ pub(crate) fn run(arm: &str, seed: u64, accuracies: &[f64]) -> Run {
         identity: BTreeMap::from([("data".to_owned(), "sha256:1".to_owned()), ("model".to_owned(), "tiny".to_owned())]),
         evaluations: (0..).step_by(10).zip(accuracies).map(evaluation).collect(),
         rewards: (1..=30).map(|step| (step, 0.2 + 0.02 * step as f64)).collect(),
+        rule: Some(arm.to_owned()),
+        lengths: Vec::new(),
         state: RunState::Finished,
     }
 }

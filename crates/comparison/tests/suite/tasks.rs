@@ -57,7 +57,7 @@ fn benchmarks_have_the_columns_of_table_1_and_an_average() {
 
 #[test]
 fn held_out_problems_count_in_the_average_only_where_they_are_alone() {
-    let held_out = Options { held_out: Some("held-out".to_owned()), ..options() };
+    let held_out = Options { held_out: ["held-out".to_owned()].into(), ..options() };
     let last = |runs: &[Run]| {
         let comparison = Comparison::of(runs, &held_out).unwrap();
         comparison.tasks[0].arms[0].measure(Measure::LastAccuracy).unwrap().mean.value

@@ -3,7 +3,7 @@
 use evenkeel_objective::{Aggregation, GroupView, Pull, Quantities, Settings};
 use proptest::prelude::*;
 
-use crate::support::{Holes, Owned, Rewards, Step, close, compute, steps};
+use crate::support::{Holes, Owned, Rewards, Step, all_close, close, compute, steps};
 
 fn group<'a>(advantages: &'a [f64], trainable_tokens: &'a [usize], correct: &'a [bool]) -> GroupView<'a> {
     GroupView { advantages, trainable_tokens, correct }
@@ -66,6 +66,27 @@ fn quantities_are_written_under_the_names_of_the_rules() {
     assert_eq!(serde_json::from_value::<Quantities>(written).unwrap(), q);
 }
 
+/// Computed by hand: right answers of 2 and 4 tokens, wrong ones of 6 and 8, one group, advantages of 1.
+#[test]
+fn the_gradient_is_shared_out_among_short_and_long_answers_by_rule() {
+    let q = Quantities::of(&[group(&[1.0, 1.0, -1.0, -1.0], &[2, 4, 6, 8], &[true, true, false, false])], 10).unwrap();
+    assert_eq!(q.length_quarters, Some([2.0, 4.0, 6.0, 8.0]));
+    let share = |rule| q.by_length[&rule].share;
+    assert!(all_close(&share(Aggregation::Sequence), &[0.25; 4]));
+    // A half for either side, and within it by tokens.
+    assert!(all_close(&share(Aggregation::Balanced), &[1.0 / 6.0, 1.0 / 3.0, 3.0 / 14.0, 4.0 / 14.0]));
+    for rule in [Aggregation::Token, Aggregation::BatchToken, Aggregation::SequenceSum] {
+        assert!(all_close(&share(rule), &[0.1, 0.2, 0.3, 0.4]), "{rule}");
+        assert!(all_close(&q.by_length[&rule].weight, &[1.0; 4]), "{rule}");
+    }
+    // 1 / T relative to its mean over tokens, 4 / 20.
+    for (found, length) in q.by_length[&Aggregation::Sequence].weight.into_iter().zip([2.0, 4.0, 6.0, 8.0]) {
+        assert!(close(found, 5.0 / length));
+    }
+    let nothing = Quantities::of(&[group(&[0.0, 0.0], &[2, 4], &[true, true])], 10).unwrap();
+    assert!(nothing.by_length.is_empty() && nothing.length_quarters.is_none());
+}
+
 #[test]
 fn slices_of_different_lengths_are_refused_with_their_group() {
     let error = Quantities::of(&[group(&[1.0], &[1], &[true]), group(&[1.0], &[1], &[])], 0).unwrap_err();
@@ -96,6 +117,26 @@ proptest! {
             }
             let pull = measure(&settings, &step).pulls[&aggregation];
             prop_assert!(close(pull.positive, expected.positive) && close(pull.negative, expected.negative));
+        }
+    }
+
+    #[test]
+    fn shares_add_up_and_depend_neither_on_the_order_of_responses_nor_on_that_of_groups(
+        step in steps(Rewards::Any, Holes::Some),
+    ) {
+        let settings = Settings { max_tokens: 100, ..Settings::default() };
+        let q = measure(&settings, &step);
+        let mut turned: Step = step.clone();
+        turned.reverse();
+        turned.iter_mut().for_each(|group| group.reverse());
+        let other = measure(&settings, &turned);
+        prop_assert_eq!(q.by_length.len(), other.by_length.len());
+        for (rule, of_rule) in &q.by_length {
+            prop_assert!(close(of_rule.share.iter().sum::<f64>(), 1.0));
+            let found = of_rule.share.iter().chain(&of_rule.weight);
+            for (a, b) in found.zip(other.by_length[rule].share.iter().chain(&other.by_length[rule].weight)) {
+                prop_assert!((a - b).abs() < 1e-9, "{rule}: {a} and {b}");
+            }
         }
     }
 

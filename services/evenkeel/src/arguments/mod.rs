@@ -17,7 +17,7 @@ pub(crate) use results::{
     EvalOptions, ExportOptions, MetricsOptions, RunsOptions, ShowOptions, TableFormat, WatchOptions, WeightsOption,
 };
 pub(crate) use serve::{ConfigOptions, ModelOptions, ServeOptions, Service};
-pub(crate) use train::{CompareOptions, TrainOptions};
+pub(crate) use train::{CompareOptions, TrainOptions, probe_setting};
 pub(crate) use verify::{CodeModeOption, VerifyCodeOptions, VerifyCommand, VerifyMathOptions};
 
 /// Reinforcement learning with verifiable rewards, with balanced aggregation.

@@ -18,6 +18,9 @@ pub(crate) struct TrainOptions {
     /// GRPO steps in total.
     #[arg(long, value_name = "N")]
     pub(crate) steps: Option<u64>,
+    /// Compute the gradient of every aggregation rule on the batch of the first step and of every N-th from there; it changes no result.
+    #[arg(long, value_name = "every=N", value_parser = every)]
+    pub(crate) probe_gradients: Option<u64>,
     /// Directory of the run [default: runs/RECIPE-SEED, or DIR-from-N with --from; with a number if it exists].
     #[arg(long, visible_alias = "run", value_name = "DIR", conflicts_with = "resume")]
     pub(crate) out: Option<PathBuf>,
@@ -53,6 +56,9 @@ pub(crate) struct CompareOptions {
     /// Threads of a run, which decide its bits [default: 1].
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
+    /// Compute the gradient of every aggregation rule in all runs, as `evenkeel train` does.
+    #[arg(long, value_name = "every=N", value_parser = every)]
+    pub(crate) probe_gradients: Option<u64>,
     /// Set one setting of all runs. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
@@ -68,4 +74,28 @@ pub(crate) struct CompareOptions {
     /// Print the comparison as one JSON line.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The N of `every=N`.
+fn every(text: &str) -> Result<u64, String> {
+    let every = text.strip_prefix("every=").and_then(|number| number.trim().parse().ok()).filter(|every| *every > 0);
+    every.ok_or_else(|| "allowed: every=N, with an N of at least 1".to_owned())
+}
+
+/// The setting that `--probe-gradients every=N` is.
+pub(crate) fn probe_setting(every: Option<u64>) -> Option<String> {
+    every.map(|every| format!("learner.probe_gradients.every={every}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_often_to_probe_is_a_number_of_steps() {
+        assert_eq!(every("every=20"), Ok(20));
+        for wrong in ["20", "every=0", "every=", "every=-1", "each=3"] {
+            assert!(every(wrong).unwrap_err().contains("every=N"), "{wrong}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 mod jobs;
 mod page;
 mod plan;
+mod plane;
 mod progress;
 mod read;
 mod results;
@@ -17,11 +18,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_comparison::{Comparison, Run, RunState};
+use evenkeel_comparison::{Comparison, Options, Run, RunState};
 use evenkeel_orchestrator::RunRecord;
 use evenkeel_proto::FieldError;
 
-use crate::arguments::CompareOptions;
+use crate::arguments::{CompareOptions, probe_setting};
 use crate::free_directory::free_directory;
 use crate::recipe;
 use jobs::{Job, jobs};
@@ -58,14 +59,15 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
         ("--seeds", options.seeds.is_some()),
         ("--jobs", options.jobs.is_some()),
         ("--threads", options.threads.is_some()),
+        ("--probe-gradients", options.probe_gradients.is_some()),
         ("--set", !options.set.is_empty()),
     ] {
         if given {
             return Err(FieldError::new(name, "given", "absent with runs that exist").into());
         }
     }
-    let runs = read::existing(&options.names)?;
-    let comparison = Comparison::of(&runs, &results::options(options)?)?;
+    let (runs, held_out) = read::existing(&options.names)?;
+    let comparison = Comparison::of(&runs, &Options { held_out, ..results::options(options)? })?;
     let folder = match &options.out {
         Some(folder) => folder.clone(),
         None => free_directory(Path::new(FOLDER), "runs")?,
@@ -83,8 +85,10 @@ async fn run(options: &CompareOptions) -> Result<ExitCode> {
         return Err(FieldError::missing("--vary", "KEY=VALUE,VALUE, or the directories of runs that exist").into());
     }
     let (threads, seeds) = (options.threads.unwrap_or(1), options.seeds.unwrap_or(SEEDS));
-    let (plan, variants) = Plan::new(&options.names, varied, options.set.clone(), threads, seeds)?;
-    let compared = results::options(options)?;
+    let set = options.set.iter().cloned().chain(probe_setting(options.probe_gradients)).collect();
+    let (plan, variants) = Plan::new(&options.names, varied, set, threads, seeds)?;
+    let held_out = variants.iter().map(|variant| variant.settings.data.name()).collect();
+    let compared = Options { held_out, ..results::options(options)? };
     let folder = match &options.out {
         Some(folder) => folder.clone(),
         None => PathBuf::from(FOLDER).join(recipe::stem(&options.names)),
@@ -148,6 +152,8 @@ fn results_of(job: &Job, ended: &Ended) -> Result<Option<(Run, Option<f64>)>> {
                 identity: Default::default(),
                 evaluations: Vec::new(),
                 rewards: Vec::new(),
+                rule: None,
+                lengths: Vec::new(),
                 state: failed(reason),
             };
             Ok(Some((run, None)))

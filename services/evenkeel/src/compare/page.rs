@@ -6,6 +6,8 @@ use evenkeel_comparison::{
 };
 use evenkeel_report::{Chart, Figure, Html, Page, Point, Section, Series, Style, Table, figures};
 
+use super::plane;
+
 const NONE: &str = "–";
 /// The columns of the paper's Table 1.
 const TABLE_1: [Measure; 4] = [Measure::PeakAccuracy, Measure::PeakBest, Measure::LastAccuracy, Measure::LastBest];
@@ -46,6 +48,7 @@ fn of_task(task: &TaskComparison, is_named: bool) -> Html {
         html.push(Html::element("h2", &[], format!("{}{k}", task.task).as_str()));
     }
     html.push(figures(curves(task)));
+    html.push(plane::of_task(task));
     html.push(Html::element("h3", &[], "Arms")).push(arms(task));
     if task.arms.iter().any(|arm| arm.benchmarks.len() > 1) {
         html.push(Html::element("h3", &[], "Benchmarks")).push(benchmarks(task));
@@ -212,5 +215,60 @@ fn across(comparison: &Comparison) -> Html {
         }
         html.push(Html::element("h3", &[], across.measure.name())).push(table.to_html());
     }
-    html
+    html.with(plane::of_tasks(&comparison.criterion))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use evenkeel_comparison::{Arm, Evaluation, Lengths, Options, Run, RunState, Score, Scores};
+
+    use super::*;
+
+    const RULES: [&str; 3] = ["token", "sequence", "balanced"];
+
+    /// A number that compresses as badly as a measured one.
+    fn noise(step: u64, salt: u64) -> f64 {
+        ((step * 7919 + salt * 104_729) % 100_003) as f64 / 100_003.0
+    }
+
+    fn run(rule: &str, seed: u64, steps: u64) -> Run {
+        let salt = seed * 31 + rule.len() as u64;
+        let score = |step| Score { value: noise(step, salt), sampling_error: Some(0.01), standard_error: Some(0.02) };
+        let evaluation = |step| Evaluation {
+            step,
+            benchmarks: BTreeMap::from([(
+                "<b>sums".to_owned(),
+                Scores { samples: 8, mean: score(step), best: Some(score(step + 1)) },
+            )]),
+        };
+        let lengths =
+            |step| Lengths { step, variation: 0.3 + 0.1 * noise(step, salt), gap: 9.0 + noise(step, salt), mean: 20.0 };
+        Run {
+            name: format!("{rule}-{seed}"),
+            task: "sums".to_owned(),
+            arm: Arm(BTreeMap::from([("learner.objective.aggregation".to_owned(), rule.to_owned())])),
+            seed,
+            identity: BTreeMap::new(),
+            evaluations: (0..=steps).step_by(20).map(evaluation).collect(),
+            rewards: (0..steps).map(|step| (step, noise(step, salt))).collect(),
+            rule: Some(rule.to_owned()),
+            lengths: (0..steps).map(lengths).collect(),
+            state: RunState::Finished,
+        }
+    }
+
+    #[test]
+    fn five_hundred_steps_of_twelve_runs_weigh_less_than_five_megabytes() {
+        let runs: Vec<Run> = RULES.iter().flat_map(|rule| (0..4).map(move |seed| run(rule, seed, 500))).collect();
+        let comparison = Comparison::of(&runs, &Options { resamples: 199, ..Options::default() }).unwrap();
+        let html = page(&comparison, "a<i>").to_document();
+        assert!(html.len() < 5_000_000, "{} bytes", html.len());
+        assert!(!html.contains("<script") && !html.contains("<b>sums") && !html.contains("a<i>"));
+        assert!(
+            html.contains("Where the runs lie") && html.contains("the paper&#39;s criterion prefers sequence to token"),
+            "{html}"
+        );
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_comparison::{Arm, Evaluation, Run, RunState, Score, Scores};
+use evenkeel_comparison::{Arm, Evaluation, Lengths, Run, RunState, Score, Scores};
 use evenkeel_orchestrator::{MetricsLine, RunRecord, flat_settings};
 use toml::Table;
 
@@ -13,6 +13,10 @@ use crate::recipe;
 
 /// The metric of training.
 const REWARD: &str = "critic/score/mean";
+/// Variation within groups, gap, and mean of the lengths of answers.
+const LENGTHS: [&str; 3] = ["aggregation/length_cv", "aggregation/length_gap", "response_length/mean"];
+/// The setting of the aggregation rule.
+const RULE: &str = "learner.objective.aggregation";
 /// Sections whose settings must be the same in all runs that are compared: what is asked, of which model, and how answers are judged.
 const SAME: &[&str] = &["model.", "data.", "evaluation.", "reward."];
 /// Settings of these that say where something is, or how fast it goes.
@@ -23,7 +27,7 @@ const FILES: &str = "files";
 /// Sections whose settings make an arm.
 const VARIED: &[&str] = &["learner.", "sampling.", "shaping.", "warm_start.", "run.steps"];
 /// Settings of these that are no part of an arm.
-const NO_ARM: &[&str] = &["learner.compute."];
+const NO_ARM: &[&str] = &["learner.compute.", "learner.probe_gradients."];
 
 /// A run with its settings.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub(super) struct Read {
     seed: u64,
     steps: u64,
     data: String,
+    /// The benchmark of problems that are held out of the training data.
+    pub(super) held_out: String,
 }
 
 impl Read {
@@ -46,7 +52,8 @@ impl Read {
         let settings = flat_settings(&table);
         let data = record.data.as_ref().and_then(|data| data.files.first().map(|file| file.source.clone()));
         let data = data.unwrap_or_else(|| "data".to_owned());
-        Ok(Self { record, settings, seed: loaded.run.seed, steps: loaded.run.steps, data })
+        let held_out = loaded.data.name();
+        Ok(Self { record, settings, seed: loaded.run.seed, steps: loaded.run.steps, data, held_out })
     }
 
     /// The run, as an arm of a task.
@@ -67,6 +74,8 @@ impl Read {
             identity,
             evaluations: evaluations.collect(),
             rewards: rewards.collect(),
+            rule: self.settings.get(RULE).map(|rule| plain(rule).to_owned()),
+            lengths: self.record.steps.iter().filter_map(lengths).collect(),
             state,
         })
     }
@@ -96,11 +105,11 @@ impl Read {
     }
 }
 
-/// Runs of one task: the arms are made of the settings in which they differ.
+/// Runs of one task, whose arms are made of the settings in which they differ, and the benchmarks of held-out problems.
 ///
 /// # Errors
 /// A directory that holds no run, the same directory twice.
-pub(super) fn existing(directories: &[String]) -> Result<Vec<Run>> {
+pub(super) fn existing(directories: &[String]) -> Result<(Vec<Run>, BTreeSet<String>)> {
     let read: Vec<Read> = directories.iter().map(|directory| Read::of(Path::new(directory))).collect::<Result<_>>()?;
     for (index, run) in read.iter().enumerate() {
         if read[..index].iter().any(|other| other.record.path == run.record.path) {
@@ -120,7 +129,14 @@ pub(super) fn existing(directories: &[String]) -> Result<Vec<Run>> {
             |key: &String| run.settings.get(key).map_or_else(|| "absent".to_owned(), |value| plain(value).to_owned());
         Arm(varied.iter().map(|key| ((*key).clone(), value(key))).collect())
     };
-    read.iter().map(|run| run.run(&task, arm(run), run.seed)).collect()
+    let runs = read.iter().map(|run| run.run(&task, arm(run), run.seed)).collect::<Result<_>>()?;
+    Ok((runs, read.iter().map(|run| run.held_out.clone()).collect()))
+}
+
+/// The lengths of a training step; a step without a group of both signs has no gap.
+fn lengths(line: &MetricsLine) -> Option<Lengths> {
+    let [variation, gap, mean] = LENGTHS.map(|name| line.get(name));
+    Some(Lengths { step: line.step, variation: variation?, gap: gap?, mean: mean? })
 }
 
 /// The accuracies of an evaluation. The average is that of the comparison.

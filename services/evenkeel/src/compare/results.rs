@@ -114,6 +114,8 @@ mod tests {
             identity: BTreeMap::new(),
             evaluations: vec![Evaluation { step: 2, benchmarks: BTreeMap::from([("math".to_owned(), scores)]) }],
             rewards: vec![(0, 0.125)],
+            rule: None,
+            lengths: Vec::new(),
             state: RunState::Finished,
         };
         let expected = "task,arm,seed,step,metric,value\n\

@@ -21,6 +21,8 @@ use crate::terminal::note;
 const PAUSE: Duration = Duration::from_secs(1);
 /// How long a page that was there may be away.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// The same where the last step had been done.
+const FINISHED_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where the news of a run come from.
 enum Source {
@@ -57,6 +59,7 @@ impl Source {
 pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
     let source = Source::of(&options.run)?;
     let (mut from, mut said, mut lost) = (Since::default(), String::new(), None::<Instant>);
+    let mut total_steps = u64::MAX;
     loop {
         let news = match source.news(from).await {
             Ok(news) => news,
@@ -67,10 +70,13 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
                     note(&format!("lost, trying again: {error:#}"));
                     Instant::now()
                 });
+                // It went away before it could say that the run was over.
+                if from.steps as u64 >= total_steps && since.elapsed() >= FINISHED_TIMEOUT {
+                    note(&format!("the page is gone; all {total_steps} steps had been done"));
+                    return Ok(ExitCode::SUCCESS);
+                }
                 if since.elapsed() >= TIMEOUT {
-                    return Err(error).context(
-                        "the page does not answer any more: if the run has ended, its directory has the rest",
-                    );
+                    return Err(error).context("the page does not answer any more: if the run has ended, its directory has the rest");
                 }
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -79,6 +85,7 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
         if lost.take().is_some() {
             note("found again");
         }
+        total_steps = news.total_steps;
         let lines = print(&news, &mut from);
         let ended = matches!(news.state.as_str(), "completed" | "stopped" | "failed");
         if news.doing != said {

@@ -21,3 +21,4 @@ mod scripted_engine;
 mod support;
 mod verify;
 mod verify_code;
+mod watch;

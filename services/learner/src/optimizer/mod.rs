@@ -15,6 +15,7 @@ use crate::error::{LearnerError, Result};
 use crate::settings::{MomentsPlace, OptimizerSettings};
 use adamw::Update;
 pub(crate) use moments::{Both, Moments};
+pub(crate) use norm::{dot, global as norm};
 
 /// The phase that the moments belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,11 +1,11 @@
-//! The global norm of a gradient.
+//! The global norm of a gradient, and the inner product of two.
 
 use candle_core::{CpuStorage, Device, Storage, Tensor};
 
 use crate::error::Result;
 
 /// Root of the sum of squares over all tensors, summed in f64 on a CPU and row by row elsewhere.
-pub(super) fn global(gradients: &[Tensor]) -> Result<f64> {
+pub(crate) fn global(gradients: &[Tensor]) -> Result<f64> {
     let mut sum = 0.0;
     for gradient in gradients {
         sum += squares(gradient)?;
@@ -13,10 +13,21 @@ pub(super) fn global(gradients: &[Tensor]) -> Result<f64> {
     Ok(sum.sqrt())
 }
 
+/// The inner product of two gradients in host memory, summed in f64.
+pub(crate) fn dot(one: &[Tensor], other: &[Tensor]) -> Result<f64> {
+    let mut sum = 0.0;
+    for (one, other) in one.iter().zip(other) {
+        let (one, other) = (one.flatten_all()?.to_vec1::<f32>()?, other.flatten_all()?.to_vec1::<f32>()?);
+        sum += products(&one, &other);
+    }
+    Ok(sum)
+}
+
 fn squares(gradient: &Tensor) -> Result<f64> {
     let (storage, layout) = gradient.storage_and_layout();
     if let (Storage::Cpu(CpuStorage::F32(values)), Some((start, end))) = (&*storage, layout.contiguous_offsets()) {
-        return Ok(lanes(&values[start..end]));
+        let values = &values[start..end];
+        return Ok(products(values, values));
     }
     drop(storage);
     // Rows first: a single sum over everything would run in one block of the GPU.
@@ -25,14 +36,15 @@ fn squares(gradient: &Tensor) -> Result<f64> {
     Ok(rows.iter().map(|&x| f64::from(x)).sum())
 }
 
-/// Eight sums side by side, so that the additions do not wait for each other.
-fn lanes(values: &[f32]) -> f64 {
+/// The sum of products, as eight sums side by side, so that the additions do not wait for each other.
+fn products(one: &[f32], other: &[f32]) -> f64 {
+    let product = |(&x, &y): (&f32, &f32)| f64::from(x) * f64::from(y);
     let mut sums = [0.0f64; 8];
-    let chunks = values.chunks_exact(8);
-    let rest: f64 = chunks.remainder().iter().map(|&x| f64::from(x).powi(2)).sum();
-    for chunk in chunks {
-        for (sum, &x) in sums.iter_mut().zip(chunk) {
-            *sum += f64::from(x) * f64::from(x);
+    let (ones, others) = (one.chunks_exact(8), other.chunks_exact(8));
+    let rest: f64 = ones.remainder().iter().zip(others.remainder()).map(product).sum();
+    for (one, other) in ones.zip(others) {
+        for (sum, pair) in sums.iter_mut().zip(one.iter().zip(other)) {
+            *sum += product(pair);
         }
     }
     sums.iter().sum::<f64>() + rest

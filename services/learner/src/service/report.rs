@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_objective::{KlStats, PolicyStats};
 use evenkeel_proto::v1::{TrainHeader, TrainKind, TrainReport};
 
-use crate::{StepReport, SupervisedReport, UpdateStats};
+use crate::{RuleGradient, StepReport, SupervisedReport, UpdateStats};
 
 /// Tokens received, which the learner's own report does not count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -109,5 +109,34 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
         put("aggregation/pull_positive", Some(pull.positive));
         put("aggregation/pull_negative", Some(pull.negative));
     }
+    for (quarter, length) in (1..).zip(quantities.length_quarters.iter().flatten()) {
+        put(&format!("aggregation/length_q{quarter}"), Some(rounded(*length)));
+    }
+    for (rule, by_length) in &quantities.by_length {
+        for (quarter, (share, weight)) in (1..).zip(by_length.share.iter().zip(&by_length.weight)) {
+            put(&format!("aggregation/{rule}/share_q{quarter}"), Some(rounded(*share)));
+            put(&format!("aggregation/{rule}/weight_q{quarter}"), Some(rounded(*weight)));
+        }
+    }
+    if let Some(probe) = &report.probe {
+        let learning_rate = first.map(|update| update.learning_rate);
+        for RuleGradient { aggregation: rule, norm, cosines, .. } in &probe.rules {
+            put(&format!("probe/{rule}/grad_norm"), Some(*norm));
+            let as_long = learning_rate.and_then(|rate| probe.learning_rate(*rule, report.aggregation, rate));
+            put(&format!("probe/{rule}/learning_rate"), as_long);
+            for (RuleGradient { aggregation: other, .. }, cosine) in probe.rules.iter().zip(cosines) {
+                // Of two equal numbers one.
+                if rule < other {
+                    put(&format!("probe/{rule}/cosine/{other}"), *cosine);
+                }
+            }
+        }
+        put("timing_s/probe_gradients", Some(probe.took.as_secs_f64()));
+    }
     out
+}
+
+/// To four digits behind the point: there are many of them in a line, and nobody needs more.
+fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
 }

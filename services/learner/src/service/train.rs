@@ -188,7 +188,11 @@ impl Training {
         let mut counts = Counts::default();
         let (mut received, mut groups) = (0, Vec::new());
         let expected = header.expected_groups;
+        let is_probed = learner.settings().probe_gradients.is_due(header.step);
         let mut step = learner.step_of(expected as usize);
+        if is_probed {
+            step = step.with_probe().map_err(convert::error)?;
+        }
         while let Some(part) = session.next()? {
             lease.renew();
             let Part::Group(message) = part else {

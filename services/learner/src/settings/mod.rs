@@ -3,10 +3,12 @@
 mod attention;
 mod compute;
 mod optimizer;
+mod probe;
 
 pub use attention::AttentionPath;
 pub use compute::{Compute, ComputeType, Recompute};
 pub use optimizer::{MomentsPlace, OptimizerSettings, Schedule};
+pub use probe::ProbeSettings;
 
 use evenkeel_objective::{Correction, Error, MAX_REWARD};
 use schemars::JsonSchema;
@@ -59,6 +61,8 @@ pub struct LearnerSettings {
     /// Skipped updates in a row, over steps, at which a step fails; 0 is no limit. An update is skipped if its loss or gradient
     /// is not finite.
     pub max_skipped_updates: u64,
+    /// Steps that also compute the gradient of every aggregation rule.
+    pub probe_gradients: ProbeSettings,
     /// Seed of all randomness in the learner (the order of groups with `shuffle`). A run sends its `run.seed` with each
     /// step, so this is not a setting in a file and not part of [`hash`](Self::hash).
     #[serde(skip)]
@@ -79,6 +83,7 @@ impl Default for LearnerSettings {
             epochs: 1,
             shuffle: false,
             max_skipped_updates: 10,
+            probe_gradients: ProbeSettings::default(),
             seed: 0,
             compute: Compute::default(),
         }
@@ -95,6 +100,7 @@ impl LearnerSettings {
         self.optimizer.validate("optimizer")?;
         self.supervised.validate("supervised")?;
         self.compute.validate()?;
+        self.probe_gradients.validate(&self.objective)?;
         // Both phases use the same memory.
         if self.supervised.moments != MomentsPlace::Device {
             let allowed = "device: optimizer.moments holds for supervised steps too";
@@ -158,7 +164,7 @@ impl LearnerSettings {
     }
 
     /// The settings that determine the bits of a run on this machine: threads resolved, and defaults for settings that only
-    /// affect memory.
+    /// affect memory, or what is looked at.
     pub fn rules(&self) -> Self {
         let compute = Compute {
             threads: self.compute.resolved_threads(),
@@ -166,7 +172,7 @@ impl LearnerSettings {
             ..self.compute.clone()
         };
         let optimizer = OptimizerSettings { moments: MomentsPlace::default(), ..self.optimizer.clone() };
-        Self { compute, optimizer, ..self.clone() }
+        Self { compute, optimizer, probe_gradients: ProbeSettings::default(), ..self.clone() }
     }
 
     /// Digest of the training settings, by which caller and learner check that theirs agree: `sha256:` and hexadecimal digits,

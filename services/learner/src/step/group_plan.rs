@@ -13,6 +13,8 @@ use crate::micro_batch::Sequence;
 pub(super) struct PlannedResponse {
     /// Index of the group in the step.
     pub(super) group: usize,
+    /// Its own in the group.
+    pub(super) index: usize,
     prompt: Arc<[u32]>,
     tokens: Vec<u32>,
     mask: Vec<bool>,
@@ -103,6 +105,7 @@ pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(G
             };
             planned.push(PlannedResponse {
                 group: index,
+                index: i,
                 prompt: prompt.clone(),
                 rollout_logp: of_trainable(&response.rollout_logp),
                 tokens: response.tokens,

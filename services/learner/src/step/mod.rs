@@ -3,6 +3,7 @@
 //! [`group_plan`] turns a group into advantages and weights (the part that the group knows alone), [`mini_batch`] divides
 //! groups among updates, [`loss`] gives the model the coefficients of a micro-batch, [`passes`] are what the model runs,
 //! [`batch`] decides which pass runs when, [`policy`] is the step as its caller sees it, and [`report`] summarises it.
+//! [`probe`] looks at the gradients of all aggregation rules, where that is asked for.
 //! [`supervised`] is the step of the warm start.
 
 mod batch;
@@ -11,7 +12,9 @@ mod loss;
 mod mini_batch;
 mod passes;
 mod policy;
+mod probe;
 mod report;
+mod rule_gradients;
 mod supervised;
 #[cfg(test)]
 mod tests;
@@ -19,5 +22,6 @@ mod tests;
 pub use batch::{StepPhase, StepProgress};
 pub use policy::PolicyStep;
 pub use report::{StepReport, UpdateStats};
+pub use rule_gradients::{GradientProbe, RuleGradient};
 pub(crate) use supervised::supervised_step;
 pub use supervised::{Example, SupervisedReport};

@@ -1,5 +1,6 @@
 //! The passes of a step: scoring under the weights before its first update, gradients, updates.
 
+use candle_core::Tensor;
 use evenkeel_objective::{Aggregation, StepCounts};
 
 use super::group_plan::PlannedResponse;
@@ -54,9 +55,30 @@ pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: Ste
     Ok(UpdateStats::of(stats, scale, report))
 }
 
+/// Scores responses under the reference, if there is one.
+pub(super) fn score_reference(trainer: &mut Trainer, responses: &mut [PlannedResponse]) -> Result<()> {
+    score_with(trainer, responses, false)
+}
+
+/// Forward and backward over responses under the weights before the first update. The gradient is taken out of the trainer.
+pub(super) fn gradient_of(
+    trainer: &mut Trainer,
+    responses: &[PlannedResponse],
+    regularizer_factor: f64,
+) -> Result<Vec<Tensor>> {
+    let members: Vec<&PlannedResponse> = responses.iter().collect();
+    run(trainer, &members, regularizer_factor, false)?;
+    trainer.take_gradient()
+}
+
 /// The regularizer's scalar of a mini-batch divided by the policy's.
 pub(super) fn regularizer_factor(trainer: &Trainer, counts: StepCounts) -> f64 {
-    let policy = counts.scale(trainer.settings().objective.aggregation);
+    factor_of(trainer.settings().objective.aggregation, counts)
+}
+
+/// The same under any rule.
+pub(super) fn factor_of(aggregation: Aggregation, counts: StepCounts) -> f64 {
+    let policy = counts.scale(aggregation);
     if policy == 0.0 { 1.0 } else { counts.scale(Aggregation::Token) / policy }
 }
 

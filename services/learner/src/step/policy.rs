@@ -3,8 +3,10 @@
 use evenkeel_objective::Quantities;
 
 use super::batch::{Batch, StepPhase, StepProgress};
-use super::group_plan::plan;
+use super::group_plan::{GroupPlan, PlannedResponse, plan};
+use super::probe::probe;
 use super::report::StepReport;
+use super::rule_gradients::GradientProbe;
 use crate::error::{LearnerError, Result};
 use crate::group::Group;
 use crate::optimizer::Phase;
@@ -19,6 +21,8 @@ pub struct PolicyStep<'a> {
     trainer: &'a mut Trainer,
     expected: Option<usize>,
     batch: Batch,
+    /// Groups that wait for the last one, after which the gradients of all rules are computed first; absent in other steps.
+    held: Option<Vec<(GroupPlan, Vec<PlannedResponse>)>>,
     /// Set when a pass fails: sums and scores are then incomplete.
     failed: bool,
 }
@@ -28,7 +32,22 @@ impl<'a> PolicyStep<'a> {
     pub(crate) fn new(trainer: &'a mut Trainer, expected: Option<usize>) -> Self {
         trainer.begin_step();
         let batch = Batch::new(trainer, expected);
-        Self { trainer, expected, batch, failed: false }
+        Self { trainer, expected, batch, held: None, failed: false }
+    }
+
+    /// Computes the gradient of every rule of [`probe_gradients`](crate::LearnerSettings::probe_gradients) as well, after the last group and before
+    /// the first update. No pass runs before the last group then; the updates have the same bits.
+    ///
+    /// # Errors
+    /// A step that has a group.
+    pub fn with_probe(mut self) -> Result<Self> {
+        match self.groups() {
+            0 => {
+                self.held = Some(Vec::new());
+                Ok(self)
+            }
+            groups => Err(LearnerError::input("groups before the probe", groups, "0")),
+        }
     }
 
     /// Adds a group, and runs passes when there is enough work.
@@ -38,12 +57,16 @@ impl<'a> PolicyStep<'a> {
     /// continue.
     pub fn add(&mut self, group: Group) -> Result<()> {
         self.check_usable()?;
-        let (index, settings) = (self.batch.groups().len(), self.trainer.settings());
+        let (index, settings) = (self.groups(), self.trainer.settings());
         if let Some(expected) = self.expected.filter(|&expected| index >= expected) {
             return Err(wrong_number(index + 1, expected));
         }
         group.validate(index, self.trainer.config(), settings)?;
         let (plan, planned) = plan(&settings.objective, index, group)?;
+        if let Some(held) = &mut self.held {
+            held.push((plan, planned));
+            return Ok(());
+        }
         self.batch.add(self.trainer, plan, planned).inspect_err(|_| self.failed = true)
     }
 
@@ -67,18 +90,40 @@ impl<'a> PolicyStep<'a> {
     /// As [`PolicyStep::finish`].
     pub fn finish_with(mut self, mut observe: impl FnMut(StepPhase, StepProgress)) -> Result<StepReport> {
         self.check_usable()?;
-        match (self.batch.groups().len(), self.expected) {
+        match (self.groups(), self.expected) {
             (groups, Some(expected)) if groups != expected => return Err(wrong_number(groups, expected)),
             (0, _) => return Err(LearnerError::input("number of groups", 0, "1 or more")),
             _ => {}
         }
+        let probe = self.held.take().map(|held| self.probe_and_add(held, &mut observe)).transpose()?;
         let objective = &self.trainer.settings().objective;
         let (aggregation, max_tokens) = (objective.aggregation, objective.max_tokens);
         let quantities = Quantities::of(&self.batch.views(), max_tokens)?;
         let (several, batch) = (self.batch.updates() > 1, &mut self.batch);
         let ((updates, trained), version) =
             self.trainer.commit(Phase::Policy, several, |trainer| batch.run_updates(trainer, &mut observe))?;
-        Ok(StepReport::of(self.batch.groups(), aggregation, quantities, trained, updates, version))
+        let report = StepReport::of(self.batch.groups(), aggregation, quantities, trained, updates, version);
+        Ok(StepReport { probe, ..report })
+    }
+
+    /// Groups so far.
+    fn groups(&self) -> usize {
+        self.batch.groups().len() + self.held.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Computes the gradients of all rules, then does with the groups what would have been done as they arrived.
+    fn probe_and_add(
+        &mut self,
+        held: Vec<(GroupPlan, Vec<PlannedResponse>)>,
+        observe: &mut dyn FnMut(StepPhase, StepProgress),
+    ) -> Result<GradientProbe> {
+        let settings = self.trainer.settings();
+        let rules = settings.probe_gradients.rules(&settings.objective);
+        let probed = self.trainer.aside(|trainer| probe(trainer, &rules, &held, observe))?;
+        for (plan, planned) in held {
+            self.batch.add(self.trainer, plan, planned)?;
+        }
+        Ok(probed)
     }
 
     fn check_usable(&self) -> Result<()> {

@@ -4,6 +4,7 @@ use evenkeel_objective::{Aggregation, KlStats, PolicyStats, Quantities};
 
 use super::group_plan::GroupPlan;
 use super::loss::ResponseStats;
+use super::rule_gradients::GradientProbe;
 use crate::optimizer::{SkipReason, UpdateReport};
 
 /// One optimizer update.
@@ -91,6 +92,8 @@ pub struct StepReport {
     pub quantities: Quantities,
     /// The optimizer updates, in order; none if no token was trainable.
     pub updates: Vec<UpdateStats>,
+    /// The gradients of all rules, where they were asked for.
+    pub probe: Option<GradientProbe>,
 }
 
 impl StepReport {
@@ -119,6 +122,7 @@ impl StepReport {
             aggregation,
             quantities,
             updates,
+            probe: None,
         }
     }
 }

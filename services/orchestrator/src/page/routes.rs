@@ -112,6 +112,7 @@ async fn run_events(State(runs): State<Arc<Runs>>, Path(name): Path<String>) -> 
 
 async fn lines(State(runs): State<Arc<Runs>>, Path(name): Path<String>, Query(since): Query<Since>) -> Response {
     let Some(directory) = runs.directory(&name) else { return unknown() };
+    runs.note_follower();
     let progress = runs.live(&name).map(|run| run.progress());
     let news = tokio::task::spawn_blocking(move || {
         let news = of_run(&directory, progress.as_ref(), since)?;

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use evenkeel_rpc::server::ServerError;
 use tokio::net::TcpListener;
@@ -14,6 +15,12 @@ use super::routes::router;
 use super::runs::encoded;
 use super::shown::Runs;
 use crate::live::LiveRun;
+
+/// A terminal that has not asked for so long follows no more.
+const FOLLOWED: Duration = Duration::from_secs(2);
+/// Time limit of waiting for terminals.
+const LONGEST_FAREWELL: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves the page of runs until it is dropped.
 #[derive(Debug)]
@@ -44,6 +51,15 @@ impl PageServer {
     /// Shows a run of this process with its samples, services and log.
     pub fn attach(&self, run: LiveRun) {
         self.runs.attach(run);
+    }
+
+    /// Waits until the terminals that follow a run have seen its end: until none has asked for lines for two seconds, as `evenkeel watch` does every
+    /// second until then. At once where none does, and never long.
+    pub async fn farewell(&self) {
+        let began = Instant::now();
+        while self.runs.is_followed(FOLLOWED) && began.elapsed() < LONGEST_FAREWELL {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     /// The address that it listens on.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use super::runs::RunsView;
 use super::view::RunView;
@@ -19,13 +20,26 @@ pub(super) struct Runs {
     /// Whether only this machine may ask, so that names of hosts are refused.
     pub(super) is_loopback: bool,
     live: RwLock<Vec<LiveRun>>,
+    /// When a terminal last asked for the lines of a run.
+    followed: Mutex<Option<Instant>>,
     views: Mutex<HashMap<PathBuf, Arc<RunView>>>,
 }
 
 impl Runs {
     pub(super) fn new(folder: &Path, is_loopback: bool) -> Self {
         let list = Arc::new(RunsView::new(folder.to_owned()));
-        Self { list, is_loopback, live: RwLock::default(), views: Mutex::default() }
+        Self { list, is_loopback, live: RwLock::default(), followed: Mutex::default(), views: Mutex::default() }
+    }
+
+    /// Notes that a terminal asks for the lines of a run.
+    pub(super) fn note_follower(&self) {
+        *self.followed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether one did not long ago.
+    pub(super) fn is_followed(&self, within: Duration) -> bool {
+        let followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.is_some_and(|at| at.elapsed() < within)
     }
 
     /// Adds a run of this process; one that was resumed takes the place of its former self.

@@ -3,7 +3,10 @@
 mod benchmarks;
 mod charts;
 mod dropped;
+mod laboratory;
+mod legend;
 mod overview;
+mod probe;
 mod rules;
 mod samples;
 mod steps;
@@ -62,7 +65,7 @@ pub(crate) fn sections(data: &RunData<'_>) -> Vec<Section> {
     let config = Html::element("details", &[("class", "settings"), ("data-key", "config")], config);
     vec![
         Section::new("overview", "", overview::overview(summary)),
-        Section::new("results", "Results", curves.with(benchmarks::table(summary, evaluations.len()))),
+        Section::new("results", "Results", curves.with(benchmarks::table(summary, evaluations))),
         Section::new("aggregation", "Aggregation", rules::section(summary, steps)),
         Section::new("training", "Training", training(steps, warm_start)),
         Section::new("dropped", "Dropped or invalid", dropped::section(steps, evaluations, data.data)),

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_comparison::Place;
 use evenkeel_report::{Bar, Bars, Chart, Figure, Html, Plane, Point, Series, Style, Trajectory, figures, number};
 
 use super::charts::{averaged, lengths, points};
+use super::legend::{colour, labelled, rules};
+use super::{laboratory, probe};
 use crate::metrics::Curves;
 use crate::summary::{ENDS, Summary};
 
@@ -15,18 +18,7 @@ const CHANGE: f64 = 0.1;
 
 const VARIATION: &str = "aggregation/length_cv";
 const GAP: &str = "aggregation/length_gap";
-
-/// Colours of rules, the same on every page.
-const COLOURS: [(&str, usize); 8] = [
-    ("token", 2),
-    ("batch-token", 6),
-    ("sequence", 1),
-    ("balanced", 3),
-    ("balanced-count", 4),
-    ("sequence-sum", 5),
-    ("vl-norm", 7),
-    ("vlnorm", 7),
-];
+const LENGTH: &str = "response_length/mean";
 
 /// The loss of each rule at each step, on the answers of that step and before any update: minus the sum of weight times advantage.
 type Losses<'a> = BTreeMap<&'a str, Vec<Point>>;
@@ -46,6 +38,7 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
     all.extend(lengths(steps));
     all.push(pulls(steps).into());
     html.push(figures(all));
+    html.push(laboratory::section(used, steps)).push(probe::section(used, steps));
     if let Some(text) = criterion(steps) {
         html.push(Html::element("h3", &[], "What the criterion expects").with(Html::paragraph(text)));
     }
@@ -54,13 +47,10 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
 
 fn losses(steps: &Curves) -> Losses<'_> {
     let mut all = Losses::new();
-    for positive in steps.names() {
-        let Some(rule) = positive.strip_prefix("aggregation/").and_then(|name| name.strip_suffix("/pull_positive"))
-        else {
-            continue;
-        };
+    for rule in rules(steps) {
+        let positive = steps.column(&format!("aggregation/{rule}/pull_positive"));
         let negative = steps.column(&format!("aggregation/{rule}/pull_negative"));
-        let pairs = steps.column(positive).iter().zip(negative).filter(|(positive, negative)| positive.0 == negative.0);
+        let pairs = positive.iter().zip(negative).filter(|(positive, negative)| positive.0 == negative.0);
         let points = pairs.map(|((step, positive), (_, negative))| Point::new((step + 1) as f64, negative - positive));
         all.insert(rule, points.collect());
     }
@@ -69,10 +59,6 @@ fn losses(steps: &Curves) -> Losses<'_> {
 
 fn is_zero(points: &[Point]) -> bool {
     points.iter().all(|point| point.y.abs() < ROUNDING)
-}
-
-fn colour(rule: &str) -> usize {
-    COLOURS.iter().find(|(name, _)| *name == rule).map_or(8, |(_, colour)| *colour)
 }
 
 fn introduction(losses: &Losses<'_>, used: Option<&str>) -> String {
@@ -103,8 +89,8 @@ fn loss_chart(losses: &Losses<'_>, used: Option<&str>, steps: &Curves) -> Chart 
          reported (over all updates of the step)",
     );
     for (rule, points) in losses.iter().filter(|(_, points)| !is_zero(points)) {
-        let label = if used == Some(*rule) { format!("{rule} (in use)") } else { (*rule).to_owned() };
-        chart = chart.with(Series::new(label, Style::Averaged, points.iter().copied()).coloured(colour(rule)));
+        chart = chart
+            .with(Series::new(labelled(rule, used), Style::Averaged, points.iter().copied()).coloured(colour(rule)));
     }
     let reported: Vec<Point> = points(steps, "actor/pg_loss").collect();
     // With one update a step it is the loss of the rule in use.
@@ -126,8 +112,7 @@ fn chart_has(losses: &Losses<'_>) -> bool {
 fn distances(losses: &Losses<'_>, used: Option<&str>) -> Bars {
     let bars = losses.iter().map(|(rule, points)| {
         let mean = points.iter().map(|point| point.y.abs()).sum::<f64>() / points.len().max(1) as f64;
-        let label = if used == Some(*rule) { format!("{rule} (in use)") } else { (*rule).to_owned() };
-        Bar::new(label, if mean < ROUNDING { 0.0 } else { mean }).coloured(colour(rule))
+        Bar::new(labelled(rule, used), if mean < ROUNDING { 0.0 } else { mean }).coloured(colour(rule))
     });
     let caption =
         "mean distance of that loss from 0 over all steps: how unequally a rule lets right and wrong answers pull";
@@ -160,7 +145,7 @@ fn plane(run: &str, steps: &Curves) -> Plane {
 fn criterion(steps: &Curves) -> Option<String> {
     let (cv0, cv1) = (steps.first(VARIATION, ENDS)?, steps.last(VARIATION, ENDS)?);
     let (gap0, gap1) = (steps.first(GAP, ENDS)?, steps.last(GAP, ENDS)?);
-    let length = steps.last("response_length/mean", ENDS);
+    let length = steps.last(LENGTH, ENDS);
     let change = |from: f64, to: f64| match (to - from) / from.abs().max(1e-12) {
         change if change > CHANGE => 1,
         change if change < -CHANGE => -1,
@@ -168,6 +153,9 @@ fn criterion(steps: &Curves) -> Option<String> {
     };
     let share = length.filter(|length| *length > 0.0);
     let share = share.map_or(String::new(), |length| format!(" ({:.0} % of a mean answer)", 100.0 * gap1 / length));
+    let at = |cv: f64, gap: f64, length: Option<f64>| Some(Place { variation: cv, gap, length: length? });
+    let (start, end) = (at(cv0, gap0, steps.first(LENGTH, ENDS)), at(cv1, gap1, length));
+    let expected = start.zip(end).map_or_else(String::new, |(start, end)| expectation(&start, &end));
     let course = match (change(cv0, cv1), change(gap0.abs(), gap1.abs())) {
         (1, 0 | -1) | (0, -1) => {
             "The run moved to where the criterion prefers token over sequence more than it did at the start."
@@ -188,13 +176,32 @@ fn criterion(steps: &Curves) -> Option<String> {
         "Between the first and the last {ENDS} steps (fewer where the run has fewer) the length variation went from {} to {} and the length \
          gap from {} to {} tokens{share}. The paper's criterion: token is preferable to sequence where the variation is large and the gap \
          mild; sequence is where the variation is small and the gap large; balanced is robust in both. It gives no threshold for large and \
-         small, so no line is drawn in the plane, and a single run cannot test it: that takes runs with other rules and the same seeds. \
-         {course}{sign}",
+         small, so no line is drawn in the plane, and a single run cannot test it: that takes runs with other rules and the same seeds \
+         (evenkeel compare). {course}{sign}{expected}",
         number(cv0),
         number(cv1),
         number(gap0),
         number(gap1),
     ))
+}
+
+/// What the criterion prefers at either end, by the convention of comparisons.
+fn expectation(start: &Place, end: &Place) -> String {
+    let read = "By the convention of comparisons (token where the gap is at most half a deviation of length, sequence where it is one or more)";
+    let (first, last) = (start.preference(), end.preference());
+    let deviations = |place: &Place| place.deviations().map_or_else(|| "–".to_owned(), number);
+    let (from, to) = (deviations(start), deviations(end));
+    match first == last {
+        true => format!(
+            " {read} the criterion {} from start to end: the gap is {from} deviations, then {to}.",
+            first.text()
+        ),
+        false => format!(
+            " {read} the criterion {} at the start, with a gap of {from} deviations, and {} at the end, with {to}.",
+            first.text(),
+            last.text()
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -234,6 +241,12 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("prefers token over sequence more") && text.contains("no threshold"), "{text}");
+        // 4.55 of 20 tokens over 0.245, and 2.55 of 20 over 0.445.
+        assert!(
+            text.contains("prefers neither token nor sequence at the start, with a gap of 0.929 deviations"),
+            "{text}"
+        );
+        assert!(text.contains("prefers token to sequence at the end, with 0.287"), "{text}");
         assert_eq!(criterion(&Curves::default()), None);
     }
 }

@@ -156,7 +156,7 @@ impl DataSettings {
     }
 
     /// Name of the data in metrics.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match (&self.source, &self.files[..], &self.sources[..]) {
             (name, ..) if !name.is_empty() => name.clone(),
             (_, [file], []) => stem(file).unwrap_or_else(|| DATA.to_owned()),

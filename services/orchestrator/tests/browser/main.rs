@@ -1,4 +1,4 @@
-//! The live page in a real browser: `cargo test --release -p evenkeel-orchestrator --test browser`.
+//! Live page and report in a real browser: `cargo test --release -p evenkeel-orchestrator --test browser`.
 //!
 //! Headless Chromium (Debian: `apt-get install chromium`) is driven over the DevTools protocol. Without it the test is listed as ignored.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
@@ -7,6 +7,7 @@ mod chromium;
 #[path = "../suite/support/mod.rs"]
 #[allow(dead_code, reason = "shared with the other tests")]
 mod support;
+mod weight;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,9 +23,13 @@ const HOSTILE: &str = "<script>taken=1</script><img src=x onerror=taken=1>";
 fn main() {
     let arguments = Arguments::from_args();
     let can_run = Chromium::is_installed();
-    let test = Trial::test("a_run_is_followed_in_a_browser_and_answers_stay_text", || in_runtime(follow_a_run()));
-    let test = test.with_ignored_flag(!can_run).with_kind(if can_run { "" } else { "needs chromium" });
-    libtest_mimic::run(&arguments, vec![test]).exit();
+    let tests = [
+        Trial::test("a_run_is_followed_in_a_browser_and_answers_stay_text", || in_runtime(follow_a_run())),
+        Trial::test("reports_of_many_steps_open_at_once", || in_runtime(weight::open_heavy_pages())),
+    ];
+    let kind = if can_run { "" } else { "needs chromium" };
+    let tests = tests.map(|test| test.with_ignored_flag(!can_run).with_kind(kind));
+    libtest_mimic::run(&arguments, tests.into()).exit();
 }
 
 fn in_runtime(test: impl Future<Output = ()>) -> Result<(), Failed> {

@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod lease;
+mod probes;
 mod progress;
 mod retention;
 mod score;

@@ -1,0 +1,73 @@
+//! The paper's criterion (arXiv 2605.04077): where runs lie in the plane of length variation and length gap, which rule it prefers there, and
+//! whether that held.
+//!
+//! [`place`] has the plane and the convention that this program reads the criterion by, since the paper gives no threshold; [`claims`] judges what
+//! follows for the arms of one task, [`order`] what follows for two tasks from their order alone, without any threshold.
+
+mod claims;
+mod order;
+mod place;
+
+use serde::{Deserialize, Serialize};
+
+pub use claims::{Claim, ClaimKind, Verdict};
+pub use order::OrderedTasks;
+pub(crate) use order::{TaskInPlane, between_tasks};
+pub use place::{Place, Preference};
+
+use crate::arms::ArmSummary;
+use crate::measure::Measure;
+use crate::pairs::PairedDifference;
+use crate::run::{Lengths, Run};
+
+/// Training steps at either end of a run whose mean is its place.
+const ENDS: usize = 10;
+
+/// A task in the plane, and what the criterion's expectations became.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Criterion {
+    /// Mean over all runs of the place in their first ten steps, where the arms have hardly parted.
+    pub start: Place,
+    /// What the criterion prefers there.
+    pub preference: Preference,
+    /// Each arm with lengths.
+    pub arms: Vec<ArmCourse>,
+    /// What follows for the arms, and whether it held. Empty without arms that differ in their rule alone.
+    pub claims: Vec<Claim>,
+}
+
+/// An arm in the plane.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ArmCourse {
+    /// The arm, by position among the task's arms.
+    pub arm: usize,
+    /// Mean over its runs of the place in their last ten steps.
+    pub end: Place,
+    /// What the criterion prefers there.
+    pub preference: Preference,
+    /// Mean over its runs at each step that all of them have.
+    pub course: Vec<Lengths>,
+}
+
+impl Criterion {
+    /// Of a task's finished runs by arm. `None` where none of them knows its lengths.
+    pub(crate) fn of(
+        runs: &[Vec<&Run>],
+        arms: &[ArmSummary],
+        pairs: &[PairedDifference],
+        primary: Option<Measure>,
+    ) -> Option<Self> {
+        let all = || runs.iter().flatten().filter(|run| !run.lengths.is_empty());
+        let start = Place::mean(all().filter_map(|run| Place::of(&run.lengths[..ENDS.min(run.lengths.len())])))?;
+        let course = |(arm, runs): (usize, &Vec<&Run>)| {
+            let known: Vec<&[Lengths]> =
+                runs.iter().map(|run| run.lengths.as_slice()).filter(|known| !known.is_empty()).collect();
+            let ends = known.iter().filter_map(|known| Place::of(&known[known.len().saturating_sub(ENDS)..]));
+            let end = Place::mean(ends)?;
+            Some(ArmCourse { arm, end, preference: end.preference(), course: place::mean_course(&known) })
+        };
+        let preference = start.preference();
+        let claims = primary.map(|measure| claims::claims(preference, arms, pairs, measure)).unwrap_or_default();
+        Some(Self { start, preference, arms: runs.iter().enumerate().filter_map(course).collect(), claims })
+    }
+}

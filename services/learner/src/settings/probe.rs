@@ -1,0 +1,46 @@
+//! Which steps look at the gradient of every aggregation rule.
+
+use evenkeel_objective::{Aggregation, Settings};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{LearnerError, Result};
+
+/// Which steps compute the gradient of every aggregation rule on their batch, and which rules. It changes no bit of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProbeSettings {
+    /// The first step and every so many from there; 0 is none. A backward pass over the batch for each rule, and 4 bytes of host memory for
+    /// each rule and parameter.
+    pub every: u64,
+    /// The rules besides the one in use; empty is all (`sequence-sum` only with `objective.max_tokens`).
+    pub rules: Vec<Aggregation>,
+}
+
+impl ProbeSettings {
+    /// Whether a GRPO step, counted from 0, is one of them.
+    pub fn is_due(&self, step: u64) -> bool {
+        self.every > 0 && step.is_multiple_of(self.every)
+    }
+
+    /// The rules that are computed, that in use among them.
+    pub(crate) fn rules(&self, objective: &Settings) -> Vec<Aggregation> {
+        let is_meant = |rule: &Aggregation| match self.rules.is_empty() {
+            true => !rule.uses_max_tokens() || objective.max_tokens > 0,
+            false => self.rules.contains(rule),
+        };
+        Aggregation::ALL.iter().copied().filter(|rule| *rule == objective.aggregation || is_meant(rule)).collect()
+    }
+
+    /// # Errors
+    /// A rule that the objective has no number for.
+    pub(super) fn validate(&self, objective: &Settings) -> Result<()> {
+        match self.rules.iter().find(|rule| rule.uses_max_tokens() && objective.max_tokens == 0) {
+            None => Ok(()),
+            Some(rule) => {
+                let allowed = "rules that need no objective.max_tokens, which is 0";
+                Err(LearnerError::setting("probe_gradients.rules", rule, allowed))
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What is known of the gradients of several aggregation rules on one batch.
+
+use std::time::Duration;
+
+use evenkeel_objective::Aggregation;
+
+/// The gradients of several rules on the same batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GradientProbe {
+    /// Each rule, in the order of [`Aggregation::ALL`].
+    pub rules: Vec<RuleGradient>,
+    /// What it took.
+    pub took: Duration,
+}
+
+/// The gradient of one rule over the whole batch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleGradient {
+    /// The rule.
+    pub aggregation: Aggregation,
+    /// Its global norm before clipping, KL and entropy terms included.
+    pub norm: f64,
+    /// The norm that is left after clipping.
+    pub clipped: f64,
+    /// Its cosine to the gradient of every rule, in their order; absent where either is 0 or not finite.
+    pub cosines: Vec<Option<f64>>,
+}
+
+impl GradientProbe {
+    /// The gradient of a rule.
+    pub fn of(&self, aggregation: Aggregation) -> Option<&RuleGradient> {
+        self.rules.iter().find(|rule| rule.aggregation == aggregation)
+    }
+
+    /// The learning rate at which a step of `rule` is as long as one of `used` at `learning_rate`, for steps in proportion to the clipped gradient.
+    /// Absent where a gradient is 0 or not finite.
+    pub fn learning_rate(&self, rule: Aggregation, used: Aggregation, learning_rate: f64) -> Option<f64> {
+        let (rule, used) = (self.of(rule)?.clipped, self.of(used)?.clipped);
+        Some(learning_rate * used / rule).filter(|rate| rate.is_finite() && *rate > 0.0)
+    }
+}
