@@ -9,7 +9,8 @@
 //! - over several tasks interquartile means and probabilities of improvement;
 //! - bands over seeds for plots, and [conclusions](Conclusion) in plain words.
 //!
-//! It is serialisable (`compare.json`), and [`Comparison::to_text`] is its table for a terminal. docs/statistics.md has the formulas.
+//! It is serialisable (`compare.json`), [`Comparison::to_text`] is its table for a terminal, and
+//! [`Comparison::to_markdown`] the same for a page. docs/statistics.md has the formulas.
 #![forbid(unsafe_code)]
 
 mod across;
@@ -18,6 +19,7 @@ mod bands;
 mod collapse;
 mod comparison;
 mod conclusions;
+mod markdown;
 mod mean;
 mod measure;
 mod options;

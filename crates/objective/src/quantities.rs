@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, same_length};
-use crate::{Aggregation, StepCounts, group_weights};
+use crate::{Aggregation, Constants, StepCounts, group_weights};
 
 /// The parts of a group that the quantities are computed from. Each slice has one element for each response.
 #[derive(Debug, Clone, Copy)]
@@ -64,16 +64,17 @@ pub struct Quantities {
     /// Mean length of wrong counted responses minus that of right ones over the whole step; absent if there are
     /// no responses of one kind.
     pub length_gap_pooled: Option<f64>,
-    /// The pull of each side under every rule, not only the one in use; `sequence-sum` is absent if `max_tokens` is 0.
+    /// The pull of each side under every rule, not only the one in use; `sequence-sum` and `vl-norm` are absent if
+    /// `max_tokens` is 0.
     pub pulls: BTreeMap<Aggregation, Pull>,
 }
 
 impl Quantities {
-    /// Measures a step. `max_tokens` is that of the settings.
+    /// Measures a step. `constants` are those of the settings.
     ///
     /// # Errors
     /// Slices of different lengths; an advantage that is not finite.
-    pub fn of(groups: &[GroupView<'_>], max_tokens: usize) -> Result<Self, Error> {
+    pub fn of(groups: &[GroupView<'_>], constants: Constants) -> Result<Self, Error> {
         for (g, group) in groups.iter().enumerate() {
             let expected = group.trainable_tokens.len();
             same_length("advantages", group.advantages.len(), "trainable_tokens", expected)
@@ -90,7 +91,7 @@ impl Quantities {
             length_gap: gaps.value(),
             length_gap_groups: gaps.count,
             length_gap_pooled: gap(by_correctness),
-            pulls: pulls(groups, max_tokens)?,
+            pulls: pulls(groups, constants)?,
         })
     }
 }
@@ -128,11 +129,11 @@ fn gap(signed_lengths: impl Iterator<Item = (f64, f64)> + Clone) -> Option<f64> 
     Some(negative.value()? - positive.value()?)
 }
 
-fn pulls(groups: &[GroupView<'_>], max_tokens: usize) -> Result<BTreeMap<Aggregation, Pull>, Error> {
+fn pulls(groups: &[GroupView<'_>], constants: Constants) -> Result<BTreeMap<Aggregation, Pull>, Error> {
     let mut pulls = BTreeMap::new();
     let mut weights = Vec::new();
     for &aggregation in Aggregation::ALL {
-        if aggregation.uses_max_tokens() && max_tokens == 0 {
+        if aggregation.uses_max_tokens() && constants.max_tokens == 0 {
             continue;
         }
         let (mut pull, mut counts) = (Pull::default(), StepCounts::default());
@@ -140,8 +141,7 @@ fn pulls(groups: &[GroupView<'_>], max_tokens: usize) -> Result<BTreeMap<Aggrega
             weights.clear();
             weights.resize(group.trainable_tokens.len(), 0.0);
             let (a, t) = (group.advantages, group.trainable_tokens);
-            let added =
-                group_weights(aggregation, a, t, max_tokens, &mut weights).map_err(|error| error.at(g, None))?;
+            let added = group_weights(aggregation, a, t, constants, &mut weights).map_err(|error| error.at(g, None))?;
             counts.add(added);
             for ((&a, &t), &w) in a.iter().zip(t).zip(&weights) {
                 let side = if a > 0.0 { &mut pull.positive } else { &mut pull.negative };

@@ -4,10 +4,11 @@
 //!   user's own. One value, unchanged from the row of a data set to the reward service's request.
 //! - [`Row`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify` read the same rows.
 //! - [`Collector`]: rows to problems, duplicates merged, what is at fault dropped by [`Reason`]; [`DataReport`] has the counts and examples.
-//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`]).
+//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`], [`pauses`]).
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
+pub mod pauses;
 pub mod programs;
 pub mod read;
 
@@ -24,6 +25,7 @@ mod known;
 mod lint;
 mod livecodebench;
 mod names;
+mod paused_sum;
 mod problem;
 mod program;
 mod reason;
@@ -42,6 +44,7 @@ pub use dataset::{DataSource, Dataset, FileSet, FileSource};
 pub use error::{Cancel, Cancelled, DataError};
 pub use fields::{Fields, ProgramPrompt};
 pub use filter::{Accepts, Filter, number};
+pub use paused_sum::{PausedSum, Pauses};
 pub use problem::{Demonstration, Id, Origin, Problem};
 pub use program::Program;
 pub use reason::Reason;

@@ -8,6 +8,7 @@ use rand::Rng;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
+use crate::paused_sum::PausedSum;
 use crate::program::Program;
 use crate::row::{Row, RowError};
 use crate::sum::Sum;
@@ -68,7 +69,7 @@ pub struct Origin {
 }
 
 /// An answer to imitate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Demonstration {
     /// As the row has it.
     Written(String),
@@ -76,6 +77,8 @@ pub enum Demonstration {
     Sum(Sum),
     /// The same for the built-in programs.
     Program(Program),
+    /// The same for the built-in sums after a pause.
+    PausedSum(PausedSum),
 }
 
 impl Demonstration {
@@ -85,6 +88,7 @@ impl Demonstration {
             Self::Written(text) => text.clone(),
             Self::Sum(sum) => sum.demonstration(rng),
             Self::Program(program) => program.demonstration(rng),
+            Self::PausedSum(sum) => sum.demonstration(rng),
         }
     }
 
@@ -94,6 +98,7 @@ impl Demonstration {
             Self::Written(text) => text.clone(),
             Self::Sum(_) => Sum::longest_demonstration(),
             Self::Program(_) => Program::longest_demonstration(),
+            Self::PausedSum(sum) => sum.longest_demonstration(),
         }
     }
 }

@@ -52,9 +52,9 @@ pub use run::{EvaluationHandle, EvaluationRequest, Run, RunHandle, RunOptions, S
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings,
-    InvalidRows, LoopSettings, Overlong, PageSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings,
-    RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, VerifierSettings,
-    WarmStartSettings,
+    InvalidRows, LoopSettings, Overlong, PageSettings, PausesSettings, ProgramMode, ProgramReward, ProgramWording,
+    ProofSettings, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings,
+    VerifierSettings, WarmStartSettings,
 };
 pub use summary::{BenchmarkSummary, BenchmarkValue, Summary};
 pub use text::Tokenizer;

@@ -9,9 +9,11 @@ mod progress;
 mod read;
 mod results;
 mod schedule;
+mod study;
 mod varied;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,9 +27,10 @@ use crate::arguments::CompareOptions;
 use crate::free_directory::free_directory;
 use crate::recipe;
 use jobs::{Job, jobs};
-use plan::Plan;
+use plan::{Asked, Plan};
 use progress::Progress;
 use read::Read;
+use study::Study;
 use varied::Varied;
 use worker::Ended;
 
@@ -40,7 +43,10 @@ const SEEDS: u64 = 8;
 pub(crate) async fn compare(options: CompareOptions) -> Result<ExitCode> {
     let is_run = |name: &String| RunRecord::read(Path::new(name)).is_ok();
     match options.names.iter().filter(|name| is_run(name)).count() {
-        0 => run(&options).await,
+        0 => {
+            let (options, asked) = asked(&options)?;
+            run(&options, asked).await
+        }
         all if all == options.names.len() => of_existing(&options),
         _ => {
             let recipe = options.names.iter().find(|name| !is_run(name)).map_or("", String::as_str);
@@ -59,6 +65,7 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
         ("--jobs", options.jobs.is_some()),
         ("--threads", options.threads.is_some()),
         ("--set", !options.set.is_empty()),
+        ("--quick", options.quick),
     ] {
         if given {
             return Err(FieldError::new(name, "given", "absent with runs that exist").into());
@@ -76,14 +83,39 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs what the folder lacks, and compares.
-async fn run(options: &CompareOptions) -> Result<ExitCode> {
-    let varied: Vec<Varied> = options.vary.iter().map(|text| Varied::parse(text)).collect::<Result<_, _>>()?;
-    if varied.is_empty() {
-        return Err(FieldError::missing("--vary", "KEY=VALUE,VALUE, or the directories of runs that exist").into());
+/// What is to be run: by the command line alone, or by a study with the command line over it. The options have what the study adds.
+fn asked(given: &CompareOptions) -> Result<(CompareOptions, Asked)> {
+    let mut study = None;
+    for name in &given.names {
+        study = study.or(Study::find(name)?);
     }
+    let (options, varied, varied_in) = match study {
+        Some(study) if given.names.len() == 1 => study.under(given)?,
+        Some(_) => {
+            let value = format!("{} names, a study among them", given.names.len());
+            return Err(FieldError::new("RECIPE", value, "a study alone, which names its recipes").into());
+        }
+        None if given.quick => {
+            return Err(FieldError::new("--quick", "given", "absent without a study").into());
+        }
+        None => {
+            let varied: Vec<Varied> = given.vary.iter().map(|text| Varied::parse(text)).collect::<Result<_, _>>()?;
+            if varied.is_empty() {
+                let allowed = "KEY=VALUE,VALUE, a study, or the directories of runs that exist";
+                return Err(FieldError::missing("--vary", allowed).into());
+            }
+            (given.clone(), varied, BTreeMap::new())
+        }
+    };
     let (threads, seeds) = (options.threads.unwrap_or(1), options.seeds.unwrap_or(SEEDS));
-    let (plan, variants) = Plan::new(&options.names, varied, options.set.clone(), threads, seeds)?;
+    let (recipes, set) = (options.names.clone(), options.set.clone());
+    Ok((options, Asked { recipes, varied, varied_in, set, threads, seeds }))
+}
+
+/// Runs what the folder lacks, and compares.
+async fn run(options: &CompareOptions, asked: Asked) -> Result<ExitCode> {
+    let threads = asked.threads;
+    let (plan, variants) = Plan::new(asked)?;
     let compared = results::options(options)?;
     let folder = match &options.out {
         Some(folder) => folder.clone(),
@@ -121,6 +153,7 @@ async fn run(options: &CompareOptions) -> Result<ExitCode> {
     }
     let comparison = Comparison::of(&runs, &compared)?;
     results::write(&folder, &comparison, &runs)?;
+    results::write_tasks(&folder, &runs, &compared)?;
     results::print(&comparison, &folder, options.json);
     Ok(ExitCode::SUCCESS)
 }

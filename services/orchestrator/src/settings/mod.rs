@@ -6,6 +6,7 @@ mod data_section;
 mod engines;
 mod loop_sections;
 mod page_section;
+mod pauses_section;
 mod proof_section;
 mod section;
 mod sources;
@@ -25,6 +26,7 @@ pub use loop_sections::{
     CheckpointSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 pub use page_section::PageSettings;
+pub use pauses_section::PausesSettings;
 pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use verifier_section::VerifierSettings;

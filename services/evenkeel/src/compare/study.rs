@@ -1,0 +1,206 @@
+//! Studies: what a comparison runs, written down, so that one name is the whole of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use evenkeel_config::{Loader, Settings, nearest, parse, parse_file};
+use evenkeel_proto::FieldError;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::varied::Varied;
+use crate::arguments::CompareOptions;
+use crate::recipe;
+
+/// The studies that come with the program.
+const BUILT_IN: &[(&str, &str)] =
+    &[("studies/four-regimes", include_str!("../../../../deploy/studies/four-regimes.toml"))];
+const FOLDER: &str = "studies/";
+/// The section by which a file is known as a study, which no recipe has.
+const SECTION: &str = "study";
+/// What follows the name of a study's folder that was run quickly.
+const QUICK: &str = "-quick";
+
+/// A study as it is written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Written {
+    study: What,
+    /// Settings with a list of values each, as a recipe nests them.
+    vary: Table,
+    /// The same in place of `vary`, by the name of a task.
+    vary_in: BTreeMap<String, Table>,
+    /// Settings of all runs.
+    set: Table,
+    quick: Quick,
+}
+
+/// Section `study`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct What {
+    recipes: Vec<String>,
+    seeds: u64,
+    threads: usize,
+    primary: String,
+    reward: Option<f64>,
+}
+
+impl Default for What {
+    fn default() -> Self {
+        Self { recipes: Vec::new(), seeds: super::SEEDS, threads: 1, primary: String::new(), reward: None }
+    }
+}
+
+/// Section `quick`: what is less in a study that only shows that it works.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Quick {
+    /// 0 where the study has no quick version.
+    seeds: u64,
+    set: Table,
+}
+
+impl Settings for Written {
+    fn validate(&self) -> Result<(), FieldError> {
+        if self.study.recipes.is_empty() {
+            return Err(FieldError::missing("study.recipes", "at least one recipe"));
+        }
+        if self.vary.is_empty() {
+            return Err(FieldError::missing("vary", "at least one setting with a list of values"));
+        }
+        varied("vary", &self.vary)?;
+        let tasks: Vec<String> = self.study.recipes.iter().map(|name| task(name)).collect();
+        for (name, table) in &self.vary_in {
+            let field = format!("vary_in.{name}");
+            if !tasks.contains(name) {
+                return Err(FieldError::new(&field, "set", format!("one of {}", tasks.join(", "))));
+            }
+            varied(&field, table)?;
+        }
+        let all = std::iter::once(&self.vary).chain(self.vary_in.values());
+        let is_varied: Vec<String> = all.flat_map(|table| flat(table)).map(|(key, _)| key).collect();
+        for (section, table) in [("set", &self.set), ("quick.set", &self.quick.set)] {
+            if let Some((key, value)) = flat(table).into_iter().find(|(key, _)| is_varied.contains(key)) {
+                return Err(FieldError::new(format!("{section}.{key}"), value, "absent, since vary sets it"));
+            }
+        }
+        let set_quickly = self.quick.seeds == 0 && !self.quick.set.is_empty();
+        FieldError::ensure(!set_quickly, "quick.seeds", self.quick.seeds, "at least 1 with quick.set")
+    }
+}
+
+/// A study, ready to be run.
+#[derive(Debug, Clone)]
+pub(super) struct Study {
+    /// What its folder is called after.
+    name: String,
+    /// Where the recipes lie that it names by files.
+    folder: PathBuf,
+    written: Written,
+}
+
+impl Study {
+    /// The study of a name or a path; `None` where it is that of something else.
+    ///
+    /// # Errors
+    /// A name among the studies' that none has; a file that is no study but begins as one.
+    pub(super) fn find(name: &str) -> Result<Option<Self>> {
+        let (origin, table, folder) = if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+            (name.to_owned(), parse(name, text)?, PathBuf::new())
+        } else if name.ends_with(".toml") {
+            let path = Path::new(name);
+            // What cannot be read is reported as a recipe that cannot be.
+            let Ok(table) = parse_file(path) else { return Ok(None) };
+            (path.display().to_string(), table, path.parent().map_or_else(PathBuf::new, Path::to_owned))
+        } else if name.starts_with(FOLDER) && !Path::new(name).exists() {
+            let names = BUILT_IN.iter().map(|(known, _)| *known);
+            let near = nearest(name, names.clone()).map(|near| format!(" (nearest: {near})")).unwrap_or_default();
+            let allowed = format!("one of {}, or a TOML file{near}", names.collect::<Vec<_>>().join(", "));
+            return Err(FieldError::new("RECIPE", format_args!("`{name}`"), allowed).into());
+        } else {
+            return Ok(None);
+        };
+        if !table.contains_key(SECTION) {
+            return Ok(None);
+        }
+        let written = Loader::new().table(&origin, table)?.load::<Written>()?.settings;
+        Ok(Some(Self { name: task(name), folder, written }))
+    }
+
+    /// What it runs, with the command line over it: the options as if all of it stood there, the settings that are varied, and those of
+    /// tasks that vary others.
+    pub(super) fn under(
+        &self,
+        given: &CompareOptions,
+    ) -> Result<(CompareOptions, Vec<Varied>, BTreeMap<String, Vec<Varied>>)> {
+        let Written { study, vary, vary_in, set, quick } = &self.written;
+        if !given.vary.is_empty() {
+            return Err(FieldError::new("--vary", "given", "absent with a study, which says what it varies").into());
+        }
+        if given.quick && quick.seeds == 0 {
+            let allowed = format!("absent: {} has no section `quick`", self.name);
+            return Err(FieldError::new("--quick", "given", allowed).into());
+        }
+        let recipe = |name: &String| match recipe::comes_with_program(name) {
+            true => name.clone(),
+            false => self.folder.join(name).display().to_string(),
+        };
+        let mut settings = assignments(set);
+        let mut seeds = study.seeds;
+        if given.quick {
+            settings.extend(assignments(&quick.set));
+            seeds = quick.seeds;
+        }
+        settings.extend(given.set.iter().cloned());
+        let folder = format!("{}{}", self.name, if given.quick { QUICK } else { "" });
+        let options = CompareOptions {
+            names: study.recipes.iter().map(recipe).collect(),
+            seeds: given.seeds.or(Some(seeds)),
+            threads: given.threads.or(Some(study.threads)),
+            set: settings,
+            primary: given.primary.clone().or_else(|| Some(study.primary.clone()).filter(|name| !name.is_empty())),
+            reward: given.reward.or(study.reward),
+            out: given.out.clone().or_else(|| Some(Path::new(super::FOLDER).join(folder))),
+            ..given.clone()
+        };
+        let own = vary_in.iter().map(|(task, table)| Ok((task.clone(), varied("vary_in", table)?)));
+        Ok((options, varied("vary", vary)?, own.collect::<Result<_, FieldError>>()?))
+    }
+}
+
+fn task(recipe: &str) -> String {
+    recipe::stem(&[recipe.to_owned()])
+}
+
+/// The leaves of a table, with dots between the names of the tables that they lie in.
+fn flat(table: &Table) -> Vec<(String, &Value)> {
+    table
+        .iter()
+        .flat_map(|(key, value)| match value {
+            Value::Table(inner) if !inner.is_empty() => {
+                flat(inner).into_iter().map(|(rest, value)| (format!("{key}.{rest}"), value)).collect()
+            }
+            _ => vec![(key.clone(), value)],
+        })
+        .collect()
+}
+
+/// As `--set` takes them.
+fn assignments(table: &Table) -> Vec<String> {
+    flat(table).into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+/// The settings of a table, each with its values.
+fn varied(field: &str, table: &Table) -> Result<Vec<Varied>, FieldError> {
+    let of = |(key, value): (String, &Value)| {
+        let refused = |allowed: &str| FieldError::new(format!("{field}.{key}"), value, allowed.to_owned());
+        let Value::Array(values) = value else { return Err(refused("a list of values")) };
+        let values = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let varied = Varied { key: key.clone(), values: values.collect() };
+        varied.validate().map_err(|allowed| refused(&allowed))?;
+        Ok(varied)
+    };
+    flat(table).into_iter().map(of).collect()
+}
