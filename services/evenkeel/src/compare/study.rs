@@ -204,3 +204,108 @@ fn varied(field: &str, table: &Table) -> Result<Vec<Varied>, FieldError> {
     };
     flat(table).into_iter().map(of).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A study in a file, asked for without anything over it, or what it is refused for.
+    fn read(text: &str, given: &[(&str, bool)]) -> Result<(CompareOptions, Vec<Varied>), String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        fs::write(&path, text).unwrap();
+        let has = |name: &str| given.iter().any(|(known, is_set)| *known == name && *is_set);
+        let options = CompareOptions {
+            names: vec![path.display().to_string()],
+            quick: has("quick"),
+            vary: if has("vary") { vec!["a.b=1,2".to_owned()] } else { Vec::new() },
+            seeds: has("seeds").then_some(3),
+            ..CompareOptions::default()
+        };
+        let said = |error: anyhow::Error| format!("{error:#}");
+        let study = Study::find(&options.names[0]).map_err(said)?.ok_or("no study")?;
+        study.under(&options).map(|(options, varied, _)| (options, varied)).map_err(said)
+    }
+
+    const SMALL: &str = "[study]\nrecipes = [\"arithmetic\", \"own.toml\"]\nprimary = \"last-reward\"\n\
+                         [vary]\nlearner.objective.aggregation = [\"token\", \"balanced\"]\nlearner.optimizer.learning_rate = [1e-4, 2e-4]\n\
+                         [set]\nrun.steps = 5\nrun.name = \"a\"\n[quick]\nseeds = 2\n[quick.set]\nrun.steps = 1\n";
+
+    #[test]
+    fn the_studies_that_come_with_the_program_are_read() {
+        for (name, _) in BUILT_IN {
+            let study = Study::find(name).unwrap().unwrap();
+            let (options, varied, _) = study.under(&CompareOptions::default()).unwrap();
+            assert!(!options.names.is_empty() && !varied.is_empty(), "{name}");
+            assert!(options.names.iter().all(|name| recipe::comes_with_program(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_study_says_what_is_run_and_the_command_line_comes_over_it() {
+        let (options, varied) = read(SMALL, &[]).unwrap();
+        assert_eq!(options.names[0], "arithmetic");
+        assert!(options.names[1].ends_with("/own.toml"), "a file lies beside the study: {}", options.names[1]);
+        assert_eq!(
+            (options.seeds, options.threads, options.primary.as_deref()),
+            (Some(8), Some(1), Some("last-reward"))
+        );
+        assert_eq!(options.set, ["run.name=\"a\"", "run.steps=5"]);
+        assert_eq!(options.out, Some(PathBuf::from("comparisons/mine")));
+        let values: Vec<_> = varied.iter().map(|varied| (varied.key.as_str(), varied.values.join(" "))).collect();
+        assert_eq!(
+            values,
+            [
+                ("learner.objective.aggregation", "token balanced".to_owned()),
+                ("learner.optimizer.learning_rate", "0.0001 0.0002".to_owned())
+            ]
+        );
+        assert_eq!(read(SMALL, &[("seeds", true)]).unwrap().0.seeds, Some(3));
+    }
+
+    #[test]
+    fn a_quick_study_is_less_of_the_same_in_a_folder_of_its_own() {
+        let (options, varied) = read(SMALL, &[("quick", true)]).unwrap();
+        assert_eq!((options.seeds, varied.len()), (Some(2), 2));
+        assert_eq!(options.set, ["run.name=\"a\"", "run.steps=5", "run.steps=1"], "the last one wins");
+        assert_eq!(options.out, Some(PathBuf::from("comparisons/mine-quick")));
+    }
+
+    #[test]
+    fn what_no_study_can_be_is_refused_by_name() {
+        let error = |text: &str| read(text, &[]).unwrap_err();
+        let with = |recipes: &str, rest: &str| {
+            error(&format!("[study]\nrecipes = {recipes}\n[vary]\na.b = [\"1\", \"2\"]\n{rest}"))
+        };
+        for (said, words) in [
+            (error("[study]\nrecipes = []\n[vary]\na.b = [1, 2]"), "`study.recipes` is absent"),
+            (error("[study]\nrecipes = [\"arithmetic\"]"), "`vary` is absent"),
+            (error("[study]\nrecipe = [\"arithmetic\"]"), "nearest allowed: `study.recipes`"),
+            (error("[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = 1"), "`vary.a.b` is 1"),
+            (error("[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = [1]"), "two values or more"),
+            (error("[study]\nrecipes = [\"arithmetic\"]\n[vary]\nrun.seed = [1, 2]"), "--seeds says how many"),
+            (with("[\"arithmetic\"]", "[set]\na.b = 1"), "`set.a.b` is 1"),
+            (with("[\"arithmetic\"]", "[quick]\nseeds = 1\n[quick.set]\na.b = 1"), "`quick.set.a.b` is 1"),
+            (with("[\"arithmetic\"]", "[quick.set]\na.c = 1"), "`quick.seeds` is 0"),
+            (with("[\"arithmetic\"]", "[vary_in.code]\na.b = [1, 2]"), "`vary_in.code` is set"),
+            (with("[\"arithmetic\"]", "[sampling]\ngroup_size = 2"), "unknown key `sampling`"),
+        ] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        assert!(
+            read(SMALL, &[("vary", true)]).unwrap_err().starts_with("--vary is given, allowed: absent with a study")
+        );
+        let without = "[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = [1, 2]";
+        assert!(read(without, &[("quick", true)]).unwrap_err().contains("mine has no section `quick`"));
+    }
+
+    #[test]
+    fn a_name_that_no_study_has_is_refused_and_other_files_are_no_studies() {
+        let error = Study::find("studies/for-regimes").unwrap_err().to_string();
+        assert!(error.contains("nearest: studies/four-regimes"), "{error}");
+        assert!(Study::find("arithmetic").unwrap().is_none());
+        assert_eq!(read("[run]\nsteps = 3", &[]).unwrap_err(), "no study");
+    }
+}
