@@ -13,7 +13,6 @@ mod study;
 mod varied;
 mod worker;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -89,27 +88,29 @@ fn asked(given: &CompareOptions) -> Result<(CompareOptions, Asked)> {
     for name in &given.names {
         study = study.or(Study::find(name)?);
     }
-    let (options, varied, varied_in) = match study {
-        Some(study) if given.names.len() == 1 => study.under(given)?,
+    match study {
+        Some(study) if given.names.len() == 1 => study.under(given),
         Some(_) => {
             let value = format!("{} names, a study among them", given.names.len());
-            return Err(FieldError::new("RECIPE", value, "a study alone, which names its recipes").into());
+            Err(FieldError::new("RECIPE", value, "a study alone, which names its recipes").into())
         }
-        None if given.quick => {
-            return Err(FieldError::new("--quick", "given", "absent without a study").into());
+        None if given.quick => Err(FieldError::new("--quick", "given", "absent without a study").into()),
+        None if given.vary.is_empty() => {
+            let allowed = "KEY=VALUE,VALUE, a study, or the directories of runs that exist";
+            Err(FieldError::missing("--vary", allowed).into())
         }
         None => {
-            let varied: Vec<Varied> = given.vary.iter().map(|text| Varied::parse(text)).collect::<Result<_, _>>()?;
-            if varied.is_empty() {
-                let allowed = "KEY=VALUE,VALUE, a study, or the directories of runs that exist";
-                return Err(FieldError::missing("--vary", allowed).into());
-            }
-            (given.clone(), varied, BTreeMap::new())
+            let asked = Asked {
+                recipes: given.names.clone(),
+                varied: given.vary.iter().map(|text| Varied::parse(text)).collect::<Result<_, _>>()?,
+                set: given.set.clone(),
+                threads: given.threads.unwrap_or(1),
+                seeds: given.seeds.unwrap_or(SEEDS),
+                ..Asked::default()
+            };
+            Ok((given.clone(), asked))
         }
-    };
-    let (threads, seeds) = (options.threads.unwrap_or(1), options.seeds.unwrap_or(SEEDS));
-    let (recipes, set) = (options.names.clone(), options.set.clone());
-    Ok((options, Asked { recipes, varied, varied_in, set, threads, seeds }))
+    }
 }
 
 /// Runs what the folder lacks, and compares.

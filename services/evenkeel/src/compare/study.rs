@@ -9,6 +9,7 @@ use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
+use super::plan::Asked;
 use super::varied::Varied;
 use crate::arguments::CompareOptions;
 use crate::recipe;
@@ -80,7 +81,7 @@ impl Settings for Written {
             varied(&field, table)?;
         }
         let all = std::iter::once(&self.vary).chain(self.vary_in.values());
-        let is_varied: Vec<String> = all.flat_map(|table| flat(table)).map(|(key, _)| key).collect();
+        let is_varied: Vec<String> = all.flat_map(flat).map(|(key, _)| key).collect();
         for (section, table) in [("set", &self.set), ("quick.set", &self.quick.set)] {
             if let Some((key, value)) = flat(table).into_iter().find(|(key, _)| is_varied.contains(key)) {
                 return Err(FieldError::new(format!("{section}.{key}"), value, "absent, since vary sets it"));
@@ -129,12 +130,11 @@ impl Study {
         Ok(Some(Self { name: task(name), folder, written }))
     }
 
-    /// What it runs, with the command line over it: the options as if all of it stood there, the settings that are varied, and those of
-    /// tasks that vary others.
-    pub(super) fn under(
-        &self,
-        given: &CompareOptions,
-    ) -> Result<(CompareOptions, Vec<Varied>, BTreeMap<String, Vec<Varied>>)> {
+    /// What it runs, with the command line over it, and the options as if all of it stood there.
+    ///
+    /// # Errors
+    /// Options that a study cannot have.
+    pub(super) fn under(&self, given: &CompareOptions) -> Result<(CompareOptions, Asked)> {
         let Written { study, vary, vary_in, set, quick } = &self.written;
         if !given.vary.is_empty() {
             return Err(FieldError::new("--vary", "given", "absent with a study, which says what it varies").into());
@@ -143,30 +143,34 @@ impl Study {
             let allowed = format!("absent: {} has no section `quick`", self.name);
             return Err(FieldError::new("--quick", "given", allowed).into());
         }
+        let (mut settings, mut seeds, mut folder) = (assignments(set), study.seeds, self.name.clone());
+        if given.quick {
+            settings.extend(assignments(&quick.set));
+            seeds = quick.seeds;
+            folder.push_str(QUICK);
+        }
+        settings.extend(given.set.iter().cloned());
         let recipe = |name: &String| match recipe::comes_with_program(name) {
             true => name.clone(),
             false => self.folder.join(name).display().to_string(),
         };
-        let mut settings = assignments(set);
-        let mut seeds = study.seeds;
-        if given.quick {
-            settings.extend(assignments(&quick.set));
-            seeds = quick.seeds;
-        }
-        settings.extend(given.set.iter().cloned());
-        let folder = format!("{}{}", self.name, if given.quick { QUICK } else { "" });
-        let options = CompareOptions {
-            names: study.recipes.iter().map(recipe).collect(),
-            seeds: given.seeds.or(Some(seeds)),
-            threads: given.threads.or(Some(study.threads)),
+        let own = vary_in.iter().map(|(task, table)| Ok((task.clone(), varied("vary_in", table)?)));
+        let asked = Asked {
+            recipes: study.recipes.iter().map(recipe).collect(),
+            varied: varied("vary", vary)?,
+            varied_in: own.collect::<Result<_, FieldError>>()?,
             set: settings,
-            primary: given.primary.clone().or_else(|| Some(study.primary.clone()).filter(|name| !name.is_empty())),
+            threads: given.threads.unwrap_or(study.threads),
+            seeds: given.seeds.unwrap_or(seeds),
+        };
+        let primary = Some(study.primary.clone()).filter(|name| !name.is_empty());
+        let options = CompareOptions {
+            primary: given.primary.clone().or(primary),
             reward: given.reward.or(study.reward),
-            out: given.out.clone().or_else(|| Some(Path::new(super::FOLDER).join(folder))),
+            out: Some(given.out.clone().unwrap_or_else(|| Path::new(super::FOLDER).join(folder))),
             ..given.clone()
         };
-        let own = vary_in.iter().map(|(task, table)| Ok((task.clone(), varied("vary_in", table)?)));
-        Ok((options, varied("vary", vary)?, own.collect::<Result<_, FieldError>>()?))
+        Ok((options, asked))
     }
 }
 
@@ -212,11 +216,11 @@ mod tests {
     use super::*;
 
     /// A study in a file, asked for without anything over it, or what it is refused for.
-    fn read(text: &str, given: &[(&str, bool)]) -> Result<(CompareOptions, Vec<Varied>), String> {
+    fn read(text: &str, given: &[&str]) -> Result<(CompareOptions, Asked), String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         fs::write(&path, text).unwrap();
-        let has = |name: &str| given.iter().any(|(known, is_set)| *known == name && *is_set);
+        let has = |name: &str| given.contains(&name);
         let options = CompareOptions {
             names: vec![path.display().to_string()],
             quick: has("quick"),
@@ -226,7 +230,7 @@ mod tests {
         };
         let said = |error: anyhow::Error| format!("{error:#}");
         let study = Study::find(&options.names[0]).map_err(said)?.ok_or("no study")?;
-        study.under(&options).map(|(options, varied, _)| (options, varied)).map_err(said)
+        study.under(&options).map_err(said)
     }
 
     const SMALL: &str = "[study]\nrecipes = [\"arithmetic\", \"own.toml\"]\nprimary = \"last-reward\"\n\
@@ -237,39 +241,31 @@ mod tests {
     fn the_studies_that_come_with_the_program_are_read() {
         for (name, _) in BUILT_IN {
             let study = Study::find(name).unwrap().unwrap();
-            let (options, varied, _) = study.under(&CompareOptions::default()).unwrap();
-            assert!(!options.names.is_empty() && !varied.is_empty(), "{name}");
-            assert!(options.names.iter().all(|name| recipe::comes_with_program(name)), "{name}");
+            let (_, asked) = study.under(&CompareOptions::default()).unwrap();
+            assert!(!asked.recipes.is_empty() && !asked.varied.is_empty(), "{name}");
+            assert!(asked.recipes.iter().all(|name| recipe::comes_with_program(name)), "{name}");
         }
     }
 
     #[test]
     fn a_study_says_what_is_run_and_the_command_line_comes_over_it() {
-        let (options, varied) = read(SMALL, &[]).unwrap();
-        assert_eq!(options.names[0], "arithmetic");
-        assert!(options.names[1].ends_with("/own.toml"), "a file lies beside the study: {}", options.names[1]);
-        assert_eq!(
-            (options.seeds, options.threads, options.primary.as_deref()),
-            (Some(8), Some(1), Some("last-reward"))
-        );
-        assert_eq!(options.set, ["run.name=\"a\"", "run.steps=5"]);
+        let (options, asked) = read(SMALL, &[]).unwrap();
+        assert_eq!(asked.recipes[0], "arithmetic");
+        assert!(asked.recipes[1].ends_with("/own.toml"), "a file lies beside the study: {}", asked.recipes[1]);
+        assert_eq!((asked.seeds, asked.threads, options.primary.as_deref()), (8, 1, Some("last-reward")));
+        assert_eq!(asked.set, ["run.name=\"a\"", "run.steps=5"]);
         assert_eq!(options.out, Some(PathBuf::from("comparisons/mine")));
-        let values: Vec<_> = varied.iter().map(|varied| (varied.key.as_str(), varied.values.join(" "))).collect();
-        assert_eq!(
-            values,
-            [
-                ("learner.objective.aggregation", "token balanced".to_owned()),
-                ("learner.optimizer.learning_rate", "0.0001 0.0002".to_owned())
-            ]
-        );
-        assert_eq!(read(SMALL, &[("seeds", true)]).unwrap().0.seeds, Some(3));
+        let values: Vec<_> = asked.varied.iter().map(|varied| (varied.key.as_str(), varied.values.join(" "))).collect();
+        let (rule, rate) = ("learner.objective.aggregation", "learner.optimizer.learning_rate");
+        assert_eq!(values, [(rule, "token balanced".to_owned()), (rate, "0.0001 0.0002".to_owned())]);
+        assert_eq!(read(SMALL, &["seeds"]).unwrap().1.seeds, 3);
     }
 
     #[test]
     fn a_quick_study_is_less_of_the_same_in_a_folder_of_its_own() {
-        let (options, varied) = read(SMALL, &[("quick", true)]).unwrap();
-        assert_eq!((options.seeds, varied.len()), (Some(2), 2));
-        assert_eq!(options.set, ["run.name=\"a\"", "run.steps=5", "run.steps=1"], "the last one wins");
+        let (options, asked) = read(SMALL, &["quick"]).unwrap();
+        assert_eq!((asked.seeds, asked.varied.len()), (2, 2));
+        assert_eq!(asked.set, ["run.name=\"a\"", "run.steps=5", "run.steps=1"], "the last one wins");
         assert_eq!(options.out, Some(PathBuf::from("comparisons/mine-quick")));
     }
 
@@ -294,11 +290,9 @@ mod tests {
         ] {
             assert!(said.contains(words), "{words}: {said}");
         }
-        assert!(
-            read(SMALL, &[("vary", true)]).unwrap_err().starts_with("--vary is given, allowed: absent with a study")
-        );
+        assert!(read(SMALL, &["vary"]).unwrap_err().starts_with("--vary is given, allowed: absent with a study"));
         let without = "[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = [1, 2]";
-        assert!(read(without, &[("quick", true)]).unwrap_err().contains("mine has no section `quick`"));
+        assert!(read(without, &["quick"]).unwrap_err().contains("mine has no section `quick`"));
     }
 
     #[test]
