@@ -3,6 +3,7 @@
 //! It runs every arm with several seeds, or takes runs that exist, and writes what `evenkeel_comparison` makes of them.
 
 mod jobs;
+mod losses;
 mod page;
 mod plan;
 mod progress;
@@ -78,6 +79,9 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
     };
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     results::write(&folder, &comparison, &runs)?;
+    // Runs that exist are called by their directories.
+    let losses = losses::markdown(runs.iter().map(|run| (run, Path::new(&run.name))));
+    results::write_markdown(&folder, &comparison, &losses)?;
     results::print(&comparison, &folder, options.json);
     Ok(ExitCode::SUCCESS)
 }
@@ -145,9 +149,12 @@ async fn run(options: &CompareOptions, asked: Asked) -> Result<ExitCode> {
         results::say(&format!("stopped; the same command goes on: what is done is in {}", folder.display()));
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    let mut runs = Vec::new();
+    let (mut runs, mut directories) = (Vec::new(), Vec::new());
     for (job, ended) in jobs.iter().zip(ended.iter().flatten()) {
-        runs.extend(results_of(job, ended)?.map(|(run, _)| run));
+        if let Some((run, _)) = results_of(job, ended)? {
+            runs.push(run);
+            directories.push(job.directory.as_path());
+        }
     }
     if runs.iter().all(|run| run.state != RunState::Finished) {
         bail!("every run failed; the reasons are in the logs beside the directories in {}", folder.display());
@@ -155,6 +162,8 @@ async fn run(options: &CompareOptions, asked: Asked) -> Result<ExitCode> {
     let comparison = Comparison::of(&runs, &compared)?;
     results::write(&folder, &comparison, &runs)?;
     results::write_tasks(&folder, &runs, &compared)?;
+    let losses = losses::markdown(runs.iter().zip(directories));
+    results::write_markdown(&folder, &comparison, &losses)?;
     results::print(&comparison, &folder, options.json);
     Ok(ExitCode::SUCCESS)
 }

@@ -40,8 +40,13 @@ pub(super) fn write(folder: &Path, comparison: &Comparison, runs: &[Run]) -> Res
     replace(&folder.join(JSON), &(serde_json::to_string_pretty(comparison)? + "\n"))?;
     let title = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     replace(&folder.join(HTML), &page(comparison, &title).to_document())?;
-    replace(&folder.join(MARKDOWN), &format!("# {title}\n\n{}", comparison.to_markdown()))?;
     replace(&folder.join(CSV), &csv(runs))
+}
+
+/// Writes the comparison as Markdown, with something behind it.
+pub(super) fn write_markdown(folder: &Path, comparison: &Comparison, behind: &str) -> Result<()> {
+    let title = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    replace(&folder.join(MARKDOWN), &format!("# {title}\n\n{}{behind}", comparison.to_markdown()))
 }
 
 /// Writes the same for each task by itself, beside its runs, where there are several. A task whose runs all failed has nothing to compare.
@@ -53,7 +58,9 @@ pub(super) fn write_tasks(folder: &Path, runs: &[Run], options: &Options) -> Res
     for task in tasks {
         let own: Vec<Run> = runs.iter().filter(|run| run.task == task).cloned().collect();
         if own.iter().any(|run| run.state == RunState::Finished) {
-            write(&folder.join(task), &Comparison::of(&own, options)?, &own)?;
+            let (folder, comparison) = (folder.join(task), Comparison::of(&own, options)?);
+            write(&folder, &comparison, &own)?;
+            write_markdown(&folder, &comparison, "")?;
         }
     }
     Ok(())
