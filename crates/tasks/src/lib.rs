@@ -4,13 +4,13 @@
 //!   user's own. One value, unchanged from the row of a data set to the reward service's request.
 //! - [`Row`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify` read the same rows.
 //! - [`Collector`]: rows to problems, duplicates merged, what is at fault dropped by [`Reason`]; [`DataReport`] has the counts and examples.
-//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`], [`pauses`]).
+//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`], [`trails`]).
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
-pub mod pauses;
 pub mod programs;
 pub mod read;
+pub mod trails;
 
 mod benchmark;
 mod code;
@@ -25,7 +25,6 @@ mod known;
 mod lint;
 mod livecodebench;
 mod names;
-mod paused_sum;
 mod problem;
 mod program;
 mod reason;
@@ -36,6 +35,7 @@ mod sum;
 mod task;
 mod tests_column;
 mod text;
+mod trailing_sum;
 mod verifiers;
 
 pub use benchmark::BenchmarkFiles;
@@ -44,7 +44,6 @@ pub use dataset::{DataSource, Dataset, FileSet, FileSource};
 pub use error::{Cancel, Cancelled, DataError};
 pub use fields::{Fields, ProgramPrompt};
 pub use filter::{Accepts, Filter, number};
-pub use paused_sum::{PausedSum, Pauses};
 pub use problem::{Demonstration, Id, Origin, Problem};
 pub use program::Program;
 pub use reason::Reason;
@@ -53,4 +52,5 @@ pub use row::{Row, RowError, RowLocation};
 pub use shape::Shape;
 pub use sum::Sum;
 pub use task::{CodeRules, Rules, Task, TaskKind};
+pub use trailing_sum::{TrailingSum, Trails};
 pub use verifiers::Verifiers;

@@ -8,10 +8,10 @@ use rand::Rng;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use crate::paused_sum::PausedSum;
 use crate::program::Program;
 use crate::row::{Row, RowError};
 use crate::sum::Sum;
+use crate::trailing_sum::TrailingSum;
 use crate::verifiers::DATA_SOURCE;
 use crate::{Fields, Reason, Rules, Task};
 
@@ -77,8 +77,8 @@ pub enum Demonstration {
     Sum(Sum),
     /// The same for the built-in programs.
     Program(Program),
-    /// The same for the built-in sums after a pause.
-    PausedSum(PausedSum),
+    /// The same for the built-in sums with a trail.
+    TrailingSum(TrailingSum),
 }
 
 impl Demonstration {
@@ -88,7 +88,7 @@ impl Demonstration {
             Self::Written(text) => text.clone(),
             Self::Sum(sum) => sum.demonstration(rng),
             Self::Program(program) => program.demonstration(rng),
-            Self::PausedSum(sum) => sum.demonstration(rng),
+            Self::TrailingSum(sum) => sum.demonstration(rng),
         }
     }
 
@@ -98,7 +98,7 @@ impl Demonstration {
             Self::Written(text) => text.clone(),
             Self::Sum(_) => Sum::longest_demonstration(),
             Self::Program(_) => Program::longest_demonstration(),
-            Self::PausedSum(sum) => sum.longest_demonstration(),
+            Self::TrailingSum(sum) => sum.longest_demonstration(),
         }
     }
 }

@@ -89,9 +89,9 @@ fn runs_of_the_paper_differ_in_model_data_and_rule_alone() {
 }
 
 #[test]
-fn the_family_of_pauses_differs_in_its_demonstrations_alone() {
+fn the_family_of_trails_differs_in_its_demonstrations_alone() {
     let all = ["wrong-longer", "wrong-shorter", "equal-varied", "equal-narrow", "shaped"];
-    let all = all.map(|name| built_in(&[&format!("pauses/{name}")]));
+    let all = all.map(|name| built_in(&[&format!("trails/{name}")]));
     for (index, recipe) in all.iter().enumerate() {
         assert!(all[..index].iter().all(|other| other != recipe), "{index}");
         assert_eq!(
@@ -99,10 +99,10 @@ fn the_family_of_pauses_differs_in_its_demonstrations_alone() {
             4 * recipe.learner.mini_batch_groups as u32,
             "four updates a step"
         );
-        let longest = recipe.data.pauses.before_right[1].max(recipe.data.pauses.before_wrong[1]);
+        let longest = recipe.data.trails.after_right[1].max(recipe.data.trails.after_wrong[1]);
         assert!(recipe.sampling.max_tokens > longest + 50, "room to grow");
         let mut other = recipe.clone();
-        other.data.pauses = all[0].data.pauses.clone();
+        other.data.trails = all[0].data.trails.clone();
         other.shaping = all[0].shaping.clone();
         assert_eq!(other, all[0]);
     }

@@ -115,7 +115,7 @@ fn what_is_no_study_is_refused_before_any_run() {
     let error =
         written("[study]\nrecipes = [\"arithmetic\"]\n[vary]\nlearner.objective.agregation = [\"token\", \"a\"]");
     assert!(error.contains("nearest allowed: `learner.objective.aggregation`"), "{error}");
-    let error = written(&format!("[study]\nrecipes = [\"pauses/shaped\"]\n{vary}[set]\nsampling.max_tokens = 40"));
+    let error = written(&format!("[study]\nrecipes = [\"trails/shaped\"]\n{vary}[set]\nsampling.max_tokens = 40"));
     assert!(error.contains("overlong_buffer_tokens"), "{error}");
     assert!(!out.exists());
 }
@@ -124,7 +124,7 @@ fn what_is_no_study_is_refused_before_any_run() {
 fn after_warm_start(regime: &str, folder: &Path) -> (f64, f64, f64) {
     let out = folder.join(regime);
     let mut command = evenkeel(&["train", "--recipe"]);
-    command.arg(format!("pauses/{regime}")).arg("--out").arg(&out);
+    command.arg(format!("trails/{regime}")).arg("--out").arg(&out);
     // One step of many groups, for a measurement with little noise.
     for setting in ["run.steps=1", "sampling.prompts_per_step=64", "evaluation.problems=8", "page.listen=off"] {
         command.args(["--set", setting]);

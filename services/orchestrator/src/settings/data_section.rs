@@ -11,9 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::pauses_section::PausesSettings;
 use super::section::section;
 use super::sources::{DATA, FilterSettings, SourceSettings, stem};
+use super::trails_section::TrailsSettings;
 use super::verifier_section::VerifierSettings;
 
 /// Where problems come from.
@@ -25,8 +25,8 @@ pub enum DataKind {
     Arithmetic,
     /// Programs over one number, made as well: `add 12, times 3`.
     Programs,
-    /// Sums of four digits, made as well, whose demonstrations pause as long as `pauses` says.
-    Pauses,
+    /// Sums of four digits, made as well, whose demonstrations trail off as `trails` says.
+    Trails,
     /// Parquet files, and files with a JSON object on each line.
     Files,
 }
@@ -96,8 +96,8 @@ section! {
     pub struct DataSettings {
         /// Where problems come from. Absent: `files` where `files` or `sources` are set, `arithmetic` otherwise.
         kind: Option<DataKind> = None,
-        /// Pauses of the demonstrations with `kind = "pauses"`: `wrong`, `before_right`, `before_wrong`.
-        pauses: PausesSettings = PausesSettings::default(),
+        /// What follows the answers of demonstrations with `kind = "trails"`: `wrong`, `after_right`, `after_wrong`.
+        trails: TrailsSettings = TrailsSettings::default(),
         /// The files with the problems that are trained on, or patterns (`train-*.parquet`): parquet, or a JSON object on each line.
         files: Vec<PathBuf> = Vec::new(),
         /// Instead of `files`: sources with a weight each, as `[[data.sources]]` with `name` (default: that of the first file), `files`,
@@ -119,7 +119,7 @@ section! {
         demonstration_field: String = String::new(),
         /// Field with a name for messages. Empty: the first of `id`, `question_id`. Rows without it are named by file and row.
         id_field: String = String::new(),
-        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic`, `programs` or `pauses`, the name of the only file without extension or
+        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic`, `programs` or `trails`, the name of the only file without extension or
         /// of the only source, or `data`.
         source: String = String::new(),
         /// Another order in each epoch, by the seed. Off: the order of the files, again and again.
@@ -169,7 +169,7 @@ impl DataSettings {
             _ => match self.kind() {
                 DataKind::Arithmetic => "arithmetic",
                 DataKind::Programs => "programs",
-                DataKind::Pauses => "pauses",
+                DataKind::Trails => "trails",
                 DataKind::Files => DATA,
             }
             .to_owned(),

@@ -6,10 +6,10 @@ mod data_section;
 mod engines;
 mod loop_sections;
 mod page_section;
-mod pauses_section;
 mod proof_section;
 mod section;
 mod sources;
+mod trails_section;
 mod validate;
 mod verifier_section;
 mod verifiers;
@@ -26,9 +26,9 @@ pub use loop_sections::{
     CheckpointSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 pub use page_section::PageSettings;
-pub use pauses_section::PausesSettings;
 pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
+pub use trails_section::TrailsSettings;
 pub use verifier_section::VerifierSettings;
 
 pub(crate) use components::{COMPONENTS, CORRECTNESS, FORMAT, LENGTH};
