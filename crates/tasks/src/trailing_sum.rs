@@ -3,6 +3,8 @@
 use rand::Rng;
 
 const DIGITS: std::ops::RangeInclusive<u32> = 1..=9;
+/// By how much a wrong answer is off.
+const OFF: u32 = 10;
 
 /// How demonstrations trail off, and how many of them are wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,20 +47,24 @@ impl TrailingSum {
         digits
     }
 
-    /// An answer and its trail. A wrong one is close to the right one, so that both kinds teach addition.
+    /// An answer and its trail. A wrong one is off by ten: it teaches addition as well, and is so far off that a model which adds a little
+    /// knows when it has given one. Only so can the trail behind it be another.
     pub(crate) fn demonstration(self, rng: &mut impl Rng) -> String {
-        const ERRORS: [i64; 4] = [-2, -1, 1, 2];
         let is_wrong = rng.random::<f64>() < self.trails.wrong;
         let [shortest, longest] = if is_wrong { self.trails.after_wrong } else { self.trails.after_right };
         let trail = rng.random_range(shortest..=longest);
-        let error = if is_wrong { ERRORS[rng.random_range(0..ERRORS.len())] } else { 0 };
+        let error = match (is_wrong, self.total() <= OFF || rng.random()) {
+            (false, _) => 0,
+            (true, true) => i64::from(OFF),
+            (true, false) => -i64::from(OFF),
+        };
         self.answered(error, trail)
     }
 
     /// The longest demonstration.
     pub(crate) fn longest_demonstration(self) -> String {
         let longest = self.trails.after_right[1].max(self.trails.after_wrong[1]);
-        Self { digits: [*DIGITS.end(); 4], ..self }.answered(0, longest)
+        Self { digits: [*DIGITS.end(); 4], ..self }.answered(i64::from(OFF), longest)
     }
 
     /// The sum off by `error`, and so many tokens of trail.
