@@ -126,9 +126,10 @@ fn after_warm_start(regime: &str, folder: &Path) -> (f64, f64, f64) {
     let mut command = evenkeel(&["train", "--recipe"]);
     command.arg(format!("trails/{regime}")).arg("--out").arg(&out);
     // One step of many groups, for a measurement with little noise.
-    for setting in ["run.steps=1", "sampling.prompts_per_step=64", "evaluation.problems=8", "page.listen=off"] {
-        command.args(["--set", setting]);
-    }
+    let settings =
+        ["run.steps=1", "sampling.prompts_per_step=192", "learner.mini_batch_groups=0", "evaluation.problems=8"];
+    command
+        .args(settings.iter().chain(&["page.listen=off", "engine.threads=1"]).flat_map(|setting| ["--set", setting]));
     succeed(command);
     let text = std::fs::read_to_string(out.join("metrics.jsonl")).unwrap();
     let line: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -146,11 +147,11 @@ fn every_regime_is_where_it_claims_to_be_after_its_warm_start() {
         running.map(|thread| thread.join().unwrap())
     });
     for (regime, (_, _, accuracy)) in regimes.iter().zip(&measured) {
-        assert!((0.25..0.65).contains(accuracy), "{regime}: both signs in its groups, and room to grow: {accuracy}");
+        assert!((0.2..0.65).contains(accuracy), "{regime}: both signs in its groups, and room to grow: {accuracy}");
     }
     let [longer, shorter, varied, narrow] = measured.map(|(variation, gap, _)| (variation, gap));
-    assert!(longer.1 > 8.0 && shorter.1 < -8.0, "gaps: {longer:?}, {shorter:?}");
-    assert!(varied.1.abs() < 4.0 && narrow.1.abs() < 4.0, "equal lengths: {varied:?}, {narrow:?}");
-    assert!(varied.0 > 0.35 && narrow.0 < 0.15, "variation: {varied:?}, {narrow:?}");
-    assert!(varied.0 > longer.0 && varied.0 > shorter.0, "variation: {varied:?}, {longer:?}, {shorter:?}");
+    assert!(longer.1 > 5.0 && shorter.1 < -5.0, "gaps: {longer:?}, {shorter:?}");
+    assert!(varied.1.abs() < 4.0 && narrow.1.abs() < 1.0, "equal lengths: {varied:?}, {narrow:?}");
+    assert!(varied.0 > 0.35 && narrow.0 < 0.1, "variation: {varied:?}, {narrow:?}");
+    assert!(varied.0 > 1.4 * longer.0 && varied.0 > 1.4 * shorter.0, "variation: {varied:?}, {longer:?}, {shorter:?}");
 }
