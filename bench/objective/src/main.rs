@@ -83,7 +83,7 @@ fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> Result<f64, 
         }
         let mut added = None;
         for (&aggregation, out) in Aggregation::ALL.iter().zip(group.iter_mut()) {
-            added = Some(group_weights(aggregation, &a, &trainable, settings.max_tokens, out)?);
+            added = Some(group_weights(aggregation, &a, &trainable, settings.constants(), out)?);
         }
         added.into_iter().for_each(|group| counts.add(group));
         all_advantages[g] = a;

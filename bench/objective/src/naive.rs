@@ -17,8 +17,10 @@ pub(crate) fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> f
         let a: Vec<f64> = rewards.iter().map(|r| (r - mean) / (variance + 1e-6).sqrt()).collect();
         let t = &lengths[members.clone()];
         for (i, r) in members.enumerate() {
-            let weights: Vec<f64> =
-                Aggregation::ALL.iter().map(|&rule| weight(rule, &a, t, i, &lengths, groups)).collect();
+            let weights: Vec<f64> = Aggregation::ALL
+                .iter()
+                .map(|&rule| weight(rule, &a, t, i, &lengths, groups, settings.vl_norm_alpha))
+                .collect();
             let w = std::hint::black_box(&weights)
                 [Aggregation::ALL.iter().position(|&x| x == settings.aggregation).unwrap_or(0)];
             let tokens = step.tokens(r);
@@ -40,7 +42,7 @@ pub(crate) fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> f
     loss
 }
 
-fn weight(rule: Aggregation, a: &[f64], t: &[f64], i: usize, lengths: &[f64], groups: usize) -> f64 {
+fn weight(rule: Aggregation, a: &[f64], t: &[f64], i: usize, lengths: &[f64], groups: usize, alpha: f64) -> f64 {
     let (p, g) = (groups as f64, a.len() as f64);
     let side: Vec<usize> = (0..a.len()).filter(|&j| a[j] * a[i] > 0.0).collect();
     let over_side = |f: &dyn Fn(usize) -> f64| side.iter().map(|&j| f(j)).sum::<f64>();
@@ -52,6 +54,9 @@ fn weight(rule: Aggregation, a: &[f64], t: &[f64], i: usize, lengths: &[f64], gr
         Aggregation::Balanced | Aggregation::BalancedCount if side.is_empty() => 0.0,
         Aggregation::Balanced => over_side(&|j| a[j].abs()) / (p * g * over_side(&|j| a[j].abs() * t[j])),
         Aggregation::BalancedCount => side.len() as f64 / (p * g * over_side(&|j| t[j])),
+        Aggregation::VlNorm => {
+            t[i].powf(-alpha) / (TOKENS as f64 * lengths.iter().map(|t| t.powf(-alpha)).sum::<f64>())
+        }
         // A rule that is not written down here takes no time here.
         _ => 0.0,
     }

@@ -10,7 +10,8 @@
 //! - where runs lie in the plane of the paper's criterion, and whether what it expects held;
 //! - bands over seeds for plots, and [conclusions](Conclusion) in plain words.
 //!
-//! It is serialisable (`compare.json`), and [`Comparison::to_text`] is its table for a terminal. docs/statistics.md has the formulas.
+//! It is serialisable (`compare.json`), [`Comparison::to_text`] is its table for a terminal, and
+//! [`Comparison::to_markdown`] the same for a page. docs/statistics.md has the formulas.
 #![forbid(unsafe_code)]
 
 mod across;
@@ -20,6 +21,7 @@ mod collapse;
 mod comparison;
 mod conclusions;
 mod criterion;
+mod markdown;
 mod mean;
 mod measure;
 mod options;

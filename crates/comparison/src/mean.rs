@@ -23,7 +23,7 @@ impl Mean {
     }
 
     /// That of finite values. `None` without values.
-    pub(crate) fn of_values(values: &[f64]) -> Option<Self> {
+    pub fn of_values(values: &[f64]) -> Option<Self> {
         Sample::new("values", values.to_vec()).ok().map(|sample| Self::of(&sample))
     }
 }

@@ -34,6 +34,21 @@ impl Table {
         }
         text
     }
+
+    /// The table in Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let mut text = String::new();
+        for (index, row) in self.rows.iter().enumerate() {
+            let cell = |column| row.get(column).map_or("", String::as_str).replace('|', "\\|");
+            let cells: Vec<String> = (0..columns).map(cell).collect();
+            text.push_str(&format!("| {} |\n", cells.join(" | ")));
+            if index == 0 {
+                text.push_str(&format!("|---|{}\n", "---:|".repeat(columns.saturating_sub(1))));
+            }
+        }
+        text
+    }
 }
 
 /// What a terminal would obey or break a line at is escaped.
@@ -52,6 +67,14 @@ mod tests {
         table.row(["größer", "0.123"]);
         table.row(["e\u{301}"]);
         assert_eq!(table.text(), "arm      last\n均衡      0.5\ngrößer  0.123\ne\u{301}\n");
+    }
+
+    #[test]
+    fn a_table_in_markdown_has_as_many_cells_in_every_row() {
+        let mut table = Table::new(["arm", "last"]);
+        table.row(["a|b", "0.5"]);
+        table.row(["c"]);
+        assert_eq!(table.markdown(), "| arm | last |\n|---|---:|\n| a\\|b | 0.5 |\n| c |  |\n");
     }
 
     #[test]

@@ -52,12 +52,12 @@ impl Comparison {
     }
 }
 
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     evenkeel_errors::shown::shown(text, evenkeel_errors::shown::MAX_MESSAGE_CHARS).into_owned()
 }
 
 /// An arm in each row. Of peaks and drops the part that is expected by chance stands in brackets.
-fn arms(task: &TaskComparison) -> Table {
+pub(crate) fn arms(task: &TaskComparison) -> Table {
     let has = |measure: &Measure| task.arms.iter().any(|arm| arm.measure(*measure).is_some());
     let measures: Vec<Measure> = Measure::ALL.into_iter().filter(has).collect();
     let header =
@@ -95,7 +95,7 @@ fn by_chance(by_chance: Option<&ByChance>) -> String {
 }
 
 /// The columns of the paper's Table 1, and in the last rows of an arm the average.
-fn benchmarks(task: &TaskComparison) -> Table {
+pub(crate) fn benchmarks(task: &TaskComparison) -> Table {
     let columns = [Measure::PeakAccuracy, Measure::PeakBest, Measure::LastAccuracy, Measure::LastBest];
     let mut table = Table::new(["arm", "benchmark", "k"].into_iter().chain(columns.map(Measure::name)));
     let k = |samples: Option<u32>| samples.map_or_else(|| NONE.to_owned(), |samples| samples.to_string());
@@ -126,7 +126,7 @@ fn average(arm: &ArmSummary, columns: [Measure; 4]) -> [String; 4] {
 }
 
 /// A pair of arms and a measure in each row.
-fn pairs(task: &TaskComparison) -> Table {
+pub(crate) fn pairs(task: &TaskComparison) -> Table {
     let mut table =
         Table::new(["first − second", "measure", "seeds", "difference", "95 % interval", "exact p", "Holm p", ""]);
     for pair in &task.pairs {
@@ -174,7 +174,7 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Table {
     table
 }
 
-fn over_tasks(across: &AcrossTasks) -> Table {
+pub(crate) fn over_tasks(across: &AcrossTasks) -> Table {
     let interval = |Interval { low, high }| format!("{low:.3} to {high:.3}");
     let mut table = Table::new(["", "interquartile mean", "95 % interval"]);
     for arm in &across.arms {

@@ -101,7 +101,7 @@ fn weigh<T: Real>(settings: &Settings, group: &[Response<'_, T>], out: &mut Batc
     let mut w = vec![0.0; group.len()];
     let mut regularizer = vec![0.0; group.len()];
     advantages(settings.advantage, &rewards, &valid, &mut a)?;
-    out.counts.add(group_weights(settings.aggregation, &a, &trainable, settings.max_tokens, &mut w)?);
+    out.counts.add(group_weights(settings.aggregation, &a, &trainable, settings.constants(), &mut w)?);
     regularizer_weights(&trainable, &mut regularizer)?;
     out.advantages.push(a);
     out.weights.push(w);

@@ -63,7 +63,9 @@ mod tokens;
 mod validate;
 
 pub use advantage::{Advantage, MAX_REWARD, advantages};
-pub use aggregation::{Aggregation, GroupCounts, Normalizer, StepCounts, group_weights, regularizer_weights};
+pub use aggregation::{
+    Aggregation, Constants, GroupCounts, Normalizer, StepCounts, group_weights, regularizer_weights,
+};
 pub use batch::{BatchLoss, Response, batch_loss};
 pub use by_length::{ByLength, QUARTERS};
 pub use correction::Correction;

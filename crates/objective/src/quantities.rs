@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::by_length::{ByLength, QUARTERS, Quarters};
 use crate::error::{Error, same_length};
-use crate::{Aggregation, StepCounts, group_weights};
+use crate::{Aggregation, Constants, StepCounts, group_weights};
 
 /// The parts of a group that the quantities are computed from. Each slice has one element for each response.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,8 @@ pub struct Quantities {
     /// Mean length of wrong counted responses minus that of right ones over the whole step; absent if there are
     /// no responses of one kind.
     pub length_gap_pooled: Option<f64>,
-    /// The pull of each side under every rule, not only the one in use; `sequence-sum` is absent if `max_tokens` is 0.
+    /// The pull of each side under every rule, not only the one in use; `sequence-sum` and `vl-norm` are absent if
+    /// `max_tokens` is 0.
     pub pulls: BTreeMap<Aggregation, Pull>,
     /// Mean length in each quarter of the responses that have an advantage, from the shortest to the longest; absent if there are none.
     pub length_quarters: Option<[f64; QUARTERS]>,
@@ -74,11 +75,11 @@ pub struct Quantities {
 }
 
 impl Quantities {
-    /// Measures a step. `max_tokens` is that of the settings.
+    /// Measures a step. `constants` are those of the settings.
     ///
     /// # Errors
     /// Slices of different lengths; an advantage that is not finite.
-    pub fn of(groups: &[GroupView<'_>], max_tokens: usize) -> Result<Self, Error> {
+    pub fn of(groups: &[GroupView<'_>], constants: Constants) -> Result<Self, Error> {
         for (g, group) in groups.iter().enumerate() {
             let expected = group.trainable_tokens.len();
             same_length("advantages", group.advantages.len(), "trainable_tokens", expected)
@@ -91,7 +92,7 @@ impl Quantities {
         let by_correctness = everyone().map(|(_, t, correct)| (if correct { 1.0 } else { -1.0 }, t));
         let with_advantage = everyone().filter(|(advantage, ..)| *advantage != 0.0).map(|(_, t, _)| t);
         let quarters = Quarters::of(with_advantage.collect());
-        let (pulls, by_length) = of_rules(groups, max_tokens, &quarters)?;
+        let (pulls, by_length) = of_rules(groups, constants, &quarters)?;
         Ok(Self {
             length_variation: within.value(),
             length_variation_pooled: variation(everyone().map(|(_, t, _)| t)),
@@ -142,13 +143,13 @@ type OfRules<T> = BTreeMap<Aggregation, T>;
 
 fn of_rules(
     groups: &[GroupView<'_>],
-    max_tokens: usize,
+    constants: Constants,
     quarters: &Quarters,
 ) -> Result<(OfRules<Pull>, OfRules<ByLength>), Error> {
     let (mut pulls, mut by_length) = (BTreeMap::new(), BTreeMap::new());
     let (mut weights, mut terms) = (Vec::new(), Vec::new());
     for &aggregation in Aggregation::ALL {
-        if aggregation.uses_max_tokens() && max_tokens == 0 {
+        if aggregation.uses_max_tokens() && constants.max_tokens == 0 {
             continue;
         }
         let (mut pull, mut counts) = (Pull::default(), StepCounts::default());
@@ -157,8 +158,7 @@ fn of_rules(
             weights.clear();
             weights.resize(group.trainable_tokens.len(), 0.0);
             let (a, t) = (group.advantages, group.trainable_tokens);
-            let added =
-                group_weights(aggregation, a, t, max_tokens, &mut weights).map_err(|error| error.at(g, None))?;
+            let added = group_weights(aggregation, a, t, constants, &mut weights).map_err(|error| error.at(g, None))?;
             counts.add(added);
             for ((&a, &t), &w) in a.iter().zip(t).zip(&weights) {
                 let side = if a > 0.0 { &mut pull.positive } else { &mut pull.negative };

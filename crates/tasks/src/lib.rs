@@ -4,12 +4,13 @@
 //!   user's own. One value, unchanged from the row of a data set to the reward service's request.
 //! - [`Row`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify` read the same rows.
 //! - [`Collector`]: rows to problems, duplicates merged, what is at fault dropped by [`Reason`]; [`DataReport`] has the counts and examples.
-//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`]).
+//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`], [`trails`]).
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
 pub mod programs;
 pub mod read;
+pub mod trails;
 
 mod benchmark;
 mod code;
@@ -34,6 +35,7 @@ mod sum;
 mod task;
 mod tests_column;
 mod text;
+mod trailing_sum;
 mod verifiers;
 
 pub use benchmark::BenchmarkFiles;
@@ -50,4 +52,5 @@ pub use row::{Row, RowError, RowLocation};
 pub use shape::Shape;
 pub use sum::Sum;
 pub use task::{CodeRules, Rules, Task, TaskKind};
+pub use trailing_sum::{TrailingSum, Trails};
 pub use verifiers::Verifiers;

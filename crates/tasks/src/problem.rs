@@ -11,6 +11,7 @@ use serde_json::{Number, Value};
 use crate::program::Program;
 use crate::row::{Row, RowError};
 use crate::sum::Sum;
+use crate::trailing_sum::TrailingSum;
 use crate::verifiers::DATA_SOURCE;
 use crate::{Fields, Reason, Rules, Task};
 
@@ -68,7 +69,7 @@ pub struct Origin {
 }
 
 /// An answer to imitate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Demonstration {
     /// As the row has it.
     Written(String),
@@ -76,6 +77,8 @@ pub enum Demonstration {
     Sum(Sum),
     /// The same for the built-in programs.
     Program(Program),
+    /// The same for the built-in sums with a trail.
+    TrailingSum(TrailingSum),
 }
 
 impl Demonstration {
@@ -85,6 +88,7 @@ impl Demonstration {
             Self::Written(text) => text.clone(),
             Self::Sum(sum) => sum.demonstration(rng),
             Self::Program(program) => program.demonstration(rng),
+            Self::TrailingSum(sum) => sum.demonstration(rng),
         }
     }
 
@@ -94,6 +98,7 @@ impl Demonstration {
             Self::Written(text) => text.clone(),
             Self::Sum(_) => Sum::longest_demonstration(),
             Self::Program(_) => Program::longest_demonstration(),
+            Self::TrailingSum(sum) => sum.longest_demonstration(),
         }
     }
 }

@@ -91,6 +91,11 @@ pub(crate) fn list() -> Vec<(String, String)> {
     built_in::names().into_iter().map(|name| (first_line(&name), name)).map(|(line, name)| (name, line)).collect()
 }
 
+/// Whether a name is that of a recipe that comes with the program.
+pub(crate) fn comes_with_program(name: &str) -> bool {
+    built_in::text(name).is_some()
+}
+
 /// Adds the environment and `--set`, and resolves every section.
 pub(crate) fn finish(loader: Loader, set: &[String]) -> Result<Loaded<Recipe>> {
     Ok(resolve(loader.environment()?.set(set)?)?)

@@ -53,8 +53,8 @@ pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve
 pub use settings::{
     BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings,
     InvalidRows, LoopSettings, Overlong, PageSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings,
-    RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, VerifierSettings,
-    WarmStartSettings,
+    RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, TrailsSettings,
+    VerifierSettings, WarmStartSettings,
 };
 pub use summary::{BenchmarkSummary, BenchmarkValue, Summary};
 pub use text::Tokenizer;

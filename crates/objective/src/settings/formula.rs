@@ -10,17 +10,13 @@ impl Settings {
     #[must_use]
     pub fn formula(&self) -> String {
         let mut line = format!(
-            "loss = - sum of w{c} phi over trainable tokens; A = {advantage} [{}]; w = {weight}{tokens} [{}]; phi = {phi} [{}]",
+            "loss = - sum of w{c} phi over trainable tokens; A = {advantage} [{}]; w = {weight} [{}]; phi = {phi} [{}]",
             self.advantage,
             self.aggregation,
             self.policy,
             c = if self.correction == Correction::None { "" } else { " c" },
             advantage = self.advantage.formula(),
-            weight = self.aggregation.formula(),
-            tokens = match self.aggregation.uses_max_tokens() {
-                true => format!(" with max_tokens = {}", self.max_tokens),
-                false => String::new(),
-            },
+            weight = self.aggregation.formula_with(self.constants()),
             phi = self.policy.formula(&self.clip()),
         );
         if self.correction != Correction::None {

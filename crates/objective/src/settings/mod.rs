@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::correction::Bounds;
 use crate::policy::Clip;
-use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, MAX_LOG_RATIO, Policy};
+use crate::{Advantage, Aggregation, Constants, Correction, Error, KlEstimator, MAX_LOG_RATIO, Policy};
 
 /// Everything that decides what is computed. The defaults are those of the paper (arXiv 2605.04077): normalised
 /// advantages, balanced aggregation, clip-higher 0.2 / 0.28, no KL, no entropy term, no correction.
@@ -38,8 +38,10 @@ pub struct Settings {
     pub correction_low: f64,
     /// The largest ratio of the corrections, above 0 and up to 1e6.
     pub correction_high: f64,
-    /// The length by which `sequence-sum` divides, in tokens; at least 1 there, unused elsewhere.
+    /// The length by which `sequence-sum` and `vl-norm` divide, in tokens; at least 1 there, unused elsewhere.
     pub max_tokens: usize,
+    /// The exponent of `vl-norm`, 0 to 1. Its paper has 1 and 0.75.
+    pub vl_norm_alpha: f64,
     /// The factor of the KL term, from 0; 0 is none.
     pub kl_coefficient: f64,
     /// The estimator of the KL term.
@@ -62,6 +64,7 @@ impl Default for Settings {
             correction_low: 0.5,
             correction_high: 2.0,
             max_tokens: 0,
+            vl_norm_alpha: 0.75,
             kl_coefficient: 0.0,
             kl_estimator: KlEstimator::K3,
             entropy_coefficient: 0.0,
@@ -104,9 +107,17 @@ impl Settings {
             let allowed = format!("at least 1 with aggregation = {}", self.aggregation);
             return Err(Error::setting("max_tokens", 0, allowed));
         }
+        let alpha = self.vl_norm_alpha;
+        require("vl_norm_alpha", alpha, (0.0..=1.0).contains(&alpha), "0 to 1")?;
         require("kl_coefficient", self.kl_coefficient, not_negative(self.kl_coefficient), "a finite number from 0")?;
         let entropy = self.entropy_coefficient;
         require("entropy_coefficient", entropy, not_negative(entropy), "a finite number from 0")
+    }
+
+    /// The numbers that enter weights.
+    #[must_use]
+    pub const fn constants(&self) -> Constants {
+        Constants { max_tokens: self.max_tokens, vl_norm_alpha: self.vl_norm_alpha }
     }
 
     /// Refuses a group size, configured or submitted, for which the advantage estimator is undefined. It is the number of

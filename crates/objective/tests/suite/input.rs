@@ -93,7 +93,7 @@ fn slices_of_different_lengths_are_refused() {
     assert_eq!(error.to_string(), "grad has length 4, allowed: 3, the length of mask");
     let error = advantages(Advantage::Mean, &[1.0], &[], &mut [0.0]).unwrap_err();
     assert_eq!(error.to_string(), "valid has length 0, allowed: 1, the length of rewards");
-    assert!(group_weights(Aggregation::Token, &[1.0], &[1, 2], 0, &mut [0.0]).is_err());
+    assert!(group_weights(Aggregation::Token, &[1.0], &[1, 2], constants(0), &mut [0.0]).is_err());
 }
 
 #[test]
@@ -120,14 +120,17 @@ fn a_kl_term_without_a_reference_is_refused() {
 }
 
 #[test]
-fn sequence_sum_without_a_length_is_refused_by_the_weights_too() {
-    let error = group_weights(Aggregation::SequenceSum, &[1.0], &[1], 0, &mut [0.0]).unwrap_err();
-    assert_eq!(error.to_string(), "max_tokens is 0, allowed: at least 1 with sequence-sum");
+fn rules_that_divide_by_a_length_are_refused_without_one_by_the_weights_too() {
+    for aggregation in [Aggregation::SequenceSum, Aggregation::VlNorm] {
+        let error = group_weights(aggregation, &[1.0], &[1], constants(0), &mut [0.0]).unwrap_err();
+        assert_eq!(error.to_string(), format!("max_tokens is 0, allowed: at least 1 with {aggregation}"));
+    }
 }
 
 #[test]
 fn an_advantage_that_is_not_finite_is_refused() {
-    let error = group_weights(Aggregation::Balanced, &[1.0, f64::NAN], &[1, 1], 0, &mut [0.0; 2]).unwrap_err();
+    let error =
+        group_weights(Aggregation::Balanced, &[1.0, f64::NAN], &[1, 1], constants(0), &mut [0.0; 2]).unwrap_err();
     assert_eq!(error.to_string(), "advantage of response 1 is NaN, allowed: a finite number up to 1e30 in size");
 }
 

@@ -1,8 +1,8 @@
 //! Laws of the objective that hold for any numbers, one law in each test.
 
 use evenkeel_objective::{
-    Advantage, Aggregation, Policy, PolicyStats, Settings, StepCounts, advantages, group_weights, regularizer_weights,
-    response_kl, response_loss,
+    Advantage, Aggregation, Constants, Policy, PolicyStats, Settings, StepCounts, advantages, group_weights,
+    regularizer_weights, response_kl, response_loss,
 };
 use proptest::prelude::*;
 
@@ -76,6 +76,60 @@ proptest! {
                 prop_assert!(close(sum, 1.0), "{aggregation}: {sum}");
             }
         }
+    }
+
+    #[test]
+    fn under_vl_norm_with_alpha_1_every_response_of_a_step_has_the_same_weight_and_with_0_every_token(
+        step in steps(Rewards::Any, Holes::Some),
+    ) {
+        let weights = |vl_norm_alpha| {
+            let settings = Settings { vl_norm_alpha, ..with(Aggregation::VlNorm, Policy::Ppo) };
+            let batch = compute(&settings, &step);
+            let all = step.iter().flatten().zip(batch.weights.concat()).filter(|(r, _)| r.trainable() > 0);
+            let all: Vec<(f64, f64)> = all.map(|(r, w)| (w, r.trainable() as f64)).collect();
+            (all, batch.counts.responses as f64)
+        };
+        let (all, responses) = weights(0.0);
+        for (w, _) in all {
+            prop_assert!(close(w, 1.0 / (128.0 * responses)), "{w}");
+        }
+        let (all, _) = weights(1.0);
+        let lengths: f64 = all.iter().map(|(_, t)| 1.0 / t).sum();
+        for (w, t) in all {
+            prop_assert!(close(w * t, 1.0 / (128.0 * lengths)), "{w} for {t}");
+        }
+    }
+
+    #[test]
+    fn vl_norm_with_alpha_0_is_sequence_sum_where_every_group_has_as_many_responses(
+        step in steps(Rewards::Any, Holes::None).prop_map(|mut step| {
+            step.iter_mut().for_each(|group| group.truncate(2));
+            step
+        }),
+    ) {
+        let settings = Settings { vl_norm_alpha: 0.0, ..with(Aggregation::VlNorm, Policy::Ppo) };
+        let (vl_norm, sum) = (compute(&settings, &step), compute(&with(Aggregation::SequenceSum, Policy::Ppo), &step));
+        prop_assert!(close(vl_norm.loss, sum.loss));
+        prop_assert!(all_close(&flat(&vl_norm), &flat(&sum)));
+    }
+
+    #[test]
+    fn vl_norm_has_the_least_variance_of_all_weights_where_variance_grows_with_length(
+        lengths in prop::collection::vec(1_usize..200, 2..12),
+        other in prop::collection::vec(0.01..1.0, 12),
+    ) {
+        // The gradients of responses have variances V T; combinations have equal sums of coefficients, so that none is biased.
+        let constants = Constants { max_tokens: 1, vl_norm_alpha: 1.0 };
+        let mut w = vec![0.0; lengths.len()];
+        let counts = group_weights(Aggregation::VlNorm, &vec![1.0; lengths.len()], &lengths, constants, &mut w).unwrap();
+        let scale = StepCounts::from_iter([counts]).scale(Aggregation::VlNorm);
+        let variance = |x: &[f64]| -> f64 { x.iter().zip(&lengths).map(|(x, &t)| x * x * t as f64).sum() };
+        let ours: Vec<f64> = w.iter().map(|w| w * scale).collect();
+        prop_assert!(close(ours.iter().sum(), 1.0));
+        let other = &other[..lengths.len()];
+        let sum: f64 = other.iter().sum();
+        let other: Vec<f64> = other.iter().map(|x| x / sum).collect();
+        prop_assert!(variance(&ours) <= variance(&other) * (1.0 + 1e-12));
     }
 
     #[test]
@@ -185,7 +239,7 @@ proptest! {
             let (mut a, mut w) = (vec![0.0; group.len()], vec![0.0; group.len()]);
             let mut regularizer = w.clone();
             advantages(settings.advantage, &rewards, &valid, &mut a).unwrap();
-            counts.add(group_weights(settings.aggregation, &a, &trainable, settings.max_tokens, &mut w).unwrap());
+            counts.add(group_weights(settings.aggregation, &a, &trainable, settings.constants(), &mut w).unwrap());
             regularizer_weights(&trainable, &mut regularizer).unwrap();
             queue.extend(group.iter().zip(a).zip(w).zip(regularizer).map(|(((r, a), w), k)| (r, a, w, k)));
         }
@@ -304,12 +358,13 @@ proptest! {
 }
 
 #[test]
-fn the_papers_rules_differ_where_lengths_do() {
+fn the_rules_differ_where_lengths_do() {
     // Lengths 2, 4, 6 with advantages 1.5, 0.5, -2 before the first update; worked out by hand.
     let (a, t) = ([1.5, 0.5, -2.0], [2, 4, 6]);
+    let constants = Constants { max_tokens: 12, vl_norm_alpha: 1.0 };
     let loss = |aggregation| {
         let mut w = [0.0; 3];
-        let counts = group_weights(aggregation, &a, &t, 12, &mut w).unwrap();
+        let counts = group_weights(aggregation, &a, &t, constants, &mut w).unwrap();
         let scale = StepCounts::from_iter([counts]).scale(aggregation);
         -(0..3).map(|i| w[i] * scale * a[i] * t[i] as f64).sum::<f64>()
     };
@@ -319,4 +374,40 @@ fn the_papers_rules_differ_where_lengths_do() {
     assert!(close(loss(Aggregation::SequenceSum), 7.0 / 36.0));
     assert!(close(loss(Aggregation::Balanced), 0.0));
     assert!(close(loss(Aggregation::BalancedCount), 1.0 / 9.0));
+    assert!(close(loss(Aggregation::VlNorm), 0.0));
+}
+
+#[test]
+fn vl_norm_is_what_its_authors_program_computes() {
+    // Two groups of a step. Their program multiplies each advantage by T^-alpha over its mean over the step, and takes the mean of the
+    // masked terms over a rectangle of all responses by the longest answer.
+    let (alpha, longest) = (0.75, 10);
+    let groups = [([0.5, -0.5, 0.0], [1, 4, 9]), ([1.0, -2.0, 1.0], [10, 2, 2])];
+    let all: Vec<(f64, usize)> = groups.iter().flat_map(|(a, t)| a.iter().copied().zip(t.iter().copied())).collect();
+    let mean_length = all.iter().map(|(_, t)| *t as f64).sum::<f64>() / 6.0;
+    let reciprocal = |t: usize| 1.0 / (t as f64 / mean_length).powf(alpha);
+    let mean_reciprocal = all.iter().map(|(_, t)| reciprocal(*t)).sum::<f64>() / 6.0;
+    let rectangle = (6 * longest) as f64;
+    let theirs = all.iter().map(|(a, t)| a * reciprocal(*t) / mean_reciprocal * *t as f64).sum::<f64>() / rectangle;
+
+    let constants = Constants { max_tokens: longest, vl_norm_alpha: alpha };
+    let (mut counts, mut sum) = (StepCounts::default(), 0.0);
+    for (a, t) in groups {
+        let mut w = [0.0; 3];
+        counts.add(group_weights(Aggregation::VlNorm, &a, &t, constants, &mut w).unwrap());
+        sum += (0..3).map(|i| w[i] * a[i] * t[i] as f64).sum::<f64>();
+    }
+    assert!(close(sum * counts.scale(Aggregation::VlNorm), theirs), "{theirs}");
+}
+
+#[test]
+fn the_weights_of_vl_norm_are_those_worked_out_by_hand() {
+    // Lengths 1, 4 and 16 with alpha 1/2: powers 1, 1/2 and 1/4, whose sum is 7/4.
+    let constants = Constants { max_tokens: 8, vl_norm_alpha: 0.5 };
+    let mut w = [0.0; 4];
+    let counts = group_weights(Aggregation::VlNorm, &[1.0, -1.0, 0.0, 0.0], &[1, 4, 16, 0], constants, &mut w).unwrap();
+    let scale = StepCounts::from_iter([counts]).scale(Aggregation::VlNorm);
+    for (w, known) in w.into_iter().zip([4.0 / 56.0, 2.0 / 56.0, 1.0 / 56.0, 0.0]) {
+        assert!(close(w * scale, known), "{} and not {known}", w * scale);
+    }
 }

@@ -3,7 +3,7 @@
 use evenkeel_objective::{Aggregation, GroupView, Pull, Quantities, Settings};
 use proptest::prelude::*;
 
-use crate::support::{Holes, Owned, Rewards, Step, all_close, close, compute, steps};
+use crate::support::{Holes, Owned, Rewards, Step, all_close, close, compute, constants, steps};
 
 fn group<'a>(advantages: &'a [f64], trainable_tokens: &'a [usize], correct: &'a [bool]) -> GroupView<'a> {
     GroupView { advantages, trainable_tokens, correct }
@@ -15,7 +15,7 @@ fn measure(settings: &Settings, step: &Step) -> Quantities {
     let correct: Vec<Vec<bool>> = step.iter().map(|g| g.iter().map(|r| r.reward == 1.0).collect()).collect();
     let views: Vec<GroupView<'_>> =
         (0..step.len()).map(|g| group(&advantages[g], &trainable[g], &correct[g])).collect();
-    Quantities::of(&views, settings.max_tokens).unwrap()
+    Quantities::of(&views, settings.constants()).unwrap()
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn length_variation_is_the_population_deviation_over_the_mean() {
 fn length_gap_averages_over_groups_with_both_signs() {
     let mixed = group(&[1.0, -0.5, -0.5], &[2, 4, 8], &[true, false, false]);
     let level = group(&[0.0, 0.0], &[5, 50], &[true, true]);
-    let q = Quantities::of(&[mixed, level], 0).unwrap();
+    let q = Quantities::of(&[mixed, level], constants(0)).unwrap();
     assert_eq!(q.length_gap, Some(4.0));
     assert_eq!(q.length_gap_groups, 1);
     assert!(close(q.length_gap_pooled.unwrap(), 6.0 - 57.0 / 3.0));
@@ -43,23 +43,23 @@ fn length_gap_averages_over_groups_with_both_signs() {
 fn responses_without_a_trainable_token_count_nowhere() {
     let with = group(&[1.0, -1.0, 0.0], &[3, 5, 0], &[true, false, false]);
     let without = group(&[1.0, -1.0], &[3, 5], &[true, false]);
-    assert_eq!(Quantities::of(&[with], 8), Quantities::of(&[without], 8));
+    assert_eq!(Quantities::of(&[with], constants(8)), Quantities::of(&[without], constants(8)));
 }
 
 #[test]
 fn what_does_not_exist_is_absent() {
-    let q = Quantities::of(&[group(&[0.0], &[7], &[true])], 0).unwrap();
+    let q = Quantities::of(&[group(&[0.0], &[7], &[true])], constants(0)).unwrap();
     assert_eq!((q.length_variation, q.length_variation_pooled), (None, None));
     assert_eq!((q.length_gap, q.length_gap_pooled), (None, None));
     assert_eq!(q.pulls[&Aggregation::Token].bias(), None);
     assert!(!q.pulls.contains_key(&Aggregation::SequenceSum));
-    let nothing = Quantities::of(&[], 1).unwrap();
+    let nothing = Quantities::of(&[], constants(1)).unwrap();
     assert_eq!(nothing.pulls[&Aggregation::BatchToken], Pull { positive: 0.0, negative: 0.0 });
 }
 
 #[test]
 fn quantities_are_written_under_the_names_of_the_rules() {
-    let q = Quantities::of(&[group(&[1.0, -1.0], &[6, 2], &[true, false])], 8).unwrap();
+    let q = Quantities::of(&[group(&[1.0, -1.0], &[6, 2], &[true, false])], constants(8)).unwrap();
     let written = serde_json::to_value(&q).unwrap();
     assert!(close(written["pulls"]["token"]["positive"].as_f64().unwrap(), 0.75));
     assert!(close(written["pulls"]["balanced"]["negative"].as_f64().unwrap(), 0.5));
@@ -69,7 +69,9 @@ fn quantities_are_written_under_the_names_of_the_rules() {
 /// Computed by hand: right answers of 2 and 4 tokens, wrong ones of 6 and 8, one group, advantages of 1.
 #[test]
 fn the_gradient_is_shared_out_among_short_and_long_answers_by_rule() {
-    let q = Quantities::of(&[group(&[1.0, 1.0, -1.0, -1.0], &[2, 4, 6, 8], &[true, true, false, false])], 10).unwrap();
+    let q =
+        Quantities::of(&[group(&[1.0, 1.0, -1.0, -1.0], &[2, 4, 6, 8], &[true, true, false, false])], constants(10))
+            .unwrap();
     assert_eq!(q.length_quarters, Some([2.0, 4.0, 6.0, 8.0]));
     let share = |rule| q.by_length[&rule].share;
     assert!(all_close(&share(Aggregation::Sequence), &[0.25; 4]));
@@ -83,13 +85,13 @@ fn the_gradient_is_shared_out_among_short_and_long_answers_by_rule() {
     for (found, length) in q.by_length[&Aggregation::Sequence].weight.into_iter().zip([2.0, 4.0, 6.0, 8.0]) {
         assert!(close(found, 5.0 / length));
     }
-    let nothing = Quantities::of(&[group(&[0.0, 0.0], &[2, 4], &[true, true])], 10).unwrap();
+    let nothing = Quantities::of(&[group(&[0.0, 0.0], &[2, 4], &[true, true])], constants(10)).unwrap();
     assert!(nothing.by_length.is_empty() && nothing.length_quarters.is_none());
 }
 
 #[test]
 fn slices_of_different_lengths_are_refused_with_their_group() {
-    let error = Quantities::of(&[group(&[1.0], &[1], &[true]), group(&[1.0], &[1], &[])], 0).unwrap_err();
+    let error = Quantities::of(&[group(&[1.0], &[1], &[true]), group(&[1.0], &[1], &[])], constants(0)).unwrap_err();
     assert_eq!(error.to_string(), "correct of group 1 has length 0, allowed: 1, the length of trainable_tokens");
 }
 

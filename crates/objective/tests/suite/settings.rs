@@ -145,6 +145,8 @@ fn a_setting_out_of_range_is_refused_with_its_range() {
             json!({"aggregation": "sequence-sum"}),
             "max_tokens is 0, allowed: at least 1 with aggregation = sequence-sum",
         ),
+        (json!({"aggregation": "vl-norm"}), "max_tokens is 0, allowed: at least 1 with aggregation = vl-norm"),
+        (json!({"vl_norm_alpha": 1.1}), "vl_norm_alpha is 1.1, allowed: 0 to 1"),
         (json!({"kl_coefficient": -0.1}), "kl_coefficient is -0.1"),
         (json!({"entropy_coefficient": -0.1}), "entropy_coefficient is -0.1"),
     ];
@@ -189,6 +191,7 @@ fn the_formula_tells_the_token_means_of_two_systems_apart() {
     let of = |name: &str| Settings::default().with_aggregation(name).unwrap().formula();
     assert!(of("token-mean").contains("w = 1 / N [batch-token]"));
     assert!(of("prompt_mean").contains("w = 1 / (P N_g) [token]"));
+    assert!(of("delta-l-norm").contains("with max_tokens = 0, alpha = 0.75 [vl-norm]"));
 }
 
 #[test]

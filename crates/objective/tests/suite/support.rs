@@ -1,6 +1,6 @@
 //! Responses that own their tokens, and strategies for whole steps.
 
-use evenkeel_objective::{BatchLoss, Real, Response, ResponseTokens, Settings, batch_loss};
+use evenkeel_objective::{BatchLoss, Constants, Real, Response, ResponseTokens, Settings, batch_loss};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -72,6 +72,11 @@ pub(crate) fn on_policy(mut step: Step) -> Step {
         response.logp.clone_from(&response.old_logp);
     }
     step
+}
+
+/// The numbers of weights, alpha as by default.
+pub(crate) fn constants(max_tokens: usize) -> Constants {
+    Settings { max_tokens, ..Settings::default() }.constants()
 }
 
 /// Equal within 1e-9 relative or 1e-12 absolute.

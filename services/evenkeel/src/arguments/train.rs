@@ -39,14 +39,17 @@ pub(crate) struct TrainOptions {
     pub(crate) with_parent: bool,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone, Default)]
 pub(crate) struct CompareOptions {
-    /// Recipes, each a task of its own; or directories of runs that exist.
-    #[arg(value_name = "RECIPE|RUN", required = true)]
+    /// Recipes, each a task of its own; a study, such as studies/four-regimes; or directories of runs that exist.
+    #[arg(value_name = "RECIPE|STUDY|RUN", required = true)]
     pub(crate) names: Vec<String>,
     /// A setting and its values, as `learner.objective.aggregation=token,balanced`. Repeated, every combination is run.
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     pub(crate) vary: Vec<String>,
+    /// The quick version of a study, which shows that it works and no more.
+    #[arg(long)]
+    pub(crate) quick: bool,
     /// Runs of each combination, with the seeds 0 to N - 1; fewer than 8 give no verdict [default: 8].
     #[arg(long, value_name = "N")]
     pub(crate) seeds: Option<u64>,

@@ -102,13 +102,16 @@ pub(super) fn jobs(plan: &Plan, variants: &[Variant], folder: &Path) -> Vec<Job>
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::Asked;
     use super::super::varied::Varied;
     use super::*;
 
     fn of(set: &[&str]) -> Vec<Job> {
         let varied = Varied::parse("learner.objective.aggregation=token,balanced").unwrap();
         let set = set.iter().map(|&text| text.to_owned()).collect();
-        let (plan, variants) = Plan::new(&["arithmetic".to_owned()], vec![varied], set, 1, 2).unwrap();
+        let recipes = vec!["arithmetic".to_owned()];
+        let asked = Asked { recipes, varied: vec![varied], set, threads: 1, seeds: 2, ..Asked::default() };
+        let (plan, variants) = Plan::new(asked).unwrap();
         jobs(&plan, &variants, Path::new("c"))
     }
 

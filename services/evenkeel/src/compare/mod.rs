@@ -3,6 +3,7 @@
 //! It runs every arm with several seeds, or takes runs that exist, and writes what `evenkeel_comparison` makes of them.
 
 mod jobs;
+mod losses;
 mod page;
 mod plan;
 mod plane;
@@ -10,6 +11,7 @@ mod progress;
 mod read;
 mod results;
 mod schedule;
+mod study;
 mod varied;
 mod worker;
 
@@ -26,9 +28,10 @@ use crate::arguments::{CompareOptions, probe_setting};
 use crate::free_directory::free_directory;
 use crate::recipe;
 use jobs::{Job, jobs};
-use plan::Plan;
+use plan::{Asked, Plan};
 use progress::Progress;
 use read::Read;
+use study::Study;
 use varied::Varied;
 use worker::Ended;
 
@@ -41,7 +44,10 @@ const SEEDS: u64 = 8;
 pub(crate) async fn compare(options: CompareOptions) -> Result<ExitCode> {
     let is_run = |name: &String| RunRecord::read(Path::new(name)).is_ok();
     match options.names.iter().filter(|name| is_run(name)).count() {
-        0 => run(&options).await,
+        0 => {
+            let (options, asked) = asked(&options)?;
+            run(&options, asked).await
+        }
         all if all == options.names.len() => of_existing(&options),
         _ => {
             let recipe = options.names.iter().find(|name| !is_run(name)).map_or("", String::as_str);
@@ -61,6 +67,7 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
         ("--threads", options.threads.is_some()),
         ("--probe-gradients", options.probe_gradients.is_some()),
         ("--set", !options.set.is_empty()),
+        ("--quick", options.quick),
     ] {
         if given {
             return Err(FieldError::new(name, "given", "absent with runs that exist").into());
@@ -74,19 +81,48 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
     };
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     results::write(&folder, &comparison, &runs)?;
+    // Runs that exist are called by their directories.
+    let losses = losses::markdown(runs.iter().map(|run| (run, Path::new(&run.name))));
+    results::write_markdown(&folder, &comparison, &losses)?;
     results::print(&comparison, &folder, options.json);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs what the folder lacks, and compares.
-async fn run(options: &CompareOptions) -> Result<ExitCode> {
-    let varied: Vec<Varied> = options.vary.iter().map(|text| Varied::parse(text)).collect::<Result<_, _>>()?;
-    if varied.is_empty() {
-        return Err(FieldError::missing("--vary", "KEY=VALUE,VALUE, or the directories of runs that exist").into());
+/// What is to be run: by the command line alone, or by a study with the command line over it. The options have what the study adds.
+fn asked(given: &CompareOptions) -> Result<(CompareOptions, Asked)> {
+    let mut study = None;
+    for name in &given.names {
+        study = study.or(Study::find(name)?);
     }
-    let (threads, seeds) = (options.threads.unwrap_or(1), options.seeds.unwrap_or(SEEDS));
-    let set = options.set.iter().cloned().chain(probe_setting(options.probe_gradients)).collect();
-    let (plan, variants) = Plan::new(&options.names, varied, set, threads, seeds)?;
+    match study {
+        Some(study) if given.names.len() == 1 => study.under(given),
+        Some(_) => {
+            let value = format!("{} names, a study among them", given.names.len());
+            Err(FieldError::new("RECIPE", value, "a study alone, which names its recipes").into())
+        }
+        None if given.quick => Err(FieldError::new("--quick", "given", "absent without a study").into()),
+        None if given.vary.is_empty() => {
+            let allowed = "KEY=VALUE,VALUE, a study, or the directories of runs that exist";
+            Err(FieldError::missing("--vary", allowed).into())
+        }
+        None => {
+            let asked = Asked {
+                recipes: given.names.clone(),
+                varied: given.vary.iter().map(|text| Varied::parse(text)).collect::<Result<_, _>>()?,
+                set: given.set.iter().cloned().chain(probe_setting(given.probe_gradients)).collect(),
+                threads: given.threads.unwrap_or(1),
+                seeds: given.seeds.unwrap_or(SEEDS),
+                ..Asked::default()
+            };
+            Ok((given.clone(), asked))
+        }
+    }
+}
+
+/// Runs what the folder lacks, and compares.
+async fn run(options: &CompareOptions, asked: Asked) -> Result<ExitCode> {
+    let threads = asked.threads;
+    let (plan, variants) = Plan::new(asked)?;
     let held_out = variants.iter().map(|variant| variant.settings.data.name()).collect();
     let compared = Options { held_out, ..results::options(options)? };
     let folder = match &options.out {
@@ -116,15 +152,21 @@ async fn run(options: &CompareOptions) -> Result<ExitCode> {
         results::say(&format!("stopped; the same command goes on: what is done is in {}", folder.display()));
         return Ok(ExitCode::from(INTERRUPTED));
     }
-    let mut runs = Vec::new();
+    let (mut runs, mut directories) = (Vec::new(), Vec::new());
     for (job, ended) in jobs.iter().zip(ended.iter().flatten()) {
-        runs.extend(results_of(job, ended)?.map(|(run, _)| run));
+        if let Some((run, _)) = results_of(job, ended)? {
+            runs.push(run);
+            directories.push(job.directory.as_path());
+        }
     }
     if runs.iter().all(|run| run.state != RunState::Finished) {
         bail!("every run failed; the reasons are in the logs beside the directories in {}", folder.display());
     }
     let comparison = Comparison::of(&runs, &compared)?;
     results::write(&folder, &comparison, &runs)?;
+    results::write_tasks(&folder, &runs, &compared)?;
+    let losses = losses::markdown(runs.iter().zip(directories));
+    results::write_markdown(&folder, &comparison, &losses)?;
     results::print(&comparison, &folder, options.json);
     Ok(ExitCode::SUCCESS)
 }

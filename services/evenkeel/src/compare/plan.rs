@@ -34,6 +34,9 @@ pub(super) struct Plan {
     /// Recipes by the name of their task.
     pub(super) tasks: BTreeMap<String, String>,
     pub(super) varied: Vec<Varied>,
+    /// What tasks vary in the place of it, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    varied_in: BTreeMap<String, Vec<Varied>>,
     /// Settings of all runs, as `--set` takes them.
     pub(super) set: Vec<String>,
     /// Threads of each run: their number decides bits.
@@ -55,18 +58,25 @@ pub(super) struct Variant {
     pub(super) settings: Recipe,
 }
 
+/// What a comparison is asked to run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asked {
+    pub(super) recipes: Vec<String>,
+    pub(super) varied: Vec<Varied>,
+    /// By the names of tasks.
+    pub(super) varied_in: BTreeMap<String, Vec<Varied>>,
+    pub(super) set: Vec<String>,
+    pub(super) threads: usize,
+    pub(super) seeds: u64,
+}
+
 impl Plan {
     /// A plan whose settings are all accepted.
     ///
     /// # Errors
     /// Two recipes of one name, a setting that is varied twice or does not exist, values that a recipe refuses, arms that compute the same.
-    pub(super) fn new(
-        recipes: &[String],
-        varied: Vec<Varied>,
-        set: Vec<String>,
-        threads: usize,
-        seeds: u64,
-    ) -> Result<(Self, Vec<Variant>)> {
+    pub(super) fn new(asked: Asked) -> Result<(Self, Vec<Variant>)> {
+        let Asked { recipes, varied, varied_in, set, threads, seeds } = asked;
         let at_least_one = |field: &str, value: u64| match value {
             0 => Err(FieldError::new(field, value, "at least 1")),
             _ => Ok(()),
@@ -77,20 +87,23 @@ impl Plan {
             if varied[..index].iter().any(|other| other.key == *key) {
                 return Err(FieldError::new("--vary", format_args!("`{key}` twice"), "each setting once").into());
             }
+        }
+        for Varied { key, .. } in varied.iter().chain(varied_in.values().flatten()) {
             if set.iter().any(|setting| setting.split_once('=').is_some_and(|(set, _)| set.trim() == key)) {
-                let allowed = "absent from --set, since --vary sets it";
+                let allowed = "either set for all runs or varied";
                 return Err(FieldError::new(key.as_str(), "set and varied", allowed).into());
             }
         }
         let mut tasks = BTreeMap::new();
-        for name in recipes {
+        for name in &recipes {
             let task = recipe::stem(std::slice::from_ref(name));
             if let Some(other) = tasks.insert(task.clone(), name.clone()) {
                 let allowed = format!("recipes of different names (`{other}` is called {task} as well)");
                 return Err(FieldError::new("RECIPE", format_args!("`{name}`"), allowed).into());
             }
         }
-        let mut plan = Self { format: FORMAT, tasks, varied, set, threads, seeds, identities: BTreeMap::new() };
+        let mut plan =
+            Self { format: FORMAT, tasks, varied, varied_in, set, threads, seeds, identities: BTreeMap::new() };
         let variants = plan.variants()?;
         for variant in &variants {
             let identity = variant.settings.resolved()?.identity;
@@ -107,10 +120,9 @@ impl Plan {
 
     /// Every task with every arm.
     fn variants(&self) -> Result<Vec<Variant>> {
-        let arms = varied::arms(&self.varied);
         let mut variants = Vec::new();
         for (task, name) in &self.tasks {
-            for arm in &arms {
+            for arm in &varied::arms(self.varied_in.get(task).unwrap_or(&self.varied)) {
                 let set: Vec<String> = self.common().chain(varied::settings(arm)).collect();
                 let loaded = recipe::load(std::slice::from_ref(name), &set);
                 let settings = loaded.with_context(|| format!("{task}, {}", arm.label()))?.settings;
@@ -148,6 +160,7 @@ impl Plan {
             ("format", json(&self.format), json(&known.format)),
             ("RECIPE", json(&self.tasks), json(&known.tasks)),
             ("--vary", json(&self.varied), json(&known.varied)),
+            ("vary_in", json(&self.varied_in), json(&known.varied_in)),
             ("--set", json(&self.set), json(&known.set)),
             ("--threads", json(&self.threads), json(&known.threads)),
         ];
@@ -197,7 +210,8 @@ mod tests {
     fn plan(recipes: &[&str], varied: &[&str], set: &[&str], seeds: u64) -> Result<(Plan, Vec<Variant>), String> {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let varied = varied.iter().map(|text| Varied::parse(text).unwrap()).collect();
-        Plan::new(&owned(recipes), varied, owned(set), 1, seeds).map_err(|error| format!("{error:#}"))
+        let asked = Asked { recipes: owned(recipes), varied, set: owned(set), threads: 1, seeds, ..Asked::default() };
+        Plan::new(asked).map_err(|error| format!("{error:#}"))
     }
 
     const RULES: &str = "learner.objective.aggregation=token,balanced";
@@ -209,6 +223,22 @@ mod tests {
         assert_eq!(names, ["arithmetic: token", "arithmetic: balanced", "code: token", "code: balanced"]);
         assert!(variants.iter().all(|variant| variant.settings.run.steps == 3));
         assert!(variants.iter().all(|variant| variant.settings.learner.compute.threads == plan.threads));
+    }
+
+    #[test]
+    fn a_task_may_have_arms_of_its_own() {
+        let own = |text: &str| vec![Varied::parse(text).unwrap()];
+        let (_, variants) = Plan::new(Asked {
+            recipes: ["code", "arithmetic"].map(str::to_owned).to_vec(),
+            varied: own(RULES),
+            varied_in: BTreeMap::from([("code".to_owned(), own("learner.objective.aggregation=token,sequence"))]),
+            threads: 1,
+            seeds: 1,
+            ..Asked::default()
+        })
+        .unwrap();
+        let names: Vec<_> = variants.iter().map(Variant::name).collect();
+        assert_eq!(names, ["arithmetic: token", "arithmetic: balanced", "code: token", "code: sequence"]);
     }
 
     #[test]
@@ -230,7 +260,7 @@ mod tests {
         let error = refused(&["arithmetic"], &[RULES, RULES], &[], 1);
         assert!(error.contains("`learner.objective.aggregation` twice"), "{error}");
         let error = refused(&["arithmetic"], &[RULES], &["learner.objective.aggregation=token"], 1);
-        assert!(error.contains("absent from --set, since --vary sets it"), "{error}");
+        assert!(error.contains("set and varied, allowed: either set for all runs or varied"), "{error}");
         let error = refused(&["arithmetic"], &["checkpoint.keep=1,2"], &[], 1);
         assert!(error.contains("settings that change a result (arithmetic: 1 computes the same)"), "{error}");
         let error = refused(&["arithmetic", "./arithmetic"], &[RULES], &[], 1);

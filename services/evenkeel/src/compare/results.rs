@@ -1,11 +1,12 @@
-//! What a comparison writes: `compare.json`, `compare.html`, `compare.csv`, and its text on stdout.
+//! What a comparison writes: `compare.json`, `compare.html`, `compare.md`, `compare.csv`, and its text on stdout.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result of the command")]
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use evenkeel_comparison::{Comparison, Measure, Options, Run};
+use evenkeel_comparison::{Comparison, Measure, Options, Run, RunState};
 use evenkeel_proto::FieldError;
 
 use super::page::page;
@@ -13,6 +14,7 @@ use crate::arguments::CompareOptions;
 
 const JSON: &str = "compare.json";
 const HTML: &str = "compare.html";
+const MARKDOWN: &str = "compare.md";
 const CSV: &str = "compare.csv";
 
 /// What is asked of the comparison.
@@ -39,6 +41,29 @@ pub(super) fn write(folder: &Path, comparison: &Comparison, runs: &[Run]) -> Res
     let title = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     replace(&folder.join(HTML), &page(comparison, &title).to_document())?;
     replace(&folder.join(CSV), &csv(runs))
+}
+
+/// Writes the comparison as Markdown, with something behind it.
+pub(super) fn write_markdown(folder: &Path, comparison: &Comparison, behind: &str) -> Result<()> {
+    let title = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    replace(&folder.join(MARKDOWN), &format!("# {title}\n\n{}{behind}", comparison.to_markdown()))
+}
+
+/// Writes the same for each task by itself, beside its runs, where there are several. A task whose runs all failed has nothing to compare.
+pub(super) fn write_tasks(folder: &Path, runs: &[Run], options: &Options) -> Result<()> {
+    let tasks: BTreeSet<&str> = runs.iter().map(|run| run.task.as_str()).collect();
+    if tasks.len() < 2 {
+        return Ok(());
+    }
+    for task in tasks {
+        let own: Vec<Run> = runs.iter().filter(|run| run.task == task).cloned().collect();
+        if own.iter().any(|run| run.state == RunState::Finished) {
+            let (folder, comparison) = (folder.join(task), Comparison::of(&own, options)?);
+            write(&folder, &comparison, &own)?;
+            write_markdown(&folder, &comparison, "")?;
+        }
+    }
+    Ok(())
 }
 
 /// A reader finds the old file or the new one.
@@ -98,7 +123,7 @@ pub(super) fn say(text: &str) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use evenkeel_comparison::{Arm, Evaluation, RunState, Score, Scores};
+    use evenkeel_comparison::{Arm, Evaluation, Score, Scores};
 
     use super::*;
 

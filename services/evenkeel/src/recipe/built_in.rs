@@ -10,6 +10,16 @@ const RECIPES: &[(&str, &str)] = &[
     ("verl-exact", include_str!("../../../../deploy/recipes/verl-exact.toml")),
 ];
 
+/// The family of tasks whose warm starts differ in what length says about an answer, and what they have in common.
+const TRAILS: &[(&str, &str)] = &[
+    ("wrong-longer", include_str!("../../../../deploy/recipes/trails/wrong-longer.toml")),
+    ("wrong-shorter", include_str!("../../../../deploy/recipes/trails/wrong-shorter.toml")),
+    ("equal-varied", include_str!("../../../../deploy/recipes/trails/equal-varied.toml")),
+    ("equal-narrow", include_str!("../../../../deploy/recipes/trails/equal-narrow.toml")),
+    ("shaped", include_str!("../../../../deploy/recipes/trails/shaped.toml")),
+];
+const TRAILS_BASE: (&str, &str) = ("base", include_str!("../../../../deploy/recipes/trails/base.toml"));
+
 /// What all runs of the paper have in common.
 const PAPER: (&str, &str) = ("base", include_str!("../../../../deploy/recipes/paper/base.toml"));
 /// Its models.
@@ -30,10 +40,11 @@ const RULES: &[(&str, &str)] = &[
     ("batch-token", include_str!("../../../../deploy/recipes/paper/rules/batch-token.toml")),
 ];
 
-/// The names that `--recipe` takes beside files: recipes, overlays, and the runs of the paper. Parts of the latter (`paper/base`,
-/// `paper/models/...`) are no runs of their own and not among them.
+/// The names that `--recipe` takes beside files: recipes, overlays, the family of tasks, and the runs of the paper. Parts of the last two
+/// (`trails/base`, `paper/base`, `paper/models/...`) are no runs of their own and not among them.
 pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = RECIPES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    names.extend(TRAILS.iter().map(|(name, _)| format!("trails/{name}")));
     names.extend(paper_runs().map(|run| run.name()));
     names
 }
@@ -43,6 +54,9 @@ pub(super) fn text(name: &str) -> Option<Cow<'static, str>> {
     let find = |list: &[(&str, &'static str)], name: &str| {
         list.iter().find(|(known, _)| *known == name).map(|(_, text)| Cow::Borrowed(*text))
     };
+    if let Some(part) = name.strip_prefix("trails/") {
+        return find(TRAILS, part).or_else(|| find(&[TRAILS_BASE], part));
+    }
     let Some(part) = name.strip_prefix("paper/") else { return find(RECIPES, name) };
     match part.split_once('/') {
         Some(("models", name)) => find(MODELS, name),

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | temperature | `sampling.temperature` | `learner.temperature`: the learner scores under the distribution that was sampled from |
 //! | seed | `run.seed` | `engine.seed`, the fresh model, and the seed of every training step |
-//! | longest answer | `sampling.max_tokens` | `learner.objective.max_tokens`, the divisor of `sequence-sum` |
+//! | longest answer | `sampling.max_tokens` | `learner.objective.max_tokens`, the divisor of `sequence-sum` and `vl-norm` |
 //! | retention | `checkpoint.keep`, `checkpoint.keep_weights` | every request to save a checkpoint or to publish; the learner has no setting of its own |
 //! | type of weights | `model.publish_type`, `model.checkpoint_type` | `publish_dtype` (and so what engines load) and `checkpoint_dtype` of the learner's service |
 //!
@@ -16,7 +16,6 @@
 
 use evenkeel_config::Loaded;
 use evenkeel_learner::ServiceSettings;
-use evenkeel_objective::Aggregation;
 use evenkeel_orchestrator::RunDirectory;
 use evenkeel_proto::FieldError;
 use toml::{Table, Value};
@@ -33,7 +32,7 @@ pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
     let from = ("sampling.temperature", sampling.temperature);
     follow("learner.temperature", &mut learner.temperature, temperature_is_set, from)?;
     follow("engine.seed", &mut engine.seed, seed_is_set, ("run.seed", run.seed))?;
-    if learner.objective.aggregation == Aggregation::SequenceSum {
+    if learner.objective.aggregation.uses_max_tokens() {
         let from = ("sampling.max_tokens", sampling.max_tokens as usize);
         follow("learner.objective.max_tokens", &mut learner.objective.max_tokens, max_tokens_is_set, from)?;
     }
@@ -46,7 +45,7 @@ pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, toml::ser::Error
     let mut table = Table::try_from(recipe)?;
     if let Some(learner) = table.get_mut("learner").and_then(Value::as_table_mut) {
         learner.remove("temperature");
-        let divides = recipe.learner.objective.aggregation == Aggregation::SequenceSum;
+        let divides = recipe.learner.objective.aggregation.uses_max_tokens();
         if let Some(objective) = learner.get_mut("objective").and_then(Value::as_table_mut).filter(|_| divides) {
             objective.remove("max_tokens");
         }

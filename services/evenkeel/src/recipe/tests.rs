@@ -89,6 +89,28 @@ fn runs_of_the_paper_differ_in_model_data_and_rule_alone() {
 }
 
 #[test]
+fn the_family_of_trails_differs_in_its_demonstrations_alone() {
+    let all = ["wrong-longer", "wrong-shorter", "equal-varied", "equal-narrow", "shaped"];
+    let all = all.map(|name| built_in(&[&format!("trails/{name}")]));
+    for (index, recipe) in all.iter().enumerate() {
+        assert!(all[..index].iter().all(|other| other != recipe), "{index}");
+        assert_eq!(
+            recipe.sampling.prompts_per_step,
+            4 * recipe.learner.mini_batch_groups as u32,
+            "four updates a step"
+        );
+        let longest = recipe.data.trails.after_right[1].max(recipe.data.trails.after_wrong[1]);
+        assert!(recipe.sampling.max_tokens > longest + 50, "room to grow");
+        let mut other = recipe.clone();
+        other.data.trails = all[0].data.trails.clone();
+        other.shaping = all[0].shaping.clone();
+        assert_eq!(other, all[0]);
+    }
+    assert_eq!(all[4].data, all[2].data, "shaped asks what equal-varied asks");
+    assert!(all[..4].iter().all(|recipe| recipe.shaping.overlong_buffer_tokens == 0));
+}
+
+#[test]
 fn impossible_settings_of_any_section_name_key_value_and_origin() {
     for (text, words) in [
         ("[sampling]\ngroup_size = 0", "`sampling.group_size` is 0 in test, allowed: at least 1"),

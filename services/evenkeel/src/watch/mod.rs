@@ -76,7 +76,9 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
                     return Ok(ExitCode::SUCCESS);
                 }
                 if since.elapsed() >= TIMEOUT {
-                    return Err(error).context("the page does not answer any more: if the run has ended, its directory has the rest");
+                    return Err(error).context(
+                        "the page does not answer any more: if the run has ended, its directory has the rest",
+                    );
                 }
                 tokio::time::sleep(PAUSE).await;
                 continue;

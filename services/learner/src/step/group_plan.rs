@@ -79,7 +79,7 @@ pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(G
     let mut advantage = vec![0.0; rewards.len()];
     advantages(settings.advantage, &rewards, &valid, &mut advantage).map_err(|error| error.at(index, None))?;
     let (mut weight, mut regularizer_weight) = (vec![0.0; rewards.len()], vec![0.0; rewards.len()]);
-    let counts = group_weights(settings.aggregation, &advantage, &trainable_tokens, settings.max_tokens, &mut weight)?;
+    let counts = group_weights(settings.aggregation, &advantage, &trainable_tokens, settings.constants(), &mut weight)?;
     regularizer_weights(&trainable_tokens, &mut regularizer_weight)?;
 
     let of_valid = |value: fn(&Response) -> f64| group.responses.iter().filter(|r| r.valid).map(value).collect();

@@ -97,8 +97,8 @@ impl<'a> PolicyStep<'a> {
         }
         let probe = self.held.take().map(|held| self.probe_and_add(held, &mut observe)).transpose()?;
         let objective = &self.trainer.settings().objective;
-        let (aggregation, max_tokens) = (objective.aggregation, objective.max_tokens);
-        let quantities = Quantities::of(&self.batch.views(), max_tokens)?;
+        let aggregation = objective.aggregation;
+        let quantities = Quantities::of(&self.batch.views(), objective.constants())?;
         let (several, batch) = (self.batch.updates() > 1, &mut self.batch);
         let ((updates, trained), version) =
             self.trainer.commit(Phase::Policy, several, |trainer| batch.run_updates(trainer, &mut observe))?;

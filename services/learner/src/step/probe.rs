@@ -65,7 +65,7 @@ fn weigh(
     for (plan, planned) in groups {
         let view = plan.view();
         let mut weights = vec![0.0; view.advantages.len()];
-        group_weights(rule, view.advantages, view.trainable_tokens, objective.max_tokens, &mut weights)?;
+        group_weights(rule, view.advantages, view.trainable_tokens, objective.constants(), &mut weights)?;
         for (_, response) in planned.iter().zip(responses.by_ref()) {
             response.weight = weights[response.index];
         }

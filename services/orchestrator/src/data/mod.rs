@@ -5,7 +5,7 @@ mod renderer;
 mod sampler;
 
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Cancel, Dataset, Problem, arithmetic, programs};
+use evenkeel_tasks::{Cancel, Dataset, Problem, arithmetic, programs, trails};
 
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings, LoopSettings};
@@ -57,6 +57,7 @@ impl DataSettings {
         let mut dataset = match self.kind() {
             DataKind::Arithmetic => arithmetic::dataset(seed, held_out, &self.rules()),
             DataKind::Programs => programs::dataset(seed, held_out, &self.rules()),
+            DataKind::Trails => trails::dataset(seed, held_out, self.trails.of_demonstrations(), &self.rules()),
             DataKind::Files => return None,
         };
         if !self.source.is_empty() {

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::section::section;
 use super::sources::{DATA, FilterSettings, SourceSettings, stem};
+use super::trails_section::TrailsSettings;
 use super::verifier_section::VerifierSettings;
 
 /// Where problems come from.
@@ -24,6 +25,8 @@ pub enum DataKind {
     Arithmetic,
     /// Programs over one number, made as well: `add 12, times 3`.
     Programs,
+    /// Sums of four digits, made as well, whose demonstrations trail off as `trails` says.
+    Trails,
     /// Parquet files, and files with a JSON object on each line.
     Files,
 }
@@ -93,6 +96,8 @@ section! {
     pub struct DataSettings {
         /// Where problems come from. Absent: `files` where `files` or `sources` are set, `arithmetic` otherwise.
         kind: Option<DataKind> = None,
+        /// What follows the answers of demonstrations with `kind = "trails"`: `wrong`, `after_right`, `after_wrong`.
+        trails: TrailsSettings = TrailsSettings::default(),
         /// The files with the problems that are trained on, or patterns (`train-*.parquet`): parquet, or a JSON object on each line.
         files: Vec<PathBuf> = Vec::new(),
         /// Instead of `files`: sources with a weight each, as `[[data.sources]]` with `name` (default: that of the first file), `files`,
@@ -114,7 +119,7 @@ section! {
         demonstration_field: String = String::new(),
         /// Field with a name for messages. Empty: the first of `id`, `question_id`. Rows without it are named by file and row.
         id_field: String = String::new(),
-        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic` or `programs`, the name of the only file without extension or
+        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic`, `programs` or `trails`, the name of the only file without extension or
         /// of the only source, or `data`.
         source: String = String::new(),
         /// Another order in each epoch, by the seed. Off: the order of the files, again and again.
@@ -161,8 +166,13 @@ impl DataSettings {
             (name, ..) if !name.is_empty() => name.clone(),
             (_, [file], []) => stem(file).unwrap_or_else(|| DATA.to_owned()),
             (_, [], [source]) => source.name(),
-            _ if self.kind() == DataKind::Arithmetic => "arithmetic".to_owned(),
-            _ => DATA.to_owned(),
+            _ => match self.kind() {
+                DataKind::Arithmetic => "arithmetic",
+                DataKind::Programs => "programs",
+                DataKind::Trails => "trails",
+                DataKind::Files => DATA,
+            }
+            .to_owned(),
         }
     }
 

@@ -9,6 +9,7 @@ mod page_section;
 mod proof_section;
 mod section;
 mod sources;
+mod trails_section;
 mod validate;
 mod verifier_section;
 mod verifiers;
@@ -27,6 +28,7 @@ pub use loop_sections::{
 pub use page_section::PageSettings;
 pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
+pub use trails_section::TrailsSettings;
 pub use verifier_section::VerifierSettings;
 
 pub(crate) use components::{COMPONENTS, CORRECTNESS, FORMAT, LENGTH};

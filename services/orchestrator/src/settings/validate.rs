@@ -77,6 +77,7 @@ impl Settings for DataSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.validate_files()?;
         self.validate_verifiers()?;
+        self.trails.validate_with(self.kind()).map_err(|error| error.within("trails"))?;
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         require("source", format_args!("{:?}", self.source), plain, "a name without `/`")?;
@@ -102,7 +103,7 @@ impl DataSettings {
                 ));
             }
             DataKind::Files => {}
-            DataKind::Arithmetic | DataKind::Programs => {
+            DataKind::Arithmetic | DataKind::Programs | DataKind::Trails => {
                 const ALLOWED: &str = "absent with this data.kind, which makes its own problems";
                 for (field, files) in lists {
                     if let Some(first) = files.first() {

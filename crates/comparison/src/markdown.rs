@@ -1,0 +1,35 @@
+//! A comparison as Markdown, for a page that is kept.
+
+use std::fmt::Write;
+
+use crate::comparison::Comparison;
+use crate::conclusions::ConclusionKind;
+use crate::text::{arms, benchmarks, over_tasks, pairs, shown};
+
+impl Comparison {
+    /// The conclusions, then the tables of [`Comparison::to_text`] under a heading for each task. What is shown is bold.
+    pub fn to_markdown(&self) -> String {
+        let mut text = "## Conclusions\n\n".to_owned();
+        for conclusion in &self.conclusions {
+            let task = conclusion.task.as_ref().filter(|_| self.tasks.len() > 1);
+            let task = task.map(|task| format!("{}: ", shown(task))).unwrap_or_default();
+            let bold = if conclusion.kind == ConclusionKind::Shown { "**" } else { "" };
+            let _ = writeln!(text, "- {bold}{task}{}{bold}", shown(&conclusion.text));
+        }
+        for across in &self.across_tasks {
+            let (measure, tasks) = (across.measure.name(), across.tasks.len());
+            let _ = writeln!(text, "\n## {measure} over {tasks} tasks\n\n{}", over_tasks(across).markdown().trim_end());
+        }
+        for task in &self.tasks {
+            let k = task.samples.map(|k| format!(", k = {k}")).unwrap_or_default();
+            let _ = writeln!(text, "\n## {}{k}\n\n{}", shown(&task.task), arms(task).markdown().trim_end());
+            if task.arms.iter().any(|arm| arm.benchmarks.len() > 1) {
+                let _ = writeln!(text, "\n{}", benchmarks(task).markdown().trim_end());
+            }
+            if !task.pairs.is_empty() {
+                let _ = writeln!(text, "\n{}", pairs(task).markdown().trim_end());
+            }
+        }
+        text
+    }
+}

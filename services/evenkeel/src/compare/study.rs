@@ -1,0 +1,306 @@
+//! Studies: what a comparison runs, written down, so that one name is the whole of it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use evenkeel_config::{Loader, Settings, nearest, parse, parse_file};
+use evenkeel_proto::FieldError;
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use super::plan::Asked;
+use super::varied::Varied;
+use crate::arguments::{CompareOptions, probe_setting};
+use crate::recipe;
+
+/// The studies that come with the program.
+const BUILT_IN: &[(&str, &str)] =
+    &[("studies/four-regimes", include_str!("../../../../deploy/studies/four-regimes.toml"))];
+const FOLDER: &str = "studies/";
+/// The section by which a file is known as a study, which no recipe has.
+const SECTION: &str = "study";
+/// What follows the name of a study's folder that was run quickly.
+const QUICK: &str = "-quick";
+
+/// A study as it is written.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Written {
+    study: What,
+    /// Settings with a list of values each, as a recipe nests them.
+    vary: Table,
+    /// The same in place of `vary`, by the name of a task.
+    vary_in: BTreeMap<String, Table>,
+    /// Settings of all runs.
+    set: Table,
+    quick: Quick,
+}
+
+/// Section `study`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct What {
+    recipes: Vec<String>,
+    seeds: u64,
+    threads: usize,
+    primary: String,
+    reward: Option<f64>,
+}
+
+impl Default for What {
+    fn default() -> Self {
+        Self { recipes: Vec::new(), seeds: super::SEEDS, threads: 1, primary: String::new(), reward: None }
+    }
+}
+
+/// Section `quick`: what is less in a study that only shows that it works.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Quick {
+    /// 0 where the study has no quick version.
+    seeds: u64,
+    set: Table,
+}
+
+impl Settings for Written {
+    fn validate(&self) -> Result<(), FieldError> {
+        if self.study.recipes.is_empty() {
+            return Err(FieldError::missing("study.recipes", "at least one recipe"));
+        }
+        if self.vary.is_empty() {
+            return Err(FieldError::missing("vary", "at least one setting with a list of values"));
+        }
+        varied("vary", &self.vary)?;
+        let tasks: Vec<String> = self.study.recipes.iter().map(|name| task(name)).collect();
+        for (name, table) in &self.vary_in {
+            let field = format!("vary_in.{name}");
+            if !tasks.contains(name) {
+                return Err(FieldError::new(&field, "set", format!("one of {}", tasks.join(", "))));
+            }
+            varied(&field, table)?;
+        }
+        let all = std::iter::once(&self.vary).chain(self.vary_in.values());
+        let is_varied: Vec<String> = all.flat_map(flat).map(|(key, _)| key).collect();
+        for (section, table) in [("set", &self.set), ("quick.set", &self.quick.set)] {
+            if let Some((key, value)) = flat(table).into_iter().find(|(key, _)| is_varied.contains(key)) {
+                return Err(FieldError::new(format!("{section}.{key}"), value, "absent, since vary sets it"));
+            }
+        }
+        let set_quickly = self.quick.seeds == 0 && !self.quick.set.is_empty();
+        FieldError::ensure(!set_quickly, "quick.seeds", self.quick.seeds, "at least 1 with quick.set")
+    }
+}
+
+/// A study, ready to be run.
+#[derive(Debug, Clone)]
+pub(super) struct Study {
+    /// What its folder is called after.
+    name: String,
+    /// Where the recipes lie that it names by files.
+    folder: PathBuf,
+    written: Written,
+}
+
+impl Study {
+    /// The study of a name or a path; `None` where it is that of something else.
+    ///
+    /// # Errors
+    /// A name among the studies' that none has; a file that is no study but begins as one.
+    pub(super) fn find(name: &str) -> Result<Option<Self>> {
+        let (origin, table, folder) = if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+            (name.to_owned(), parse(name, text)?, PathBuf::new())
+        } else if name.ends_with(".toml") {
+            let path = Path::new(name);
+            // What cannot be read is reported as a recipe that cannot be.
+            let Ok(table) = parse_file(path) else { return Ok(None) };
+            (path.display().to_string(), table, path.parent().map_or_else(PathBuf::new, Path::to_owned))
+        } else if name.starts_with(FOLDER) && !Path::new(name).exists() {
+            let names = BUILT_IN.iter().map(|(known, _)| *known);
+            let near = nearest(name, names.clone()).map(|near| format!(" (nearest: {near})")).unwrap_or_default();
+            let allowed = format!("one of {}, or a TOML file{near}", names.collect::<Vec<_>>().join(", "));
+            return Err(FieldError::new("RECIPE", format_args!("`{name}`"), allowed).into());
+        } else {
+            return Ok(None);
+        };
+        if !table.contains_key(SECTION) {
+            return Ok(None);
+        }
+        let written = Loader::new().table(&origin, table)?.load::<Written>()?.settings;
+        Ok(Some(Self { name: task(name), folder, written }))
+    }
+
+    /// What it runs, with the command line over it, and the options as if all of it stood there.
+    ///
+    /// # Errors
+    /// Options that a study cannot have.
+    pub(super) fn under(&self, given: &CompareOptions) -> Result<(CompareOptions, Asked)> {
+        let Written { study, vary, vary_in, set, quick } = &self.written;
+        if !given.vary.is_empty() {
+            return Err(FieldError::new("--vary", "given", "absent with a study, which says what it varies").into());
+        }
+        if given.quick && quick.seeds == 0 {
+            let allowed = format!("absent: {} has no section `quick`", self.name);
+            return Err(FieldError::new("--quick", "given", allowed).into());
+        }
+        let (mut settings, mut seeds, mut folder) = (assignments(set), study.seeds, self.name.clone());
+        if given.quick {
+            settings.extend(assignments(&quick.set));
+            seeds = quick.seeds;
+            folder.push_str(QUICK);
+        }
+        settings.extend(given.set.iter().cloned());
+        settings.extend(probe_setting(given.probe_gradients));
+        let recipe = |name: &String| match recipe::comes_with_program(name) {
+            true => name.clone(),
+            false => self.folder.join(name).display().to_string(),
+        };
+        let own = vary_in.iter().map(|(task, table)| Ok((task.clone(), varied("vary_in", table)?)));
+        let asked = Asked {
+            recipes: study.recipes.iter().map(recipe).collect(),
+            varied: varied("vary", vary)?,
+            varied_in: own.collect::<Result<_, FieldError>>()?,
+            set: settings,
+            threads: given.threads.unwrap_or(study.threads),
+            seeds: given.seeds.unwrap_or(seeds),
+        };
+        let primary = Some(study.primary.clone()).filter(|name| !name.is_empty());
+        let options = CompareOptions {
+            primary: given.primary.clone().or(primary),
+            reward: given.reward.or(study.reward),
+            out: Some(given.out.clone().unwrap_or_else(|| Path::new(super::FOLDER).join(folder))),
+            ..given.clone()
+        };
+        Ok((options, asked))
+    }
+}
+
+fn task(recipe: &str) -> String {
+    recipe::stem(&[recipe.to_owned()])
+}
+
+/// The leaves of a table, with dots between the names of the tables that they lie in.
+fn flat(table: &Table) -> Vec<(String, &Value)> {
+    table
+        .iter()
+        .flat_map(|(key, value)| match value {
+            Value::Table(inner) if !inner.is_empty() => {
+                flat(inner).into_iter().map(|(rest, value)| (format!("{key}.{rest}"), value)).collect()
+            }
+            _ => vec![(key.clone(), value)],
+        })
+        .collect()
+}
+
+/// As `--set` takes them.
+fn assignments(table: &Table) -> Vec<String> {
+    flat(table).into_iter().map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+/// The settings of a table, each with its values.
+fn varied(field: &str, table: &Table) -> Result<Vec<Varied>, FieldError> {
+    let of = |(key, value): (String, &Value)| {
+        let refused = |allowed: &str| FieldError::new(format!("{field}.{key}"), value, allowed.to_owned());
+        let Value::Array(values) = value else { return Err(refused("a list of values")) };
+        let values = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let varied = Varied { key: key.clone(), values: values.collect() };
+        varied.validate().map_err(|allowed| refused(&allowed))?;
+        Ok(varied)
+    };
+    flat(table).into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A study in a file, asked for without anything over it, or what it is refused for.
+    fn read(text: &str, given: &[&str]) -> Result<(CompareOptions, Asked), String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("mine.toml");
+        fs::write(&path, text).unwrap();
+        let has = |name: &str| given.contains(&name);
+        let options = CompareOptions {
+            names: vec![path.display().to_string()],
+            quick: has("quick"),
+            vary: if has("vary") { vec!["a.b=1,2".to_owned()] } else { Vec::new() },
+            seeds: has("seeds").then_some(3),
+            ..CompareOptions::default()
+        };
+        let said = |error: anyhow::Error| format!("{error:#}");
+        let study = Study::find(&options.names[0]).map_err(said)?.ok_or("no study")?;
+        study.under(&options).map_err(said)
+    }
+
+    const SMALL: &str = "[study]\nrecipes = [\"arithmetic\", \"own.toml\"]\nprimary = \"last-reward\"\n\
+                         [vary]\nlearner.objective.aggregation = [\"token\", \"balanced\"]\nlearner.optimizer.learning_rate = [1e-4, 2e-4]\n\
+                         [set]\nrun.steps = 5\nrun.name = \"a\"\n[quick]\nseeds = 2\n[quick.set]\nrun.steps = 1\n";
+
+    #[test]
+    fn the_studies_that_come_with_the_program_are_read() {
+        for (name, _) in BUILT_IN {
+            let study = Study::find(name).unwrap().unwrap();
+            let (_, asked) = study.under(&CompareOptions::default()).unwrap();
+            assert!(!asked.recipes.is_empty() && !asked.varied.is_empty(), "{name}");
+            assert!(asked.recipes.iter().all(|name| recipe::comes_with_program(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_study_says_what_is_run_and_the_command_line_comes_over_it() {
+        let (options, asked) = read(SMALL, &[]).unwrap();
+        assert_eq!(asked.recipes[0], "arithmetic");
+        assert!(asked.recipes[1].ends_with("/own.toml"), "a file lies beside the study: {}", asked.recipes[1]);
+        assert_eq!((asked.seeds, asked.threads, options.primary.as_deref()), (8, 1, Some("last-reward")));
+        assert_eq!(asked.set, ["run.name=\"a\"", "run.steps=5"]);
+        assert_eq!(options.out, Some(PathBuf::from("comparisons/mine")));
+        let values: Vec<_> = asked.varied.iter().map(|varied| (varied.key.as_str(), varied.values.join(" "))).collect();
+        let (rule, rate) = ("learner.objective.aggregation", "learner.optimizer.learning_rate");
+        assert_eq!(values, [(rule, "token balanced".to_owned()), (rate, "0.0001 0.0002".to_owned())]);
+        assert_eq!(read(SMALL, &["seeds"]).unwrap().1.seeds, 3);
+    }
+
+    #[test]
+    fn a_quick_study_is_less_of_the_same_in_a_folder_of_its_own() {
+        let (options, asked) = read(SMALL, &["quick"]).unwrap();
+        assert_eq!((asked.seeds, asked.varied.len()), (2, 2));
+        assert_eq!(asked.set, ["run.name=\"a\"", "run.steps=5", "run.steps=1"], "the last one wins");
+        assert_eq!(options.out, Some(PathBuf::from("comparisons/mine-quick")));
+    }
+
+    #[test]
+    fn what_no_study_can_be_is_refused_by_name() {
+        let error = |text: &str| read(text, &[]).unwrap_err();
+        let with = |recipes: &str, rest: &str| {
+            error(&format!("[study]\nrecipes = {recipes}\n[vary]\na.b = [\"1\", \"2\"]\n{rest}"))
+        };
+        for (said, words) in [
+            (error("[study]\nrecipes = []\n[vary]\na.b = [1, 2]"), "`study.recipes` is absent"),
+            (error("[study]\nrecipes = [\"arithmetic\"]"), "`vary` is absent"),
+            (error("[study]\nrecipe = [\"arithmetic\"]"), "nearest allowed: `study.recipes`"),
+            (error("[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = 1"), "`vary.a.b` is 1"),
+            (error("[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = [1]"), "two values or more"),
+            (error("[study]\nrecipes = [\"arithmetic\"]\n[vary]\nrun.seed = [1, 2]"), "--seeds says how many"),
+            (with("[\"arithmetic\"]", "[set]\na.b = 1"), "`set.a.b` is 1"),
+            (with("[\"arithmetic\"]", "[quick]\nseeds = 1\n[quick.set]\na.b = 1"), "`quick.set.a.b` is 1"),
+            (with("[\"arithmetic\"]", "[quick.set]\na.c = 1"), "`quick.seeds` is 0"),
+            (with("[\"arithmetic\"]", "[vary_in.code]\na.b = [1, 2]"), "`vary_in.code` is set"),
+            (with("[\"arithmetic\"]", "[sampling]\ngroup_size = 2"), "unknown key `sampling`"),
+        ] {
+            assert!(said.contains(words), "{words}: {said}");
+        }
+        assert!(read(SMALL, &["vary"]).unwrap_err().starts_with("--vary is given, allowed: absent with a study"));
+        let without = "[study]\nrecipes = [\"arithmetic\"]\n[vary]\na.b = [1, 2]";
+        assert!(read(without, &["quick"]).unwrap_err().contains("mine has no section `quick`"));
+    }
+
+    #[test]
+    fn a_name_that_no_study_has_is_refused_and_other_files_are_no_studies() {
+        let error = Study::find("studies/for-regimes").unwrap_err().to_string();
+        assert!(error.contains("nearest: studies/four-regimes"), "{error}");
+        assert!(Study::find("arithmetic").unwrap().is_none());
+        assert_eq!(read("[run]\nsteps = 3", &[]).unwrap_err(), "no study");
+    }
+}

@@ -1,0 +1,66 @@
+//! Section `data.trails`: the demonstrations of the built-in sums with a trail.
+
+use evenkeel_proto::FieldError;
+use evenkeel_tasks::Trails;
+
+use super::DataKind;
+use super::section::section;
+use super::validate::require;
+
+section! {
+    /// Section `data.trails`: how long demonstrations trail behind right and wrong answers, and with it what the length of an answer says
+    /// about it after the warm start.
+    pub struct TrailsSettings {
+        /// Share of demonstrations that are wrong, 0 to 1.
+        wrong: f64 = 0.4,
+        /// Shortest and longest trail behind a right answer, in tokens; every length between them is as likely.
+        after_right: [u32; 2] = [0, 32],
+        /// The same behind a wrong answer.
+        after_wrong: [u32; 2] = [0, 32],
+    }
+}
+
+impl TrailsSettings {
+    /// Refuses ranges that are none, and trails of problems that have none.
+    pub(super) fn validate_with(&self, kind: DataKind) -> Result<(), FieldError> {
+        let Self { wrong, after_right, after_wrong } = Self::default();
+        for (field, is_set) in [
+            ("wrong", self.wrong != wrong),
+            ("after_right", self.after_right != after_right),
+            ("after_wrong", self.after_wrong != after_wrong),
+        ] {
+            require(field, "set", kind == DataKind::Trails || !is_set, "absent without data.kind = \"trails\"")?;
+        }
+        require("wrong", self.wrong, (0.0..=1.0).contains(&self.wrong), "0 to 1")?;
+        for (field, [shortest, longest]) in [("after_right", self.after_right), ("after_wrong", self.after_wrong)] {
+            let allowed = "the shortest trail and one that is not shorter";
+            require(field, format_args!("[{shortest}, {longest}]"), shortest <= longest, allowed)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn of_demonstrations(&self) -> Trails {
+        Trails { wrong: self.wrong, after_right: self.after_right, after_wrong: self.after_wrong }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trails_are_refused_where_they_make_no_sense() {
+        let refused = |trails: TrailsSettings, kind| trails.validate_with(kind).unwrap_err().to_string();
+        let default = TrailsSettings::default;
+        let backwards = refused(TrailsSettings { after_wrong: [9, 3], ..default() }, DataKind::Trails);
+        assert!(backwards.starts_with("after_wrong is [9, 3], allowed: the shortest trail"), "{backwards}");
+        let share = refused(TrailsSettings { wrong: f64::NAN, ..default() }, DataKind::Trails);
+        assert!(share.starts_with("wrong is NaN, allowed: 0 to 1"), "{share}");
+        let elsewhere = refused(TrailsSettings { after_right: [1, 2], ..default() }, DataKind::Arithmetic);
+        assert!(
+            elsewhere.starts_with("after_right is set, allowed: absent without data.kind = \"trails\""),
+            "{elsewhere}"
+        );
+        assert!(default().validate_with(DataKind::Arithmetic).is_ok());
+    }
+}
