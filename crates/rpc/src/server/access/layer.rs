@@ -1,51 +1,85 @@
-//! Bearer tokens: every call except health checks must carry it.
+//! Refuses calls of callers that may not make them.
 
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use evenkeel_files::Secret;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request, Response};
 use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-use crate::files::{FileError, read_token};
+use super::Gate;
+use super::credentials::Credentials;
+use super::methods::{OPEN, least_role};
+use crate::error::ServiceError;
+use crate::files::FileError;
+use crate::server::connections::ConnectionHandle;
+use crate::server::settings::AuthSettings;
 
-/// Health probes carry no token.
-const HEALTH_PREFIX: &str = "/grpc.health.v1.Health/";
-
-/// Refuses calls without the token, if there is one.
+/// Refuses calls whose callers do not have the role of the method, where the settings give roles.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AuthLayer {
-    expected: Option<Secret>,
+pub(in crate::server) struct AccessLayer {
+    credentials: Option<Arc<Credentials>>,
 }
 
-impl AuthLayer {
-    pub(super) fn from_file(section: &str, path: Option<&Path>) -> Result<Self, FileError> {
-        let expected = path.map(|path| read_token(&format!("{section}.token_file"), path)).transpose()?;
-        Ok(Self { expected })
+impl AccessLayer {
+    /// Reads the files of the settings.
+    pub(in crate::server) fn open(
+        section: &str,
+        token_file: Option<&Path>,
+        settings: &AuthSettings,
+    ) -> Result<Self, FileError> {
+        let credentials = Credentials::open(section, token_file, settings)?.map(Arc::new);
+        Ok(Self { credentials })
+    }
+
+    /// Lets whoever may watch into an HTTP port.
+    pub(in crate::server) fn gate(&self) -> Gate {
+        self.credentials.as_ref().map_or_else(Gate::open, |credentials| Gate::new(credentials.readers()))
     }
 }
 
-impl<S> Layer<S> for AuthLayer {
-    type Service = AuthService<S>;
+impl<S> Layer<S> for AccessLayer {
+    type Service = AccessService<S>;
 
-    fn layer(&self, inner: S) -> AuthService<S> {
-        AuthService { inner, expected: self.expected.clone() }
+    fn layer(&self, inner: S) -> AccessService<S> {
+        AccessService { inner, credentials: self.credentials.clone() }
     }
 }
 
 /// The service that the layer protects.
 #[derive(Debug, Clone)]
-pub(super) struct AuthService<S> {
+pub(in crate::server) struct AccessService<S> {
     inner: S,
-    expected: Option<Secret>,
+    credentials: Option<Arc<Credentials>>,
 }
 
-impl<S, B> Service<Request<B>> for AuthService<S>
+impl<S> AccessService<S> {
+    fn check<B>(&self, request: &Request<B>) -> Result<(), ServiceError> {
+        let Some(credentials) = &self.credentials else { return Ok(()) };
+        let method = request.uri().path().trim_start_matches('/');
+        if method.starts_with(OPEN) {
+            return Ok(());
+        }
+        let connection = request.extensions().get::<ConnectionHandle>();
+        let names = connection.map(ConnectionHandle::names).unwrap_or_default();
+        let authorization = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let role = credentials.role(authorization, names)?;
+        let needed = least_role(method);
+        match role >= needed {
+            true => Ok(()),
+            false => {
+                Err(ServiceError::Forbidden { method: method.to_owned(), role: role.name(), needed: needed.name() })
+            }
+        }
+    }
+}
+
+impl<S, B> Service<Request<B>> for AccessService<S>
 where
     S: Service<Request<B>, Response = Response<Body>>,
     S::Future: Send + 'static,
@@ -60,17 +94,11 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let given = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let allowed = match &self.expected {
-            None => true,
-            Some(_) if request.uri().path().starts_with(HEALTH_PREFIX) => true,
-            Some(expected) => given.is_some_and(|given| expected.is_bearer(given)),
-        };
-        if allowed {
-            return Box::pin(self.inner.call(request));
+        let Err(refusal) = self.check(&request) else { return Box::pin(self.inner.call(request)) };
+        if matches!(refusal, ServiceError::Unauthenticated { .. }) {
+            metrics::counter!("evenkeel_grpc_unauthenticated_total").increment(1);
         }
-        metrics::counter!("evenkeel_grpc_unauthenticated_total").increment(1);
-        let status = Status::unauthenticated("a bearer token is required, in the header `authorization`");
-        Box::pin(std::future::ready(Ok(status.into_http())))
+        tracing::debug!(%refusal, "a call is refused");
+        Box::pin(std::future::ready(Ok(Status::from(refusal).into_http())))
     }
 }
