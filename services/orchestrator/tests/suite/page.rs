@@ -43,7 +43,7 @@ async fn follow(address: SocketAddr, path: &str, until: &[&str]) -> String {
 }
 
 async fn page_of(folder: &Path) -> PageServer {
-    PageServer::bind("127.0.0.1:0", folder).await.unwrap()
+    PageServer::bind("127.0.0.1:0", folder, None).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -184,6 +184,6 @@ async fn readers_are_limited_in_number_and_make_room_when_they_leave() {
 async fn a_port_that_is_taken_is_an_error_with_the_name_of_the_setting() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let error = PageServer::bind(&address, Path::new(".")).await.unwrap_err().to_string();
+    let error = PageServer::bind(&address, Path::new("."), None).await.unwrap_err().to_string();
     assert!(error.contains(&address) && error.contains("`page.listen`"), "{error}");
 }
