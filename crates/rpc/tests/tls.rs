@@ -4,6 +4,7 @@
 mod support;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use evenkeel_proto::v1::RewardGetStatusRequest;
 use evenkeel_proto::v1::reward_client::RewardClient;
@@ -11,6 +12,8 @@ use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector, ServerA
 use evenkeel_rpc::server::{Server, ServerSettings, ServerTlsSettings};
 use support::certificates::Folder;
 use support::{Setup, Worker, bounded};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 fn folder() -> Folder {
     Folder::new(&["localhost", "client", "elsewhere"])
@@ -134,6 +137,51 @@ async fn a_half_written_certificate_is_refused_by_setting_and_file() {
             assert!(error.starts_with(&start), "{error}");
             assert!(!error.contains(key.lines().nth(1).unwrap()), "nothing of a key: {error}");
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn handshakes_that_never_end_are_given_up_and_keep_nobody_out() {
+    bounded(async {
+        let folder = folder();
+        let server = ServerSettings {
+            tls: Some(folder.server(None)),
+            max_connections: 8,
+            handshake_timeout: Duration::from_secs(2),
+            ..ServerSettings::default()
+        };
+        let worker = Setup { server, ..Setup::default() }.start("worker").await;
+        let mut silent = Vec::new();
+        for index in 0..100 {
+            let mut stream = TcpStream::connect(worker.server.address()).await.unwrap();
+            // Some begin: a record of TLS whose rest never comes.
+            if index % 2 == 0 {
+                stream.write_all(&[22, 3, 1, 2, 0, 1]).await.unwrap();
+            }
+            silent.push(stream);
+        }
+        assert_eq!(status(&worker, Some(folder.client())).await, Ok(()));
+        for mut stream in silent {
+            let mut rest = Vec::new();
+            // A reset is an end, too.
+            let _ = stream.read_to_end(&mut rest).await;
+        }
+        assert_eq!(status(&worker, Some(folder.client())).await, Ok(()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_speaks_plaintext_to_a_port_with_tls_gets_nothing() {
+    bounded(async {
+        let folder = folder();
+        let worker = worker(&folder, None).await;
+        let plain = worker.server.endpoint().replacen("https", "http", 1);
+        let connector = Connector::new("client", ClientSettings::default()).unwrap();
+        let channel = connector.connect_lazy(&ServerAddress::new(plain)).unwrap();
+        assert!(RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await.is_err());
+        assert_eq!(status(&worker, Some(folder.client())).await, Ok(()));
     })
     .await;
 }
