@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(refused(&[&root], listen, &model, inside), None);
         let error = refused(&[&root], listen, &other.join("model"), |_| ()).unwrap();
         assert!(error.starts_with("model.path is a folder elsewhere"), "{error}");
-        let outside: [(&str, Box<dyn FnOnce(&mut LoopSettings)>); 5] = [
+        let outside: [(&str, Box<dyn FnOnce(&mut LoopSettings) + '_>); 5] = [
             ("data.files[0]", Box::new(|settings| settings.data.files = vec![other.join("a.jsonl")])),
             ("data.files[0]", Box::new(|settings| settings.data.files = vec![root.join("*.jsonl")])),
             ("data.held_out_files[0]", Box::new(|settings| settings.data.held_out_files = vec!["/etc/passwd".into()])),
