@@ -28,9 +28,17 @@ pub enum ReadError {
         /// The allowed size.
         max: u64,
     },
-    /// Not one line of visible ASCII characters (see [`Secret`](crate::Secret)).
-    #[error("must hold one line of visible ASCII characters")]
-    NotOneLine,
+    /// Not a line of visible ASCII characters for each secret (see [`Secret`](crate::Secret)).
+    #[error("must hold one line of visible ASCII characters for each token")]
+    NotSecrets,
+    /// A secret that can be guessed.
+    #[error("holds a token of {length} characters, allowed: {least} or more")]
+    ShortSecret {
+        /// Its length.
+        length: usize,
+        /// The shortest that is allowed.
+        least: usize,
+    },
     /// The result is no longer wanted.
     #[error("is no longer wanted")]
     Cancelled,

@@ -8,25 +8,33 @@ use subtle::ConstantTimeEq;
 
 use crate::{ReadError, read};
 
-/// Longest file with a secret, in bytes.
+/// Longest file with secrets, in bytes.
 const MAX_BYTES: u64 = 4096;
+/// Shortest secret, in characters: a shorter one can be guessed.
+const MIN_LENGTH: usize = 16;
 
 /// A token or key from a file. Its debug output hides it.
 #[derive(Clone)]
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Reads the only line of a file of at most 4096 bytes: visible ASCII characters, with or without a line end.
+    /// Reads the secrets of a file of at most 4096 bytes, one on each line: 16 or more visible ASCII characters. There may be several, so
+    /// that one can be replaced by another while both are accepted; the first is the one to send.
     ///
     /// # Errors
-    /// A file that cannot be read or has other content.
-    pub fn read(path: &Path) -> Result<Self, ReadError> {
+    /// A file that cannot be read or has other content. The error does not contain any of it.
+    pub fn read_all(path: &Path) -> Result<Vec<Self>, ReadError> {
         let bytes = read(path, MAX_BYTES)?;
-        let text = std::str::from_utf8(&bytes).map_err(|_| ReadError::NotOneLine)?;
-        let line = text.trim_end_matches(['\r', '\n']);
-        match line.is_empty() || !line.bytes().all(|byte| byte.is_ascii_graphic()) {
-            true => Err(ReadError::NotOneLine),
-            false => Ok(Self(line.into())),
+        let text = std::str::from_utf8(&bytes).map_err(|_| ReadError::NotSecrets)?;
+        let secrets: Vec<Self> = text.lines().map(Self::from_line).collect::<Result<_, _>>()?;
+        if secrets.is_empty() { Err(ReadError::NotSecrets) } else { Ok(secrets) }
+    }
+
+    fn from_line(line: &str) -> Result<Self, ReadError> {
+        match line.len() {
+            _ if line.is_empty() || !line.bytes().all(|byte| byte.is_ascii_graphic()) => Err(ReadError::NotSecrets),
+            length if length < MIN_LENGTH => Err(ReadError::ShortSecret { length, least: MIN_LENGTH }),
+            _ => Ok(Self(line.into())),
         }
     }
 
@@ -39,7 +47,12 @@ impl Secret {
     /// of the same length.
     pub fn is_bearer(&self, authorization: &[u8]) -> bool {
         let Some((scheme, token)) = authorization.split_at_checked(b"Bearer ".len()) else { return false };
-        scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(token.ct_eq(self.0.as_bytes()))
+        scheme.eq_ignore_ascii_case(b"Bearer ") && self.is(token)
+    }
+
+    /// Whether these bytes are this secret. Takes the same time for all of the same length.
+    pub fn is(&self, given: &[u8]) -> bool {
+        bool::from(given.ct_eq(self.0.as_bytes()))
     }
 }
 
@@ -53,37 +66,55 @@ impl fmt::Debug for Secret {
 mod tests {
     use super::*;
 
-    fn secret(text: &str) -> Result<Secret, ReadError> {
+    const LONG: &str = "0123456789abcdef";
+
+    fn secrets(text: &str) -> Result<Vec<Secret>, ReadError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Secret::read(file.path())
+        Secret::read_all(file.path())
     }
 
     #[test]
-    fn a_file_holds_one_secret() {
-        assert_eq!(secret("abc").unwrap().expose(), "abc");
-        assert_eq!(secret("abc\r\n").unwrap().expose(), "abc");
-        for text in ["", "\n", "two words", "two\nlines", "schl\u{fc}ssel"] {
-            assert!(matches!(secret(text), Err(ReadError::NotOneLine)), "{text:?}");
+    fn each_line_of_a_file_is_a_secret() {
+        for text in [LONG.to_owned(), format!("{LONG}\r\n")] {
+            let read = secrets(&text).unwrap();
+            assert_eq!(read.iter().map(Secret::expose).collect::<Vec<_>>(), [LONG]);
         }
-        assert!(secret(&"x".repeat(4097)).is_err());
-        assert!(Secret::read(Path::new("/dev/zero")).is_err());
+        let read = secrets(&format!("{LONG}-old\n{LONG}-new\n")).unwrap();
+        assert_eq!(read.iter().map(Secret::expose).collect::<Vec<_>>(), [format!("{LONG}-old"), format!("{LONG}-new")]);
+    }
+
+    #[test]
+    fn what_is_no_secret_is_refused() {
+        for text in ["", "\n", "two words of some length", "0123456789abcdef\n\n", "schl\u{fc}ssel-schl\u{fc}ssel"] {
+            assert!(matches!(secrets(text), Err(ReadError::NotSecrets)), "{text:?}");
+        }
+        assert!(secrets(&"x".repeat(4097)).is_err());
+        assert!(Secret::read_all(Path::new("/dev/zero")).is_err());
+    }
+
+    #[test]
+    fn a_secret_that_can_be_guessed_is_refused_without_being_shown() {
+        let error = secrets("hunter2-hunter2").unwrap_err().to_string();
+        assert_eq!(error, "holds a token of 15 characters, allowed: 16 or more");
+        assert!(secrets(&format!("{LONG}\nhunter2\n")).is_err(), "every line counts");
     }
 
     #[test]
     fn only_the_whole_secret_is_the_bearer_token() {
-        let secret = secret("secret\n").unwrap();
-        assert!(secret.is_bearer(b"Bearer secret"));
-        assert!(secret.is_bearer(b"bearer secret"));
-        for header in
-            ["", "secret", "Bearer", "Bearer ", "Bearer secre", "Bearer secrets", "Basic secret", "Bearer  secret"]
-        {
+        let secret = secrets(LONG).unwrap().remove(0);
+        assert!(secret.is_bearer(format!("Bearer {LONG}").as_bytes()));
+        assert!(secret.is_bearer(format!("bearer {LONG}").as_bytes()));
+        for header in ["", LONG, "Bearer", "Bearer ", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0"] {
             assert!(!secret.is_bearer(header.as_bytes()), "{header:?}");
+        }
+        for scheme in ["Basic ", "Bearer  "] {
+            assert!(!secret.is_bearer(format!("{scheme}{LONG}").as_bytes()), "{scheme:?}");
         }
     }
 
     #[test]
     fn debug_output_hides_the_secret() {
-        assert!(!format!("{:?}", secret("hunter2").unwrap()).contains("hunter2"));
+        assert!(!format!("{:?}", secrets(LONG).unwrap()).contains("0123"));
     }
 }

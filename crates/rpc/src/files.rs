@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_files::Secret;
+/// Longest file of certificates, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A file named by a setting that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -24,10 +25,5 @@ impl FileError {
 
 /// Reads a file.
 pub(crate) fn read(setting: &str, path: &Path) -> Result<Vec<u8>, FileError> {
-    std::fs::read(path).map_err(|error| FileError::new(setting, path, error))
-}
-
-/// Reads a bearer token, the only line of the file.
-pub(crate) fn read_token(setting: &str, path: &Path) -> Result<Secret, FileError> {
-    Secret::read(path).map_err(|error| FileError::new(setting, path, format_args!("it {error}")))
+    evenkeel_files::read(path, MAX_BYTES).map_err(|error| FileError::new(setting, path, format_args!("it {error}")))
 }

@@ -6,7 +6,9 @@
 //! - [`balance`]: which member of a pool gets the next item.
 //! - [`client`]: channels to a single server.
 //! - [`roots`]: the folders that clients may name.
+//! - [`exposure`], [`reload`]: who can reach a port, and certificates and tokens that are replaced while a process runs.
 //! - [`deadline`], [`admission`], [`error`]: deadlines, bounded queues, and the errors that report them.
+//! - [`stall_timeout`]: connections whose readers take nothing.
 //! - [`retry`]: the policy of retries.
 #![forbid(unsafe_code)]
 
@@ -16,10 +18,14 @@ pub mod client;
 pub mod deadline;
 pub mod dispatch;
 pub mod error;
+pub mod exposure;
 pub mod items;
+pub mod reload;
 pub mod retry;
 pub mod roots;
 pub mod server;
+pub mod stall_timeout;
 
 mod files;
 mod peer;
+mod pem;

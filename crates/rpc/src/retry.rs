@@ -227,7 +227,13 @@ mod tests {
     fn only_failures_that_may_pass_are_retryable() {
         let retryable =
             [Code::Unavailable, Code::DeadlineExceeded, Code::ResourceExhausted, Code::Aborted, Code::Internal];
-        let last = [Code::InvalidArgument, Code::FailedPrecondition, Code::NotFound, Code::Unauthenticated];
+        let last = [
+            Code::InvalidArgument,
+            Code::FailedPrecondition,
+            Code::NotFound,
+            Code::Unauthenticated,
+            Code::PermissionDenied,
+        ];
         assert!(retryable.into_iter().all(|code| is_retryable(&Status::new(code, ""))));
         assert!(!last.into_iter().any(|code| is_retryable(&Status::new(code, ""))));
         let ours = crate::error::ServiceError::Internal { message: "a defect".to_owned() };

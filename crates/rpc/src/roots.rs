@@ -1,6 +1,5 @@
-//! The folders that clients may name as weights.
+//! The folders and files that clients may name.
 
-use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf, absolute};
 
 use evenkeel_proto::FieldError;
@@ -64,16 +63,37 @@ pub fn validate_folder(field: &str, path: &str, roots: Roots<'_>, is_visible: bo
     Ok(())
 }
 
+/// Refuses a file that is not below one of the roots, as written (made absolute, without `..`) and with links resolved. `field` is the
+/// field of the request. Unlike for folders, no roots at all refuse every file.
+///
+/// # Errors
+/// The field, by its name.
+pub fn validate_file(field: &str, file: &Path, roots: Roots<'_>) -> Result<(), FieldError> {
+    let refused = |what: &str| {
+        let named: Vec<String> = roots.folders.iter().map(|root| root.display().to_string()).collect();
+        let named = if named.is_empty() { "none is set".to_owned() } else { named.join(", ") };
+        let allowed = format!("a file below {} ({named})", roots.setting);
+        FieldError::new(field, format_args!("{what}, in `{}`", shortened(&file.to_string_lossy())), allowed)
+    };
+    let climbs = file.components().any(|component| component == Component::ParentDir);
+    let absolute_file = absolute(file).map_err(|_| refused("no path"))?;
+    let is_below = |root: &PathBuf| {
+        let written = absolute(root).is_ok_and(|root| absolute_file.starts_with(root));
+        written || root.canonicalize().is_ok_and(|root| absolute_file.starts_with(root))
+    };
+    if climbs || !roots.folders.iter().any(is_below) {
+        return Err(refused("a file elsewhere"));
+    }
+    // A missing file is reported by its reader.
+    let Ok(resolved) = file.canonicalize() else { return Ok(()) };
+    let holds = |root: &PathBuf| root.canonicalize().is_ok_and(|root| resolved.starts_with(root));
+    if roots.folders.iter().any(holds) { Ok(()) } else { Err(refused("a link that leads elsewhere")) }
+}
+
 /// A path cut to a length for messages.
 fn shortened(path: &str) -> String {
     const MOST: usize = 256;
     if path.chars().count() <= MOST { path.to_owned() } else { path.chars().take(MOST).chain("...".chars()).collect() }
-}
-
-/// Whether a listening address is a loopback address.
-pub fn is_loopback(listen: &str) -> bool {
-    let host = listen.rsplit_once(':').map_or(listen, |(host, _)| host).trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -131,12 +151,32 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_known_by_name_and_address() {
-        for listen in ["127.0.0.1:0", "localhost:50051", "[::1]:50051"] {
-            assert!(is_loopback(listen), "{listen}");
+    fn a_file_is_below_a_root_by_name_and_with_links_resolved() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().canonicalize().unwrap();
+        let (root, secret) = (dir.join("data"), dir.join("secret"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(&secret, "x").unwrap();
+        std::fs::write(root.join("train.jsonl"), "{}").unwrap();
+        symlink(&secret, root.join("link.jsonl")).unwrap();
+        symlink(&dir, root.join("up")).unwrap();
+        let folders = [root.clone()];
+        let check = |file: PathBuf| {
+            validate_file("data.files[0]", &file, Roots { setting: "limits.roots", folders: &folders })
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(check(root.join("train.jsonl")), Ok(()));
+        assert_eq!(check(root.join("absent.jsonl")), Ok(()), "a missing file is reported by its reader");
+        for file in [secret.clone(), root.join("../secret"), "train.jsonl".into(), dir.join("data-2/x")] {
+            let error = check(file).unwrap_err();
+            assert!(error.starts_with("data.files[0] is a file elsewhere"), "{error}");
+            assert!(error.contains("below limits.roots"), "{error}");
         }
-        for listen in ["0.0.0.0:50051", "[::]:1", "10.0.0.1:1", "generation:50051"] {
-            assert!(!is_loopback(listen), "{listen}");
+        for file in ["link.jsonl", "up/secret"] {
+            let error = check(root.join(file)).unwrap_err();
+            assert!(error.starts_with("data.files[0] is a link that leads elsewhere"), "{error}");
         }
+        let none = validate_file("x", &secret, Roots { setting: "limits.roots", folders: &[] }).unwrap_err();
+        assert!(none.to_string().contains("none is set"), "{none}");
     }
 }

@@ -204,7 +204,7 @@ async fn without_the_token_only_health_answers() {
     bounded(async {
         let folder = tempfile::tempdir().unwrap();
         let token_file = folder.path().join("token");
-        std::fs::write(&token_file, "s3cret\n").unwrap();
+        std::fs::write(&token_file, "s3cret-of-a-test\n").unwrap();
         let server = ServerSettings { token_file: Some(token_file.clone()), ..ServerSettings::default() };
         let worker = Setup { server, ..Setup::default() }.start("worker").await;
         let status = worker.client().await.get_status(RewardGetStatusRequest {}).await.unwrap_err();
@@ -214,6 +214,23 @@ async fn without_the_token_only_health_answers() {
         let channel = channel(worker.server.endpoint(), config).await;
         let mut client = evenkeel_proto::v1::reward_client::RewardClient::new(channel);
         assert!(client.get_status(RewardGetStatusRequest {}).await.is_ok());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn plaintext_for_other_machines_is_refused_unless_it_is_meant() {
+    bounded(async {
+        let error = Server::bind("worker", "reward.server", ServerSettings::on("0.0.0.0:0")).await.err().unwrap();
+        let error = error.to_string();
+        assert!(error.starts_with("reward.server.listen is \"0.0.0.0:0\" in plaintext, allowed: "), "{error}");
+        assert!(error.contains("insecure = true"), "{error}");
+        let meant = ServerSettings { insecure: true, ..ServerSettings::on("0.0.0.0:0") };
+        assert!(Server::bind("worker", "reward.server", meant).await.is_ok());
+        let local = Server::bind("worker", "reward.server", ServerSettings::default()).await.unwrap();
+        let error = local.with_metrics("--metrics", "0.0.0.0:0").await.err().unwrap().to_string();
+        assert!(error.starts_with("--metrics is \"0.0.0.0:0\" in plaintext"), "{error}");
+        assert!(error.contains("server.insecure = true"), "{error}");
     })
     .await;
 }

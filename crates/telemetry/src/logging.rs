@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use evenkeel_errors::FieldError;
-use evenkeel_errors::shown::shown;
+use evenkeel_errors::shown::{shown, without_credentials};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
@@ -91,19 +91,21 @@ fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static
     .delimited(" ")
 }
 
-/// JSON lines with long texts cut.
+/// JSON lines with long texts cut, and without the passwords of URLs.
 struct ShortValues<W>(W);
 
 impl<W: Write> Write for ShortValues<W> {
     /// Writes an entry as a whole.
     fn write(&mut self, entry: &[u8]) -> io::Result<usize> {
         let long = entry.len() > MAX_VALUE_CHARS;
-        match serde_json::from_slice(entry) {
+        let hidden = std::str::from_utf8(entry).map(without_credentials);
+        let shown = hidden.as_ref().map_or(entry, |text| text.as_bytes());
+        match serde_json::from_slice(shown) {
             Ok(mut values) if long => {
                 cut(&mut values);
                 self.0.write_all(format!("{values}\n").as_bytes())?;
             }
-            _ => self.0.write_all(entry)?,
+            _ => self.0.write_all(shown)?,
         }
         Ok(entry.len())
     }

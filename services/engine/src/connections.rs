@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use evenkeel_rpc::stall_timeout::StallTimeout;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -19,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 const RESERVE: usize = 16;
 /// Time limit for a request on such a connection.
 const RESERVE_DEADLINE: Duration = Duration::from_secs(1);
+/// Largest header of a request, in bytes.
+const MAX_HEADER: usize = 64 << 10;
 /// File descriptors reserved for the rest of the process.
 const OTHER_DESCRIPTORS: usize = 128;
 /// Delay after a failure to accept a connection, to avoid a busy loop.
@@ -30,6 +33,8 @@ pub(crate) struct Limits {
     pub(crate) connections: usize,
     /// From the opening of a connection, or the end of a response, to the end of the next request's header.
     pub(crate) header: Duration,
+    /// How long a client may take nothing of a response.
+    pub(crate) unread: Duration,
 }
 
 impl Limits {
@@ -76,16 +81,16 @@ pub(crate) async fn serve(
         };
         match Arc::clone(&regular).try_acquire_owned() {
             Ok(permit) => {
-                let connection = connection(stream, router.clone(), limits.header, stop.clone());
+                let connection = connection(stream, router.clone(), limits, stop.clone());
                 connections.spawn(async move {
                     let _permit: OwnedSemaphorePermit = permit;
                     connection.await;
                 });
             }
             Err(_) => {
-                let header = limits.header.min(RESERVE_DEADLINE);
+                let limits = Limits { header: limits.header.min(RESERVE_DEADLINE), ..limits };
                 reserve.make_room();
-                reserve.0.push_back(connections.spawn(connection(stream, probes.clone(), header, stop.clone())));
+                reserve.0.push_back(connections.spawn(connection(stream, probes.clone(), limits, stop.clone())));
             }
         }
     }
@@ -110,19 +115,20 @@ impl Reserve {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, header: Duration, stop: CancellationToken) {
+async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
     // Without this, small frames of a stream would be delayed. A system without the option is no error.
     let _ = stream.set_nodelay(true);
     let service = TowerToHyperService::new(router);
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(header);
-    let connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    builder.timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(MAX_HEADER);
+    let stream = TokioIo::new(StallTimeout::new(stream, limits.unread));
+    let connection = std::pin::pin!(builder.serve_connection(stream, service));
     drive(connection, &stop).await;
 }
 
 /// Drives a connection to its end; after `stop`, to the end of the response in progress. Errors only concern the client.
 async fn drive<S>(
-    mut connection: std::pin::Pin<&mut http1::Connection<TokioIo<TcpStream>, S>>,
+    mut connection: std::pin::Pin<&mut http1::Connection<TokioIo<StallTimeout<TcpStream>>, S>>,
     stop: &CancellationToken,
 ) where
     S: hyper::service::HttpService<hyper::body::Incoming, ResBody = axum::body::Body, Error = Infallible>,

@@ -7,13 +7,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_config::Settings;
+use evenkeel_rpc::exposure::warn_of_plaintext;
+use evenkeel_rpc::reload::Tokens;
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::connections::{self, Limits};
 use crate::error::EngineError;
 use crate::folder::Model;
-use crate::http::{App, probes, read_api_key, router};
+use crate::http::{App, probes, router};
 use crate::metrics::Metrics;
 use crate::scheduler::{Admission, Command, Scheduler};
 use crate::settings::EngineSettings;
@@ -36,10 +38,10 @@ impl Engine {
         let listener = TcpListener::bind(&settings.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
 
-        let key = settings.api_key_file.as_deref().map(read_api_key).transpose()?;
-        if key.is_none() && !address.ip().is_loopback() {
-            tracing::warn!(%address, "anybody who can reach this port can use and change the engine: see api_key_file");
-        }
+        let keys = settings.api_key_file.as_deref().map(|path| Tokens::open("api_key_file", path)).transpose()?;
+        let open =
+            if keys.is_none() { ", where anybody can use and change it without a key (api_key_file)" } else { "" };
+        warn_of_plaintext(&format!("the engine{open}"), address, "insecure");
 
         let from = settings.clone();
         let loading = tokio::task::spawn_blocking(move || {
@@ -55,11 +57,15 @@ impl Engine {
         let model_name = model.name.clone();
         let drain = settings.drain;
         let threads = settings.thread_count();
-        let limits = Limits { connections: settings.max_connections, header: settings.header_deadline };
+        let limits = Limits {
+            connections: settings.max_connections,
+            header: settings.header_deadline,
+            unread: settings.unread_deadline,
+        };
         let app = Arc::new(App::new(settings, model, scheduler.clone(), admission, metrics));
 
         let stop = CancellationToken::new();
-        let (routes, probes) = (router(Arc::clone(&app), key), probes(app));
+        let (routes, probes) = (router(Arc::clone(&app), keys), probes(app));
         let serving = connections::serve(listener, routes, probes, limits.within_descriptors(), stop.clone());
         let server = tokio::spawn(serving);
         tracing::info!(model = model_name, %address, threads, "engine started");

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use evenkeel_errors::FieldError;
 use evenkeel_hf::FolderError;
 use evenkeel_model::ModelError;
+use evenkeel_rpc::server::FileError;
 
 /// An error of the engine. Errors of requests are reported to their clients only.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,9 @@ pub enum EngineError {
     /// An invalid setting.
     #[error(transparent)]
     Setting(#[from] FieldError),
+    /// A file that a setting names.
+    #[error(transparent)]
+    Named(#[from] FileError),
     /// The port is in use, or the address is invalid or not local.
     #[error("cannot listen on {address} (setting `listen`): {source}")]
     Listen {

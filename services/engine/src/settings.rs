@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use evenkeel_config::{ByteSize, HumanDuration, Settings, human};
 use evenkeel_errors::FieldError;
-use evenkeel_rpc::roots::is_loopback;
+use evenkeel_rpc::exposure::{is_loopback, validate_plaintext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,8 @@ pub struct EngineSettings {
     pub per_request_metrics: bool,
     /// Address to listen on, `HOST:PORT`; port 0 takes any free one.
     pub listen: String,
+    /// Whether other machines may be served, which is in plaintext.
+    pub insecure: bool,
     /// Decoding threads; 0 for one per core.
     pub threads: usize,
     /// Longest sequence, prompt and completion together, in tokens. Absent: the model's own limit.
@@ -44,7 +46,8 @@ pub struct EngineSettings {
     pub seed: u64,
     /// Largest request body.
     pub max_body: ByteSize,
-    /// File with the key that requests must carry (`Authorization: Bearer KEY`), like vLLM's `--api-key`. Absent: none.
+    /// File with the keys, one on each line, of which requests must carry one (`Authorization: Bearer KEY`), like vLLM's `--api-key`. Absent:
+    /// none.
     pub api_key_file: Option<PathBuf>,
     /// Whether to serve the control routes for a trainer (weights, pauses), as vLLM does with `VLLM_SERVER_DEV_MODE`.
     pub development_routes: bool,
@@ -60,6 +63,9 @@ pub struct EngineSettings {
     /// Time limit for the body of a request.
     #[serde(with = "HumanDuration")]
     pub body_deadline: Duration,
+    /// How long a client may take nothing of a response that is there for it. Its connection is closed then.
+    #[serde(with = "HumanDuration")]
+    pub unread_deadline: Duration,
     /// How long responses in progress may take to complete when the engine stops.
     #[serde(with = "HumanDuration")]
     pub drain: Duration,
@@ -93,6 +99,7 @@ impl Default for EngineSettings {
             served_model_name: None,
             per_request_metrics: false,
             listen: "127.0.0.1:8000".to_owned(),
+            insecure: false,
             threads: 0,
             max_model_len: None,
             max_sequences: 256,
@@ -110,6 +117,7 @@ impl Default for EngineSettings {
             max_connections: 4096,
             header_deadline: Duration::from_secs(10),
             body_deadline: Duration::from_secs(60),
+            unread_deadline: Duration::from_secs(60),
             drain: Duration::from_secs(30),
         }
     }
@@ -161,7 +169,12 @@ impl Settings for EngineSettings {
                 return Err(FieldError::new(field, 0, "at least 1"));
             }
         }
-        for (field, value) in [("header_deadline", self.header_deadline), ("body_deadline", self.body_deadline)] {
+        let deadlines = [
+            ("header_deadline", self.header_deadline),
+            ("body_deadline", self.body_deadline),
+            ("unread_deadline", self.unread_deadline),
+        ];
+        for (field, value) in deadlines {
             if value < Duration::from_millis(1) {
                 return Err(FieldError::new(field, human(value), "at least 1ms"));
             }
@@ -179,6 +192,8 @@ impl Settings for EngineSettings {
         if port.and_then(|port| port.parse::<u16>().ok()).is_none() {
             return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
         }
+        let remedy = "or `insecure = true` beside it for a network that is trusted";
+        validate_plaintext("listen", &self.listen, self.insecure, remedy)?;
         if self.development_routes && self.weights_roots.is_empty() && !is_loopback(&self.listen) {
             let allowed = "folders that contain the weights, since others reach `listen` ([\"/\"] for any)";
             return Err(FieldError::new("weights_roots", "empty", allowed));
@@ -212,7 +227,8 @@ mod tests {
             ("max_logprobs", EngineSettings { max_logprobs: -2, ..good.clone() }),
             ("threads", EngineSettings { threads: 5000, ..good.clone() }),
             ("listen", EngineSettings { listen: "8000".into(), ..good.clone() }),
-            ("weights_roots", EngineSettings { listen: "0.0.0.0:8000".into(), ..good.clone() }),
+            ("listen", EngineSettings { listen: "0.0.0.0:8000".into(), ..good.clone() }),
+            ("weights_roots", EngineSettings { listen: "0.0.0.0:8000".into(), insecure: true, ..good.clone() }),
             ("served_model_name", EngineSettings { served_model_name: Some(String::new()), ..good }),
         ];
         for (field, config) in cases {

@@ -103,7 +103,8 @@ fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
 }
 
 fn is_table(schema: &Value) -> bool {
-    options(schema).any(|option| option["properties"].is_object())
+    // With keys of its own, or with any.
+    options(schema).any(|option| option["type"].as_str() == Some("object"))
 }
 
 /// What a schema says about a field.

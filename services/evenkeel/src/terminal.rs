@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use evenkeel_orchestrator::{Event, MetricsLine, Progress, RunOutcome, StopMode, Summary};
+use evenkeel_proto::shown::without_credentials;
 use evenkeel_proto::v1::StepKind;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
@@ -23,13 +24,14 @@ pub(crate) fn complain(error: &anyhow::Error) {
     eprintln!("error: {}", in_words(error));
 }
 
-/// An error with its causes. Some errors have their cause in their own words: it is not repeated.
+/// An error with its causes, without the passwords of URLs. Some errors have their cause in their own words: it is not repeated.
 fn in_words(error: &anyhow::Error) -> String {
     let causes = error.chain().skip(1).map(ToString::to_string);
-    causes.fold(error.to_string(), |text, cause| match text.ends_with(&cause) {
+    let text = causes.fold(error.to_string(), |text, cause| match text.ends_with(&cause) {
         true => text,
         false => format!("{text}: {cause}"),
-    })
+    });
+    without_credentials(&text).into_owned()
 }
 
 /// Prints what a person should know.

@@ -1,6 +1,6 @@
 //! Limits on the files that a recipe names, and cancellation while they are loaded. A recipe may come over the network.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use evenkeel_config::{ByteSize, at_least_one};
 use evenkeel_files::{open, read_optional};
@@ -39,6 +39,9 @@ pub struct LoadLimits {
     pub max_fresh_parameters: u64,
     /// Largest number of samples in a step (prompts times group size), and of examples in a warm-start step.
     pub max_step_samples: u64,
+    /// Folders below which the files that a client's recipe names must be: data sets, models, tokens and certificates. Empty: anywhere where
+    /// the server listens on a loopback address, and nowhere otherwise. The run that the server's own settings start is not limited.
+    pub roots: Vec<PathBuf>,
     /// Whether custom verifiers may be at addresses that the recipe names: the server sends them answers, and its token.
     pub verifier_addresses: bool,
 }
@@ -53,6 +56,7 @@ impl Default for LoadLimits {
             max_tokenizer: ByteSize::mib(128),
             max_fresh_parameters: 100_000_000,
             max_step_samples: 1_000_000,
+            roots: Vec::new(),
             verifier_addresses: false,
         }
     }
@@ -69,6 +73,7 @@ impl LoadLimits {
             max_tokenizer: ByteSize::b(u64::MAX),
             max_fresh_parameters: u64::MAX,
             max_step_samples: u64::MAX,
+            roots: Vec::new(),
             verifier_addresses: true,
         }
     }

@@ -81,9 +81,16 @@ pub trait ModelSource: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// A model beyond the limits, before anything is written; a folder that cannot be written or holds something else.
     fn folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError>;
+
+    /// The folder that the recipe names. `None` where the model is made for the run.
+    fn named(&self) -> Option<&Path>;
 }
 
 impl ModelSource for PathBuf {
+    fn named(&self) -> Option<&Path> {
+        Some(self)
+    }
+
     fn folder(&self, _: &Path, _: &LoadLimits) -> Result<PathBuf, RunError> {
         Ok(self.clone())
     }

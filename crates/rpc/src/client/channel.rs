@@ -3,10 +3,11 @@
 use evenkeel_config::human;
 use http::Uri;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Channel, Endpoint};
 
-use super::{ClientError, ClientSettings, ClientTlsSettings, Headers, chain};
-use crate::files::{read, read_token};
+use super::tls::{ClientCertificates, Encrypted};
+use super::{ClientError, ClientSettings, Headers, chain};
+use crate::reload::Tokens;
 
 /// The channel of generated clients: `RewardClient::new(channel)`.
 pub type ClientChannel = InterceptedService<Channel, Headers>;
@@ -32,28 +33,31 @@ impl ServerAddress {
 pub struct Connector {
     settings: ClientSettings,
     headers: Headers,
-    tls: Option<ClientTlsConfig>,
+    certificates: Option<ClientCertificates>,
 }
 
 impl Connector {
     /// Reads the files that the settings name. `section` is their path, for messages: `reward.client`.
     pub fn new(section: &str, settings: ClientSettings) -> Result<Self, ClientError> {
-        let token = settings
-            .token_file
-            .as_deref()
-            .map(|path| read_token(&format!("{section}.token_file"), path))
-            .transpose()?;
+        let tokens = settings.token_file.as_deref();
+        let tokens = tokens.map(|path| Tokens::open(&format!("{section}.token_file"), path)).transpose()?;
         Ok(Self {
-            headers: Headers::new(token.as_ref()),
-            tls: settings.tls.as_ref().map(|tls| load_tls(section, tls)).transpose()?,
+            headers: Headers::new(tokens),
+            certificates: settings.tls.as_ref().map(|tls| ClientCertificates::open(section, tls)).transpose()?,
             settings,
         })
     }
 
     /// Opens a connection.
     pub async fn connect(&self, address: &ServerAddress) -> Result<ClientChannel, ClientError> {
-        let endpoint = self.endpoint(address)?;
-        let connected = tokio::time::timeout(self.settings.connect_timeout, endpoint.connect()).await;
+        let (endpoint, encrypted) = self.endpoint(address)?;
+        let connecting = async {
+            match encrypted {
+                None => endpoint.connect().await,
+                Some(encrypted) => endpoint.connect_with_connector(encrypted).await,
+            }
+        };
+        let connected = tokio::time::timeout(self.settings.connect_timeout, connecting).await;
         let failed = |message: String| ClientError::Connect { url: address.url.clone(), message };
         match connected {
             Ok(Ok(channel)) => Ok(InterceptedService::new(channel, self.headers.clone())),
@@ -64,7 +68,11 @@ impl Connector {
 
     /// A channel that connects with its first call and reconnects after its connection was lost.
     pub fn connect_lazy(&self, address: &ServerAddress) -> Result<ClientChannel, ClientError> {
-        Ok(InterceptedService::new(self.endpoint(address)?.connect_lazy(), self.headers.clone()))
+        let channel = match self.endpoint(address)? {
+            (endpoint, None) => endpoint.connect_lazy(),
+            (endpoint, Some(encrypted)) => endpoint.connect_with_connector_lazy(encrypted),
+        };
+        Ok(InterceptedService::new(channel, self.headers.clone()))
     }
 
     /// `max_message` of the settings in bytes, for `max_decoding_message_size` and `max_encoding_message_size`.
@@ -72,13 +80,17 @@ impl Connector {
         self.settings.max_message.bytes_usize()
     }
 
-    fn endpoint(&self, address: &ServerAddress) -> Result<Endpoint, ClientError> {
+    /// Where the server is, and how a connection to it is encrypted.
+    fn endpoint(&self, address: &ServerAddress) -> Result<(Endpoint, Option<Encrypted>), ClientError> {
         let secure = validate_url(&address.url)?;
         let invalid = |_| ClientError::Url { url: address.url.clone() };
-        let mut endpoint = Endpoint::from_shared(address.url.clone())
-            .map_err(invalid)?
-            .connect_timeout(self.settings.connect_timeout)
-            .tcp_nodelay(true);
+        let url: Uri = address.url.parse().map_err(invalid)?;
+        let mut endpoint = match secure.then(|| address.url.replacen("https", "http", 1)) {
+            None => Endpoint::from(url.clone()),
+            // The transport itself is given none of our certificates, so that it must take the connection for one in plaintext.
+            Some(plain) => Endpoint::from(plain.parse::<Uri>().map_err(invalid)?).origin(url.clone()),
+        };
+        endpoint = endpoint.connect_timeout(self.settings.connect_timeout).tcp_nodelay(true);
         if !self.settings.keepalive_interval.is_zero() {
             endpoint = endpoint
                 .http2_keep_alive_interval(self.settings.keepalive_interval)
@@ -86,18 +98,16 @@ impl Connector {
                 // A dead worker must be detected before it gets an item.
                 .keep_alive_while_idle(true);
         }
-        if secure { self.secure(endpoint, address) } else { Ok(endpoint) }
+        Ok((endpoint, if secure { Some(self.encrypted(&url, address)?) } else { None }))
     }
 
-    fn secure(&self, endpoint: Endpoint, address: &ServerAddress) -> Result<Endpoint, ClientError> {
+    fn encrypted(&self, url: &Uri, address: &ServerAddress) -> Result<Encrypted, ClientError> {
         let failed = |message: String| ClientError::Tls { url: address.url.clone(), message };
-        let Some(tls) = &self.tls else { return Err(failed("the settings have no certificates (`tls`)".to_owned())) };
-        let named = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_ref());
-        let tls = match named.or(address.host.as_ref()) {
-            None => tls.clone(),
-            Some(name) => tls.clone().domain_name(name),
-        };
-        endpoint.tls_config(tls).map_err(|error| failed(chain(&error)))
+        let certificates =
+            self.certificates.as_ref().ok_or_else(|| failed("the settings have no certificates (`tls`)".to_owned()))?;
+        let named = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
+        let name = named.or(address.host.as_deref()).or(url.host()).unwrap_or_default();
+        certificates.to(name).map_err(failed)
     }
 }
 
@@ -113,15 +123,6 @@ fn validate_url(url: &str) -> Result<bool, ClientError> {
     let plain_path = matches!(uri.path(), "" | "/") && uri.query().is_none();
     let named = uri.host().is_some_and(|host| !host.is_empty());
     if named && uri.port_u16().is_some() && plain_path { Ok(secure) } else { Err(invalid()) }
-}
-
-fn load_tls(section: &str, settings: &ClientTlsSettings) -> Result<ClientTlsConfig, ClientError> {
-    let authority = Certificate::from_pem(read(&format!("{section}.tls.ca_file"), &settings.ca_file)?);
-    let tls = ClientTlsConfig::new().ca_certificate(authority);
-    let (Some(certificate), Some(key)) = (&settings.certificate_file, &settings.key_file) else { return Ok(tls) };
-    let certificate = read(&format!("{section}.tls.certificate_file"), certificate)?;
-    let key = read(&format!("{section}.tls.key_file"), key)?;
-    Ok(tls.identity(Identity::from_pem(certificate, key)))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod channel;
 mod headers;
 mod settings;
+mod tls;
 
 pub use channel::{ClientChannel, Connector, ServerAddress};
 pub use headers::Headers;

@@ -26,7 +26,7 @@ pub struct ClientSettings {
     pub keepalive_timeout: Duration,
     /// Largest message that is received or sent.
     pub max_message: ByteSize,
-    /// File with the bearer token that calls carry. Absent: none.
+    /// File with the bearer token that calls carry; of several lines the first. Absent: none.
     pub token_file: Option<PathBuf>,
     /// TLS certificates, for `https` endpoints.
     pub tls: Option<ClientTlsSettings>,

@@ -106,6 +106,22 @@ pub enum ServiceError {
         /// The time limit.
         timeout: Duration,
     },
+    /// The caller has not proven who it is.
+    #[error("{message}")]
+    Unauthenticated {
+        /// What is missing.
+        message: &'static str,
+    },
+    /// The caller has proven a role that may not do this.
+    #[error("the role `{role}` may not call {method}, which takes `{needed}`")]
+    Forbidden {
+        /// The method.
+        method: String,
+        /// The caller's role.
+        role: &'static str,
+        /// The least role of the method.
+        needed: &'static str,
+    },
     /// The server is shutting down.
     #[error("the server is draining and accepts no new work")]
     Draining,
@@ -190,6 +206,8 @@ impl ServiceError {
             Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
             Self::Deadline(_) | Self::MessageTimeout { .. } => Code::DeadlineExceeded,
             Self::Cancelled => Code::Cancelled,
+            Self::Unauthenticated { .. } => Code::Unauthenticated,
+            Self::Forbidden { .. } => Code::PermissionDenied,
             Self::Unimplemented { .. } => Code::Unimplemented,
             Self::Conflict { .. } => Code::Aborted,
             Self::DataLoss { .. } => Code::DataLoss,
@@ -213,6 +231,8 @@ impl ServiceError {
             Self::MessageExpands { .. } => "MESSAGE_EXPANDS",
             Self::Malformed => "MALFORMED_MESSAGE",
             Self::ResponsesUnread { .. } => "ANSWERS_UNREAD",
+            Self::Unauthenticated { .. } => "UNAUTHENTICATED",
+            Self::Forbidden { .. } => "ROLE_TOO_LOW",
             Self::Draining => "DRAINING",
             Self::Deadline(_) => "DEADLINE_EXCEEDED",
             Self::Cancelled => "CANCELLED",
@@ -237,9 +257,11 @@ impl ServiceError {
     fn failure_code(&self) -> FailureCode {
         match self {
             Self::Invalid(_) | Self::Malformed | Self::MessageExpands { .. } => FailureCode::InvalidArgument,
-            Self::Precondition { .. } | Self::AlreadyExists { .. } | Self::Conflict { .. } => {
-                FailureCode::FailedPrecondition
-            }
+            Self::Precondition { .. }
+            | Self::AlreadyExists { .. }
+            | Self::Conflict { .. }
+            | Self::Unauthenticated { .. }
+            | Self::Forbidden { .. } => FailureCode::FailedPrecondition,
             Self::NotFound { .. } => FailureCode::NotFound,
             Self::QueueFull { .. }
             | Self::ShareTaken { .. }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use evenkeel_proto::FieldError;
 use tokio::net::TcpListener;
 
 use crate::files::FileError;
@@ -23,14 +24,9 @@ pub enum ServerError {
     /// A file that a setting names cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The certificates cannot be used, or do not belong together.
-    #[error("cannot use the certificates of setting `{setting}`: {message}")]
-    Tls {
-        /// The setting with its path.
-        setting: String,
-        /// What is wrong.
-        message: String,
-    },
+    /// A setting that is refused.
+    #[error(transparent)]
+    Setting(#[from] FieldError),
     /// The transport failed.
     #[error("the transport failed: {0}")]
     Transport(#[from] tonic::transport::Error),

@@ -76,7 +76,7 @@ where
         let endless = ENDLESS_PREFIXES.iter().any(|prefix| path.starts_with(prefix));
         let abort = endless.then(|| Box::pin(self.layer.draining.clone().cancelled_owned()));
         let mut record = CallRecord::start(path.trim_start_matches('/'));
-        let connection = connection(request.extensions());
+        let connection = request.extensions().get::<ConnectionHandle>();
         record.call = connection.map(ConnectionHandle::call);
         if connection.is_some_and(ConnectionHandle::is_health_only) && !path.starts_with(HEALTH_PREFIX) {
             let status = Status::from(ServiceError::ConnectionsFull);
@@ -103,14 +103,6 @@ where
             }))
         })
     }
-}
-
-/// The connection of a call.
-fn connection(extensions: &http::Extensions) -> Option<&ConnectionHandle> {
-    if let Some(info) = extensions.get::<tonic::transport::server::TlsConnectInfo<ConnectionHandle>>() {
-        return Some(info.get_ref());
-    }
-    extensions.get()
 }
 
 trait MapWithHeaders {

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -46,6 +46,8 @@ struct ConnectionState {
     begun: Instant,
     activity: Mutex<Activity>,
     close: CancellationToken,
+    /// The names of the client's certificate, once it has proven them.
+    names: OnceLock<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -113,6 +115,7 @@ impl Connections {
             begun,
             activity,
             close: abort.child_token(),
+            names: OnceLock::new(),
         }));
         handles.insert(client, handle.clone());
         metrics::gauge!("evenkeel_connections").increment(1);
@@ -149,6 +152,17 @@ impl Connections {
 impl ConnectionHandle {
     pub(super) fn client(&self) -> ClientId {
         self.0.client
+    }
+
+    /// The client has proven these names with its certificate.
+    pub(super) fn prove(&self, names: Vec<String>) {
+        // A connection has one handshake.
+        let _ = self.0.names.set(names);
+    }
+
+    /// The names that the client has proven.
+    pub(super) fn names(&self) -> &[String] {
+        self.0.names.get().map_or(&[], Vec::as_slice)
     }
 
     /// Whether it serves health checks only.

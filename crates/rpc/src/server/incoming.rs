@@ -11,11 +11,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
 use super::connections::{ConnectionHandle, Connections, Registration};
+use super::tls::ServerCertificates;
+use crate::pem::names;
 
 /// Accepted connections that the transport has not taken yet.
 const BACKLOG: usize = 64;
@@ -26,25 +30,31 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub(super) fn accept(
     helpers: &mut JoinSet<()>,
     listener: TcpListener,
+    tls: Option<ServerCertificates>,
     stop: CancellationToken,
     abort: CancellationToken,
     registry: Connections,
-) -> ReceiverStream<io::Result<Connection>> {
+) -> ReceiverStream<io::Result<Stream>> {
     let (connections, incoming) = mpsc::channel(BACKLOG);
     let accepting = async move {
+        // Dropped with this future: a connection that is not ready when the server stops is closed.
+        let mut handshakes = JoinSet::new();
         loop {
-            match listener.accept().await {
+            let accepted = tokio::select! {
+                Some(_) = handshakes.join_next() => continue,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
                 Ok((stream, peer)) => {
                     // Small messages (verdicts, progress) must not be delayed.
                     if let Err(error) = stream.set_nodelay(true) {
                         tracing::debug!(%peer, %error, "connection closed before it was served");
                         continue;
                     }
-                    if connections
-                        .send(Ok(Connection::new(stream, registry.register(peer.ip(), &abort))))
-                        .await
-                        .is_err()
-                    {
+                    let connection = Connection::new(stream, registry.register(peer.ip(), &abort));
+                    if let Some(tls) = &tls {
+                        handshakes.spawn(handshake(tls.acceptor(), connection, connections.clone()));
+                    } else if connections.send(Ok(Stream::Plain(connection))).await.is_err() {
                         return;
                     }
                 }
@@ -59,6 +69,20 @@ pub(super) fn accept(
         stop.run_until_cancelled(accepting).await;
     });
     ReceiverStream::new(incoming)
+}
+
+/// Ends when the connection is encrypted, or was closed, at the latest after the time limit of handshakes.
+async fn handshake(acceptor: TlsAcceptor, connection: Connection, connections: mpsc::Sender<io::Result<Stream>>) {
+    let handle = connection.registration.handle.clone();
+    match acceptor.accept(connection).await {
+        Ok(stream) => {
+            let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+            handle.prove(certificate.map(names).unwrap_or_default());
+            // The server has ended where nobody takes it.
+            let _ = connections.send(Ok(Stream::Tls(Box::new(stream)))).await;
+        }
+        Err(error) => tracing::debug!(%error, "a connection is refused by TLS"),
+    }
 }
 
 /// A TCP connection whose reads and writes fail once it is aborted.
@@ -119,10 +143,68 @@ impl AsyncWrite for Connection {
     }
 }
 
-impl Connected for Connection {
+/// A connection as the transport sees it.
+#[derive(Debug)]
+pub(super) enum Stream {
+    /// In plaintext.
+    Plain(Connection),
+    /// Encrypted.
+    Tls(Box<TlsStream<Connection>>),
+}
+
+/// Calls a method of the stream that it is.
+macro_rules! delegate {
+    ($stream:expr, $method:ident($($argument:expr),*)) => {
+        match $stream.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).$method($($argument),*),
+            Stream::Tls(stream) => Pin::new(stream.as_mut()).$method($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        delegate!(self, poll_write(cx, bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self, poll_write_vectored(cx, slices))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, poll_shutdown(cx))
+    }
+}
+
+impl Connected for Stream {
     type ConnectInfo = ConnectionHandle;
 
     fn connect_info(&self) -> ConnectionHandle {
-        self.registration.handle.clone()
+        let connection = match self {
+            Self::Plain(connection) => connection,
+            Self::Tls(stream) => stream.get_ref().0,
+        };
+        connection.registration.handle.clone()
     }
 }

@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
-use evenkeel_config::human;
+use axum::middleware::from_fn_with_state;
+use evenkeel_config::{Settings, human};
 use http::Request;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -18,18 +19,22 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tower::Service;
 
-use super::auth::AuthLayer;
+use super::access::{AccessLayer, Gate};
 use super::bind::bind;
 use super::calls::CallLayer;
 use super::connections::Connections;
 use super::incoming::accept;
 use super::metrics_port;
+use super::tls::ServerCertificates;
 use super::{Drain, ServerError, ServerSettings};
 use crate::admission::{Admission, Unit};
+use crate::exposure::{validate_plaintext, warn_of_plaintext};
 use evenkeel_telemetry::{MetricsHandle, install_metrics, metrics_router};
 
 /// Interval of the upkeep of histograms, which must not wait for a scrape.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+/// Headers of a call, as HTTP/2 counts them.
+const MAX_HEADER_BYTES: u32 = 16 << 10;
 /// How long aborted connections may take to close.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
 
@@ -50,8 +55,8 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     metrics: Option<(TcpListener, MetricsHandle)>,
-    transport: tonic::transport::Server,
-    auth: AuthLayer,
+    tls: Option<ServerCertificates>,
+    access: AccessLayer,
     routes: RoutesBuilder,
     services: Vec<&'static str>,
     drain: Drain,
@@ -60,36 +65,35 @@ pub struct Server {
 impl Server {
     /// Binds the port and reads the files of the settings. `section` is the path of the settings for errors, such as `reward.server`.
     pub async fn bind(name: &str, section: &str, settings: ServerSettings) -> Result<Self, ServerError> {
+        settings.validate().map_err(|error| error.within(section))?;
         let (listener, address) = bind(format!("{section}.listen"), &settings.listen).await?;
-        let auth = AuthLayer::from_file(section, settings.token_file.as_deref())?;
-        let transport = tonic::transport::Server::builder()
-            .max_concurrent_streams(settings.max_concurrent_streams)
-            .http2_keepalive_interval(settings.keepalive_interval())
-            .http2_keepalive_timeout(Some(settings.keepalive_timeout));
-        let transport = match &settings.tls {
-            None => transport,
-            Some(tls) => transport.tls_config(super::tls::load(section, tls)?).map_err(|error| ServerError::Tls {
-                setting: format!("{section}.tls"),
-                message: crate::client::chain(&error),
-            })?,
-        };
+        let access = AccessLayer::open(section, settings.token_file.as_deref(), &settings.auth)?;
+        let optional = settings.certificates_are_optional();
+        let tls = settings.tls.as_ref().map(|tls| ServerCertificates::open(section, tls, optional)).transpose()?;
+        if tls.is_none() {
+            warn_of_plaintext(&format!("gRPC ({name})"), address, &format!("{section}.insecure"));
+        }
         Ok(Self {
             name: name.to_owned(),
             settings,
             listener,
             address,
             metrics: None,
-            transport,
-            auth,
+            tls,
+            access,
             routes: Routes::builder(),
             services: Vec::new(),
             drain: Drain::new(),
         })
     }
 
-    /// Also serves `/metrics` on another port. One server per process is enough.
+    /// Also serves `/metrics` on another port, in plaintext. One server per process is enough. Where the settings have tokens, it takes one
+    /// of those of a reader.
     pub async fn with_metrics(mut self, setting: &str, address: &str) -> Result<Self, ServerError> {
+        let remedy = "or `server.insecure = true` for a network that is trusted";
+        validate_plaintext(setting, address, self.settings.insecure, remedy)?;
         let (listener, address) = bind(setting.to_owned(), address).await?;
+        warn_of_plaintext("/metrics", address, "server.insecure");
         match install_metrics() {
             Some(handle) => {
                 tracing::info!(server = self.name, %address, "metrics");
@@ -153,9 +157,10 @@ impl Server {
         helpers: &mut JoinSet<()>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<ShutdownOutcome, ServerError> {
-        let Self { name, settings, listener, address, metrics, transport, auth, mut routes, services, drain } = self;
+        let Self { name, settings, listener, address, metrics, tls, access, mut routes, services, drain } = self;
         if let Some((listener, handle)) = metrics {
-            serve_metrics(helpers, listener, handle);
+            let gate = if settings.auth.tokens.is_empty() { Gate::open() } else { access.gate() };
+            serve_metrics(helpers, listener, handle, gate);
         }
         let health = HealthReporter::new();
         routes.add_service(tonic_health::pb::health_server::HealthServer::new(
@@ -169,16 +174,20 @@ impl Server {
         let stop = CancellationToken::new();
         let connections = Connections::new(&settings);
         helpers.spawn(connections.clone().close_expired());
-        let incoming = accept(helpers, listener, stop.clone(), drain.aborting_token(), connections);
+        let incoming = accept(helpers, listener, tls, stop.clone(), drain.aborting_token(), connections);
         let calls = CallLayer {
             draining: drain.draining_token(),
             receiving: Admission::new("receive", Unit::Bytes, settings.max_receive.bytes_usize()),
             max_decoded: settings.max_decoded.bytes(),
             message_timeout: settings.message_timeout,
         };
-        let serving = transport
+        let serving = tonic::transport::Server::builder()
+            .max_concurrent_streams(settings.max_concurrent_streams)
+            .http2_max_header_list_size(MAX_HEADER_BYTES)
+            .http2_keepalive_interval(settings.keepalive_interval())
+            .http2_keepalive_timeout(Some(settings.keepalive_timeout))
             .layer(calls)
-            .layer(auth)
+            .layer(access)
             .add_routes(routes.routes())
             .serve_with_incoming_shutdown(incoming, stop.clone().cancelled_owned());
         let mut serving = pin!(serving);
@@ -226,9 +235,9 @@ impl Server {
 }
 
 /// Serves `/metrics`, also while the server drains.
-fn serve_metrics(helpers: &mut JoinSet<()>, listener: TcpListener, handle: MetricsHandle) {
+fn serve_metrics(helpers: &mut JoinSet<()>, listener: TcpListener, handle: MetricsHandle, gate: Gate) {
     let upkeep = handle.clone();
-    helpers.spawn(metrics_port::serve(listener, metrics_router(handle)));
+    helpers.spawn(metrics_port::serve(listener, metrics_router(handle).layer(from_fn_with_state(gate, Gate::guard))));
     helpers.spawn(async move {
         let mut interval = tokio::time::interval(UPKEEP_INTERVAL);
         loop {

@@ -14,6 +14,8 @@ use tokio::task::{AbortHandle, JoinSet};
 const MAX_CONNECTIONS: usize = 32;
 /// Time limit of the request headers.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Largest header of a request, in bytes.
+const MAX_HEADER: usize = 16 << 10;
 /// Time limit of the whole connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept.
@@ -50,7 +52,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
 /// Serves one connection. Its failures concern only its client.
 async fn serve_connection(stream: TcpStream, router: Router) {
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEADER).keep_alive(false);
     let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let _ = tokio::time::timeout(REQUEST_TIMEOUT, connection).await;
 }

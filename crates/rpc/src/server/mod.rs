@@ -6,7 +6,7 @@
 //! 4. At shutdown health becomes NOT_SERVING; the server settles, drains work in progress, and aborts what is left after the time limit
 //!    of the drain.
 
-mod auth;
+mod access;
 mod bind;
 mod calls;
 mod connections;
@@ -16,6 +16,7 @@ mod incoming;
 mod lifecycle;
 mod metrics_port;
 mod receive;
+mod role;
 mod running;
 mod schema;
 mod settings;
@@ -23,9 +24,11 @@ mod signal;
 mod tls;
 
 pub use crate::files::FileError;
+pub use access::Gate;
 pub use bind::ServerError;
 pub use drain::Drain;
 pub use lifecycle::{Server, ShutdownOutcome};
+pub use role::Role;
 pub use running::RunningServer;
-pub use settings::{ServerSettings, ServerTlsSettings};
+pub use settings::{AuthSettings, ServerSettings, ServerTlsSettings};
 pub use signal::shutdown_signal;

@@ -1,19 +1,55 @@
 //! TLS of a server.
 
-use tonic::transport::{Certificate, Identity, ServerTlsConfig as Transport};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
 
 use super::ServerTlsSettings;
-use crate::files::{FileError, read};
+use crate::files::FileError;
+use crate::pem::{ALPN, Named, authorities, certificates, key, mismatch, provider};
+use crate::reload::Reloading;
 
-/// Reads the files of the settings.
-pub(super) fn load(section: &str, settings: &ServerTlsSettings) -> Result<Transport, FileError> {
-    let certificate = read(&format!("{section}.tls.certificate_file"), &settings.certificate_file)?;
-    let key = read(&format!("{section}.tls.key_file"), &settings.key_file)?;
-    let transport = Transport::new().identity(Identity::from_pem(certificate, key));
-    Ok(match &settings.client_ca_file {
-        None => transport,
+/// The certificates of a server. New connections get those that the files hold then.
+#[derive(Debug, Clone)]
+pub(super) struct ServerCertificates(Reloading<ServerConfig>);
+
+impl ServerCertificates {
+    /// Reads the files of the settings. `optional`: whether clients may come without a certificate where an authority for them is set.
+    pub(super) fn open(section: &str, settings: &ServerTlsSettings, optional: bool) -> Result<Self, FileError> {
+        let files = [&settings.certificate_file, &settings.key_file].into_iter().chain(&settings.client_ca_file);
+        let files: Vec<PathBuf> = files.cloned().collect();
+        let (section, settings) = (format!("{section}.tls"), settings.clone());
+        Reloading::open(section.clone(), files, move || load(&section, &settings, optional)).map(Self)
+    }
+
+    /// Takes the next connection.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.0.current())
+    }
+}
+
+fn load(section: &str, settings: &ServerTlsSettings, optional: bool) -> Result<ServerConfig, FileError> {
+    let setting = ["certificate_file", "key_file", "client_ca_file"].map(|key| format!("{section}.{key}"));
+    let certificate_file = Named { setting: &setting[0], path: &settings.certificate_file };
+    let key_file = Named { setting: &setting[1], path: &settings.key_file };
+    let builder = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| certificate_file.refuse(error))?;
+    let builder = match &settings.client_ca_file {
+        None => builder.with_no_client_auth(),
         Some(path) => {
-            transport.client_ca_root(Certificate::from_pem(read(&format!("{section}.tls.client_ca_file"), path)?))
+            let file = Named { setting: &setting[2], path };
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities(file)?), provider());
+            let verifier = if optional { verifier.allow_unauthenticated() } else { verifier };
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| file.refuse(error))?)
         }
-    })
+    };
+    let mut config = builder
+        .with_single_cert(certificates(certificate_file)?, key(key_file)?)
+        .map_err(|error| mismatch(certificate_file, key_file, &error))?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
 }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 #![allow(dead_code, reason = "every test file uses another part of it")]
 
+pub(crate) mod certificates;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -28,12 +28,11 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
-use evenkeel_files::Secret;
+use evenkeel_rpc::reload::Tokens;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-pub(crate) use self::auth::read_api_key;
 use self::error::{ApiError, json_response};
 use crate::folder::Model;
 use crate::metrics::Metrics;
@@ -92,7 +91,7 @@ impl App {
 }
 
 /// All routes.
-pub(crate) fn router(app: Arc<App>, key: Option<Secret>) -> Router {
+pub(crate) fn router(app: Arc<App>, keys: Option<Tokens>) -> Router {
     let limit = app.settings.max_body.bytes_usize();
     let upload = app.settings.body_deadline;
     let mut routes = open_routes()
@@ -108,7 +107,7 @@ pub(crate) fn router(app: Arc<App>, key: Option<Secret>) -> Router {
         .method_not_allowed_fallback(|| async { detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") })
         .layer(DefaultBodyLimit::max(limit))
         .layer(from_fn_with_state(upload, upload::in_time))
-        .layer(from_fn_with_state(key, auth::authorize))
+        .layer(from_fn_with_state(keys, auth::authorize))
         .with_state(app)
 }
 

@@ -19,7 +19,7 @@ async fn closes(stream: &mut TcpStream) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_key_only_probes_are_open_and_everything_else_is_401_as_in_vllm() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "secret\n").unwrap();
+    std::fs::write(file.path(), "secret-of-the-engine\n").unwrap();
     let path = file.path().to_owned();
     let served = serve_with(|settings| EngineSettings { api_key_file: Some(path), ..settings }).await;
     let client = served.client;
@@ -33,7 +33,9 @@ async fn with_a_key_only_probes_are_open_and_everything_else_is_401_as_in_vllm()
         ("POST", "/tokenize"),
     ];
     for (method, path) in guarded {
-        for header in ["", "Bearer wrong", "Bearer secre", "Basic secret", "secret"] {
+        for header in
+            ["", "Bearer wrong", "Bearer secret-of-the-engin", "Basic secret-of-the-engine", "secret-of-the-engine"]
+        {
             let headers = [("authorization", header)];
             let answer = client.raw(method, path, &headers[usize::from(header.is_empty())..], String::new()).await;
             assert_eq!((answer.status, answer.json()), (401, json!({"error": "Unauthorized"})), "{path} {header}");
@@ -42,9 +44,13 @@ async fn with_a_key_only_probes_are_open_and_everything_else_is_401_as_in_vllm()
     for path in ["/health", "/ping", "/version", "/metrics", "/load"] {
         assert_eq!(client.get(path).await.status, 200, "{path}");
     }
-    let models = client.raw("GET", "/v1/models", &[("authorization", "bearer secret")], String::new()).await;
+    let models =
+        client.raw("GET", "/v1/models", &[("authorization", "bearer secret-of-the-engine")], String::new()).await;
     assert_eq!(models.good()["data"][0]["id"], "tiny");
-    assert_eq!(client.raw("POST", "/pause", &[("authorization", "Bearer secret")], String::new()).await.status, 200);
+    assert_eq!(
+        client.raw("POST", "/pause", &[("authorization", "Bearer secret-of-the-engine")], String::new()).await.status,
+        200
+    );
     served.engine.stop().await;
 }
 
@@ -119,6 +125,45 @@ async fn silent_connections_do_not_keep_probes_out() {
     }
     assert_eq!(served.client.get("/health").await.status, 200);
     drop(silent);
+    served.engine.stop().await;
+}
+
+/// A client that asks for much and reads nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_takes_nothing_of_its_response_is_given_up() {
+    let short = |settings| EngineSettings { unread_deadline: Duration::from_millis(300), ..settings };
+    let served = serve_with(short).await;
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(1024).unwrap();
+    let mut silent = socket.connect(served.client.0).await.unwrap();
+    let prompts = vec![vec![5; 30]; 64];
+    let body = json!({"model": "tiny", "prompt": prompts, "max_tokens": 480, "ignore_eos": true, "temperature": 1, "seed": 1,
+        "logprobs": 20, "return_token_ids": true, "stream": true});
+    let body = body.to_string();
+    let head = format!(
+        "POST /v1/completions HTTP/1.1\r\nhost: engine\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    silent.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    served.client.until("num_requests_running", 64.0).await;
+    // Long before all of them are done.
+    served.client.until("num_requests_running", 0.0).await;
+    assert!(served.client.metric("generation_tokens_total").await < 64.0 * 480.0);
+    served.client.complete(json!({})).await.good();
+    served.engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_header_without_an_end_is_refused_by_its_size() {
+    let served = serve_with(|settings| settings).await;
+    let mut stream = TcpStream::connect(served.client.0).await.unwrap();
+    stream.write_all(b"GET /health HTTP/1.1\r\nhost: engine\r\nx: ").await.unwrap();
+    let mut sent = 0;
+    while sent < 1 << 20 && stream.write_all(&[b'x'; 4096]).await.is_ok() {
+        sent += 4096;
+    }
+    closes(&mut stream).await;
+    assert_eq!(served.client.get("/health").await.status, 200);
     served.engine.stop().await;
 }
 

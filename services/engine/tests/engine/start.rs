@@ -82,6 +82,7 @@ async fn an_engine_on_any_port_reports_it_and_several_run_in_one_process() {
     let one = Engine::start(settings(one.path())).await.unwrap();
     let two = Engine::start(EngineSettings {
         listen: "0.0.0.0:0".into(),
+        insecure: true,
         served_model_name: None,
         weights_roots: vec![two.path().to_owned()],
         ..settings(two.path())

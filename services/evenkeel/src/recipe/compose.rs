@@ -113,6 +113,10 @@ struct RunModel {
 }
 
 impl ModelSource for RunModel {
+    fn named(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     fn folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError> {
         if let Some(path) = &self.path {
             return Ok(path.clone());

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use crate::support::{Process, evenkeel, lines, small, succeed, summary, train, wait_for, written_model};
 
 /// Ports that nobody has.
-fn free_ports<const N: usize>() -> [u16; N] {
+pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
     let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
     listeners.map(|listener| listener.local_addr().expect("its address").port())
 }

@@ -9,7 +9,7 @@ use crate::support::{Process, evenkeel, succeed, wait_for, written_model};
 
 /// What the services are allowed.
 const DESCRIPTORS: u32 = 1024;
-const CONNECTIONS: u32 = 1100;
+const CONNECTIONS: u32 = 2000;
 
 /// The command, with as many descriptors.
 fn limited(command: &Command) -> Command {

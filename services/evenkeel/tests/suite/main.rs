@@ -18,6 +18,7 @@ mod refusals;
 mod render;
 mod runs;
 mod scripted_engine;
+mod secrets;
 mod study;
 mod support;
 mod verify;

@@ -173,6 +173,37 @@ fn a_port_that_is_taken_is_refused_by_name() {
 }
 
 #[test]
+fn plaintext_for_other_machines_is_refused_unless_it_is_meant() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = format!("model={}", written_model(dir.path()).display());
+    let everywhere = "listen=0.0.0.0:0";
+    let cases: [(&[&str], &str); 4] = [
+        (&["reward", "--set", "server.listen=0.0.0.0:0"], "server.listen"),
+        (&["engine", "--set", &model, "--set", everywhere, "--set", "weights_roots=[\"/\"]"], "listen"),
+        (&["orchestrator", "--set", "page.listen=0.0.0.0:0"], "page.listen"),
+        (&["reward", "--set", "server.listen=127.0.0.1:0", "--metrics", "0.0.0.0:0"], "--metrics"),
+    ];
+    for (arguments, setting) in cases {
+        let message = refused(evenkeel(&[&["serve"], arguments].concat()));
+        assert!(message.contains(setting) && message.contains("in plaintext"), "{message}");
+        assert!(message.contains("a loopback address") && message.contains("insecure = true"), "{message}");
+    }
+}
+
+#[test]
+fn a_token_that_can_be_guessed_is_refused_without_being_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("token");
+    std::fs::write(&path, "hunter2\n").unwrap();
+    for setting in ["server.token_file", "server.auth.tokens.reader"] {
+        let message = refused(evenkeel(&["serve", "reward", "--set", &format!("{setting}={}", path.display())]));
+        let expected = format!("names {}, which cannot be used: it holds a token of 7 characters", path.display());
+        assert!(message.contains(setting) && message.contains(&expected), "{message}");
+        assert!(!message.contains("hunter2"), "{message}");
+    }
+}
+
+#[test]
 fn a_recipe_that_is_not_there_is_refused_with_those_that_are() {
     let message = refused(evenkeel(&["train", "--recipe", "arithmetics"]));
     assert!(message.contains("arithmetics") && message.contains("one of arithmetic"), "{message}");

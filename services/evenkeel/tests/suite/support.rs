@@ -69,6 +69,12 @@ impl Process {
         Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the binary starts"))
     }
 
+    /// With its logs in a file.
+    pub(crate) fn start_logging(mut command: Command, log: &Path) -> Self {
+        let log = std::fs::File::create(log).expect("a file for the log");
+        Self(command.stdout(Stdio::null()).stderr(log).spawn().expect("the binary starts"))
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(mut self) {
         self.0.kill().expect("it still runs");

@@ -13,7 +13,6 @@ mod runs;
 mod server;
 mod shown;
 mod sse;
-mod stall_timeout;
 mod tail;
 mod view;
 

@@ -14,6 +14,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use evenkeel_report::Live;
+use evenkeel_rpc::server::Gate;
 
 use super::follow::{self, RunReader};
 use super::runs::{self, RunsReader, encoded};
@@ -31,7 +32,7 @@ const STYLE: &str = "/page.css";
 /// Runs that may be chosen at once.
 const MOST_CHOSEN: usize = 64;
 
-pub(super) fn router(runs: Arc<Runs>) -> Router {
+pub(super) fn router(runs: Arc<Runs>, gate: Gate) -> Router {
     let text = |kind: &'static str, text: String| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     Router::new()
         .route("/", get(list))
@@ -41,6 +42,7 @@ pub(super) fn router(runs: Arc<Runs>) -> Router {
         .route("/run/{name}/lines", get(lines))
         .route(SCRIPT, text("text/javascript; charset=utf-8", include_str!("page.js").to_owned()))
         .route(STYLE, text("text/css; charset=utf-8", evenkeel_report::style()))
+        .layer(from_fn_with_state(gate, Gate::guard))
         .layer(from_fn_with_state(Arc::clone(&runs), guard))
         .with_state(runs)
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_rpc::server::ServerError;
+use evenkeel_rpc::exposure::warn_of_plaintext;
+use evenkeel_rpc::server::{Gate, ServerError};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -31,11 +32,13 @@ pub struct PageServer {
 }
 
 impl PageServer {
-    /// Binds an address and serves the runs of a folder. Must be called within a runtime.
+    /// Binds an address and serves the runs of a folder to readers with a token of `token_file`, if there is one. Must be called within a
+    /// runtime.
     ///
     /// # Errors
-    /// An address that is taken or none of this machine's, with the setting's name.
-    pub async fn bind(address: &str, folder: &Path) -> Result<Self, ServerError> {
+    /// An address that is taken or none of this machine's, or a file that cannot be used, with the setting's name.
+    pub async fn bind(address: &str, folder: &Path, token_file: Option<&Path>) -> Result<Self, ServerError> {
+        let gate = Gate::of_file("page.token_file", token_file)?;
         let listen = |source: io::Error| ServerError::Listen {
             setting: "page.listen".to_owned(),
             address: address.to_owned(),
@@ -43,8 +46,9 @@ impl PageServer {
         };
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
+        warn_of_plaintext("the page", address, "page.insecure");
         let runs = Arc::new(Runs::new(folder, address.ip().is_loopback()));
-        let task = tokio::spawn(serve(listener, router(Arc::clone(&runs)), Limits::default()));
+        let task = tokio::spawn(serve(listener, router(Arc::clone(&runs), gate), Limits::default()));
         Ok(Self { address, runs, task })
     }
 

@@ -11,7 +11,6 @@ use tokio::sync::Semaphore;
 
 use super::OrchestratorSettings;
 use super::registry::{Entry, Registry, Starting, service_error, stored};
-use super::request::configured;
 use crate::page::PageServer;
 use crate::recipe::RecipeReader;
 use crate::settings::is_run_name;
@@ -55,18 +54,6 @@ impl OrchestratorService {
     /// Shows the runs that it starts from now on; a second page is dropped.
     pub(super) fn show_on(&self, page: PageServer) {
         let _ = self.shared.page.set(page);
-    }
-
-    /// Starts the run that the settings name, or resumes it where its directory exists. Does nothing where they name none, or where all its
-    /// steps are done.
-    ///
-    /// # Errors
-    /// As StartRun.
-    pub async fn start_configured(&self) -> Result<(), ServiceError> {
-        match configured(&self.shared.config, &*self.shared.reader)? {
-            Some(request) => self.start(request).await.map(drop),
-            None => Ok(()),
-        }
     }
 
     /// Waits until no run is active: for servers, before their process ends.

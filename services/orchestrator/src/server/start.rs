@@ -9,11 +9,21 @@ use evenkeel_rpc::error::ServiceError;
 use tokio::sync::{oneshot, watch};
 
 use super::OrchestratorService;
+use super::confinement::confine;
 use super::registry::{Entry, Starting, service_error, stored};
-use super::request::{origin, resolve};
+use super::request::{configured, origin, resolve};
 use crate::directory::RunDirectory;
 use crate::load::Cancel;
 use crate::run::{Run, RunOptions};
+
+/// Who starts a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Starter {
+    /// A client: what its recipe names is confined.
+    Client,
+    /// Whoever runs the server.
+    Operator,
+}
 
 /// The answer to a start request.
 enum Decision {
@@ -51,11 +61,27 @@ impl Drop for CancelOnDrop {
 }
 
 impl OrchestratorService {
+    /// Starts the run that the settings name, or resumes it where its directory exists. Does nothing where they name none, or where all its
+    /// steps are done.
+    ///
+    /// # Errors
+    /// As StartRun.
+    pub async fn start_configured(&self) -> Result<(), ServiceError> {
+        match configured(&self.shared.config, &*self.shared.reader)? {
+            Some(request) => self.start_by(Starter::Operator, request).await.map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Starts a run as StartRun does. Dropping the future cancels the start, unless the run has started.
     ///
     /// # Errors
     /// As StartRun.
     pub async fn start(&self, request: StartRunRequest) -> Result<RunMessage, ServiceError> {
+        self.start_by(Starter::Client, request).await
+    }
+
+    async fn start_by(&self, starter: Starter, request: StartRunRequest) -> Result<RunMessage, ServiceError> {
         let cancel = Cancel::default();
         let _cancel_on_drop = CancelOnDrop(cancel.clone());
         loop {
@@ -71,7 +97,7 @@ impl OrchestratorService {
             // for at the end of the process. The run itself belongs to the runtime.
             let thread = std::thread::Builder::new().name("start".to_owned()).spawn(move || {
                 let (_permit, _runtime) = (permit, runtime.enter());
-                let _ = sender.send(service.decide(&request, &cancel));
+                let _ = sender.send(service.decide(starter, &request, &cancel));
             });
             thread.map_err(|error| ServiceError::Internal { message: format!("no thread to load a run: {error}") })?;
             let decided = tokio::select! {
@@ -86,8 +112,14 @@ impl OrchestratorService {
     }
 
     /// Decides about a request and carries it out. Blocks; the registry is locked for moments only.
-    fn decide(&self, request: &StartRunRequest, cancel: &Cancel) -> Result<Decision, ServiceError> {
+    fn decide(&self, starter: Starter, request: &StartRunRequest, cancel: &Cancel) -> Result<Decision, ServiceError> {
         let (recipe, run_id, path) = resolve(request, &self.shared.config.runs, &*self.shared.reader)?;
+        // The settings of an existing run were accepted when it was started.
+        let is_as_it_was = !matches!(request.configuration, Some(Configuration::Recipe(_) | Configuration::Toml(_)))
+            && request.overrides.is_empty();
+        if starter == Starter::Client && !is_as_it_was {
+            confine(&recipe, &self.shared.config)?;
+        }
         let (done, waiting) = watch::channel(());
         let starting = Starting {
             run_id,

@@ -1,6 +1,9 @@
 //! Section `page`.
 
+use std::path::PathBuf;
+
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::exposure::validate_plaintext;
 
 use super::section::section;
 
@@ -13,6 +16,11 @@ section! {
         /// Where it is served: `HOST:PORT`, or a port on this machine's loopback address; `off` for no page. Empty: `evenkeel train` takes a
         /// free port of the loopback address, `evenkeel serve orchestrator` serves none. Anyone who reaches the address can read the run.
         listen: String = String::new(),
+        /// Whether other machines may be served, which is in plaintext.
+        insecure: bool = false,
+        /// File with tokens, one on each line, of which a reader must have one: as the password that a browser asks for, with any name, or as a
+        /// bearer token. Absent: anyone who reaches the address may read.
+        token_file: Option<PathBuf> = None,
     }
 }
 
@@ -33,7 +41,11 @@ impl PageSettings {
             return Ok(Some(format!("127.0.0.1:{listen}")));
         }
         match listen.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Some(listen.to_owned())),
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                let remedy = "or `insecure = true` beside it for a network that is trusted";
+                validate_plaintext("page.listen", listen, self.insecure, remedy)?;
+                Ok(Some(listen.to_owned()))
+            }
             _ => Err(FieldError::new("page.listen", format_args!("{listen:?}"), "HOST:PORT, a port, or `off`")),
         }
     }
@@ -45,15 +57,28 @@ mod tests {
 
     #[test]
     fn an_address_is_loopback_by_default() {
-        let of = |listen: &str, unset| PageSettings { listen: listen.to_owned() }.address(unset);
+        let of =
+            |listen: &str, unset| PageSettings { listen: listen.to_owned(), ..PageSettings::default() }.address(unset);
         let some = |text: &str| Ok(Some(text.to_owned()));
         assert_eq!(of("", Some("127.0.0.1:0")), some("127.0.0.1:0"));
         assert_eq!((of("", None), of("off", Some("127.0.0.1:0"))), (Ok(None), Ok(None)));
         assert_eq!(of("8080", None), some("127.0.0.1:8080"));
-        assert_eq!((of("0.0.0.0:80", None), of("[::1]:80", None)), (some("0.0.0.0:80"), some("[::1]:80")));
+        assert_eq!((of("127.0.0.1:80", None), of("[::1]:80", None)), (some("127.0.0.1:80"), some("[::1]:80")));
         for wrong in ["on", "localhost", ":80", "localhost:http", "70000"] {
             let error = of(wrong, None).unwrap_err().to_string();
             assert!(error.contains("page.listen") && error.contains(wrong) && error.contains("HOST:PORT"), "{error}");
         }
+    }
+
+    #[test]
+    fn other_machines_are_served_only_where_that_is_meant() {
+        let page = PageSettings { listen: "0.0.0.0:80".to_owned(), ..PageSettings::default() };
+        let error = page.address(None).unwrap_err().to_string();
+        assert!(
+            error.starts_with("page.listen is \"0.0.0.0:80\" in plaintext") && error.contains("insecure"),
+            "{error}"
+        );
+        let page = PageSettings { insecure: true, ..page };
+        assert_eq!(page.address(None), Ok(Some("0.0.0.0:80".to_owned())));
     }
 }

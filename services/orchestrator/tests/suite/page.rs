@@ -43,7 +43,7 @@ async fn follow(address: SocketAddr, path: &str, until: &[&str]) -> String {
 }
 
 async fn page_of(folder: &Path) -> PageServer {
-    PageServer::bind("127.0.0.1:0", folder).await.unwrap()
+    PageServer::bind("127.0.0.1:0", folder, None).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -184,6 +184,30 @@ async fn readers_are_limited_in_number_and_make_room_when_they_leave() {
 async fn a_port_that_is_taken_is_an_error_with_the_name_of_the_setting() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let error = PageServer::bind(&address, Path::new(".")).await.unwrap_err().to_string();
+    let error = PageServer::bind(&address, Path::new("."), None).await.unwrap_err().to_string();
     assert!(error.contains(&address) && error.contains("`page.listen`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_page_with_tokens_asks_for_one() {
+    bounded(async {
+        let (dir, _) = temp();
+        let token = dir.path().join("token");
+        std::fs::write(&token, "a-token-of-a-reader\n").unwrap();
+        let page = PageServer::bind("127.0.0.1:0", dir.path(), Some(&token)).await.unwrap();
+        let with = async |header: &str| {
+            let request = format!("GET / HTTP/1.0\r\nHost: {}\r\n{header}\r\n", page.address());
+            ask(page.address(), &request).await.0
+        };
+        for wrong in ["", "Authorization: Bearer a-token-of-somebody\r\n", "Authorization: Basic eDp5\r\n"] {
+            let head = with(wrong).await;
+            assert!(head.contains(" 401 ") && head.contains("www-authenticate: Basic"), "{head}");
+            assert!(head.contains("content-security-policy"), "{head}");
+        }
+        assert!(with("Authorization: Bearer a-token-of-a-reader\r\n").await.contains(" 200 "));
+        // As a browser sends it: `anybody:a-token-of-a-reader`.
+        let browser = "Authorization: Basic YW55Ym9keTphLXRva2VuLW9mLWEtcmVhZGVy\r\n";
+        assert!(with(browser).await.contains(" 200 "));
+    })
+    .await;
 }

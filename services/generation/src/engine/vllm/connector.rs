@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use evenkeel_files::Secret;
 use evenkeel_rpc::client::ServerAddress;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use evenkeel_rpc::reload::Tokens;
+use evenkeel_rpc::server::ServerError;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -67,26 +67,23 @@ where
     }
 }
 
-/// The API key and certificates of the settings, read once.
+/// The API key of the settings, read again when its file changes, and their certificates, read once.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpFiles {
-    headers: HeaderMap,
+    key: Option<Tokens>,
     ca: Vec<reqwest::Certificate>,
 }
 
 impl HttpFiles {
     pub(crate) fn read(config: &GenerationSettings) -> Result<Self, GenerationError> {
-        let mut headers = HeaderMap::new();
-        if let Some(path) = &config.api_key_file {
-            let failed =
-                |message: String| GenerationError::File { setting: "api_key_file", path: path.clone(), message };
-            let key = Secret::read(path).map_err(|error| failed(format!("it {error}")))?;
-            let mut value = HeaderValue::try_from(format!("Bearer {}", key.expose()))
-                .expect("a secret is visible ASCII characters");
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        Ok(Self { headers, ca: config.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default() })
+        let key = config.api_key_file.as_deref().map(|path| Tokens::open("generation.api_key_file", path));
+        let key = key.transpose().map_err(ServerError::from)?;
+        Ok(Self { key, ca: config.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default() })
+    }
+
+    /// The key that requests carry.
+    pub(crate) fn key(&self) -> Option<Tokens> {
+        self.key.clone()
     }
 
     /// A client for one engine, and the base URL of its requests: the address, or the name behind which it was found if a certificate
@@ -100,7 +97,6 @@ impl HttpFiles {
         // An error only says that a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
-            .default_headers(self.headers.clone())
             .connect_timeout(config.connect_timeout)
             .pool_idle_timeout(config.idle_connection_timeout)
             .tcp_nodelay(true)

@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::time::Duration;
 
+use evenkeel_rpc::reload::Tokens;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use reqwest::{Client, Response};
+use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 
 use crate::engine::EngineError;
@@ -20,11 +21,22 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) struct Http {
     endpoint: String,
     client: Client,
+    key: Option<Tokens>,
 }
 
 impl Http {
-    pub(super) fn new(endpoint: &str, client: Client) -> Self {
-        Self { endpoint: endpoint.to_owned(), client }
+    pub(super) fn new(endpoint: &str, client: Client, key: Option<Tokens>) -> Self {
+        Self { endpoint: endpoint.to_owned(), client, key }
+    }
+
+    /// A request with the key, as the file holds it now.
+    fn request(&self, method: Method, target: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{target}", self.endpoint));
+        match self.key.as_ref().and_then(Tokens::first) {
+            // Marked as sensitive by the client.
+            Some(key) => request.bearer_auth(key.expose()),
+            None => request,
+        }
     }
 
     /// Sends a body and waits for the header of a successful response.
@@ -34,7 +46,7 @@ impl Http {
         body: Vec<u8>,
         traceparent: &str,
     ) -> Result<Response, EngineError> {
-        let mut request = self.client.post(format!("{}{route}", self.endpoint)).header(CONTENT_TYPE, JSON).body(body);
+        let mut request = self.request(Method::POST, route).header(CONTENT_TYPE, JSON).body(body);
         if !traceparent.is_empty() {
             request = request.header("traceparent", traceparent);
         }
@@ -43,7 +55,7 @@ impl Http {
 
     /// Reads the whole response within the timeout.
     pub(super) async fn get(&self, route: &'static str, timeout: Duration) -> Result<Vec<u8>, EngineError> {
-        let request = self.client.get(format!("{}{route}", self.endpoint));
+        let request = self.request(Method::GET, route);
         within(route, timeout, async {
             let response = request.send().await.map_err(|error| transport(route, error))?;
             read_all(route, &mut succeeded(route, response).await?, SMALL).await
@@ -59,7 +71,7 @@ impl Http {
         body: Option<&Value>,
         timeout: Option<Duration>,
     ) -> Result<Vec<u8>, EngineError> {
-        let mut request = self.client.post(format!("{}{route}{query}", self.endpoint));
+        let mut request = self.request(Method::POST, &format!("{route}{query}"));
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, JSON).body(body.to_string());
         }

@@ -65,8 +65,8 @@ impl VllmClient {
         let (base, samples) = files.client(&config.engine, address, Some(connections.clone()))?;
         let (_, control) = files.client(&config.engine, address, None)?;
         Ok(Self {
-            samples: Http::new(&base, samples),
-            control: Http::new(&base, control),
+            samples: Http::new(&base, samples, files.key()),
+            control: Http::new(&base, control, files.key()),
             endpoint: address.url.clone(),
             connections,
             model: RwLock::new(config.model.as_deref().unwrap_or_default().into()),

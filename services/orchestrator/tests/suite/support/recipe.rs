@@ -87,6 +87,10 @@ impl Program {
 }
 
 impl ModelSource for Program {
+    fn named(&self) -> Option<&Path> {
+        self.model.path.as_deref()
+    }
+
     fn folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError> {
         if let Some(path) = &self.model.path {
             return Ok(path.clone());

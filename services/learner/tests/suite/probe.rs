@@ -1,13 +1,10 @@
 //! The gradients of all aggregation rules on one batch.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod support;
-
+use crate::support::{bits, groups, learner, settings, without_signal};
 use evenkeel_learner::{
     ComputeType, GradientProbe, Group, Learner, LearnerSettings, OldLogp, ProbeSettings, StepReport,
 };
 use evenkeel_objective::Aggregation;
-use support::{bits, groups, learner, settings, without_signal};
 
 /// Settings in which the rules have different gradients and every one is computed.
 fn eager() -> LearnerSettings {

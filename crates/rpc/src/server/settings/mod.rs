@@ -1,5 +1,7 @@
 //! Settings `server` of every service.
 
+mod auth;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::client::MIN_MESSAGE;
+use crate::exposure::validate_plaintext;
+
+pub use auth::AuthSettings;
+
+/// What else serves other machines than plaintext that is meant.
+const REMEDY: &str = "certificates (`tls`), or `insecure = true` beside it for a network that is trusted";
 
 /// Where a server listens, how much it accepts and how it shuts down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +24,8 @@ use crate::client::MIN_MESSAGE;
 pub struct ServerSettings {
     /// Address to listen on, `HOST:PORT`; port 0 takes any free port.
     pub listen: String,
+    /// Whether plaintext may be served to other machines: on `listen` without `tls`, and on the port of `/metrics`.
+    pub insecure: bool,
     /// Largest message that is received or sent.
     pub max_message: ByteSize,
     /// Concurrent calls on one connection.
@@ -52,8 +62,11 @@ pub struct ServerSettings {
     pub drain: Duration,
     /// Whether gRPC reflection is served (for grpcurl and similar tools).
     pub reflection: bool,
-    /// File with the bearer token that every call except health checks must carry. Absent: no authentication.
+    /// File with the bearer tokens, one on each line, of callers that may do everything. Every call except health checks must carry a
+    /// token of this file or of `auth`. Absent: no authentication, unless `auth` has some.
     pub token_file: Option<PathBuf>,
+    /// Roles: who may call what.
+    pub auth: AuthSettings,
     /// TLS certificates. Absent: plain text.
     pub tls: Option<ServerTlsSettings>,
 }
@@ -66,7 +79,8 @@ pub struct ServerTlsSettings {
     pub certificate_file: PathBuf,
     /// Its private key.
     pub key_file: PathBuf,
-    /// Authority that client certificates must be signed by. Absent: clients need no certificate.
+    /// Authority that client certificates must be signed by. Absent: clients need no certificate. A client without one is refused, unless
+    /// `auth.certificates` has roles and there are tokens, of which either proves a client.
     pub client_ca_file: Option<PathBuf>,
 }
 
@@ -74,6 +88,7 @@ impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             listen: "127.0.0.1:0".to_owned(),
+            insecure: false,
             max_message: ByteSize::mib(32),
             max_concurrent_streams: 1024,
             max_connections: 512,
@@ -88,6 +103,7 @@ impl Default for ServerSettings {
             drain: Duration::from_secs(30),
             reflection: true,
             token_file: None,
+            auth: AuthSettings::default(),
             tls: None,
         }
     }
@@ -97,6 +113,15 @@ impl ServerSettings {
     /// The defaults with this address.
     pub fn on(listen: impl Into<String>) -> Self {
         Self { listen: listen.into(), ..Self::default() }
+    }
+
+    fn client_ca_file(&self) -> Option<&PathBuf> {
+        self.tls.as_ref()?.client_ca_file.as_ref()
+    }
+
+    /// Whether a client may come without a certificate although there is an authority for them: it may prove itself with a token as well.
+    pub(super) fn certificates_are_optional(&self) -> bool {
+        !self.auth.certificates.is_empty() && (!self.auth.tokens.is_empty() || self.token_file.is_some())
     }
 
     pub(super) fn keepalive_interval(&self) -> Option<Duration> {
@@ -110,6 +135,7 @@ impl Settings for ServerSettings {
         if !matches!(port, Some((host, Ok(_))) if !host.is_empty()) {
             return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
         }
+        validate_plaintext("listen", &self.listen, self.insecure || self.tls.is_some(), REMEDY)?;
         if self.max_message < MIN_MESSAGE {
             return Err(FieldError::new("max_message", self.max_message, format!("at least {MIN_MESSAGE}")));
         }
@@ -136,13 +162,14 @@ impl Settings for ServerSettings {
                 }
             }
         }
-        Ok(())
+        self.auth.validate(self.client_ca_file().is_some())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::role::Role;
 
     #[test]
     fn limits_that_let_nothing_through_are_refused() {
@@ -159,11 +186,31 @@ mod tests {
 
     #[test]
     fn an_address_has_host_and_port() {
-        assert_eq!(ServerSettings::on("0.0.0.0:50051").validate(), Ok(()));
+        let others = ServerSettings { insecure: true, ..ServerSettings::on("0.0.0.0:50051") };
+        assert_eq!(others.validate(), Ok(()));
         assert_eq!(ServerSettings::on("[::1]:0").validate(), Ok(()));
         for listen in ["", "50051", ":50051", "localhost", "localhost:99999", "localhost:x"] {
             let error = ServerSettings::on(listen).validate().unwrap_err();
             assert_eq!(error.to_string(), format!("listen is {listen:?}, allowed: HOST:PORT"));
         }
+    }
+
+    #[test]
+    fn plaintext_for_other_machines_must_be_meant() {
+        let error = ServerSettings::on("0.0.0.0:50051").validate().unwrap_err().to_string();
+        let expected = "listen is \"0.0.0.0:50051\" in plaintext, allowed: a loopback address, certificates (`tls`), \
+                        or `insecure = true` beside it for a network that is trusted";
+        assert_eq!(error, expected);
+        let (certificate_file, key_file) = ("a.pem".into(), "a.key".into());
+        let tls = Some(ServerTlsSettings { certificate_file, key_file, client_ca_file: None });
+        assert_eq!(ServerSettings { tls, ..ServerSettings::on("0.0.0.0:50051") }.validate(), Ok(()));
+    }
+
+    #[test]
+    fn roles_of_certificates_need_an_authority() {
+        let certificates = [("reward".to_owned(), Role::Service)].into();
+        let auth = AuthSettings { certificates, ..AuthSettings::default() };
+        let error = ServerSettings { auth, ..ServerSettings::default() }.validate().unwrap_err();
+        assert!(error.field == "auth.certificates" && error.allowed.contains("tls.client_ca_file"), "{error}");
     }
 }

@@ -10,14 +10,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 /// A stream that fails once its reader has taken nothing for so long although there was something to take.
-pub(super) struct StallTimeout<S> {
+#[derive(Debug)]
+pub struct StallTimeout<S> {
     stream: S,
     limit: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> StallTimeout<S> {
-    pub(super) fn new(stream: S, limit: Duration) -> Self {
+    /// A reader that takes nothing for `limit` is given up.
+    pub fn new(stream: S, limit: Duration) -> Self {
         Self { stream, limit, stalled: None }
     }
 

@@ -1,0 +1,102 @@
+//! Tokens for people and dashboards at ports that speak HTTP: the page and `/metrics`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::files::FileError;
+use crate::reload::Tokens;
+
+/// Lets requests with a token pass: as a bearer token, or as the password of HTTP's basic authentication, which browsers ask for. An open gate
+/// lets everything pass.
+#[derive(Debug, Clone)]
+pub struct Gate(Arc<[Tokens]>);
+
+impl Gate {
+    /// A gate that everything passes.
+    pub fn open() -> Self {
+        Self::new(Vec::new())
+    }
+
+    pub(super) fn new(tokens: Vec<Tokens>) -> Self {
+        Self(tokens.into())
+    }
+
+    /// A gate for the tokens of the file that a setting names; an open one without a file.
+    ///
+    /// # Errors
+    /// A file that cannot be used.
+    pub fn of_file(setting: &str, path: Option<&Path>) -> Result<Self, FileError> {
+        Ok(Self::new(path.map(|path| Tokens::open(setting, path)).transpose()?.into_iter().collect()))
+    }
+
+    /// Whether requests with these headers pass.
+    pub fn admits(&self, headers: &HeaderMap) -> bool {
+        self.0.is_empty() || headers.get(AUTHORIZATION).is_some_and(|given| self.accepts(given.as_bytes()))
+    }
+
+    fn accepts(&self, authorization: &[u8]) -> bool {
+        if self.0.iter().any(|tokens| tokens.accept_bearer(authorization)) {
+            return true;
+        }
+        let Some((scheme, encoded)) = authorization.split_at_checked(b"Basic ".len()) else { return false };
+        let decoded = STANDARD.decode(encoded).ok().filter(|_| scheme.eq_ignore_ascii_case(b"Basic "));
+        // The name before the first colon may be anything.
+        let password = decoded.as_deref().and_then(after_colon);
+        password.is_some_and(|password| self.0.iter().any(|tokens| tokens.accept(password)))
+    }
+
+    /// The gate as a middleware.
+    pub async fn guard(State(gate): State<Self>, request: Request, next: Next) -> Response {
+        if gate.admits(request.headers()) {
+            return next.run(request).await;
+        }
+        let ask = [(WWW_AUTHENTICATE, "Basic realm=\"evenkeel\", charset=\"UTF-8\"")];
+        (StatusCode::UNAUTHORIZED, ask, "a token is required, as a bearer token or as the password\n").into_response()
+    }
+}
+
+/// The password of `NAME:PASSWORD`.
+fn after_colon(pair: &[u8]) -> Option<&[u8]> {
+    pair.iter().position(|&byte| byte == b':').map(|at| &pair[at + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn gate() -> Gate {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), TOKEN).unwrap();
+        Gate::of_file("page.token_file", Some(file.path())).unwrap()
+    }
+
+    #[test]
+    fn a_token_passes_as_bearer_and_as_the_password_of_anybody() {
+        let gate = gate();
+        let passes = |value: &str| gate.admits(&HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]));
+        assert!(passes(&format!("Bearer {TOKEN}")));
+        for name in ["", "anybody"] {
+            assert!(passes(&format!("Basic {}", STANDARD.encode(format!("{name}:{TOKEN}")))));
+        }
+        let wrong = [
+            format!("Basic {}", STANDARD.encode(TOKEN)),
+            format!("Basic {}", STANDARD.encode(format!("x:{TOKEN}0"))),
+            format!("Basic {TOKEN}"),
+            "Basic ".to_owned(),
+            "Bearer x".to_owned(),
+        ];
+        assert!(!wrong.iter().any(|value| passes(value)));
+        assert!(!gate.admits(&HeaderMap::new()));
+        assert!(Gate::open().admits(&HeaderMap::new()));
+    }
+}

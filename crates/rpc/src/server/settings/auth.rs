@@ -1,0 +1,40 @@
+//! Settings `server.auth`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::server::role::Role;
+
+/// Who may do what, by the tokens and certificates that callers prove themselves with. Empty: whoever reaches the port may do everything
+/// that `token_file` and `tls` let through.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuthSettings {
+    /// A file with tokens for a role: `service`, `reader`, `admin` or `orchestrator`. Every line of it is a token.
+    pub tokens: BTreeMap<Role, PathBuf>,
+    /// The role of a certificate by a DNS name that it was issued for (its subject alternative names). Needs `tls.client_ca_file`.
+    pub certificates: BTreeMap<String, Role>,
+}
+
+impl AuthSettings {
+    /// Refuses what could never let anybody in. `has_client_ca`: whether clients are asked for certificates.
+    pub(super) fn validate(&self, has_client_ca: bool) -> Result<(), FieldError> {
+        if let Some((role, _)) = self.tokens.iter().find(|(_, file)| file.as_os_str().is_empty()) {
+            return Err(FieldError::new(format!("auth.tokens.{role}"), "empty", "a file with tokens"));
+        }
+        if self.certificates.contains_key("") {
+            return Err(FieldError::new("auth.certificates", "an empty name", "DNS names of certificates"));
+        }
+        let allowed = "no names without tls.client_ca_file: nobody is asked for a certificate";
+        FieldError::ensure(
+            self.certificates.is_empty() || has_client_ca,
+            "auth.certificates",
+            format_args!("{} names", self.certificates.len()),
+            allowed,
+        )
+    }
+}
