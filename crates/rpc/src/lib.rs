@@ -19,6 +19,7 @@ pub mod error;
 pub mod items;
 pub mod retry;
 pub mod roots;
+pub mod series;
 pub mod server;
 
 mod files;
