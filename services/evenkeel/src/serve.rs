@@ -18,7 +18,16 @@ use toml::Table;
 use crate::arguments::{ServeOptions, Service};
 use crate::{guest, recipe};
 
+/// Where metrics are served and spans are sent, where no flag says so.
+const METRICS_VARIABLE: &str = "EVENKEEL_METRICS";
+const TRACES_VARIABLE: &str = "EVENKEEL_TRACES";
+
 pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
+    let options = ServeOptions {
+        metrics: options.metrics.or_else(|| variable(METRICS_VARIABLE)),
+        traces: options.traces.or_else(|| variable(TRACES_VARIABLE)),
+        ..options
+    };
     let name = options.service.name();
     name_process(name);
     let _spans = options.traces.as_deref().map(|endpoint| export_spans(name, endpoint)).transpose()?;
@@ -38,6 +47,11 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
     };
     with_metrics(server, &options).await?.run(shutdown_signal()).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A variable of the environment that is not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Loads the defaults, the recipe's part of the service, the file, the environment and `--set`; later ones win.

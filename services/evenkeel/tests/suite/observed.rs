@@ -129,9 +129,37 @@ fn whatever_is_recorded_is_described_with_its_labels_in_their_order() {
     let recorded = recorded();
     assert!(recorded.len() > 60, "{} places were found", recorded.len());
     for (name, labels, path) in recorded.iter().filter(|(name, ..)| name.starts_with("evenkeel_")) {
-        let Some(described) = described.get(name.as_str()) else { panic!("{path:?} records {name}, nothing describes it") };
+        let Some(described) = described.get(name.as_str()) else {
+            panic!("{path:?} records {name}, nothing describes it")
+        };
         assert_eq!(labels, described, "{path:?}: labels of {name}");
     }
+}
+
+#[test]
+fn every_alert_has_a_runbook_on_the_page_and_a_test_of_its_firing_and_of_its_silence() {
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let (rules, page) = (read("deploy/observe/rules.yml"), read("docs/observability.md"));
+    let (tests, mut alerts) = (read("deploy/observe/rules_test.yml"), 0);
+    let headings: BTreeSet<String> =
+        page.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_lowercase).collect();
+    for rule in rules.split("- alert: ").skip(1) {
+        alerts += 1;
+        let name = rule.lines().next().unwrap();
+        let anchor = rule.split("runbook: docs/observability.md#").nth(1).unwrap().lines().next().unwrap();
+        assert_eq!(anchor, name.to_lowercase());
+        assert!(headings.contains(anchor), "no section of the page is {name}");
+        assert!(
+            ["page", "ticket", "info"].iter().any(|severity| rule.contains(&format!("severity: {severity} }}"))),
+            "{name}"
+        );
+        // Either on one line, or with the alerts that are expected on those that follow.
+        let silent = format!("alertname: {name}, exp_alerts: [] }}");
+        let fires = format!("alertname: {name}\n        exp_alerts:\n          - exp_labels:");
+        assert!(tests.contains(&fires), "no test has {name} fire");
+        assert!(tests.contains(&silent), "no test has {name} silent");
+    }
+    assert!(alerts >= 20, "{alerts} alerts were found");
 }
 
 #[derive(Clone, Default)]

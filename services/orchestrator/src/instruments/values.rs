@@ -64,8 +64,7 @@ pub(super) const VALUES: &[Series] = &[
         "evenkeel_run_proof_gap_nats",
         "difference of log-probabilities on the same tokens when the weights were proven last",
     )
-    .by(&[("statistic", Values::Of(&["mean", "max"]))])
-    .only("`proof`"),
+    .by(&[("statistic", Values::Of(&["mean", "max"]))]),
     Series::gauge("evenkeel_run_gradient_norm", "norm of the gradient before clipping"),
     Series::gauge("evenkeel_run_learning_rate", "learning rate of the step"),
     Series::gauge("evenkeel_run_loss", "the step's loss").by(&[("kind", Values::Of(&["train", "warm_start"]))]),
