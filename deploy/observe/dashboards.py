@@ -164,7 +164,7 @@ TRAINING = [
           "Above a tenth, rewards say more about the limit than about answers.", "percentunit"),
     panel("Pull of either side", [("evenkeel_run_pull", "{{advantage}}")],
           "Equal with opposite signs under balanced aggregation. If one side outweighs the other, lengths decide the update: see the aggregation."),
-    panel("Length gap", [("evenkeel_run_length_gap_tokens", "wrong minus right"), ("evenkeel_run_longest_response_tokens - evenkeel_run_response_tokens{answers=\"all\"}", "longest minus mean")],
+    panel("Length gap", [("evenkeel_run_length_gap_tokens", "wrong minus right"), ("evenkeel_run_longest_response_tokens - ignoring (answers) evenkeel_run_response_tokens{answers=\"all\"}", "longest minus mean")],
           "A gap that widens over many steps with token aggregation is the length bias that the paper describes."),
     panel("Variation of lengths", [("evenkeel_run_length_variation_ratio", "within a group")],
           "The larger it is, the more the choice of aggregation matters.", "percentunit"),

@@ -9,10 +9,13 @@ const QUEUE: (&str, Values) = ("queue", Values::Few("`receive`, and one for each
 /// Of every gRPC server.
 pub const SERVER_SERIES: &[Series] = &[
     Series::counter("evenkeel_grpc_calls_total", "finished calls; `Cancelled` if the client went away")
-        .by(&[METHOD, ("code", Values::Few("gRPC's 17 status codes"))]),
-    Series::gauge("evenkeel_grpc_calls_in_flight", "open calls").by(&[METHOD]),
-    Series::histogram("evenkeel_grpc_call_seconds", "duration of calls, of streams as a whole").by(&[METHOD]),
-    Series::gauge("evenkeel_connections", "open connections"),
+        .by(&[METHOD, ("code", Values::Few("gRPC's 17 status codes"))])
+        .only("a call"),
+    Series::gauge("evenkeel_grpc_calls_in_flight", "open calls").by(&[METHOD]).only("a call"),
+    Series::histogram("evenkeel_grpc_call_seconds", "duration of calls, of streams as a whole")
+        .by(&[METHOD])
+        .only("a call"),
+    Series::gauge("evenkeel_connections", "open connections").only("a connection"),
     Series::counter("evenkeel_connections_closed_total", "connections that the server closed")
         .by(&[("why", Values::Of(&["no call was begun in time", "no call for long", "room was needed"]))]),
     Series::counter("evenkeel_connections_full_total", "connections that were accepted for health checks only"),
